@@ -1,4 +1,6 @@
-"""What all tests share: the user's settings are left in peace, and a run ends with the list of what was skipped here, and why."""
+"""What all tests share: the user's settings are left in peace, and a run ends with the list of what
+was skipped here, and why.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A deadline depends on the load of the machine, and random examples differ from run to run. --hypothesis-profile=default has both.
-settings.register_profile("fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+# A deadline depends on the load of the machine, and random examples differ from run to run.
+# --hypothesis-profile=default has both.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("fixed")
 
-# Mesa's drivers look for such a folder, and complain in every process where a session has none (CI, a container).
+# Mesa's drivers look for such a folder, and complain in every process where a session has none (CI,
+# a container).
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
@@ -24,29 +34,34 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.setdefault("DEVMOD_OPENCL_POCL_CPU", "1")
 
 
-# A shell script that starts a run with "&" ignores Ctrl-C in it, and in each process that a test starts and interrupts.
+# A shell script that starts a run with "&" ignores Ctrl-C in it, and in each process that a test
+# starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# The tests start thousands of Python processes. Without cached bytecode, such a process spends up to half of its time compiling imports:
-# NumPy takes 0.30 s instead of 0.19 s, the emulator of RDNA3 1.37 s instead of 0.42 s.
+# The tests start thousands of Python processes. Without cached bytecode, such a process spends up
+# to half of its time compiling imports: NumPy takes 0.30 s instead of 0.19 s, the emulator of RDNA3
+# 1.37 s instead of 0.42 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-#: The tests that execute machine code of AMD's gfx1100 need an emulator that is not in this repository. They are one group in the results.
+#: The tests that execute machine code of AMD's gfx1100 need an emulator that is not in this
+#: repository. They are one group in the results.
 WITHOUT_EMULATOR = "there is no emulator of RDNA3 here"
 GROUP = "without the emulator of RDNA3"
 
 ROOT = Path(__file__).resolve().parent
 
-#: Rows of the conformance kit that start processes. make test runs them for OpenCL: each backend has tests of its own forks, and core
-#: writes the bytes of every kind.
+#: Rows of the conformance kit that start processes. make test runs them for OpenCL: each backend
+#: has tests of its own forks, and core writes the bytes of every kind.
 PROCESS_ROWS = {"R8", "R33-several", "R37-forks", "R37-interrupts", "R38-compiled", "R38-saved"}
-#: Those of ROCm's rows that compile many times. What the stand-in for hiprtc reads shows nothing of the real one.
+#: Those of ROCm's rows that compile many times. What the stand-in for hiprtc reads shows nothing of
+#: the real one.
 ROCM_ROWS = {"R30-files"}
 
-#: What a person or a CI service may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
+#: What a person or a CI service may have set, and no test may see. (Which device and which driver
+#: is tested is theirs to say.)
 SETTINGS = (
     "CI",
     "DEVMOD_BUILD_CACHE",
@@ -71,15 +86,23 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Mark more tests as volume.
 
-    Those that `volume_but` leaves out, the others of the simulators, which the tests of the backends use, and the kits' rows of processes.
+    Those that `volume_but` leaves out, the others of the simulators, which the tests of the
+    backends use, and the kits' rows of processes.
     """
     for item in items:
         kept = item.get_closest_marker("volume_but")
-        if item.path.match("plugins/*/tests/test_conformance.py") and "devmod-opencl" not in item.path.parts:
+        if (
+            item.path.match("plugins/*/tests/test_conformance.py")
+            and "devmod-opencl" not in item.path.parts
+        ):
             rows = PROCESS_ROWS | ROCM_ROWS if "devmod-rocm" in item.path.parts else PROCESS_ROWS
             if item.name.removeprefix("test_row[").removesuffix("]") in rows:
                 item.add_marker("volume")
-        if item.callspec.id not in kept.args if kept is not None else item.path.is_relative_to(ROOT / "simulators"):
+        if (
+            item.callspec.id not in kept.args
+            if kept is not None
+            else item.path.is_relative_to(ROOT / "simulators")
+        ):
             item.add_marker("volume")
 
 
@@ -90,14 +113,18 @@ def _skip_reason(report: pytest.TestReport) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """Count the tests that need the emulator of RDNA3 as one group, and print no letter for each."""
+    """Count the tests that need the emulator of RDNA3 as one group, and print no letter for
+    each.
+    """
     if report.skipped and _skip_reason(report).startswith(WITHOUT_EMULATOR):
         return GROUP, "", ""
     return None
 
 
 def pytest_collection_finish() -> None:
-    """Leave out what pytest has collected when tests collect garbage: each time, that took 0.14 s more."""
+    """Leave out what pytest has collected when tests collect garbage: each time, that took 0.14 s
+    more.
+    """
     gc.collect()
     gc.freeze()
 

@@ -1,11 +1,13 @@
-"""Run every benchmark, print one table of all ratios with their bounds, and write all figures to build/figures.json.
+"""Run every benchmark, print one table of all ratios with their bounds, and write all figures to
+build/figures.json.
 
     python benchmarks/all.py [name …]
 
-A name selects the benchmarks whose file contains it. The file keeps the figures of the other benchmarks, each with its date, its machine
-and the versions of the peers. A second run of one commit on one day adds its ratios: the table has the least, the median and the greatest.
-`make performance` makes the tables and pictures of docs/performance.md from it. Exits with 1 if a benchmark fails or a figure exceeds its
-bound.
+A name selects the benchmarks whose file contains it. The file keeps the figures of the other
+benchmarks, each with its date, its machine and the versions of the peers. A second run of one
+commit on one day adds its ratios: the table has the least, the median and the greatest. `make
+performance` makes the tables and pictures of docs/performance.md from it. Exits with 1 if a
+benchmark fails or a figure exceeds its bound.
 """
 
 from __future__ import annotations
@@ -26,8 +28,13 @@ from typing import Any
 
 from timing import FIGURES
 
-#: The distributions beside which a benchmark measures devmod, or on which it runs, by the benchmark's name.
-_OPENCL, _VULKAN, _WEBGPU = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt"), ("vulkan",), ("wgpu",)
+#: The distributions beside which a benchmark measures devmod, or on which it runs, by the
+#: benchmark's name.
+_OPENCL, _VULKAN, _WEBGPU = (
+    ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt"),
+    ("vulkan",),
+    ("wgpu",),
+)
 PEERS: dict[str, Sequence[str]] = {
     "build": ("slangpy",),
     "cold_source": _OPENCL,
@@ -56,7 +63,10 @@ def machine() -> str:
     processor = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            processor = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), processor)
+            processor = next(
+                (line.partition(":")[2].strip() for line in file if line.startswith("model name")),
+                processor,
+            )
     return f"{processor}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
@@ -70,10 +80,16 @@ def peers(name: str) -> str:
 
 
 def add_run(run: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """Return a run whose ratios have those of earlier runs beside them, if these measured the same commit on the same day and machine."""
+    """Return a run whose ratios have those of earlier runs beside them, if these measured the same
+    commit on the same day and machine.
+    """
     if any(run[key] != earlier.get(key) for key in ("commit", "date", "machine", "peers")):
         return run
-    before = {(row["what"], row["of"]): row.get("runs", [row["ratio"]]) for row in earlier["figures"] if "ratio" in row}
+    before = {
+        (row["what"], row["of"]): row.get("runs", [row["ratio"]])
+        for row in earlier["figures"]
+        if "ratio" in row
+    }
     for row in run["figures"]:
         if "ratio" in row and (ratios := before.get((row["what"], row["of"]))):
             row["runs"] = [*ratios, row["ratio"]]
@@ -82,21 +98,39 @@ def add_run(run: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
 
 def main(names: list[str]) -> int:
     """Run the benchmarks, print the table and write the file; return the exit code."""
-    files = [path for path in sorted(Path(__file__).parent.glob("bench_*.py")) if not names or any(name in path.stem for name in names)]
+    files = [
+        path
+        for path in sorted(Path(__file__).parent.glob("bench_*.py"))
+        if not names or any(name in path.stem for name in names)
+    ]
     failed, rows = [], []
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=OUT.parent.parent, capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=OUT.parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
     written = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
     for path in files:
         print(f"\n== {path.name}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             figures = Path(folder, "figures")
             figures.touch()
-            if subprocess.run([sys.executable, path], env=os.environ | {FIGURES: str(figures)}, check=False).returncode:
+            if subprocess.run(
+                [sys.executable, path], env=os.environ | {FIGURES: str(figures)}, check=False
+            ).returncode:
                 failed.append(path.name)
             found = [json.loads(line) for line in figures.read_text(encoding="utf-8").splitlines()]
         if found:
             name = path.stem.removeprefix("bench_")
-            run = {"date": f"{datetime.date.today()}", "machine": machine(), "peers": peers(name), "commit": commit, "figures": found}
+            run = {
+                "date": f"{datetime.date.today()}",
+                "machine": machine(),
+                "peers": peers(name),
+                "commit": commit,
+                "figures": found,
+            }
             written[name] = add_run(run, written.get(name, {}))
         rows += [row for row in found if "ratio" in row]
     OUT.parent.mkdir(exist_ok=True)
@@ -106,8 +140,14 @@ def main(names: list[str]) -> int:
     for row in rows:
         over = "  over" if row["ratio"] > row["most"] else ""
         runs = row.get("runs", [])
-        spread = f"  {len(runs)} runs: {min(runs):.3g}, {median(runs):.3g}, {max(runs):.3g}" if runs else ""
-        print(f"{row['what']:{width}}  {row['ratio']:7.3g} {row['most']:6g}  of {row['of']}{over}{spread}")
+        spread = (
+            f"  {len(runs)} runs: {min(runs):.3g}, {median(runs):.3g}, {max(runs):.3g}"
+            if runs
+            else ""
+        )
+        print(
+            f"{row['what']:{width}}  {row['ratio']:7.3g} {row['most']:6g}  of {row['of']}{over}{spread}"
+        )
     print("\n" + (f"Failed: {', '.join(failed)}" if failed else "All within the bounds."))
     return int(bool(failed))
 

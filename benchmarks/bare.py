@@ -1,7 +1,9 @@
-"""Kernels with the arguments (x, y, n) in the bare packages pyopencl, vulkan and wgpu, as a program without devmod has them.
+"""Kernels with the arguments (x, y, n) in the bare packages pyopencl, vulkan and wgpu, as a program
+without devmod has them.
 
-Each class builds a kernel. A call gives it two host arrays of one size and an int. It copies both to the device, launches, waits, and
-copies the second back. The packages are imported at the first use, because benchmarks start processes that need one of them.
+Each class builds a kernel. A call gives it two host arrays of one size and an int. It copies both
+to the device, launches, waits, and copies the second back. The packages are imported at the first
+use, because benchmarks start processes that need one of them.
 """
 
 from __future__ import annotations
@@ -36,18 +38,22 @@ print(device.handle.platform.name.strip(), path, device, sep="\\n")
 
 
 def share_device(folder: Path) -> None:
-    """Let pyopencl take devmod's OpenCL device, in this process and in those that it starts, and print the device.
+    """Let pyopencl take devmod's OpenCL device, in this process and in those that it starts, and
+    print the device.
 
     Parameters
     ----------
     folder
-        A folder for a file with the driver's path. pyopencl does not find Intel's runtime in its wheel.
+        A folder for a file with the driver's path. pyopencl does not find Intel's runtime in its
+        wheel.
     """
     import subprocess
     import sys
 
     # In a process of its own: the loader reads the variable when it opens the drivers.
-    done = subprocess.run([sys.executable, "-c", _DEVICE], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _DEVICE], stdout=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode:
         return  # the benchmark says that there is no device
     platform, path, device = done.stdout.splitlines()
@@ -62,10 +68,14 @@ def opencl_device(cl: Any) -> Any:
     """Return devmod's OpenCL device in pyopencl."""
     import warnings
 
-    warnings.filterwarnings("ignore", category=cl.CompilerWarning)  # Intel's compiler writes a log of each build
+    warnings.filterwarnings(
+        "ignore", category=cl.CompilerWarning
+    )  # Intel's compiler writes a log of each build
     platforms = {each.name.strip(): each for each in cl.get_platforms()}
     device = platforms[os.environ[PLATFORM]].get_devices()[0]
-    if "DEVMOD_OPENCL_POCL_CPU" in os.environ:  # a processor that PoCL does not know (docs/opencl.md)
+    if (
+        "DEVMOD_OPENCL_POCL_CPU" in os.environ
+    ):  # a processor that PoCL does not know (docs/opencl.md)
         from devmod_opencl._pocl import name_processor
 
         name_processor(device)
@@ -77,7 +87,8 @@ BLOCK = 64
 
 
 class PyOpenCL:
-    """OpenCL C in pyopencl. Each call makes its two buffers from the host arrays, which is the package's common form.
+    """OpenCL C in pyopencl. Each call makes its two buffers from the host arrays, which is the
+    package's common form.
 
     Parameters
     ----------
@@ -104,7 +115,8 @@ class PyOpenCL:
 
 
 class Wgpu:
-    """WGSL in wgpu: storage buffers at the bindings 0 and 1, a uniform at 2. Each call makes its buffers.
+    """WGSL in wgpu: storage buffers at the bindings 0 and 1, a uniform at 2. Each call makes its
+    buffers.
 
     Parameters
     ----------
@@ -116,18 +128,33 @@ class Wgpu:
         import wgpu
 
         self._wgpu = wgpu
-        self.device = wgpu.gpu.request_adapter_sync(power_preference="high-performance").request_device_sync()
+        self.device = wgpu.gpu.request_adapter_sync(
+            power_preference="high-performance"
+        ).request_device_sync()
         module = self.device.create_shader_module(code=code.decode())
-        self._pipeline = self.device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": entry})
+        self._pipeline = self.device.create_compute_pipeline(
+            layout="auto", compute={"module": module, "entry_point": entry}
+        )
 
     def _buffers(self, size: int) -> tuple[Any, Any, Any, Any]:
         """Return the buffers of a call, and the bind group with them."""
         usage, device = self._wgpu.BufferUsage, self.device
         source = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST)
-        result = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC)
+        result = device.create_buffer(
+            size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC
+        )
         scalars = device.create_buffer(size=16, usage=usage.UNIFORM | usage.COPY_DST)
-        entries = [{"binding": at, "resource": each} for at, each in enumerate((source, result, scalars))]
-        return source, result, scalars, device.create_bind_group(layout=self._pipeline.get_bind_group_layout(0), entries=entries)
+        entries = [
+            {"binding": at, "resource": each} for at, each in enumerate((source, result, scalars))
+        ]
+        return (
+            source,
+            result,
+            scalars,
+            device.create_bind_group(
+                layout=self._pipeline.get_bind_group_layout(0), entries=entries
+            ),
+        )
 
     def _encode(self, group: Any, grid: int) -> Any:
         """Return an encoder with the launch."""
@@ -150,7 +177,9 @@ class Wgpu:
 
 
 class WgpuReused(Wgpu):
-    """The same with buffers, staging buffer and bind group of the call before, and with the launch and the copy in one submission."""
+    """The same with buffers, staging buffer and bind group of the call before, and with the launch
+    and the copy in one submission.
+    """
 
     _size = 0
 
@@ -159,7 +188,9 @@ class WgpuReused(Wgpu):
         if self._size != x.nbytes:
             self._size = x.nbytes
             self._kept = self._buffers(x.nbytes)
-            self._staging = self.device.create_buffer(size=x.nbytes, usage=usage.MAP_READ | usage.COPY_DST)
+            self._staging = self.device.create_buffer(
+                size=x.nbytes, usage=usage.MAP_READ | usage.COPY_DST
+            )
         source, result, scalars, group = self._kept
         queue.write_buffer(source, 0, x)
         queue.write_buffer(result, 0, y)
@@ -173,10 +204,11 @@ class WgpuReused(Wgpu):
 
 
 class Vulkan:
-    """SPIR-V in vulkan: storage buffers at the bindings 0 and 1 of set 0, an int in the push constants. Mapped buffers are reused.
+    """SPIR-V in vulkan: storage buffers at the bindings 0 and 1 of set 0, an int in the push
+    constants. Mapped buffers are reused.
 
-    The buffers are memory that the host sees and the device has, as CPUs and integrated GPUs have it. Each call records its commands,
-    because the number and the grid may change.
+    The buffers are memory that the host sees and the device has, as CPUs and integrated GPUs have
+    it. Each call records its commands, because the number and the grid may change.
 
     Parameters
     ----------
@@ -188,11 +220,19 @@ class Vulkan:
         import vulkan as vk
 
         self._vk = vk
-        application = vk.VkApplicationInfo(pApplicationName="bench", apiVersion=vk.VK_MAKE_VERSION(1, 2, 0))
-        self._instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
+        application = vk.VkApplicationInfo(
+            pApplicationName="bench", apiVersion=vk.VK_MAKE_VERSION(1, 2, 0)
+        )
+        self._instance = vk.vkCreateInstance(
+            vk.VkInstanceCreateInfo(pApplicationInfo=application), None
+        )
         self._physical = physical = vk.vkEnumeratePhysicalDevices(self._instance)[0]
         families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical)
-        family = next(number for number, each in enumerate(families) if each.queueFlags & vk.VK_QUEUE_COMPUTE_BIT)
+        family = next(
+            number
+            for number, each in enumerate(families)
+            if each.queueFlags & vk.VK_QUEUE_COMPUTE_BIT
+        )
         queue_info = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, pQueuePriorities=[1.0])
         info = vk.VkDeviceCreateInfo(pQueueCreateInfos=[queue_info], ppEnabledExtensionNames=[])
         self._device = device = vk.vkCreateDevice(physical, info, None)
@@ -200,30 +240,60 @@ class Vulkan:
         self._stage = stage = vk.VK_SHADER_STAGE_COMPUTE_BIT
         storage = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
         bindings = [
-            vk.VkDescriptorSetLayoutBinding(binding=number, descriptorType=storage, descriptorCount=1, stageFlags=stage)
+            vk.VkDescriptorSetLayoutBinding(
+                binding=number, descriptorType=storage, descriptorCount=1, stageFlags=stage
+            )
             for number in (0, 1)
         ]
-        set_layout = vk.vkCreateDescriptorSetLayout(device, vk.VkDescriptorSetLayoutCreateInfo(pBindings=bindings), None)
+        set_layout = vk.vkCreateDescriptorSetLayout(
+            device, vk.VkDescriptorSetLayoutCreateInfo(pBindings=bindings), None
+        )
         push = vk.VkPushConstantRange(stageFlags=stage, offset=0, size=4)
-        layout_info = vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout], pPushConstantRanges=[push])
+        layout_info = vk.VkPipelineLayoutCreateInfo(
+            pSetLayouts=[set_layout], pPushConstantRanges=[push]
+        )
         self._layout = vk.vkCreatePipelineLayout(device, layout_info, None)
-        module = vk.vkCreateShaderModule(device, vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code), None)
+        module = vk.vkCreateShaderModule(
+            device, vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code), None
+        )
         stage_info = vk.VkPipelineShaderStageCreateInfo(stage=stage, module=module, pName=entry)
         pipeline_info = vk.VkComputePipelineCreateInfo(stage=stage_info, layout=self._layout)
         self._pipeline = vk.vkCreateComputePipelines(device, None, 1, [pipeline_info], None)[0]
-        pool_info = vk.VkDescriptorPoolCreateInfo(maxSets=1, pPoolSizes=[vk.VkDescriptorPoolSize(type=storage, descriptorCount=2)])
+        pool_info = vk.VkDescriptorPoolCreateInfo(
+            maxSets=1, pPoolSizes=[vk.VkDescriptorPoolSize(type=storage, descriptorCount=2)]
+        )
         pool = vk.vkCreateDescriptorPool(device, pool_info, None)
-        self._set = vk.vkAllocateDescriptorSets(device, vk.VkDescriptorSetAllocateInfo(descriptorPool=pool, pSetLayouts=[set_layout]))[0]
-        commands_info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=family)
+        self._set = vk.vkAllocateDescriptorSets(
+            device, vk.VkDescriptorSetAllocateInfo(descriptorPool=pool, pSetLayouts=[set_layout])
+        )[0]
+        commands_info = vk.VkCommandPoolCreateInfo(
+            flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=family
+        )
         commands = vk.vkCreateCommandPool(device, commands_info, None)
         primary = vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY
-        buffer_info = vk.VkCommandBufferAllocateInfo(commandPool=commands, level=primary, commandBufferCount=1)
+        buffer_info = vk.VkCommandBufferAllocateInfo(
+            commandPool=commands, level=primary, commandBufferCount=1
+        )
         self._commands = vk.vkAllocateCommandBuffers(device, buffer_info)[0]
-        self._begin = vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+        self._begin = vk.VkCommandBufferBeginInfo(
+            flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
+        )
         self._submit = [vk.VkSubmitInfo(pCommandBuffers=[self._commands])]
         # For the host's reads after the launch.
-        access = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT)
-        self._barrier = (vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT, 0, 1, [access], 0, None, 0, None)
+        access = vk.VkMemoryBarrier(
+            srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT
+        )
+        self._barrier = (
+            vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            vk.VK_PIPELINE_STAGE_HOST_BIT,
+            0,
+            1,
+            [access],
+            0,
+            None,
+            0,
+            None,
+        )
         self._fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)
         self._number = vk.ffi.new("int *")
         self._mapped: list[Any] = []
@@ -233,13 +303,29 @@ class Vulkan:
         vk, device = self._vk, self._device
         self._size = size
         types = vk.vkGetPhysicalDeviceMemoryProperties(self._physical).memoryTypes
-        wanted = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+        wanted = (
+            vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+            | vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT
+            | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+        )
         self._mapped = []
         for number in (0, 1):
-            buffer = vk.vkCreateBuffer(device, vk.VkBufferCreateInfo(size=size, usage=vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT), None)
+            buffer = vk.vkCreateBuffer(
+                device,
+                vk.VkBufferCreateInfo(size=size, usage=vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT),
+                None,
+            )
             needs = vk.vkGetBufferMemoryRequirements(device, buffer)
-            fitting = [each for each in range(32) if needs.memoryTypeBits >> each & 1 and types[each].propertyFlags & wanted == wanted]
-            memory = vk.vkAllocateMemory(device, vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=fitting[0]), None)
+            fitting = [
+                each
+                for each in range(32)
+                if needs.memoryTypeBits >> each & 1 and types[each].propertyFlags & wanted == wanted
+            ]
+            memory = vk.vkAllocateMemory(
+                device,
+                vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=fitting[0]),
+                None,
+            )
             vk.vkBindBufferMemory(device, buffer, memory, 0)
             self._mapped.append(vk.vkMapMemory(device, memory, 0, size, 0))
             write = vk.VkWriteDescriptorSet(
@@ -262,7 +348,9 @@ class Vulkan:
         self._number[0] = n
         vk.vkBeginCommandBuffer(commands, self._begin)
         vk.vkCmdBindPipeline(commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, self._pipeline)
-        vk.vkCmdBindDescriptorSets(commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, self._layout, 0, 1, [self._set], 0, None)
+        vk.vkCmdBindDescriptorSets(
+            commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, self._layout, 0, 1, [self._set], 0, None
+        )
         vk.vkCmdPushConstants(commands, self._layout, self._stage, 0, 4, self._number)
         vk.vkCmdDispatch(commands, grid, 1, 1)
         vk.vkCmdPipelineBarrier(commands, *self._barrier)
@@ -274,4 +362,8 @@ class Vulkan:
 
 
 #: The class and the name of the package for each kind.
-PEERS: dict[str, tuple[type[Peer], str]] = {"opencl": (PyOpenCL, "pyopencl"), "webgpu": (Wgpu, "wgpu"), "vulkan": (Vulkan, "vulkan")}
+PEERS: dict[str, tuple[type[Peer], str]] = {
+    "opencl": (PyOpenCL, "pyopencl"),
+    "webgpu": (Wgpu, "wgpu"),
+    "vulkan": (Vulkan, "vulkan"),
+}

@@ -1,20 +1,24 @@
-"""The time of `devmod build`: a cold build of 100 kernels for every kind that compiles here, an unchanged one, and one after an edit.
+"""The time of `devmod build`: a cold build of 100 kernels for every kind that compiles here, an
+unchanged one, and one after an edit.
 
     python benchmarks/bench_build.py [--kernels 100] [--workers 2] [--rounds 5] [--dask]
 
-The base of a cold build is the CPU time of its compiles, measured in the workers, divided by the number of workers. A ratio above 1 is the
-start of the workers, the planning, the cache and the writing of the file. The unchanged build is the whole command, in a new process. The
-build with an edited kernel is compared with an unchanged build and a new process that compiles that kernel alone, together. The bound of
-the unchanged build is a multiple of the time in which Python starts here. All folders are new. Each time of a command is
-the least of the rounds. Other processes take time from the workers, so the share of the processors that the cold build had is printed too.
-Below 0.9 its bound is not checked.
+The base of a cold build is the CPU time of its compiles, measured in the workers, divided by the
+number of workers. A ratio above 1 is the start of the workers, the planning, the cache and the
+writing of the file. The unchanged build is the whole command, in a new process. The build with an
+edited kernel is compared with an unchanged build and a new process that compiles that kernel alone,
+together. The bound of the unchanged build is a multiple of the time in which Python starts here.
+All folders are new. Each time of a command is the least of the rounds. Other processes take time
+from the workers, so the share of the processors that the cold build had is printed too. Below 0.9
+its bound is not checked.
 
-Unchanged builds of 1, 100 and 1,000 kernels are those of a project with licences, comments, macros and headers of its own, also after
-the change of a header that a tenth of the kernels include. One changed shader among 100, compiled by the library of
-slangpy and by programs, is compared with the processes of glslang, spirv-val and spirv-opt.
+Unchanged builds of 1, 100 and 1,000 kernels are those of a project with licences, comments, macros
+and headers of its own, also after the change of a header that a tenth of the kernels include. One
+changed shader among 100, compiled by the library of slangpy and by programs, is compared with the
+processes of glslang, spirv-val and spirv-opt.
 
-With --dask, the plans are of jobs whose compiler only waits, on Dask clusters of processes on this machine. They are compared with as many
-functions of Dask alone, which wait as long.
+With --dask, the plans are of jobs whose compiler only waits, on Dask clusters of processes on this
+machine. They are compared with as many functions of Dask alone, which wait as long.
 
 Exits with 1 if a bound is exceeded.
 """
@@ -36,15 +40,18 @@ from timing import check, process_time, timed
 MAX_COLD = 1.15
 #: Of the start of Python, which is a larger part on some processors: 17.2 and 18.4 on two.
 MAX_UNCHANGED = 20
-#: The same, by the number of kernels. With 1,000, the same code has 20.6 and 23.7 on two processors.
+#: The same, by the number of kernels. With 1,000, the same code has 20.6 and 23.7 on two
+#: processors.
 MAX_UNCHANGED_LIBRARY = {1: 8, 100: 10, 1000: 27}
 #: Of the bare tools. Python and C have other proportions on each processor: 2.63 and 3.24 on two.
 MAX_SHADER = 3.6
 #: Of the unchanged build and the compile alone.
 MAX_TOUCHED = 1.5
-#: Of as many functions of Dask alone. It was 2.3 with eight workers on two busy processors, and 1.2 with one.
+#: Of as many functions of Dask alone. It was 2.3 with eight workers on two busy processors, and 1.2
+#: with one.
 MAX_DASK = 3.0
-#: Plans with less CPU time are shown, and not checked: the start of the workers is a large part of them.
+#: Plans with less CPU time are shown, and not checked: the start of the workers is a large part of
+#: them.
 SMALL = 30
 
 BODY = "float v = x[i]; for (int j = 0; j < {rounds}; j++) v = v * {factor}.5f + x[(i + j) % {size}]; y[i] = v;"
@@ -63,11 +70,24 @@ SOURCES = {
     "c": "void {name}(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) {{ {body} }} }}\n",
 }
 #: The targets, in the order of their sources.
-TARGETS = ["opencl", "metal", "vulkan", "webgpu", "cuda -arch=sm_90", "rocm -arch=gfx1100", "hexagon -arch=v68"]
+TARGETS = [
+    "opencl",
+    "metal",
+    "vulkan",
+    "webgpu",
+    "cuda -arch=sm_90",
+    "rocm -arch=gfx1100",
+    "hexagon -arch=v68",
+]
 #: The kernel that is touched.
 TOUCHED = "k0"
 #: The parts of a file of the library: its licence, and a function with comments.
-LICENCE = "/*\n" + " * Redistribution and use in source and binary forms are permitted under the terms of the licence.\n" * 10 + " */\n"
+LICENCE = (
+    "/*\n"
+    + " * Redistribution and use in source and binary forms are permitted under the terms of the licence.\n"
+    * 10
+    + " */\n"
+)
 STEP = """// Step {step}: adds what the step before has left, one row after the other.
 static float step{step}(float x, int n)
 {{
@@ -82,40 +102,68 @@ static float step{step}(float x, int n)
 
 def write_project(folder: Path, count: int, targets: list[str]) -> None:
     tables = []
-    suffixes = [suffix for suffix, target in zip(SOURCES, TARGETS, strict=True) if target in targets]
+    suffixes = [
+        suffix for suffix, target in zip(SOURCES, TARGETS, strict=True) if target in targets
+    ]
     for number in range(count):
         for suffix, text in SOURCES.items():
             body = BODY.format(rounds=number + 2, factor=number, size=1024)
             name = f"k{number}"
-            (folder / f"k{number}.{suffix}").write_text(text.format(name=name, factor=number, body=body))
+            (folder / f"k{number}.{suffix}").write_text(
+                text.format(name=name, factor=number, body=body)
+            )
         names = ", ".join(f'"k{number}.{suffix}"' for suffix in suffixes)
         tables.append(f"[kernels.k{number}]\nsources = [{names}]\n")
     listed = ", ".join(f'"{each}"' for each in targets)
-    (folder / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = [{listed}]\nmixed = true\n' + "".join(tables))
+    (folder / "devmod.toml").write_text(
+        f'output = "k.devmod"\ntargets = [{listed}]\nmixed = true\n' + "".join(tables)
+    )
 
 
 def write_library(folder: Path, count: int) -> None:
-    """Write a project of real shape: kernels of 2.5 kB with macros of their own, a header for ten of them, and one that all include."""
+    """Write a project of real shape: kernels of 2.5 kB with macros of their own, a header for ten
+    of them, and one that all include.
+    """
     groups = max(1, count // 10)
     (folder / "include").mkdir()
-    scales = "".join(f"inline float scale{step}(float x) {{ return x * {step}.5f + OFFSET; }}\n" for step in range(40))
-    (folder / "include" / "common.h").write_text(f"#ifndef COMMON_H\n#define COMMON_H\n{scales}#endif\n")
+    scales = "".join(
+        f"inline float scale{step}(float x) {{ return x * {step}.5f + OFFSET; }}\n"
+        for step in range(40)
+    )
+    (folder / "include" / "common.h").write_text(
+        f"#ifndef COMMON_H\n#define COMMON_H\n{scales}#endif\n"
+    )
     for group in range(groups):
-        (folder / "include" / f"group{group}.h").write_text(f'#pragma once\n#define OFFSET {group}.0f\n#include "common.h"\n')
+        (folder / "include" / f"group{group}.h").write_text(
+            f'#pragma once\n#define OFFSET {group}.0f\n#include "common.h"\n'
+        )
     tables = []
     for number in range(count):
         steps = "".join(STEP.format(step=step) for step in range(6))
-        kernel = SOURCES["cl"].format(name=f"k{number}", body=f"y[i] = step{number % 6}(x[i], TILE) * {number}.0f;")
-        (folder / f"k{number}.cl").write_text(f'{LICENCE}#include "group{number % groups}.h"\n\n{steps}{kernel}')
-        tables.append(f'[kernels.k{number}]\nsources = ["k{number}.cl"]\nblock = 64\ndefines = {{ TILE = {8 << number % 3} }}\n')
+        kernel = SOURCES["cl"].format(
+            name=f"k{number}", body=f"y[i] = step{number % 6}(x[i], TILE) * {number}.0f;"
+        )
+        (folder / f"k{number}.cl").write_text(
+            f'{LICENCE}#include "group{number % groups}.h"\n\n{steps}{kernel}'
+        )
+        tables.append(
+            f'[kernels.k{number}]\nsources = ["k{number}.cl"]\nblock = 64\ndefines = {{ TILE = {8 << number % 3} }}\n'
+        )
     settings = 'output = "k.devmod"\ntargets = ["opencl"]\ninclude = ["include"]\noptions = ["-cl-fast-relaxed-math"]\n'
     (folder / "devmod.toml").write_text(settings + "".join(tables))
 
 
 def command(*arguments: object, env: dict[str, str]) -> tuple[float, float]:
-    """Run devmod in a new process, and return the milliseconds that it takes: on the clock, and of the processors."""
+    """Run devmod in a new process, and return the milliseconds that it takes: on the clock, and of
+    the processors.
+    """
     before, began = cpu_time(), time.perf_counter()
-    subprocess.run([sys.executable, "-m", "devmod", *map(str, arguments)], env=env, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "devmod", *map(str, arguments)],
+        env=env,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return (time.perf_counter() - began) * 1e3, (cpu_time() - before) * 1e3
 
 
@@ -129,24 +177,38 @@ def fastest(runs: list[tuple[float, float]]) -> tuple[float, float]:
     return min(run[0] for run in runs), min(run[1] for run in runs)
 
 
-def rebuild(what: str, folder: Path, rounds: int, most: float, env: dict[str, str]) -> tuple[float, bool]:
-    """Print the time of a build in which nothing changed. Return its milliseconds, and whether it exceeds its bound."""
+def rebuild(
+    what: str, folder: Path, rounds: int, most: float, env: dict[str, str]
+) -> tuple[float, bool]:
+    """Print the time of a build in which nothing changed. Return its milliseconds, and whether it
+    exceeds its bound.
+    """
     runs = [(command("build", folder, "-q", env=env), process_time()) for _ in range(3 * rounds)]
     unchanged, processors = fastest([each for each, _ in runs])
     ratio = unchanged / min(start for _, start in runs)
-    print(f"{what}, nothing changed: {unchanged:.0f} ms, {ratio:.1f} of the start of Python (at most {most}),")
+    print(
+        f"{what}, nothing changed: {unchanged:.0f} ms, {ratio:.1f} of the start of Python (at most {most}),"
+    )
     print(f"    of which {processors:.0f} ms of processor time")
     return unchanged, check(f"unchanged build of {what}", ratio, most, of="starts of Python")
 
 
 def cold(folder: Path, workers: int, env: dict[str, str]) -> tuple[float, float, float]:
-    """Return the wall time of a cold build, the CPU time of its compiles, and that of the whole build."""
+    """Return the wall time of a cold build, the CPU time of its compiles, and that of the whole
+    build.
+    """
     program = (
         "import sys, devmod; r = devmod.build(sys.argv[1], workers=int(sys.argv[2]));"
         "r.raise_for_failures(); print(sum(each.seconds for each in r.results))"
     )
     before, began = cpu_time(), time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", program, folder, str(workers)], env=env, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, folder, str(workers)],
+        env=env,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     return time.perf_counter() - began, float(done.stdout), cpu_time() - before
 
 
@@ -160,14 +222,23 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
         command("plugins", env=env)  # the index of entry points
         wall, compiles, whole = cold(folder, workers, env)
         ratio, had = wall / (compiles / workers), whole / (wall * workers)
-        print(f"{kernels} kernels for {len(targets)} kinds, {workers} workers: {wall:.1f} s; the compiles' CPU time {compiles:.1f} s")
+        print(
+            f"{kernels} kernels for {len(targets)} kinds, {workers} workers: {wall:.1f} s; the compiles' CPU time {compiles:.1f} s"
+        )
         print(f"    wall time of CPU time / workers: {ratio:.3f} (at most {MAX_COLD})")
         print(f"    CPU time beside the compiles: {whole - compiles:.2f} s")
         print(f"    share of the processors: {had:.2f}")
         if compiles >= SMALL and had >= 0.9:
-            exceeded |= check(f"cold build of {kernels} kernels for {len(targets)} kinds", ratio, MAX_COLD, of="its compiles alone")
+            exceeded |= check(
+                f"cold build of {kernels} kernels for {len(targets)} kinds",
+                ratio,
+                MAX_COLD,
+                of="its compiles alone",
+            )
 
-        unchanged, over = rebuild(f"{kernels} kernels for {len(targets)} kinds", folder, rounds, MAX_UNCHANGED, env)
+        unchanged, over = rebuild(
+            f"{kernels} kernels for {len(targets)} kinds", folder, rounds, MAX_UNCHANGED, env
+        )
         exceeded |= over
 
         for suffix, target in zip(SOURCES, TARGETS, strict=True):
@@ -177,19 +248,39 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
             for number in range(rounds):
                 source = folder / f"{TOUCHED}.{suffix}"
                 source.write_text(source.read_text() + f"// {number}\n")
-                alone.append(command("compile", source, "-t", target, "-q", "-o", Path(place, "one.devmod"), env=env))
+                alone.append(
+                    command(
+                        "compile",
+                        source,
+                        "-t",
+                        target,
+                        "-q",
+                        "-o",
+                        Path(place, "one.devmod"),
+                        env=env,
+                    )
+                )
                 times.append(command("build", folder, "-q", env=env))
             (build, build_cpu), (one, one_cpu) = fastest(times), fastest(alone)
             ratio = build / (unchanged + one)
-            print(f"one {suffix} kernel touched: {build:.0f} ms, devmod compile of it alone: {one:.0f} ms,")
+            print(
+                f"one {suffix} kernel touched: {build:.0f} ms, devmod compile of it alone: {one:.0f} ms,"
+            )
             print(f"    {ratio:.2f} of that and the unchanged build (at most {MAX_TOUCHED})")
             print(f"    processor time {build_cpu:.0f} and {one_cpu:.0f} ms")
-            exceeded |= check(f"build with one changed {suffix} kernel", ratio, MAX_TOUCHED, of="an unchanged build and devmod compile")
+            exceeded |= check(
+                f"build with one changed {suffix} kernel",
+                ratio,
+                MAX_TOUCHED,
+                of="an unchanged build and devmod compile",
+            )
     return exceeded
 
 
 def library(workers: int, rounds: int) -> bool:
-    """Print the times of unchanged builds of 1, 100 and 1,000 kernels, and of one after the change of a header."""
+    """Print the times of unchanged builds of 1, 100 and 1,000 kernels, and of one after the change
+    of a header.
+    """
     exceeded = False
     for count, most in MAX_UNCHANGED_LIBRARY.items():
         with tempfile.TemporaryDirectory() as place:
@@ -225,22 +316,50 @@ def shader(compiler: str, workers: int, rounds: int) -> bool:
             source.write_text(source.read_text() + f"// {number}\n")
             before, began = cpu_time(), time.perf_counter()
             for tool in (
-                ("glslangValidator", "--target-env", "vulkan1.1", "-S", "comp", "-o", "compiled.spv", source),
+                (
+                    "glslangValidator",
+                    "--target-env",
+                    "vulkan1.1",
+                    "-S",
+                    "comp",
+                    "-o",
+                    "compiled.spv",
+                    source,
+                ),
                 ("spirv-val", "--target-env", "vulkan1.1", "--scalar-block-layout", "compiled.spv"),
-                ("spirv-opt", "--target-env=vulkan1.1", "--scalar-block-layout", "-O", "compiled.spv", "-o", "optimized.spv"),
+                (
+                    "spirv-opt",
+                    "--target-env=vulkan1.1",
+                    "--scalar-block-layout",
+                    "-O",
+                    "compiled.spv",
+                    "-o",
+                    "optimized.spv",
+                ),
             ):
                 subprocess.run(tool, cwd=place, check=True, stdout=subprocess.DEVNULL)
             bare.append(((time.perf_counter() - began) * 1e3, (cpu_time() - before) * 1e3))
             times.append(command("build", folder, "-q", env=env))
     (build, build_cpu), (tools, tools_cpu) = fastest(times), fastest(bare)
     ratio = build / tools
-    print(f"one comp kernel of 100 touched, by {compiler}: {build:.0f} ms, glslang, spirv-val and spirv-opt by hand: {tools:.0f} ms,")
-    print(f"    {ratio:.2f} of that (at most {MAX_SHADER}); processor time {build_cpu:.0f} and {tools_cpu:.0f} ms")
-    return check(f"build with one changed Vulkan kernel of 100, by {compiler}", ratio, MAX_SHADER, of="the bare tools")
+    print(
+        f"one comp kernel of 100 touched, by {compiler}: {build:.0f} ms, glslang, spirv-val and spirv-opt by hand: {tools:.0f} ms,"
+    )
+    print(
+        f"    {ratio:.2f} of that (at most {MAX_SHADER}); processor time {build_cpu:.0f} and {tools_cpu:.0f} ms"
+    )
+    return check(
+        f"build with one changed Vulkan kernel of 100, by {compiler}",
+        ratio,
+        MAX_SHADER,
+        of="the bare tools",
+    )
 
 
 def dask() -> bool:
-    """Build plans of stand-in jobs on clusters, and print their time beside that of as many bare functions."""
+    """Build plans of stand-in jobs on clusters, and print their time beside that of as many bare
+    functions.
+    """
     from distributed import Client, LocalCluster
 
     sys.path.insert(0, str(Path(__file__).parent))
@@ -255,22 +374,37 @@ def dask() -> bool:
     exceeded = False
     for workers in (1, 2, 4, 8):
         with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as cluster,  # type: ignore[no-untyped-call]
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=50,
+            ) as cluster,  # type: ignore[no-untyped-call]
             Client(cluster) as client,  # type: ignore[no-untyped-call]
         ):
             client.run(__import__, "stand_in_job")  # the workers import devmod once
             for count in (100, 1000, 5000):
                 with tempfile.TemporaryDirectory() as folder:
                     Path(folder, "k.cl").write_text("kernel void k(global float *x) {}\n")
-                    each = tuple(Job(f"k{number}", folder, "k.cl", "opencl", name=f"k{number}") for number in range(count))
-                    plan = Plan(Manifest("devmod.toml", folder, "k.devmod", (), (), mixed=True), each)
-                    bare = timed(lambda: client.gather(client.map(bare_job, range(count), pure=False)))  # noqa: B023 - called here
+                    each = tuple(
+                        Job(f"k{number}", folder, "k.cl", "opencl", name=f"k{number}")
+                        for number in range(count)
+                    )
+                    plan = Plan(
+                        Manifest("devmod.toml", folder, "k.devmod", (), (), mixed=True), each
+                    )
+                    bare = timed(
+                        lambda: client.gather(client.map(bare_job, range(count), pure=False))
+                    )  # noqa: B023 - called here
                     began = time.perf_counter()
                     result = build_plan(plan, cache=False, dask=cluster.scheduler_address)
                     took = (time.perf_counter() - began) * 1e3
                     result.raise_for_failures()
                 jobs_text = f"{workers} workers, {count} jobs of {COST * 1e3:.0f} ms"
-                print(f"{jobs_text}: {took:.0f} ms, {took / bare:.2f} of bare functions (at most {MAX_DASK})")
+                print(
+                    f"{jobs_text}: {took:.0f} ms, {took / bare:.2f} of bare functions (at most {MAX_DASK})"
+                )
                 exceeded |= check(f"Dask: {jobs_text}", took / bare, MAX_DASK, of="Dask alone")
     return exceeded
 
@@ -283,7 +417,9 @@ def main() -> None:
     parser.add_argument("--dask", action="store_true")
     parser.add_argument("--kinds", nargs="*")
     arguments = parser.parse_args()
-    targets = [each for each in TARGETS if not arguments.kinds or each.partition(" ")[0] in arguments.kinds]
+    targets = [
+        each for each in TARGETS if not arguments.kinds or each.partition(" ")[0] in arguments.kinds
+    ]
     if not shutil.which("glslangValidator"):
         targets = [each for each in targets if each != "vulkan"]
     if arguments.dask:

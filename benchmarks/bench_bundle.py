@@ -1,11 +1,14 @@
 """Measure large bundles: opening one of many functions, joining files, and compression.
 
-    python benchmarks/bench_bundle.py [--megabytes 1000] [--functions 10000] [--rounds 5] [--folder .]
+    python benchmarks/bench_bundle.py [--megabytes 1000] [--functions 10000] [--rounds 5] [--folder
+    .]
 
-Opening: a file of many modules with one function each, and a smaller one in which one module has imports; each figure is the median of new
-processes, after `import devmod`. Joining: two files of half the size with `devmod bundle`, beside a raw write and one pass of SHA-256 over
-the same bytes in turns. Its peak memory is VmHWM of a new process, above that of the same command for two small files. Compression: what it
-adds to a save and to a load, beside the library's own time for the same bytes in turns. Exits with 1 if devmod exceeds a bound.
+Opening: a file of many modules with one function each, and a smaller one in which one module has
+imports; each figure is the median of new processes, after `import devmod`. Joining: two files of
+half the size with `devmod bundle`, beside a raw write and one pass of SHA-256 over the same bytes
+in turns. Its peak memory is VmHWM of a new process, above that of the same command for two small
+files. Compression: what it adds to a save and to a load, beside the library's own time for the same
+bytes in turns. Exits with 1 if devmod exceeds a bound.
 """
 
 from __future__ import annotations
@@ -61,22 +64,37 @@ with open("/proc/self/status") as file:
 
 
 def module(code: bytes, name: str) -> devmod.Module:
-    params = [Param("src", "buffer", "float16", "r"), Param("weight", "buffer", "float32", "r"), Param("dst", "buffer", "float32", "rw")]
-    params += [Param(each, "scalar", "int32") for each in ("ne00", "ne01", "stride_row", "ncols_dst")]
+    params = [
+        Param("src", "buffer", "float16", "r"),
+        Param("weight", "buffer", "float32", "r"),
+        Param("dst", "buffer", "float32", "rw"),
+    ]
+    params += [
+        Param(each, "scalar", "int32") for each in ("ne00", "ne01", "stride_row", "ncols_dst")
+    ]
     types = ["handle" if each.kind == "buffer" else each.type for each in params]
-    return devmod.create_with_fallback("cuda", code, "cubin", {name: devmod.FunctionInfo(name, types, interface=Interface(params))})
+    return devmod.create_with_fallback(
+        "cuda", code, "cubin", {name: devmod.FunctionInfo(name, types, interface=Interface(params))}
+    )
 
 
-def bench_open(folder: Path, size: int, functions: int, *, imports: bool = False) -> tuple[list[str], list[str]]:
+def bench_open(
+    folder: Path, size: int, functions: int, *, imports: bool = False
+) -> tuple[list[str], list[str]]:
     """Open the file of many functions. With `imports`, one of its modules imports constants."""
     path, chunk = folder / "many.devmod", random.Random(1).randbytes(1 << 20)
     part = size // functions
     modules = [
-        module(number.to_bytes(8, "little") + chunk[number % 1000 : number % 1000 + part], f"kernel_{number}")
+        module(
+            number.to_bytes(8, "little") + chunk[number % 1000 : number % 1000 + part],
+            f"kernel_{number}",
+        )
         for number in range(functions)
     ]
     if imports:
-        modules[77].import_module(devmod.const_loader({"weights": chunk[:1000]}, {"load_weights": ["weights"]}))
+        modules[77].import_module(
+            devmod.const_loader({"weights": chunk[:1000]}, {"load_weights": ["weights"]})
+        )
     devmod.save(devmod.bundle(*modules), path)
     total = path.stat().st_size
     del modules
@@ -92,7 +110,11 @@ def bench_open(folder: Path, size: int, functions: int, *, imports: bool = False
     ]
     what = f"open {functions:,} modules{', one of which has imports,' if imports else ''} and find a function"
     exceeded = check(what, ratio, MAX_OPEN, of="starts of Python")
-    bad = [f"opening took {ratio:.2f} of the start of Python; {MAX_OPEN} is the bound"] if exceeded else []
+    bad = (
+        [f"opening took {ratio:.2f} of the start of Python; {MAX_OPEN} is the bound"]
+        if exceeded
+        else []
+    )
     return lines, bad
 
 
@@ -116,12 +138,17 @@ def bench_join(folder: Path, size: int, rounds: int) -> tuple[list[str], list[st
     names = []
     for file in range(2):
         names.append(folder / f"half{file}.devmod")
-        halves = [module(chunk[number + file * 10 :], f"kernel_{file}_{number}") for number in range(count // 2)]
+        halves = [
+            module(chunk[number + file * 10 :], f"kernel_{file}_{number}")
+            for number in range(count // 2)
+        ]
         devmod.save(devmod.bundle(*halves), names[-1])
     small = folder / "small.devmod"
     devmod.save(module(b"", "f"), small)
     raw, joined = folder / "raw", folder / "joined.devmod"
-    times: dict[str, list[float]] = {name: [] for name in ("raw write", "SHA-256 pass", "devmod bundle")}
+    times: dict[str, list[float]] = {
+        name: [] for name in ("raw write", "SHA-256 pass", "devmod bundle")
+    }
     memory = []
     for _ in range(rounds):
         raw.unlink(missing_ok=True)
@@ -138,10 +165,19 @@ def bench_join(folder: Path, size: int, rounds: int) -> tuple[list[str], list[st
     medians = {name: statistics.median(each) for name, each in times.items()}
     bound = max(medians["raw write"], medians["SHA-256 pass"])
     lines = [f"joining two files of {size / 2e6:.0f} MB"]
-    lines += [f"{'  ' + name:44}{took:8.0f} ms   {took / bound:5.2f}" for name, took in medians.items()]
-    lines.append(f"{'  peak memory of the process':44}{max(memory):8.1f} MiB   (a small file: {base:.1f} MiB)")
+    lines += [
+        f"{'  ' + name:44}{took:8.0f} ms   {took / bound:5.2f}" for name, took in medians.items()
+    ]
+    lines.append(
+        f"{'  peak memory of the process':44}{max(memory):8.1f} MiB   (a small file: {base:.1f} MiB)"
+    )
     ratio = medians["devmod bundle"] / bound
-    slow = check("devmod bundle of two files", ratio, MAX_RATIO, of="the slower of a raw write and a SHA-256 pass")
+    slow = check(
+        "devmod bundle of two files",
+        ratio,
+        MAX_RATIO,
+        of="the slower of a raw write and a SHA-256 pass",
+    )
     large = check("memory of devmod bundle", max(memory), MAX_MEMORY, of="MiB")
     bad = [f"joining took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound"] if slow else []
     bad += [f"joining took {max(memory):.0f} MiB; {MAX_MEMORY} is the bound"] if large else []
@@ -162,7 +198,9 @@ def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
         "libzstd compress": lambda: zstd.compress(wire, 3),
         "save, compressed": lambda: devmod.dumps(made, compress="zstd"),
         "save": lambda: devmod.dumps(made),
-        "libzstd decompress": lambda: zstd.ZstdDecompressor(options=bounded).decompress(frame, max_length=len(wire) + 1),
+        "libzstd decompress": lambda: zstd.ZstdDecompressor(options=bounded).decompress(
+            frame, max_length=len(wire) + 1
+        ),
         "load, compressed": lambda: devmod.loads(packed).verify(),  # type: ignore[attr-defined]
         "load": lambda: devmod.loads(plain).verify(),  # type: ignore[attr-defined]
     }
@@ -171,14 +209,22 @@ def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
         for name, each in work.items():
             times[name].append(timed(each))
     best = {name: min(each) for name, each in times.items()}
-    lines = [f"compression of {len(wire) / 1e6:.0f} MB to {len(frame) / 1e6:.0f} MB (best of {rounds} rounds in turns)"]
+    lines = [
+        f"compression of {len(wire) / 1e6:.0f} MB to {len(frame) / 1e6:.0f} MB (best of {rounds} rounds in turns)"
+    ]
     lines += [f"{'  ' + name:44}{took:8.0f} ms" for name, took in best.items()]
     bad = []
     for name, library_name in (("save", "libzstd compress"), ("load", "libzstd decompress")):
         ratio = (best[f"{name}, compressed"] - best[name]) / best[library_name]
         lines.append(f"{'  what it adds to a ' + name + ', by the library':44}{ratio:8.2f}")
-        exceeded = check(f"what zstd adds to a {name}", ratio, MAX_ZSTD, of="the library's own time")
-        bad += [f"zstd adds {ratio:.2f} of the library's time to a {name}; {MAX_ZSTD} is the bound"] if exceeded else []
+        exceeded = check(
+            f"what zstd adds to a {name}", ratio, MAX_ZSTD, of="the library's own time"
+        )
+        bad += (
+            [f"zstd adds {ratio:.2f} of the library's time to a {name}; {MAX_ZSTD} is the bound"]
+            if exceeded
+            else []
+        )
     return lines, bad
 
 
@@ -188,7 +234,11 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--functions", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", default=None, help="where the files are written (default: the system's folder for such)")
+    parser.add_argument(
+        "--folder",
+        default=None,
+        help="where the files are written (default: the system's folder for such)",
+    )
     options = parser.parse_args()
     os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
     failed: list[str] = []

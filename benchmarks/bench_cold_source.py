@@ -1,10 +1,12 @@
-"""The time in which a new process gets a result of one kernel of an OpenCL source with many kernels: devmod beside pyopencl alone.
+"""The time in which a new process gets a result of one kernel of an OpenCL source with many
+kernels: devmod beside pyopencl alone.
 
     python benchmarks/bench_cold_source.py [--kernels 1 20 200] [--rounds 5]
 
-The time is that of the whole process. The kernels differ in their names, bodies and constants. "Empty" is with empty folders for the caches
-of devmod, pyopencl and PoCL; "warm" is a process after another one with the same folders. The contenders alternate, and the figures are
-medians. The exit code is 1 if a ratio exceeds its bound.
+The time is that of the whole process. The kernels differ in their names, bodies and constants.
+"Empty" is with empty folders for the caches of devmod, pyopencl and PoCL; "warm" is a process after
+another one with the same folders. The contenders alternate, and the figures are medians. The exit
+code is 1 if a ratio exceeds its bound.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from timing import check, timed
 
 import devmod
 
-#: The most that a process with devmod takes, of one with pyopencl alone: with empty caches, and with warm ones.
+#: The most that a process with devmod takes, of one with pyopencl alone: with empty caches, and
+#: with warm ones.
 MOST = (1.2, 1.45)
 KERNEL = """kernel void k{n}(global const float *x, global float *y, int n) {{
     int i = get_global_id(0);
@@ -62,16 +65,28 @@ assert y[0] == 1.75
 
 def process(program: str, file: Path, caches: Path) -> float:
     """Return the milliseconds of a new process."""
-    folders = {variable: str(caches / variable) for variable in ("DEVMOD_CACHE_DIR", "XDG_CACHE_HOME", "POCL_CACHE_DIR")}
+    folders = {
+        variable: str(caches / variable)
+        for variable in ("DEVMOD_CACHE_DIR", "XDG_CACHE_HOME", "POCL_CACHE_DIR")
+    }
     for folder in folders.values():
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    return timed(lambda: subprocess.run([sys.executable, "-c", program, file], env=os.environ | folders, check=True))
+    return timed(
+        lambda: subprocess.run(
+            [sys.executable, "-c", program, file], env=os.environ | folders, check=True
+        )
+    )
 
 
 def compare(kernels: int, rounds: int, folder: Path) -> bool:
-    """Measure a file with so many kernels and print its lines. Return whether a bound is exceeded."""
+    """Measure a file with so many kernels and print its lines.
+
+    Return whether a bound is exceeded.
+    """
     source, packed = folder / f"{kernels}.cl", folder / f"{kernels}.devmod"
-    source.write_text("".join(KERNEL.format(n=number, rounds=number % 29 + 2) for number in range(kernels)))
+    source.write_text(
+        "".join(KERNEL.format(n=number, rounds=number % 29 + 2) for number in range(kernels))
+    )
     devmod.save(devmod.compile(source, "opencl"), packed)
     their_program = THEIRS.format(folder=str(Path(__file__).parent))
     times: dict[tuple[str, str], list[float]] = {}
@@ -85,16 +100,25 @@ def compare(kernels: int, rounds: int, folder: Path) -> bool:
     missed = False
     for state, most in zip(("empty", "warm"), MOST, strict=True):
         their, our = (statistics.median(times[name, state]) for name in ("pyopencl", "devmod"))
-        over = check(f"OpenCL, new process to a result, 1 of {kernels} kernels, caches {state}", our / their, most, of="pyopencl alone")
+        over = check(
+            f"OpenCL, new process to a result, 1 of {kernels} kernels, caches {state}",
+            our / their,
+            most,
+            of="pyopencl alone",
+        )
         missed |= over
         ratio = f"{our / their:5.2f} (at most {most}){'  over' if over else ''}"
-        print(f"{kernels:>5} kernels, caches {state:<6} {our:7.0f} ms   pyopencl {their:7.0f} ms   {ratio}")
+        print(
+            f"{kernels:>5} kernels, caches {state:<6} {our:7.0f} ms   pyopencl {their:7.0f} ms   {ratio}"
+        )
     return missed
 
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", type=int, nargs="+", default=[1, 20, 200])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

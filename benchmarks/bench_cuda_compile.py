@@ -1,13 +1,16 @@
-"""The time of compiling CUDA C++: devmod beside NVRTC alone and beside nvcc alone, and the receiver's compiler with a warm cache.
+"""The time of compiling CUDA C++: devmod beside NVRTC alone and beside nvcc alone, and the
+receiver's compiler with a warm cache.
 
     python benchmarks/bench_cuda_compile.py [--rounds 15]
 
-Each source is compiled to a cubin and PTX for sm_90, by NVRTC alone through cuda.bindings, and by devmod.compile. The reading of the
-signature (libclang and the PTX) is measured apart. Each round runs both; the figures are medians, and the ratios are medians of the rounds'
-ratios. A program with host code is compiled to a cubin by nvcc alone and by devmod with ``-compiler=nvcc``, with its signatures, which
-libclang reads while nvcc compiles: that needs a second idle core. The figures are minima. The receiver's rows are the processor time from
-`devmod.create` to the kernel on the stand-in driver. One is with CUDA C++ whose module is cached on disk, the other with the same module's
-PTX. The driver loads that PTX in both. The exit code is 1 if a figure is over its bound.
+Each source is compiled to a cubin and PTX for sm_90, by NVRTC alone through cuda.bindings, and by
+devmod.compile. The reading of the signature (libclang and the PTX) is measured apart. Each round
+runs both; the figures are medians, and the ratios are medians of the rounds' ratios. A program with
+host code is compiled to a cubin by nvcc alone and by devmod with ``-compiler=nvcc``, with its
+signatures, which libclang reads while nvcc compiles: that needs a second idle core. The figures are
+minima. The receiver's rows are the processor time from `devmod.create` to the kernel on the
+stand-in driver. One is with CUDA C++ whose module is cached on disk, the other with the same
+module's PTX. The driver loads that PTX in both. The exit code is 1 if a figure is over its bound.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from timing import check, process_time, timed
 from vendor_driver import ADD, VendorDriver
 
 DRIVER = VendorDriver("cuda")
-#: The most time of devmod.compile without the signature, of NVRTC alone; with it, of nvcc alone; of the cached compiler, of Python's start.
+#: The most time of devmod.compile without the signature, of NVRTC alone; with it, of nvcc alone; of
+#: the cached compiler, of Python's start.
 MOST_RATIO, MOST_NVCC, MOST_CACHED = 1.1, 1.2, 0.22
 MATMUL = """
 #define TILE 16
@@ -76,14 +80,21 @@ def compile_bare(text: str) -> None:
         return values[0] if values else None
 
     program = check(*nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
-    check(*nvrtc.nvrtcCompileProgram(program, len(OPTIONS), [option.encode() for option in OPTIONS]))
-    for size, get in ((nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN), (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)):
+    check(
+        *nvrtc.nvrtcCompileProgram(program, len(OPTIONS), [option.encode() for option in OPTIONS])
+    )
+    for size, get in (
+        (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN),
+        (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX),
+    ):
         check(*get(program, bytearray(check(*size(program)))))
     check(*nvrtc.nvrtcDestroyProgram(program))
 
 
 def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]:
-    """Return the milliseconds of NVRTC, of devmod.compile without the signature and of the signature, and the ratio of the first two."""
+    """Return the milliseconds of NVRTC, of devmod.compile without the signature and of the
+    signature, and the ratio of the first two.
+    """
     import devmod
     from devmod_targets.cuda import compile as compiler
     from devmod_targets.cuda.signatures.reader import read_functions
@@ -103,7 +114,9 @@ def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]
             bare = timed(lambda: compile_bare(text))
             whole = timed(lambda: devmod.compile(text, "cuda -arch=sm_90"))
             rows.append((bare, whole - reading, reading, (whole - reading) / bare))
-    bare, rest, signature, ratio = (statistics.median(column) for column in zip(*rows[1:], strict=True))  # the first warms up
+    bare, rest, signature, ratio = (
+        statistics.median(column) for column in zip(*rows[1:], strict=True)
+    )  # the first warms up
     return bare, rest, signature, ratio
 
 
@@ -116,7 +129,14 @@ def measure_nvcc(rounds: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "program.cu")
         source.write_text(HOST)
-        command = [str(program), "-cubin", "-arch=sm_90", "-o", str(Path(folder, "program.cubin")), str(source)]
+        command = [
+            str(program),
+            "-cubin",
+            "-arch=sm_90",
+            "-o",
+            str(Path(folder, "program.cubin")),
+            str(source),
+        ]
         rows = [
             (
                 timed(lambda: subprocess.run(command, check=True)),
@@ -129,7 +149,9 @@ def measure_nvcc(rounds: int) -> tuple[float, float]:
 
 
 def measure_receiver(rounds: int) -> tuple[float, float, float, float]:
-    """Return the milliseconds from the source to the kernel, compiled and with its module cached, from PTX, and of Python's start."""
+    """Return the milliseconds from the source to the kernel, compiled and with its module cached,
+    from PTX, and of Python's start.
+    """
     import devmod
 
     DRIVER.launch_nothing()
@@ -142,33 +164,50 @@ def measure_receiver(rounds: int) -> tuple[float, float, float, float]:
 
     load(ptx)
     first = timed(lambda: load(source))
-    # Processor time of this thread: the stand-in driver's interpreter and other processes do not count.
-    rows = [[*(timed(partial(load, module), time.thread_time) for module in (source, ptx)), process_time()] for _ in range(rounds)]
+    # Processor time of this thread: the stand-in driver's interpreter and other processes do not
+    # count.
+    rows = [
+        [
+            *(timed(partial(load, module), time.thread_time) for module in (source, ptx)),
+            process_time(),
+        ]
+        for _ in range(rounds)
+    ]
     cached, alone, start = (statistics.median(column) for column in zip(*rows, strict=True))
     return first, cached, alone, start
 
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     import devmod
 
     over = False
-    print(f"{'source':<12} {'NVRTC, ms':>10} {'devmod, ms':>11} {'ratio':>6} {'most':>5} {'signature, ms':>14}")
+    print(
+        f"{'source':<12} {'NVRTC, ms':>10} {'devmod, ms':>11} {'ratio':>6} {'most':>5} {'signature, ms':>14}"
+    )
     for name, text in SOURCES.items():
         bare, rest, signature, ratio = measure_compile(text, options.rounds)
-        is_over = check(f"compiling CUDA C++ without the signature: {name}", ratio, MOST_RATIO, of="NVRTC alone")
+        is_over = check(
+            f"compiling CUDA C++ without the signature: {name}", ratio, MOST_RATIO, of="NVRTC alone"
+        )
         over |= is_over
-        print(f"{name:<12} {bare:10.1f} {rest:11.1f} {ratio:6.2f} {MOST_RATIO:>5} {signature:14.1f}{'  over' * is_over}")
+        print(
+            f"{name:<12} {bare:10.1f} {rest:11.1f} {ratio:6.2f} {MOST_RATIO:>5} {signature:14.1f}{'  over' * is_over}"
+        )
     try:
         bare, own = measure_nvcc(options.rounds)
     except devmod.ToolchainNotFoundError as error:
         print(f"not measured: {error}")
     else:
         over |= check("compiling CUDA C++ with host code", own / bare, MOST_NVCC, of="nvcc alone")
-        print(f"nvcc, a program with host code: alone {bare:.0f} ms, devmod {own:.0f} ms, {own / bare:.2f} (most {MOST_NVCC})")
+        print(
+            f"nvcc, a program with host code: alone {bare:.0f} ms, devmod {own:.0f} ms, {own / bare:.2f} (most {MOST_NVCC})"
+        )
     if reason := DRIVER.missing():
         print(f"not measured: {reason}")
         return int(over)
@@ -176,9 +215,15 @@ def main() -> int:
         os.environ |= DRIVER.environment() | {"DEVMOD_CACHE_DIR": cache}
         first, cached, ptx, start = measure_receiver(5 * options.rounds)
     ratio = (cached - ptx) / start
-    over |= check("CUDA, the receiver's cached compiler", ratio, MOST_CACHED, of="the start of Python")
-    print(f"the receiver, {DRIVER.place()}: compiled {first:.1f} ms, cached {cached:.2f} ms, of which PTX alone takes {ptx:.2f} ms")
-    print(f"what the cached compiler costs: {cached - ptx:.2f} ms, {ratio:.2f} of the start of Python (most {MOST_CACHED})")
+    over |= check(
+        "CUDA, the receiver's cached compiler", ratio, MOST_CACHED, of="the start of Python"
+    )
+    print(
+        f"the receiver, {DRIVER.place()}: compiled {first:.1f} ms, cached {cached:.2f} ms, of which PTX alone takes {ptx:.2f} ms"
+    )
+    print(
+        f"what the cached compiler costs: {cached - ptx:.2f} ms, {ratio:.2f} of the start of Python (most {MOST_CACHED})"
+    )
     return int(over)
 
 

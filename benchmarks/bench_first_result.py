@@ -1,13 +1,17 @@
-"""The time of a new process that computes its first softmax: devmod beside the bare packages pyopencl, wgpu and vulkan.
+"""The time of a new process that computes its first softmax: devmod beside the bare packages
+pyopencl, wgpu and vulkan.
 
     python benchmarks/bench_first_result.py [--rounds 15] [--rows 64] [--kinds opencl,webgpu,vulkan]
 
-The kernel is the softmax of examples/. devmod loads a .devmod file, and the bare package the source or the SPIR-V in it. The time is that
-of the whole process, from its start to its end. "Caches empty" is with an empty folder for the caches of devmod, pyopencl, PoCL and Mesa;
-"caches warm" is a process after others with the same folder. Each contender has folders of its own. Each round runs every contender once,
-in an order of its own. The figures are lower quartiles, as other programs on the machine only add time. The processor time is that of the
-process and of the processes that it starts. `devmod devices` is compared with the kind whose list takes the longest alone. It has a process
-for each processor, so it needs two that are idle. The exit code is 1 if a ratio is over its bound.
+The kernel is the softmax of examples/. devmod loads a .devmod file, and the bare package the source
+or the SPIR-V in it. The time is that of the whole process, from its start to its end. "Caches
+empty" is with an empty folder for the caches of devmod, pyopencl, PoCL and Mesa; "caches warm" is a
+process after others with the same folder. Each contender has folders of its own. Each round runs
+every contender once, in an order of its own. The figures are lower quartiles, as other programs on
+the machine only add time. The processor time is that of the process and of the processes that it
+starts. `devmod devices` is compared with the kind whose list takes the longest alone. It has a
+process for each processor, so it needs two that are idle. The exit code is 1 if a ratio is over its
+bound.
 """
 
 from __future__ import annotations
@@ -30,13 +34,23 @@ from timing import check, each_kind
 import devmod
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SOURCES = {"opencl": "opencl/softmax.cl", "webgpu": "webgpu/softmax.wgsl", "vulkan": "vulkan/softmax.comp"}
-#: The most that the ratio to the bare package may be: with the caches empty, and warm; None without a bound.
+SOURCES = {
+    "opencl": "opencl/softmax.cl",
+    "webgpu": "webgpu/softmax.wgsl",
+    "vulkan": "vulkan/softmax.comp",
+}
+#: The most that the ratio to the bare package may be: with the caches empty, and warm; None without
+#: a bound.
 MOST = {"opencl": (1.15, 1.25), "webgpu": (1.0, 1.0), "vulkan": (None, 1.35)}
 #: The most that `devmod devices` takes, of its slowest kind alone.
 MOST_DEVICES = 1.3
 #: The folders of caches by their variables.
-CACHES = {"DEVMOD_CACHE_DIR": "devmod", "XDG_CACHE_HOME": "xdg", "MESA_SHADER_CACHE_DIR": "mesa", "POCL_CACHE_DIR": "pocl"}
+CACHES = {
+    "DEVMOD_CACHE_DIR": "devmod",
+    "XDG_CACHE_HOME": "xdg",
+    "MESA_SHADER_CACHE_DIR": "mesa",
+    "POCL_CACHE_DIR": "pocl",
+}
 ARRAYS = """
 import numpy as np
 x, y = np.ones(({rows}, 1000), np.float32), np.zeros(({rows}, 1000), np.float32)
@@ -71,9 +85,13 @@ def programs(kind: str, folder: Path, rows: int) -> tuple[str, str]:
     path, source = folder / f"{kind}.devmod", folder / f"{kind}.source"
     devmod.save(module, path)
     code = module.code["softmax"] if kind != "opencl" else module.code  # type: ignore[attr-defined]
-    source.write_bytes(bytes(code)[12:] if kind == "vulkan" else bytes(code))  # devmod's payload has a flag and a length before the SPIR-V
+    source.write_bytes(
+        bytes(code)[12:] if kind == "vulkan" else bytes(code)
+    )  # devmod's payload has a flag and a length before the SPIR-V
     peer, entry = bare.PEERS[kind][0].__name__, module.functions["softmax"].name
-    theirs = THEIRS.format(rows=rows, folder=str(Path(__file__).parent), path=str(source), peer=peer, entry=entry)
+    theirs = THEIRS.format(
+        rows=rows, folder=str(Path(__file__).parent), path=str(source), peer=peer, entry=entry
+    )
     return OURS.format(rows=rows, path=str(path)), theirs
 
 
@@ -83,7 +101,9 @@ def measure(program: str, caches: Path) -> tuple[float, float]:
     for folder in folders.values():
         os.makedirs(folder, mode=0o700, exist_ok=True)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-c", program], env=os.environ | folders, cwd=caches, check=True)
+    subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | folders, cwd=caches, check=True
+    )
     took, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -97,7 +117,9 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     contenders = [("devmod", ours), (package, theirs)]
     times: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for round_ in range(rounds + 1):
-        turns = [(name, program, is_warm) for name, program in contenders for is_warm in (False, True)]
+        turns = [
+            (name, program, is_warm) for name, program in contenders for is_warm in (False, True)
+        ]
         random.Random(round_).shuffle(turns)
         for name, program, is_warm in turns:
             caches = folder / f"{kind}-{name}-{'warm' if is_warm else 'empty'}"
@@ -109,7 +131,8 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     failed = False
     for is_warm, most in zip((False, True), MOST[kind], strict=True):
         (ours, our_work), (theirs, their_work) = (
-            [statistics.quantiles(each, n=4)[0] for each in zip(*times[name, is_warm], strict=True)] for name in ("devmod", package)
+            [statistics.quantiles(each, n=4)[0] for each in zip(*times[name, is_warm], strict=True)]
+            for name in ("devmod", package)
         )
         what = f"{kind}, new process to its first softmax, caches {'warm' if is_warm else 'empty'}"
         over = most is not None and check(what, ours / theirs, most, of=f"{package} alone")
@@ -124,26 +147,39 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
 
 
 def compare_devices(folder: Path, rounds: int) -> bool:
-    """Measure `devmod devices` and each kind alone, and print a line. Return whether the bound is exceeded."""
-    contenders = {"": COMMAND, **{kind: LISTING.format(kind=kind) for kind in devmod.registered("devmod.device")}}
+    """Measure `devmod devices` and each kind alone, and print a line. Return whether the bound is
+    exceeded.
+    """
+    contenders = {
+        "": COMMAND,
+        **{kind: LISTING.format(kind=kind) for kind in devmod.registered("devmod.device")},
+    }
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds + 1):
         for name, program in contenders.items():
             times[name].append(measure(program, folder)[0])
-    command, *alone = (statistics.quantiles(each[1:], n=4)[0] for each in times.values())  # the first fills the caches
+    command, *alone = (
+        statistics.quantiles(each[1:], n=4)[0] for each in times.values()
+    )  # the first fills the caches
     ratio = command / max(alone)
-    print(f"devmod devices {command * 1e3:.0f} ms, its slowest kind alone {max(alone) * 1e3:.0f} ms, {ratio:.2f} (at most {MOST_DEVICES})")
+    print(
+        f"devmod devices {command * 1e3:.0f} ms, its slowest kind alone {max(alone) * 1e3:.0f} ms, {ratio:.2f} (at most {MOST_DEVICES})"
+    )
     return check("devmod devices", ratio, MOST_DEVICES, of="its slowest kind alone")
 
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--kinds", default=",".join(SOURCES))
     options = parser.parse_args()
-    failed = each_kind(options.kinds, lambda kind, folder: compare(kind, folder, options.rounds, options.rows))
+    failed = each_kind(
+        options.kinds, lambda kind, folder: compare(kind, folder, options.rounds, options.rows)
+    )
     with tempfile.TemporaryDirectory() as folder:
         return int(compare_devices(Path(folder), options.rounds) or failed)
 

@@ -1,13 +1,15 @@
-"""An operation of PyTorch beside the call of its program, and beside the glue that one writes by hand.
+"""An operation of PyTorch beside the call of its program, and beside the glue that one writes by
+hand.
 
     python benchmarks/bench_frameworks.py [--rounds 2001]
 
-The program adds 1 to 64 floats on an OpenCL device. Each round runs all contenders in an order of its own; figures are medians over the
-rounds, and the cost of an operation is the median of its times without those of the program's own call in the same round. The bound is a
-multiple of `torch.empty_like`, which is measured in the same rounds, after a launch as the others are. By hand,
-`torch.library.custom_op` calls the program with NumPy's views. An extension in C++ adds on the CPU: it is measured after a launch, and
-shows what PyTorch takes for an operation of C++. PyTorch's CPU build has no CUDA tensors: frameworks/tests counts the driver's calls for
-these.
+The program adds 1 to 64 floats on an OpenCL device. Each round runs all contenders in an order of
+its own; figures are medians over the rounds, and the cost of an operation is the median of its
+times without those of the program's own call in the same round. The bound is a multiple of
+`torch.empty_like`, which is measured in the same rounds, after a launch as the others are. By hand,
+`torch.library.custom_op` calls the program with NumPy's views. An extension in C++ adds on the CPU:
+it is measured after a launch, and shows what PyTorch takes for an operation of C++. PyTorch's CPU
+build has no CUDA tensors: frameworks/tests counts the driver's calls for these.
 The exit code is 1 if a ratio is over its bound.
 """
 
@@ -31,7 +33,11 @@ import devmod
 N, MOST, WARM_UP = 64, 5, 200
 SOURCE = "kernel void add_one(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = x[i] + 1; }"
 TABLE = "A call of a program with CPU tensors of PyTorch"
-PROGRAM, EMPTY, EXTENSION = "the program with NumPy arrays", "torch.empty_like", "an extension in C++, without a launch"
+PROGRAM, EMPTY, EXTENSION = (
+    "the program with NumPy arrays",
+    "torch.empty_like",
+    "an extension in C++, without a launch",
+)
 #: They launch nothing, and are measured after a launch.
 ALONE = (EMPTY, EXTENSION)
 CPP = """
@@ -47,7 +53,11 @@ at::Tensor inc(const at::Tensor &x) {
 TORCH_LIBRARY(in_cpp, m) { m.def("inc(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(in_cpp, CPU, m) { m.impl("inc", inc); }
 """
-OPERATION, BY_HAND, AS_THEY_ARE = "devmod_frameworks.torch", "torch.library.custom_op by hand", "the program with the tensors as they are"
+OPERATION, BY_HAND, AS_THEY_ARE = (
+    "devmod_frameworks.torch",
+    "torch.library.custom_op by hand",
+    "the program with the tensors as they are",
+)
 
 
 def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
@@ -57,7 +67,9 @@ def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
     import devmod_frameworks.torch
 
     arrays: dict[str, Any] = {"inputs": ["x: float32[n]"], "outputs": ["y: float32[n]"]}
-    module = devmod.program("inc", devmod.compile(SOURCE, kind, block=N), steps="add_one(x=x, y=y, threads=n)", **arrays)
+    module = devmod.program(
+        "inc", devmod.compile(SOURCE, kind, block=N), steps="add_one(x=x, y=y, threads=n)", **arrays
+    )
     devmod.save(module, folder / "inc.devmod")
     module = devmod.load(folder / "inc.devmod")
     program, operation = module["inc"], devmod_frameworks.torch.register(module, "bench").inc
@@ -77,8 +89,18 @@ def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
         OPERATION: lambda: operation(tensor),
         BY_HAND: lambda: by_hand(tensor),
         AS_THEY_ARE: lambda: program(tensor, y=out),
-        EXTENSION: lambda: (program(array), time.perf_counter(), extension(tensor), time.perf_counter()),
-        EMPTY: lambda: (program(array), time.perf_counter(), torch.empty_like(tensor), time.perf_counter()),
+        EXTENSION: lambda: (
+            program(array),
+            time.perf_counter(),
+            extension(tensor),
+            time.perf_counter(),
+        ),
+        EMPTY: lambda: (
+            program(array),
+            time.perf_counter(),
+            torch.empty_like(tensor),
+            time.perf_counter(),
+        ),
     }
 
 
@@ -92,7 +114,19 @@ def build_extension(folder: Path) -> Any:
     paths = [*(f"-I{each}" for each in include_paths()), *(f"-L{each}" for each in library_paths())]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     libraries = ("-ltorch", "-ltorch_cpu", "-lc10")
-    command = ["g++", "-O2", "-shared", "-fPIC", "-std=c++20", abi, *paths, str(source), "-o", str(library), *libraries]
+    command = [
+        "g++",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-std=c++20",
+        abi,
+        *paths,
+        str(source),
+        "-o",
+        str(library),
+        *libraries,
+    ]
     subprocess.run(command, check=True)
     torch.ops.load_library(library)
     return torch.ops.in_cpp.inc
@@ -116,19 +150,32 @@ def measure(kind: str, folder: Path, rounds: int) -> bool:
                 times[name].append((ended - began) * 1e6)
     medians = {name: statistics.median(each) for name, each in times.items()}
     costs = {
-        name: statistics.median(one - other for one, other in zip(times[name], times[PROGRAM], strict=True))
+        name: statistics.median(
+            one - other for one, other in zip(times[name], times[PROGRAM], strict=True)
+        )
         for name in (OPERATION, BY_HAND, AS_THEY_ARE)
     }
     for name, median in medians.items():
-        cost = f", {costs[name]:.1f} above the program, {costs[name] / medians[EMPTY]:.2f} of empty_like" if name in costs else ""
+        cost = (
+            f", {costs[name]:.1f} above the program, {costs[name] / medians[EMPTY]:.2f} of empty_like"
+            if name in costs
+            else ""
+        )
         print(f"{kind}: {name:42} {median:7.1f} µs{cost}")
         record(TABLE, name, median, "µs")
-    return check(f"{kind}, operation of PyTorch above its program", costs[OPERATION] / medians[EMPTY], MOST, of="torch.empty_like")
+    return check(
+        f"{kind}, operation of PyTorch above its program",
+        costs[OPERATION] / medians[EMPTY],
+        MOST,
+        of="torch.empty_like",
+    )
 
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=2001)
     options = parser.parse_args()
     try:

@@ -1,13 +1,16 @@
-"""The time of a call with NumPy arrays, ``f(x, y, n)``: devmod beside the bare packages pyopencl, wgpu and vulkan.
+"""The time of a call with NumPy arrays, ``f(x, y, n)``: devmod beside the bare packages pyopencl,
+wgpu and vulkan.
 
     python benchmarks/bench_host_arrays.py [--rounds 101] [--kinds opencl,webgpu,vulkan]
 
-The kernel adds x to y. A call copies both arrays to the device, launches, and copies y back. With pyopencl and wgpu each call makes its
-buffers; with vulkan the mapped buffers and the descriptor set are reused. The line without a bound is for wgpu with everything reused. On
-each device of OpenCL, the call with arrays of other libraries is beside that with NumPy arrays: buffers, DLPack, and JAX where it is. The
-calls with large arrays are beside copies by hand. Each
-round runs every contender several times, in an order of its own. The figures are the least over the rounds: the calls pass work between
-threads, so other programs on the machine add more than their share. The exit code is 1 if a ratio is over its bound.
+The kernel adds x to y. A call copies both arrays to the device, launches, and copies y back. With
+pyopencl and wgpu each call makes its buffers; with vulkan the mapped buffers and the descriptor set
+are reused. The line without a bound is for wgpu with everything reused. On each device of OpenCL,
+the call with arrays of other libraries is beside that with NumPy arrays: buffers, DLPack, and JAX
+where it is. The calls with large arrays are beside copies by hand. Each round runs every contender
+several times, in an order of its own. The figures are the least over the rounds: the calls pass
+work between threads, so other programs on the machine add more than their share. The exit code is 1
+if a ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -57,21 +60,34 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < n) y[i] += x[i]; }
 }
 #: The bytes of each array.
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20)
-#: The most that the ratio to the bare package may be, up to a size and above it. Python and the drivers have other
-#: proportions on each processor: with 64 B, WebGPU has 1.15 and 1.32, and Vulkan 0.93 and 1.30, on two machines.
-MOST = {"opencl": (1.8, 64 << 10, 1.25), "webgpu": (1.45, 64 << 10, 1.2), "vulkan": (1.45, 64 << 10, 1.15)}
-#: The same for arrays of another library, of the call with NumPy arrays. Two of DLPack take 4 µs more: 1.30 of a call of 15 µs.
+#: The most that the ratio to the bare package may be, up to a size and above it. Python and the
+#: drivers have other proportions on each processor: with 64 B, WebGPU has 1.15 and 1.32, and Vulkan
+#: 0.93 and 1.30, on two machines.
+MOST = {
+    "opencl": (1.8, 64 << 10, 1.25),
+    "webgpu": (1.45, 64 << 10, 1.2),
+    "vulkan": (1.45, 64 << 10, 1.15),
+}
+#: The same for arrays of another library, of the call with NumPy arrays. Two of DLPack take 4 µs
+#: more: 1.30 of a call of 15 µs.
 MOST_OTHER = (1.4, 64 << 10, 1.2)
 
 #: The most of a call without copies by hand, of a call that needs none.
 MOST_PLACED = 1.3
-#: The sizes of arrays that a device with the host's memory uses where they are, and the most of a call with copies by hand.
+#: The sizes of arrays that a device with the host's memory uses where they are, and the most of a
+#: call with copies by hand.
 LARGE = (1 << 20, 16 << 20)
-COPIED, PLACED, PLAIN, EMPTY = "with copies by hand", "in place by hand", "NumPy's arrays", "arrays of devmod.empty"
+COPIED, PLACED, PLAIN, EMPTY = (
+    "with copies by hand",
+    "in place by hand",
+    "NumPy's arrays",
+    "arrays of devmod.empty",
+)
 MOST_LARGE = {
     ("Intel(R) OpenCL", EMPTY): {1 << 20: 0.3, 16 << 20: 0.2},
     ("Intel(R) OpenCL", PLAIN): {1 << 20: 0.7, 16 << 20: 0.6},
-    # By hand without copies, PoCL takes 0.27 and 0.24 on an Intel core, and 0.49 and 0.30 on AMD's, where a copy costs less.
+    # By hand without copies, PoCL takes 0.27 and 0.24 on an Intel core, and 0.49 and 0.30 on AMD's,
+    # where a copy costs less.
     ("Portable Computing Language", EMPTY): {1 << 20: 0.55, 16 << 20: 0.4},
     ("Portable Computing Language", PLAIN): {
         1 << 20: 1.25,
@@ -82,13 +98,18 @@ MOST_LARGE = {
 
 def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
     """Return the functions to measure by name. Each has arrays of its own, of `size` bytes."""
-    module = devmod.compile(SOURCES[kind], kind, name="add", language="GLSL" if kind == "vulkan" else None)
+    module = devmod.compile(
+        SOURCES[kind], kind, name="add", language="GLSL" if kind == "vulkan" else None
+    )
     function = module["add"]
     n = size // 4
     grid = -(-n // bare.BLOCK)
     code = bytes(module.code["add"])[12:] if kind == "vulkan" else SOURCES[kind].encode()  # type: ignore[attr-defined]
     peer_type, package = bare.PEERS[kind]
-    peer_types = {package: peer_type, **({"wgpu, reused": bare.WgpuReused} if kind == "webgpu" else {})}
+    peer_types = {
+        package: peer_type,
+        **({"wgpu, reused": bare.WgpuReused} if kind == "webgpu" else {}),
+    }
     x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
     calls: dict[str, Callable[[], Any]] = {"devmod": lambda: function(x, y, n, grid=grid)}
     for name, make in peer_types.items():
@@ -110,12 +131,18 @@ class Exporter:
 
 
 def other_arrays(index: int, size: int) -> dict[str, Callable[[], None]]:
-    """Return calls on one OpenCL device, which chooses the block, by what holds the arrays: NumPy's first."""
+    """Return calls on one OpenCL device, which chooses the block, by what holds the arrays: NumPy's
+    first.
+    """
     source = SOURCES["opencl"].replace("__attribute__((reqd_work_group_size(64, 1, 1))) ", "")
     function = devmod.compile(source, "opencl")["add"].on(devmod.device("opencl", index))
     n = size // 4
     x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
-    pairs: dict[str, tuple[Any, Any]] = {"NumPy": (x, y), "buffers": (x.data, y.data), "DLPack": (Exporter(x), Exporter(y))}
+    pairs: dict[str, tuple[Any, Any]] = {
+        "NumPy": (x, y),
+        "buffers": (x.data, y.data),
+        "DLPack": (Exporter(x), Exporter(y)),
+    }
     with suppress(ImportError):
         import jax.numpy
 
@@ -124,7 +151,9 @@ def other_arrays(index: int, size: int) -> dict[str, Callable[[], None]]:
 
 
 def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
-    """Return calls on one OpenCL device: with copies by hand first, then without by hand, and devmod's by what made the arrays."""
+    """Return calls on one OpenCL device: with copies by hand first, then without by hand, and
+    devmod's by what made the arrays.
+    """
     import pyopencl as cl
 
     n, flags, queue = size // 4, cl.mem_flags, device.default_stream.queue
@@ -148,7 +177,9 @@ def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
         cl.enqueue_copy(queue, y, by_hand(flags.COPY_HOST_PTR))
 
     def in_place() -> None:
-        mapped: Any = cl.enqueue_map_buffer(queue, by_hand(flags.USE_HOST_PTR), cl.map_flags.READ, 0, (n,), np.dtype("f4"))[0]
+        mapped: Any = cl.enqueue_map_buffer(
+            queue, by_hand(flags.USE_HOST_PTR), cl.map_flags.READ, 0, (n,), np.dtype("f4")
+        )[0]
         mapped.base.release(queue)
 
     return {
@@ -159,7 +190,9 @@ def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
 
 
 def compare_large_arrays(rounds: int) -> bool:
-    """Measure the calls that need no copy on each OpenCL device. Return whether a bound is exceeded."""
+    """Measure the calls that need no copy on each OpenCL device. Return whether a bound is
+    exceeded.
+    """
     missed = False
     for device in (each for each in devmod.devices() if each.kind == "opencl"):
         platform = device.platform  # type: ignore[attr-defined]
@@ -167,14 +200,23 @@ def compare_large_arrays(rounds: int) -> bool:
             results = least(large_arrays(device, size), rounds)
             for name, peer, most in (
                 (PLACED, COPIED, None),
-                *((name, COPIED, MOST_LARGE.get((platform, name), {}).get(size)) for name in (PLAIN, EMPTY)),
+                *(
+                    (name, COPIED, MOST_LARGE.get((platform, name), {}).get(size))
+                    for name in (PLAIN, EMPTY)
+                ),
                 (EMPTY, PLACED, MOST_PLACED),
             ):
-                what, ratio = f"opencl:{device.index} ({platform}), a call of {size >> 20} MB, {name}", results[name] / results[peer]
+                what, ratio = (
+                    f"opencl:{device.index} ({platform}), a call of {size >> 20} MB, {name}",
+                    results[name] / results[peer],
+                )
                 over = most is not None and check(what, ratio, most, of=f"the call {peer}")
                 missed |= over
                 bound = "" if most is None else f" (at most {most:g}){'  over' * over}"
-                print(f"{what:<82} {results[name]:8.1f} µs  {peer} {results[peer]:8.1f} µs  ratio {ratio:5.2f}{bound}", flush=True)
+                print(
+                    f"{what:<82} {results[name]:8.1f} µs  {peer} {results[peer]:8.1f} µs  ratio {ratio:5.2f}{bound}",
+                    flush=True,
+                )
     return missed
 
 
@@ -185,7 +227,9 @@ def bound_of(most: tuple[float, int, float], size: int) -> float:
 
 
 def compare_arrays(rounds: int) -> bool:
-    """Measure the calls with arrays of other libraries on each OpenCL device. Return whether a bound is exceeded."""
+    """Measure the calls with arrays of other libraries on each OpenCL device. Return whether a
+    bound is exceeded.
+    """
     missed = False
     for device in (each for each in devmod.devices() if each.kind == "opencl"):
         for size in SIZES:
@@ -230,13 +274,18 @@ def compare(kind: str, size: int, rounds: int) -> bool:
             over = check(what, ours / theirs, most, of=f"{package} by hand")
             missed |= over
             bound = f" (at most {most:g}){'  over' * over}"
-        print(f"{what:<48} {ours:8.1f} µs  {package:>12} {theirs:8.1f} µs  ratio {ours / theirs:5.2f}{bound}", flush=True)
+        print(
+            f"{what:<48} {ours:8.1f} µs  {package:>12} {theirs:8.1f} µs  ratio {ours / theirs:5.2f}{bound}",
+            flush=True,
+        )
     return missed
 
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=401)
     parser.add_argument("--kinds", default=",".join(SOURCES))
     options = parser.parse_args()

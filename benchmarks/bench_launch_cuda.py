@@ -1,16 +1,20 @@
-"""What a CUDA launch costs the host: devmod's prepared launch and its general call beside cuda.core's `launch`.
+"""What a CUDA launch costs the host: devmod's prepared launch and its general call beside
+cuda.core's `launch`.
 
     python benchmarks/bench_launch_cuda.py [--rounds 201] [--launches 200]
 
-The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its own
-buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. A prepared launch
-is beside the driver's function in cuda.bindings, with arguments that were packed before. Without a GPU the driver is the stand-in driver of
-the tests, whose launches return at once: the figures are the host's side alone. devmod opens the driver by ctypes in one process and with
-pycuda in another; cuda.core is in both. The contenders take turns in each round. The figures are medians over the rounds. Exits with 1 when
-a ratio is over its bound.
+The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is
+made beforehand. Its arguments are its own buffers and a NumPy scalar; a row of its own has the
+buffers' addresses as ints, which it takes faster and cannot check. A prepared launch is beside the
+driver's function in cuda.bindings, with arguments that were packed before. Without a GPU the driver
+is the stand-in driver of the tests, whose launches return at once: the figures are the host's side
+alone. devmod opens the driver by ctypes in one process and with pycuda in another; cuda.core is in
+both. The contenders take turns in each round. The figures are medians over the rounds. Exits with 1
+when a ratio is over its bound.
 
-With DEVMOD_TEST_CUDA=hardware the driver is the real one. The queue is emptied after each turn, outside of the measurement, and CuPy's
-RawKernel is a further contender if it is installed. A contender that fails does not stop the others.
+With DEVMOD_TEST_CUDA=hardware the driver is the real one. The queue is emptied after each turn,
+outside of the measurement, and CuPy's RawKernel is a further contender if it is installed. A
+contender that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -77,7 +81,11 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
 
     values = (*(ctypes.c_void_p(each) for each in (x, y, z)), ctypes.c_int(N))
     packed = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))
-    handle, queue, addresses = driver.CUfunction(int(kernel.handle)), driver.CUstream(int(stream.handle)), ctypes.addressof(packed)
+    handle, queue, addresses = (
+        driver.CUfunction(int(kernel.handle)),
+        driver.CUstream(int(stream.handle)),
+        ctypes.addressof(packed),
+    )
 
     def call_bindings(launches: int, _: object = (packed, values)) -> None:  # the driver reads them
         for _ in range(launches):
@@ -145,10 +153,16 @@ def measure(rounds: int, launches: int) -> dict[str, float]:
 
 def main() -> int:
     """Measure with ctypes and with pycuda, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--launches", type=int, default=200)
-    parser.add_argument("--json", action="store_true", help="measure with the driver of DEVMOD_CUDA_DRIVER alone, and print JSON")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="measure with the driver of DEVMOD_CUDA_DRIVER alone, and print JSON",
+    )
     options = parser.parse_args()
     if options.json:
         print(json.dumps(measure(options.rounds, options.launches)))
@@ -165,7 +179,9 @@ def main() -> int:
             continue
         arguments = [sys.executable, *sys.argv, "--json"]
         environment = os.environ | DRIVER.environment(driver)
-        process = subprocess.run(arguments, env=environment, check=False, stdout=subprocess.PIPE, text=True)
+        process = subprocess.run(
+            arguments, env=environment, check=False, stdout=subprocess.PIPE, text=True
+        )
         if process.returncode:
             print(f"{driver}: failed")
             over = True
@@ -177,11 +193,17 @@ def main() -> int:
             peer = PEERS.get(name, UNIT)
             ratio, most = median / medians[peer], bounds.get(name)
             record(f"A CUDA launch {DRIVER.place()}", name, median, "µs", column=f"with {driver}")
-            is_over = most is not None and check(f"CUDA with {driver}, {name}", ratio, most, of=peer)
+            is_over = most is not None and check(
+                f"CUDA with {driver}, {name}", ratio, most, of=peer
+            )
             if CUPY in medians and name == GENERAL and most is not None:
-                is_over |= check(f"CUDA with {driver}, {name}", median / medians[CUPY], most, of=CUPY)
+                is_over |= check(
+                    f"CUDA with {driver}, {name}", median / medians[CUPY], most, of=CUPY
+                )
             over |= is_over
-            print(f"  {name:<44} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if is_over else ''}")
+            print(
+                f"  {name:<44} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if is_over else ''}"
+            )
     return int(over)
 
 

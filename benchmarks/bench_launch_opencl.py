@@ -1,17 +1,21 @@
-"""The host's time of an OpenCL launch: devmod's prepared launch, general call and call by keywords beside pyopencl's own.
+"""The host's time of an OpenCL launch: devmod's prepared launch, general call and call by keywords
+beside pyopencl's own.
 
     python benchmarks/bench_launch_opencl.py [--rounds 101] [--launches 100]
 
-The kernels take 1 to 32 arguments, with names and types as in the kernels of ggml: float buffers, offsets of 64 bits, sizes, a float. The
-scalar types of pyopencl's ``kernel(queue, …)`` are declared, which is its fastest way. A prepared launch is beside
-``enqueue_nd_range_kernel``, whose arguments were set before. Each round runs every contender once. While one is measured, a user event
-holds its queue. The launches then wait in the queue, and the device's work is not in the time: PoCL's threads are on the same cores. The
-figures are medians over the rounds.
+The kernels take 1 to 32 arguments, with names and types as in the kernels of ggml: float buffers,
+offsets of 64 bits, sizes, a float. The scalar types of pyopencl's ``kernel(queue, …)`` are
+declared, which is its fastest way. A prepared launch is beside ``enqueue_nd_range_kernel``, whose
+arguments were set before. Each round runs every contender once. While one is measured, a user event
+holds its queue. The launches then wait in the queue, and the device's work is not in the time:
+PoCL's threads are on the same cores. The figures are medians over the rounds.
 
-Recording: the same launches in `devmod.profile(device_times=False)`, by turns with those without it. The figure is what the profile adds.
+Recording: the same launches in `devmod.profile(device_times=False)`, by turns with those without
+it. The figure is what the profile adds.
 
-Threads: each calls the kernel of four arguments on a queue of its own. With pyopencl each has a kernel object of its own, because
-clSetKernelArg is not thread-safe; with devmod all call one function. The figure is devmod's throughput, of pyopencl's with as many threads.
+Threads: each calls the kernel of four arguments on a queue of its own. With pyopencl each has a
+kernel object of its own, because clSetKernelArg is not thread-safe; with devmod all call one
+function. The figure is devmod's throughput, of pyopencl's with as many threads.
 
 The exit code is 1 if a figure exceeds its bound.
 """
@@ -35,8 +39,9 @@ import devmod
 N = 64
 PYOPENCL, ENQUEUE = "pyopencl, kernel(queue, …)", "pyopencl, enqueue_nd_range_kernel"
 PREPARED, GENERAL, KEYWORDS = "devmod, prepared", "devmod, general call", "devmod, call by keywords"
-#: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the general call and that by keywords take.
-#: On one machine the general call took 1.2 to 1.35 of pyopencl's and that by keywords 1.2 to 1.5; another one has a tenth more.
+#: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the
+#: general call and that by keywords take. On one machine the general call took 1.2 to 1.35 of
+#: pyopencl's and that by keywords 1.2 to 1.5; another one has a tenth more.
 SHAPES = {
     1: ((1, 0, 0, 0), 1.45, 1.45),
     4: ((3, 0, 1, 0), 1.45, 1.55),
@@ -44,17 +49,21 @@ SHAPES = {
     16: ((3, 3, 9, 1), 1.45, 1.75),
     32: ((3, 3, 25, 1), 1.3, 1.75),
 }
-#: A prepared launch took 1.05 to 1.11 of pyopencl's. On Intel's runtime, 0.7 of the 0.9 µs are the driver's own.
+#: A prepared launch took 1.05 to 1.11 of pyopencl's. On Intel's runtime, 0.7 of the 0.9 µs are the
+#: driver's own.
 MOST_PREPARED = 1.25
 THREADS = (1, 2, 4, 8)
-#: The most that the record of a launch adds, of pyopencl's launch with as many arguments. Both are a few steps of Python.
+#: The most that the record of a launch adds, of pyopencl's launch with as many arguments. Both are
+#: a few steps of Python.
 MOST_RECORDING = 2.0
 #: pyopencl's throughput of devmod's, at most.
 MOST_THREADS = 1.8
 
 
 class Contenders(NamedTuple):
-    """What is measured of one kernel: the queues and the loops of launches by name. Intel's queues do not keep their context."""
+    """What is measured of one kernel: the queues and the loops of launches by name. Intel's queues
+    do not keep their context.
+    """
 
     context: cl.Context
     loops: dict[str, tuple[cl.CommandQueue, Callable[[int], None]]]
@@ -65,19 +74,25 @@ class Contenders(NamedTuple):
 
 def params_of(buffers: int, offsets: int, sizes: int, floats: int) -> list[tuple[str, str]]:
     """Return the type and the name of each parameter."""
-    names = [("global const float *", f"src{number}") for number in range(buffers - 1)] + [("global float *", "dst")]
+    names = [("global const float *", f"src{number}") for number in range(buffers - 1)] + [
+        ("global float *", "dst")
+    ]
     names += [("ulong ", f"offset{number}") for number in range(offsets)]
     names += [("int ", f"ne{number // 4}{number % 4}") for number in range(sizes)]
     return names + [("float ", f"scale{number}") for number in range(floats)]
 
 
-def call_loop(call: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]) -> Callable[[int], None]:
+def call_loop(
+    call: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]
+) -> Callable[[int], None]:
     """Return a loop of calls with the arguments as variables, as a program writes them."""
     # `call(*arguments)` would pass a tuple that exists already.
     names = [f"a{number}" for number in range(len(arguments))]
     given = ", ".join([*names, *(f"{name}=k[{name!r}]" for name in keywords)])
     unpack = f"{''.join(f'{name}, ' for name in names)}= arguments" if names else "pass"
-    text = f"def loop(launches):\n    {unpack}\n    for _ in range(launches):\n        call({given})\n"
+    text = (
+        f"def loop(launches):\n    {unpack}\n    for _ in range(launches):\n        call({given})\n"
+    )
     space: dict[str, Any] = {"call": call, "arguments": arguments, "k": keywords}
     exec(text, space)
     loop: Callable[[int], None] = space["loop"]
@@ -87,18 +102,27 @@ def call_loop(call: Callable[..., object], arguments: Sequence[Any], keywords: d
 def contenders(shape: tuple[int, int, int, int]) -> Contenders:
     """Return the contenders for a kernel."""
     params = params_of(*shape)
-    source = f"kernel void kernel_op({', '.join(map(''.join, params))}) {{ dst[get_global_id(0)] = 1; }}"
+    source = (
+        f"kernel void kernel_op({', '.join(map(''.join, params))}) {{ dst[get_global_id(0)] = 1; }}"
+    )
     function: Any = devmod.compile(source, "opencl")["kernel_op"]
     device: Any = devmod.device("opencl")
     buffers, offsets, sizes, floats = shape
-    numbers = [8 * each for each in range(offsets)] + [3 + each for each in range(sizes)] + [0.5 + each for each in range(floats)]
+    numbers = (
+        [8 * each for each in range(offsets)]
+        + [3 + each for each in range(sizes)]
+        + [0.5 + each for each in range(floats)]
+    )
     ours = [*(device.from_numpy(np.ones(N, np.float32)) for _ in range(buffers)), *numbers]
     prepared = function.bind(*ours, grid=1, block=N)
 
     context = cl.Context([device.handle])
     queue = cl.CommandQueue(context)
     kernel = kernel_of(context, source, shape)
-    theirs = [*(cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(buffers)), *numbers]
+    theirs = [
+        *(cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(buffers)),
+        *numbers,
+    ]
     kernel.set_args(*theirs)
 
     def call_prepared(launches: int) -> None:
@@ -112,7 +136,14 @@ def contenders(shape: tuple[int, int, int, int]) -> Contenders:
         ENQUEUE: (queue, call_loop(cl.enqueue_nd_range_kernel, [queue, kernel, (N,), (N,)], {})),
         PREPARED: (own_queue, call_prepared),
         GENERAL: (own_queue, call_loop(function, ours, launch)),
-        KEYWORDS: (own_queue, call_loop(function, [], {name: value for (_, name), value in zip(params, ours, strict=True)} | launch)),
+        KEYWORDS: (
+            own_queue,
+            call_loop(
+                function,
+                [],
+                {name: value for (_, name), value in zip(params, ours, strict=True)} | launch,
+            ),
+        ),
     }
     return Contenders(context, loops, function, ours, source)
 
@@ -121,7 +152,9 @@ def kernel_of(context: cl.Context, source: str, shape: tuple[int, int, int, int]
     """Return a kernel of pyopencl with its declared types."""
     buffers, offsets, sizes, floats = shape
     kernel: Any = cl.Kernel(cl.Program(context, source).build(), "kernel_op")
-    kernel.set_scalar_arg_dtypes([None] * buffers + [np.uint64] * offsets + [np.int32] * sizes + [np.float32] * floats)
+    kernel.set_scalar_arg_dtypes(
+        [None] * buffers + [np.uint64] * offsets + [np.int32] * sizes + [np.float32] * floats
+    )
     return kernel
 
 
@@ -138,7 +171,9 @@ def launch_time(queue: cl.CommandQueue, loop: Callable[[int], None], launches: i
 
 
 def launches_of(arguments: int, rounds: int, launches: int) -> bool:
-    """Measure a kernel with so many arguments and print its lines. Return whether a bound is exceeded."""
+    """Measure a kernel with so many arguments and print its lines. Return whether a bound is
+    exceeded.
+    """
     shape, general, keywords = SHAPES[arguments]
     measured = contenders(shape)
     durations: dict[str, list[float]] = {name: [] for name in measured.loops}
@@ -150,18 +185,30 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
     medians = {name: statistics.median(times) for name, times in durations.items()}
     missed = False
     print(f"\n{f'{arguments} arguments':<32} {'µs':>7} {'ratio':>6} {'most':>5}")
-    rows = ((PYOPENCL, None), (ENQUEUE, None), (PREPARED, MOST_PREPARED), (GENERAL, general), (KEYWORDS, keywords))
+    rows = (
+        (PYOPENCL, None),
+        (ENQUEUE, None),
+        (PREPARED, MOST_PREPARED),
+        (GENERAL, general),
+        (KEYWORDS, keywords),
+    )
     for name, most in rows:
         peer = ENQUEUE if name == PREPARED else PYOPENCL
         ratio = medians[name] / medians[peer]
-        over = most is not None and check(f"OpenCL, {name[8:]}, {arguments} arguments", ratio, most, of=peer)
+        over = most is not None and check(
+            f"OpenCL, {name[8:]}, {arguments} arguments", ratio, most, of=peer
+        )
         missed |= over
-        print(f"{name:<32} {medians[name]:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if over else ''}")
+        print(
+            f"{name:<32} {medians[name]:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if over else ''}"
+        )
     return missed
 
 
 def recording_of(arguments: int, rounds: int, launches: int) -> bool:
-    """Measure what a profile adds to launches with so many arguments. Return whether the bound is exceeded."""
+    """Measure what a profile adds to launches with so many arguments. Return whether the bound is
+    exceeded.
+    """
     measured = contenders(SHAPES[arguments][0])
     missed = False
     for name in (PREPARED, GENERAL):
@@ -176,7 +223,12 @@ def recording_of(arguments: int, rounds: int, launches: int) -> bool:
                 added.append(launch_time(queue, loop, launches) - alone)
         took = statistics.median(added)
         ratio = took / statistics.median(units)
-        over = check(f"OpenCL, recording of {name[8:]}, {arguments} arguments", ratio, MOST_RECORDING, of=peer)
+        over = check(
+            f"OpenCL, recording of {name[8:]}, {arguments} arguments",
+            ratio,
+            MOST_RECORDING,
+            of=peer,
+        )
         missed |= over
         print(
             f"{f'recorded {name[8:]}, {arguments} arguments':<38} {took:5.2f} µs more, {ratio:.2f} (most {MOST_RECORDING}){'  over' * over}"
@@ -184,7 +236,12 @@ def recording_of(arguments: int, rounds: int, launches: int) -> bool:
     return missed
 
 
-def throughput(threads: int, launches: int, queues: Sequence[cl.CommandQueue], loops: Sequence[Callable[[int], None]]) -> float:
+def throughput(
+    threads: int,
+    launches: int,
+    queues: Sequence[cl.CommandQueue],
+    loops: Sequence[Callable[[int], None]],
+) -> float:
     """Return the launches in a microsecond of so many threads, while events hold their queues."""
     holds = [cl.UserEvent(queue.context) for queue in queues]
     for queue, hold in zip(queues, holds, strict=True):
@@ -201,7 +258,9 @@ def throughput(threads: int, launches: int, queues: Sequence[cl.CommandQueue], l
 
 
 def threads_of(rounds: int, launches: int) -> bool:
-    """Measure calls from several threads and print a line for each number. Return whether a bound is exceeded."""
+    """Measure calls from several threads and print a line for each number. Return whether a bound
+    is exceeded.
+    """
     shape = SHAPES[4][0]
     *_, function, arguments, source = contenders(shape)
     device: Any = devmod.device("opencl")
@@ -210,9 +269,13 @@ def threads_of(rounds: int, launches: int) -> bool:
     streams = [device.stream() for _ in range(max(THREADS))]
     queues = [cl.CommandQueue(context) for _ in streams]
     kernels = [kernel_of(context, source, shape) for _ in streams]
-    ours = [call_loop(function, arguments, {"grid": 1, "block": N, "stream": stream}) for stream in streams]
+    ours = [
+        call_loop(function, arguments, {"grid": 1, "block": N, "stream": stream})
+        for stream in streams
+    ]
     theirs = [
-        call_loop(kernel, [queue, (N,), (N,), *buffers, *arguments[shape[0] :]], {}) for kernel, queue in zip(kernels, queues, strict=True)
+        call_loop(kernel, [queue, (N,), (N,), *buffers, *arguments[shape[0] :]], {})
+        for kernel, queue in zip(kernels, queues, strict=True)
     ]
     missed = False
     print(f"\n{'threads':<28} {'pyopencl':>9} {'devmod':>9}  launches in a µs")
@@ -220,25 +283,38 @@ def threads_of(rounds: int, launches: int) -> bool:
         figures: dict[str, list[float]] = {"pyopencl": [], "devmod": []}
         for round_ in range(rounds + 1):
             their = throughput(threads, launches, queues[:threads], theirs[:threads])
-            our = throughput(threads, launches, [stream.queue for stream in streams[:threads]], ours[:threads])
+            our = throughput(
+                threads, launches, [stream.queue for stream in streams[:threads]], ours[:threads]
+            )
             if round_:
                 figures["pyopencl"].append(their)
                 figures["devmod"].append(our)
         their, our = (statistics.median(each) for each in figures.values())
-        over = check(f"OpenCL, pyopencl's launches in a µs from {threads} threads", their / our, MOST_THREADS, of="devmod's")
+        over = check(
+            f"OpenCL, pyopencl's launches in a µs from {threads} threads",
+            their / our,
+            MOST_THREADS,
+            of="devmod's",
+        )
         missed |= over
-        print(f"{threads:<28} {their:9.3f} {our:9.3f}  devmod has {our / their:.2f} of pyopencl's{'  over' if over else ''}")
+        print(
+            f"{threads:<28} {their:9.3f} {our:9.3f}  devmod has {our / their:.2f} of pyopencl's{'  over' if over else ''}"
+        )
     return missed
 
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--launches", type=int, default=100)
     options = parser.parse_args()
     missed = [launches_of(arguments, options.rounds, options.launches) for arguments in SHAPES]
-    missed += [recording_of(arguments, options.rounds, options.launches) for arguments in (4, 8, 16)]
+    missed += [
+        recording_of(arguments, options.rounds, options.launches) for arguments in (4, 8, 16)
+    ]
     missed.append(threads_of(max(options.rounds // 5, 3), 5 * options.launches))
     return int(any(missed))
 

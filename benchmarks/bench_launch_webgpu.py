@@ -1,14 +1,18 @@
-"""The host's time of a WebGPU launch: devmod's prepared launch and its general call beside wgpu alone.
+"""The host's time of a WebGPU launch: devmod's prepared launch and its general call beside wgpu
+alone.
 
     python benchmarks/bench_launch_webgpu.py [--rounds 101] [--launches 50]
 
-The kernel adds 64 floats and takes three buffers and a number. For wgpu alone the pipeline, the bind group and the uniform buffer with the
-number are prepared. An encoder, a pass, the dispatch and the submission remain, because a command buffer of WebGPU can be submitted once.
-"wgpu, new bind group" also writes the number and makes the bind group, as a call with other arguments must. devmod's general call has the
-number of the call before, or another one each time. "In a batch" is a body of `stream.batch()` with all the launches of a round, beside one
-pass of wgpu with as many. Each round runs every contender on one device, in an order of its own. The queue is drained before and after each
-contender, outside the measured time. (On lavapipe the device's work is on the same cores, and it is the same for all.) The figures are
-medians over the rounds. The exit code is 1 if a ratio is over its bound.
+The kernel adds 64 floats and takes three buffers and a number. For wgpu alone the pipeline, the
+bind group and the uniform buffer with the number are prepared. An encoder, a pass, the dispatch and
+the submission remain, because a command buffer of WebGPU can be submitted once. "wgpu, new bind
+group" also writes the number and makes the bind group, as a call with other arguments must.
+devmod's general call has the number of the call before, or another one each time. "In a batch" is a
+body of `stream.batch()` with all the launches of a round, beside one pass of wgpu with as many.
+Each round runs every contender on one device, in an order of its own. The queue is drained before
+and after each contender, outside the measured time. (On lavapipe the device's work is on the same
+cores, and it is the same for all.) The figures are medians over the rounds. The exit code is 1 if a
+ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -51,7 +55,10 @@ BARE_PASS, NEW_GROUPS_PASS = f"{BARE}, in one pass", "wgpu, new bind groups, in 
 MOST = {
     "devmod, prepared": (1.1, BARE),
     "devmod, general call": (1.1, NEW_GROUP),
-    "devmod, prepared, in a batch": (1.9, BARE_PASS),  # 5 µs of 3.3: a launch is gathered, and encoded at the end
+    "devmod, prepared, in a batch": (
+        1.9,
+        BARE_PASS,
+    ),  # 5 µs of 3.3: a launch is gathered, and encoded at the end
     "devmod, general, in a batch": (1.45, NEW_GROUPS_PASS),
 }
 
@@ -72,7 +79,10 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
     gpu.queue.write_buffer(scalars, 0, np.uint32(N).tobytes())
     types = ("read-only-storage", "read-only-storage", "storage", "uniform")
     layout = gpu.create_bind_group_layout(
-        entries=[{"binding": place, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": each}} for place, each in enumerate(types)]
+        entries=[
+            {"binding": place, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": each}}
+            for place, each in enumerate(types)
+        ]
     )
     pipeline = gpu.create_compute_pipeline(
         layout=gpu.create_pipeline_layout(bind_group_layouts=[layout]),
@@ -80,7 +90,10 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
     )
 
     def bind(*resources: Any) -> Any:
-        return gpu.create_bind_group(layout=layout, entries=[{"binding": place, "resource": each} for place, each in enumerate(resources)])
+        return gpu.create_bind_group(
+            layout=layout,
+            entries=[{"binding": place, "resource": each} for place, each in enumerate(resources)],
+        )
 
     group = bind(*buffers, scalars)
 
@@ -121,7 +134,11 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
 
     def call_wgpu_with_new_groups_in_one_pass(launches: int) -> None:
         while len(numbers) < launches:
-            numbers.append(gpu.create_buffer(size=16, usage=wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST))
+            numbers.append(
+                gpu.create_buffer(
+                    size=16, usage=wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+                )
+            )
         encoder = gpu.create_command_encoder()
         run = encoder.begin_compute_pass()
         run.set_pipeline(pipeline)
@@ -173,7 +190,9 @@ def launch_time(device: devmod.Device, loop: Callable[[int], None], launches: in
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--launches", type=int, default=50)
     options = parser.parse_args()
@@ -183,7 +202,8 @@ def main() -> int:
         durations: dict[str, list[float]] = {name: [] for name in result}
         order = list(result)
         for round_ in range(options.rounds + 2):
-            # The order changes a time by a tenth: a contender finds wgpu's queue and caches as the one before it left them.
+            # The order changes a time by a tenth: a contender finds wgpu's queue and caches as the
+            # one before it left them.
             random.Random(round_).shuffle(order)
             for name in order:
                 took = launch_time(device, result[name], options.launches)
@@ -195,7 +215,9 @@ def main() -> int:
     for name, median in medians.items():
         ratios = ", ".join(f"{median / medians[unit]:.2f} of {unit}" for unit in (BARE, NEW_GROUP))
         most, unit = MOST.get(name, (None, BARE))
-        over = most is not None and check(f"WebGPU, {name.removeprefix('devmod, ')}", median / medians[unit], most, of=unit)
+        over = most is not None and check(
+            f"WebGPU, {name.removeprefix('devmod, ')}", median / medians[unit], most, of=unit
+        )
         missed |= over
         bound = "" if most is None else f"; at most {most:g} of {unit}{'  over' * over}"
         print(f"{name:<34} {median:7.2f}  {ratios}{bound}")

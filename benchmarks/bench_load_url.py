@@ -1,10 +1,12 @@
-"""A bundle of 1 GB on an HTTP server: the bytes that are transferred to run one function, the time, and the memory.
+"""A bundle of 1 GB on an HTTP server: the bytes that are transferred to run one function, the time,
+and the memory.
 
     python benchmarks/bench_load_url.py [--candidates 100] [--megabytes 10] [--rounds 15]
 
-The server is a process of its own on this machine, with the server of remote/tests, which counts the bytes that it sends with their
-headers. The candidates that are not chosen are holes in a sparse file. Times are medians of the rounds, each with an empty cache.
-"The ranges alone" are the same two reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its value after
+The server is a process of its own on this machine, with the server of remote/tests, which counts
+the bytes that it sends with their headers. The candidates that are not chosen are holes in a sparse
+file. Times are medians of the rounds, each with an empty cache. "The ranges alone" are the same two
+reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its value after
 a small bundle was loaded. Exits with 1 if devmod exceeds a bound.
 """
 
@@ -33,7 +35,8 @@ from handmade import head_of, headed, row
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BEFORE = 29 << 10
-#: The most memory, of the bytes of the module. It has 8 MiB, since what Python and the libraries take is more than a module of 1 MiB.
+#: The most memory, of the bytes of the module. It has 8 MiB, since what Python and the libraries
+#: take is more than a module of 1 MiB.
 MAX_MEMORY = 2.0
 CHOSEN = 8 << 20
 
@@ -68,7 +71,9 @@ class Server:
 
     def __init__(self, *paths: Path) -> None:
         command = [sys.executable, "-c", SERVER, str(ROOT / "remote" / "tests"), *map(str, paths)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.address = self._line()
 
     def _line(self) -> str:
@@ -85,7 +90,9 @@ class Server:
 
 
 def write_sparse(path: Path, candidates: int, size: int) -> int:
-    """Write a bundle whose middle candidate has bytes and the others are holes. Return the number of that candidate."""
+    """Write a bundle whose middle candidate has bytes and the others are holes. Return the number
+    of that candidate.
+    """
     chosen = candidates // 2
     blob = os.urandom(CHOSEN)
     modules: list[dict[str, Any]] = []
@@ -125,7 +132,9 @@ def main() -> int:
         chosen = write_sparse(large, options.candidates, options.megabytes * 1_000_000)
         write_sparse(small, 1, 0)
         header = large.open("rb").read(1 << 20)
-        index = int.from_bytes(header[12:16], "little") + sum(size for _, size, *_ in head_of(header)["pages"])
+        index = int.from_bytes(header[12:16], "little") + sum(
+            size for _, size, *_ in head_of(header)["pages"]
+        )
         server = Server(large, small)
         url = f"{server.address}/large.devmod"
 
@@ -137,9 +146,15 @@ def main() -> int:
         before, requests = server.counts()
         data = module.imports[chosen].save_to_bytes()
         after, all_requests = server.counts()
-        print(f"{large.stat().st_size / 1e9:.2f} GB, {options.candidates} candidates, an index of {index} bytes\n")
-        print(f"{'bytes before the module, without the index':48}{before - index:12} in {requests} requests")
-        print(f"{'bytes for the module, without its own':48}{after - before - len(data):12} in {all_requests - requests}")
+        print(
+            f"{large.stat().st_size / 1e9:.2f} GB, {options.candidates} candidates, an index of {index} bytes\n"
+        )
+        print(
+            f"{'bytes before the module, without the index':48}{before - index:12} in {requests} requests"
+        )
+        print(
+            f"{'bytes for the module, without its own':48}{after - before - len(data):12} in {all_requests - requests}"
+        )
 
         times: dict[str, list[float]] = {}
 
@@ -152,10 +167,24 @@ def main() -> int:
         start = large.stat().st_size - 1  # only the size of the range counts
         for number in range(options.rounds):
             with_cache(f"round{number}")
-            measure("load and read the module", lambda: devmod.load(url).imports[chosen].save_to_bytes())
-            measure("the same again, from the cache", lambda: devmod.load(url).imports[chosen].save_to_bytes())
-            measure("the same offline", lambda: devmod.load(url, offline=True).imports[chosen].save_to_bytes())
-            measure("the ranges alone", lambda: (files.cat_file(url, 0, 48 + index), files.cat_file(url, start - CHOSEN, start)))
+            measure(
+                "load and read the module", lambda: devmod.load(url).imports[chosen].save_to_bytes()
+            )
+            measure(
+                "the same again, from the cache",
+                lambda: devmod.load(url).imports[chosen].save_to_bytes(),
+            )
+            measure(
+                "the same offline",
+                lambda: devmod.load(url, offline=True).imports[chosen].save_to_bytes(),
+            )
+            measure(
+                "the ranges alone",
+                lambda: (
+                    files.cat_file(url, 0, 48 + index),
+                    files.cat_file(url, start - CHOSEN, start),
+                ),
+            )
         print()
         medians = {name: statistics.median(each) for name, each in times.items()}
         for name, took in medians.items():
@@ -165,17 +194,32 @@ def main() -> int:
         for how in ("ranges", "no ranges"):
             server.counts(how)
             with_cache(f"memory {how}")
-            done = subprocess.run([sys.executable, "-c", CLIENT, server.address, str(chosen)], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, "-c", CLIENT, server.address, str(chosen)],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             peaks[how] = float(done.stdout)
         print()
         for how, peak in peaks.items():
             print(f"{f'peak memory for the module of 8 MiB, {how}':48}{peak:9.1f} MiB")
         server.process.kill()
     failed = []
-    if check("a bundle at a URL, bytes before the module", (before - index) / MAX_BEFORE, 1, of=f"{MAX_BEFORE} bytes"):
+    if check(
+        "a bundle at a URL, bytes before the module",
+        (before - index) / MAX_BEFORE,
+        1,
+        of=f"{MAX_BEFORE} bytes",
+    ):
         failed.append(f"{before - index} bytes moved before the module; {MAX_BEFORE} is the bound")
     for how, peak in peaks.items():
-        if check(f"a bundle at a URL, peak memory, {how}", peak * (1 << 20) / CHOSEN, MAX_MEMORY, of="the module's bytes"):
+        if check(
+            f"a bundle at a URL, peak memory, {how}",
+            peak * (1 << 20) / CHOSEN,
+            MAX_MEMORY,
+            of="the module's bytes",
+        ):
             failed.append(f"{how}: {peak:.1f} MiB; {MAX_MEMORY} is the bound")
     for text in failed:
         print(f"FAILED: {text}", file=sys.stderr)

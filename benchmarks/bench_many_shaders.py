@@ -2,12 +2,13 @@
 
     python benchmarks/bench_many_shaders.py [--shaders 1000] [--rounds 15]
 
-For Vulkan and WebGPU, and for two shapes of file: one module with 1,000 entries, and 1,000 modules of one entry. The shaders have
-names, parameters, sizes, sources and origins of their own. The time is from `devmod.load` to the result of the first call, in a
-process whose device is open and has run another shader. The two files alternate. Each round runs another shader, so that no
-driver's cache has it. The figures are lower quartiles, as other programs on the machine only add time: of the time on the clock,
-and of the processor time of the thread. The bound is a multiple of the time in which Python starts here. Exits with 1 if the difference
-exceeds it.
+For Vulkan and WebGPU, and for two shapes of file: one module with 1,000 entries, and 1,000 modules
+of one entry. The shaders have names, parameters, sizes, sources and origins of their own. The time
+is from `devmod.load` to the result of the first call, in a process whose device is open and has run
+another shader. The two files alternate. Each round runs another shader, so that no driver's cache
+has it. The figures are lower quartiles, as other programs on the machine only add time: of the time
+on the clock, and of the processor time of the thread. The bound is a multiple of the time in which
+Python starts here. Exits with 1 if the difference exceeds it.
 """
 
 from __future__ import annotations
@@ -68,24 +69,43 @@ class Shader(NamedTuple):
 
 
 def text_of(kind: str, number: int, a: int, b: int) -> str:
-    """Return the source of a shader. The count of its parameters, their names and its length depend on `number`."""
+    """Return the source of a shader. The count of its parameters, their names and its length depend
+    on `number`.
+    """
     extra = number % 5
     names = [f"{WORDS[(number + each) % 16]}_{number}_{each}" for each in range(extra)]
-    scalars = [f"{WORDS[(number + each + 7) % 16]}_{number}_s{each}" for each in range(number // 5 % 4)]
-    values = {"name": f"k{number}", "a": a, "b": b, "comment": f"// The layer {number} of a model.\n" * (number % 23), "last": extra + 1}
+    scalars = [
+        f"{WORDS[(number + each + 7) % 16]}_{number}_s{each}" for each in range(number // 5 % 4)
+    ]
+    values = {
+        "name": f"k{number}",
+        "a": a,
+        "b": b,
+        "comment": f"// The layer {number} of a model.\n" * (number % 23),
+        "last": extra + 1,
+    }
     if kind == "webgpu":
         return WGSL.format(
-            buffers="\n".join(f"@group(0) @binding({place}) var<storage, read> {name}: array<f32>;" for place, name in enumerate(names, 1)),
+            buffers="\n".join(
+                f"@group(0) @binding({place}) var<storage, read> {name}: array<f32>;"
+                for place, name in enumerate(names, 1)
+            ),
             scalars=", ".join(f"{name}: i32" for name in scalars),
-            terms="".join([f" + {name}[i]" for name in names] + [f" + f32(arguments.{name})" for name in scalars]),
+            terms="".join(
+                [f" + {name}[i]" for name in names]
+                + [f" + f32(arguments.{name})" for name in scalars]
+            ),
             **values,
         )
     return GLSL.format(
         buffers="\n".join(
-            f"layout(std430, binding = {place}) readonly buffer B{place} {{ float {name}[]; }};" for place, name in enumerate(names, 1)
+            f"layout(std430, binding = {place}) readonly buffer B{place} {{ float {name}[]; }};"
+            for place, name in enumerate(names, 1)
         ),
         scalars=" ".join(f"int {name};" for name in scalars),
-        terms="".join([f" + {name}[i]" for name in names] + [f" + float({name})" for name in scalars]),
+        terms="".join(
+            [f" + {name}[i]" for name in names] + [f" + float({name})" for name in scalars]
+        ),
         **values,
     )
 
@@ -93,8 +113,9 @@ def text_of(kind: str, number: int, a: int, b: int) -> str:
 def make(kind: str, count: int, folder: Path) -> list[Shader]:
     """Return `count` shaders of different names, parameters, sizes, sources and origins.
 
-    Each WGSL shader is compiled from a file of its own. A GLSL compiler takes 0.1 s for a shader, so `SIGNATURES` shaders are
-    compiled for Vulkan; the others have the code of one of them with other constants, and names and origins of their own.
+    Each WGSL shader is compiled from a file of its own. A GLSL compiler takes 0.1 s for a shader,
+    so `SIGNATURES` shaders are compiled for Vulkan; the others have the code of one of them with
+    other constants, and names and origins of their own.
     """
     if kind == "webgpu":
         return [compiled(folder, kind, number, number % 37 + 2, number) for number in range(count)]
@@ -110,7 +131,11 @@ def make(kind: str, count: int, folder: Path) -> list[Shader]:
         interface = first.info.interface
         assert interface is not None
         params = [
-            param if param.name in ("x", "n") else devmod.Param.from_dict(param.to_dict() | {"name": f"{WORDS[number % 16]}_{number}_{at}"})
+            param
+            if param.name in ("x", "n")
+            else devmod.Param.from_dict(
+                param.to_dict() | {"name": f"{WORDS[number % 16]}_{number}_{at}"}
+            )
             for at, param in enumerate(interface.params)
         ]
         info = devmod.FunctionInfo(
@@ -121,7 +146,9 @@ def make(kind: str, count: int, folder: Path) -> list[Shader]:
             devmod.Interface(params, interface.blocks, interface.block, interface.extra),
         )
         source = hashlib.sha256(text_of(kind, number, number % 37 + 2, number).encode()).hexdigest()
-        origin = devmod.Origin(kind, first.origin.toolchain, [f"-DLAYER={number}"], {f"layers/k{number}.comp": source})
+        origin = devmod.Origin(
+            kind, first.origin.toolchain, [f"-DLAYER={number}"], {f"layers/k{number}.comp": source}
+        )
         shaders.append(Shader(f"k{number}", words.tobytes(), info, origin))
     return shaders
 
@@ -141,16 +168,25 @@ def write(path: Path, kind: str, shaders: Sequence[Shader], *, one_module: bool)
     fmt = {"vulkan": "spv", "webgpu": "wgsl"}[kind]
     modules = []
     for group in [shaders] if one_module else [[shader] for shader in shaders]:
-        module = devmod.create_with_fallback(kind, {each.name: each.code for each in group}, fmt, {each.name: each.info for each in group})
+        module = devmod.create_with_fallback(
+            kind,
+            {each.name: each.code for each in group},
+            fmt,
+            {each.name: each.info for each in group},
+        )
         sources = {name: digest for each in group for name, digest in each.origin.sources.items()}
         first = group[0].origin
-        module.__dict__["_devmod_origin"] = devmod.Origin(first.target, first.toolchain, first.options, sources)  # as devmod.compile does
+        module.__dict__["_devmod_origin"] = devmod.Origin(
+            first.target, first.toolchain, first.options, sources
+        )  # as devmod.compile does
         modules.append(module)
     devmod.save(devmod.bundle(*modules) if len(modules) > 1 else modules[0], path)
 
 
 def first_call(path: Path, name: str) -> tuple[float, float]:
-    """Return the milliseconds from the file to the result, and those of the processor in this thread."""
+    """Return the milliseconds from the file to the result, and those of the processor in this
+    thread.
+    """
     x, zeros = np.ones(64, np.float32), np.zeros(64, np.float32)
     params = devmod.load(path).functions[name].interface.params  # type: ignore[union-attr]
     values = {"x": x, "n": 64}
@@ -189,7 +225,9 @@ def main() -> int:
     return int(failed)
 
 
-def compare(kind: str, many: Path, singles: Sequence[Path], count: int, *, one_module: bool) -> bool:
+def compare(
+    kind: str, many: Path, singles: Sequence[Path], count: int, *, one_module: bool
+) -> bool:
     """Measure the two files in turns and print a line. Return whether the bound is exceeded."""
     with_many: list[tuple[float, float]] = []
     with_one: list[tuple[float, float]] = []
@@ -197,7 +235,10 @@ def compare(kind: str, many: Path, singles: Sequence[Path], count: int, *, one_m
     step = max(1, count // len(singles))
     first_call(singles[0], singles[0].stem.partition("-")[2])
     for round_, single in enumerate(singles[1:]):
-        turns = [(with_many, many, f"k{round_ * step}"), (with_one, single, single.stem.partition("-")[2])]
+        turns = [
+            (with_many, many, f"k{round_ * step}"),
+            (with_one, single, single.stem.partition("-")[2]),
+        ]
         for times, path, name in turns if round_ % 2 else reversed(turns):
             times.append(first_call(path, name))
         starts.append(process_time())
@@ -210,7 +251,9 @@ def compare(kind: str, many: Path, singles: Sequence[Path], count: int, *, one_m
         f"{(many_clock - one_clock) / start:5.2f} of the start (at most {MOST:g}; processor: {many_busy - one_busy:.2f} ms more)"
     )
     ratio = (many_clock - one_clock) / start
-    return check(f"{kind}: a call from {shape}, over one alone", ratio, MOST, of="the start of Python")
+    return check(
+        f"{kind}: a call from {shape}, over one alone", ratio, MOST, of="the start of Python"
+    )
 
 
 def lower_quartile(times: Sequence[float]) -> float:

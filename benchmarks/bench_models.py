@@ -1,13 +1,16 @@
-"""Whole models of one file beside tinygrad's own JIT on the same OpenCL device, and beside onnxruntime on the same processor.
+"""Whole models of one file beside tinygrad's own JIT on the same OpenCL device, and beside
+onnxruntime on the same processor.
 
     python benchmarks/bench_models.py [--rounds 200]
 
-The models have random weights: a perceptron, a small convolutional network, and two layers of a transformer. Each round runs the JIT, a
-call with device arrays and a prepared launch in turn, each with a wait for its end; figures are medians. Both sides run kernels of
-tinygrad's OpenCL renderer on Intel's runtime (`make test-setup`): tinygrad does not know the trick by which PoCL compiles for any
-processor. If the volume tests have fetched the wheels magika, rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run
-on each OpenCL device and by onnxruntime too: a table without bounds, since the kernels are not devmod's.
-The exit code is 1 if a ratio is over its bound.
+The models have random weights: a perceptron, a small convolutional network, and two layers of a
+transformer. Each round runs the JIT, a call with device arrays and a prepared launch in turn, each
+with a wait for its end; figures are medians. Both sides run kernels of tinygrad's OpenCL renderer
+on Intel's runtime (`make test-setup`): tinygrad does not know the trick by which PoCL compiles for
+any processor. If the volume tests have fetched the wheels magika, rapidocr-onnxruntime and
+onnxruntime into build/onnx-models, their models run on each OpenCL device and by onnxruntime too: a
+table without bounds, since the kernels are not devmod's. The exit code is 1 if a ratio is over its
+bound.
 """
 
 from __future__ import annotations
@@ -32,26 +35,46 @@ ROOT = Path(__file__).resolve().parent.parent
 BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
 ONNX = {
     "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048), np.int32),
-    "direction": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192), np.float32),
-    "boxes": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", (1, 3, 160, 320), np.float32),
-    "characters": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320), np.float32),
+    "direction": (
+        "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        (1, 3, 48, 192),
+        np.float32,
+    ),
+    "boxes": (
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+        (1, 3, 160, 320),
+        np.float32,
+    ),
+    "characters": (
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+        (1, 3, 48, 320),
+        np.float32,
+    ),
 }
 
 
 def models(device: str) -> dict[str, tuple[Any, Any]]:
-    """Return each model, a function of a Tensor, and its input. Its weights are on a device of tinygrad's."""
+    """Return each model, a function of a Tensor, and its input. Its weights are on a device of
+    tinygrad's.
+    """
     from tinygrad import Tensor
 
     numbers = np.random.default_rng(0)
 
     def weight(*shape: int) -> Any:
-        return Tensor((numbers.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32), device=device).realize()
+        return Tensor(
+            (numbers.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32),
+            device=device,
+        ).realize()
 
     first, second, third = weight(512, 784), weight(512, 512), weight(10, 512)
     one, two, last = weight(32, 1, 5, 5), weight(64, 32, 3, 3), weight(10, 6400)
     table, layers = (
         weight(512, 64),
-        [{name: weight(64, 64 * (4 if name == "up" else 1)) for name in ("q", "k", "v", "up")} for _ in range(2)],
+        [
+            {name: weight(64, 64 * (4 if name == "up" else 1)) for name in ("q", "k", "v", "up")}
+            for _ in range(2)
+        ],
     )
     down = [weight(256, 64) for _ in layers]
 
@@ -66,7 +89,9 @@ def models(device: str) -> dict[str, tuple[Any, Any]]:
         for layer, back in zip(layers, down, strict=True):
             q, k, v = (x.layernorm() @ layer[name] for name in ("q", "k", "v"))
             q, k, v = (each.reshape(1, 16, 4, 16).transpose(1, 2) for each in (q, k, v))
-            x = x + q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(1, 16, 64)
+            x = x + q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(
+                1, 16, 64
+            )
             x = x + (x.layernorm() @ layer["up"]).gelu() @ back
         return x @ table.T
 
@@ -80,12 +105,21 @@ def models(device: str) -> dict[str, tuple[Any, Any]]:
 def beside_the_jit(rounds: int) -> bool:
     """Measure the models, and return whether a ratio is over its bound."""
     runtime = Path(sys.prefix) / "lib" / "libintelocl.so"
-    device = next((each for each in devmod.devices() if each.kind == "opencl" and "pthread" not in each.name), None)
+    device = next(
+        (each for each in devmod.devices() if each.kind == "opencl" and "pthread" not in each.name),
+        None,
+    )
     if device is None or not runtime.exists():
-        print("tinygrad's JIT is not measured: Intel's OpenCL runtime is not here (make test-setup)")
+        print(
+            "tinygrad's JIT is not measured: Intel's OpenCL runtime is not here (make test-setup)"
+        )
         return False
     place = "CL"  # the one platform of Intel's loader
-    os.environ |= {"OPENCL_PATH": str(runtime.with_name("libOpenCL.so.1")), "OCL_ICD_FILENAMES": str(runtime), "DEV": place}
+    os.environ |= {
+        "OPENCL_PATH": str(runtime.with_name("libOpenCL.so.1")),
+        "OCL_ICD_FILENAMES": str(runtime),
+        "DEV": place,
+    }
     from tinygrad import Device, Tensor, TinyJit
 
     from devmod.interop import tinygrad
@@ -119,7 +153,12 @@ def beside_the_jit(rounds: int) -> bool:
                 times[each].append(time.perf_counter() - began)
         medians = {each: statistics.median(values) for each, values in times.items()}
         for each, bound in BOUNDS.items():
-            failed |= check(f"{label}, {each}", medians[each] / medians["tinygrad's JIT"], bound, of="tinygrad's JIT")
+            failed |= check(
+                f"{label}, {each}",
+                medians[each] / medians["tinygrad's JIT"],
+                bound,
+                of="tinygrad's JIT",
+            )
     return failed
 
 
@@ -146,11 +185,30 @@ def beside_onnxruntime(rounds: int) -> None:
 
     for label, (path, shape, dtype) in ONNX.items():
         numbers = np.random.default_rng(0)
-        x = numbers.integers(0, 256, shape).astype(dtype) if dtype is np.int32 else numbers.standard_normal(shape).astype(dtype)
+        x = (
+            numbers.integers(0, 256, shape).astype(dtype)
+            if dtype is np.int32
+            else numbers.standard_normal(shape).astype(dtype)
+        )
         target = folder / f"{label}.devmod"
-        session = onnxruntime.InferenceSession(str(folder / path), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            str(folder / path), providers=["CPUExecutionProvider"]
+        )
         name = session.get_inputs()[0].name
-        command = [sys.executable, "-m", "devmod", "onnx", str(folder / path), "-t", "opencl", "-q", "-o", str(target), "--name", label]
+        command = [
+            sys.executable,
+            "-m",
+            "devmod",
+            "onnx",
+            str(folder / path),
+            "-t",
+            "opencl",
+            "-q",
+            "-o",
+            str(target),
+            "--name",
+            label,
+        ]
         subprocess.run([*command, "--dim", f"{name}={','.join(map(str, shape))}"], check=True)
         runs: dict[str, Callable[[], Any]] = {"onnxruntime": partial(session.run, None, {name: x})}
         for device in devmod.devices():
@@ -164,7 +222,13 @@ def beside_onnxruntime(rounds: int) -> None:
                 began = time.perf_counter()
                 run()
                 times.append(time.perf_counter() - began)
-            record("A call of a model of ONNX", each, statistics.median(times[rounds // 4 :]) * 1e3, "ms", column=label)
+            record(
+                "A call of a model of ONNX",
+                each,
+                statistics.median(times[rounds // 4 :]) * 1e3,
+                "ms",
+                column=label,
+            )
 
 
 if __name__ == "__main__":

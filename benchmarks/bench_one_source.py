@@ -1,15 +1,19 @@
-"""The time of compiling one source for several kinds: Slang beside its library alone, and OpenCL C as SPIR-V beside a run of clang.
+"""The time of compiling one source for several kinds: Slang beside its library alone, and OpenCL C
+as SPIR-V beside a run of clang.
 
     python benchmarks/bench_one_source.py [--rounds 3] [--compiles 8] [--kinds vulkan,metal]
 
-The figures are processor time of this process and of all that it starts, so other processes on the machine matter less.
+The figures are processor time of this process and of all that it starts, so other processes on the
+machine matter less.
 
-Slang: "Slang" is the same calls of its library in this process, whose session is kept: no other process, no file read, nothing checked.
-"Reading" is what the kind's compiler takes for the text or the SPIR-V that Slang returned: for cuda NVRTC and the assembler, for rocm and
-hexagon clang and lld, and for each kind the reading of the signatures. "Both" is one after the other in this process, as a program does it
-that keeps both libraries; it is more than their sum, since each leaves the processor's caches to the other. devmod's time has both, the
-request to its process, and the names of the source. The ratio is that of devmod to "both". "First" is one compile in a new process, of the
-same calls of Slang in a new process.
+Slang: "Slang" is the same calls of its library in this process, whose session is kept: no other
+process, no file read, nothing checked. "Reading" is what the kind's compiler takes for the text or
+the SPIR-V that Slang returned: for cuda NVRTC and the assembler, for rocm and hexagon clang and
+lld, and for each kind the reading of the signatures. "Both" is one after the other in this process,
+as a program does it that keeps both libraries; it is more than their sum, since each leaves the
+processor's caches to the other. devmod's time has both, the request to its process, and the names
+of the source. The ratio is that of devmod to "both". "First" is one compile in a new process, of
+the same calls of Slang in a new process.
 
 OpenCL C: the ratio is that to one run of the wheel's clang, which compiles an empty kernel.
 """
@@ -31,7 +35,8 @@ from timing import check, record
 import devmod
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-#: The targets with an example that each of them has, and the most that devmod takes of Slang and the reading.
+#: The targets with an example that each of them has, and the most that devmod takes of Slang and
+#: the reading.
 SLANG = {
     "vulkan": ("softmax", 1.1),
     "webgpu": ("softmax", 1.1),
@@ -73,7 +78,9 @@ def process(arguments: list[str]) -> float:
 
 
 def cost_with_processes(work: Callable[[], object], count: int) -> float:
-    """Return the processor time of a call, without the start of the processes of libraries that are kept for the next call."""
+    """Return the processor time of a call, without the start of the processes of libraries that are
+    kept for the next call.
+    """
     from devmod_targets.authoring._library import IDLE
 
     def several(times: int) -> None:
@@ -86,7 +93,9 @@ def cost_with_processes(work: Callable[[], object], count: int) -> float:
 
 
 class Recorder:
-    """The request that devmod makes to Slang's library for an example, and those that it makes to the kind's own compiler."""
+    """The request that devmod makes to Slang's library for an example, and those that it makes to
+    the kind's own compiler.
+    """
 
     def __init__(self, source: Path, target: str) -> None:
         from devmod_targets.authoring import _library
@@ -105,7 +114,15 @@ class Recorder:
 
             return compile_slang(request, compile_recorded)
 
-        def ask_recorded(kind: str, subject: str, advice: str, start: Any, request: Any, data: bytes, **named: Any) -> Any:
+        def ask_recorded(
+            kind: str,
+            subject: str,
+            advice: str,
+            start: Any,
+            request: Any,
+            data: bytes,
+            **named: Any,
+        ) -> Any:
             if start["module"].endswith("_slang_process"):
                 self.library, self.request, self.text = start["library"], {**request}, data
             return ask(kind, subject, advice, start, request, data, **named)
@@ -131,8 +148,12 @@ def in_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> dict[st
     return figures
 
 
-def slang(target: str, example: str, most: float, rounds: int, compiles: int, session: dict[str, Any]) -> bool:
-    """Measure a target. Return whether its figure exceeds its bound. `session` keeps Slang's library in this process."""
+def slang(
+    target: str, example: str, most: float, rounds: int, compiles: int, session: dict[str, Any]
+) -> bool:
+    """Measure a target. Return whether its figure exceeds its bound. `session` keeps Slang's
+    library in this process.
+    """
     from devmod_targets.slang._slang_process import load
 
     source = EXAMPLES / "one_source" / f"{example}.slang"
@@ -163,8 +184,15 @@ def slang(target: str, example: str, most: float, rounds: int, compiles: int, se
     )
     rows = list(zip(*figures.values(), strict=True))
     ratio = statistics.median(whole / in_turn for _, _, in_turn, whole in rows)
-    alone, reading, in_turn, whole = (statistics.median(column) for column in zip(*rows, strict=True))
-    is_over = check(f"Slang to {target.partition(' ')[0]}: {example}", ratio, most, of="Slang alone and the reading")
+    alone, reading, in_turn, whole = (
+        statistics.median(column) for column in zip(*rows, strict=True)
+    )
+    is_over = check(
+        f"Slang to {target.partition(' ')[0]}: {example}",
+        ratio,
+        most,
+        of="Slang alone and the reading",
+    )
     print(
         f"{target:<20} {example:<11} {alone:6.1f} {reading:8.1f} {in_turn:6.1f} {whole:7.1f} {ratio:6.2f} {most:>5}{'  over' * is_over}",
         flush=True,
@@ -179,11 +207,18 @@ def first(rounds: int) -> bool:
     source = EXAMPLES / "one_source" / "softmax.slang"
     recorder = Recorder(source, "webgpu")
     bare = [BARE, recorder.library, json.dumps(recorder.request), recorder.text.decode()]
-    figures = in_turns({"slang": lambda: process(bare), "devmod": lambda: process([WHOLE, str(source), "webgpu"])}, rounds)
+    figures = in_turns(
+        {"slang": lambda: process(bare), "devmod": lambda: process([WHOLE, str(source), "webgpu"])},
+        rounds,
+    )
     ratio = statistics.median(whole / alone for alone, whole in zip(*figures.values(), strict=True))
-    is_over = check("Slang to webgpu, first in a process", ratio, MOST_FIRST, of="Slang alone in a process")
+    is_over = check(
+        "Slang to webgpu, first in a process", ratio, MOST_FIRST, of="Slang alone in a process"
+    )
     alone, whole = map(statistics.median, figures.values())
-    print(f"first in a process: Slang {alone:.0f}, devmod {whole:.0f}, ratio {ratio:.2f} (most {MOST_FIRST}){'  over' * is_over}")
+    print(
+        f"first in a process: Slang {alone:.0f}, devmod {whole:.0f}, ratio {ratio:.2f} (most {MOST_FIRST}){'  over' * is_over}"
+    )
     return is_over
 
 
@@ -191,8 +226,22 @@ def empty_kernel() -> None:
     """Compile an empty kernel with the wheel's clang, for NVIDIA's processors."""
     from devmod_targets.authoring.zig import run_zig
 
-    arguments = ["clang", "--target=nvptx64-nvidia-cuda", "-nogpulib", "-x", "cl", "-cl-no-stdinc", "-nostdinc", "-S", "k.cl", "-o", "k.s"]
-    assert run_zig(arguments, {"k.cl": b"kernel void k(global float *x) {}"}, "k.s", kind="cuda").output
+    arguments = [
+        "clang",
+        "--target=nvptx64-nvidia-cuda",
+        "-nogpulib",
+        "-x",
+        "cl",
+        "-cl-no-stdinc",
+        "-nostdinc",
+        "-S",
+        "k.cl",
+        "-o",
+        "k.s",
+    ]
+    assert run_zig(
+        arguments, {"k.cl": b"kernel void k(global float *x) {}"}, "k.s", kind="cuda"
+    ).output
 
 
 def opencl(rounds: int, compiles: int) -> bool:
@@ -203,7 +252,13 @@ def opencl(rounds: int, compiles: int) -> bool:
         return cost(lambda: [work() for _ in range(compiles)]) / compiles
 
     devmod.compile(source, target)
-    figures = in_turns({"clang": lambda: several(empty_kernel), "devmod": lambda: several(lambda: devmod.compile(source, target))}, rounds)
+    figures = in_turns(
+        {
+            "clang": lambda: several(empty_kernel),
+            "devmod": lambda: several(lambda: devmod.compile(source, target)),
+        },
+        rounds,
+    )
     ratio = statistics.median(whole / alone for alone, whole in zip(*figures.values(), strict=True))
     alone, whole = map(statistics.median, figures.values())
     is_over = check(f"OpenCL C to {target}", ratio, MOST_IL, of="a run of clang")
@@ -217,14 +272,20 @@ def opencl(rounds: int, compiles: int) -> bool:
 
 def main() -> int:
     """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--compiles", type=int, default=8)
-    parser.add_argument("--kinds", default=",".join([*(each.partition(" ")[0] for each in SLANG), "opencl"]))
+    parser.add_argument(
+        "--kinds", default=",".join([*(each.partition(" ")[0] for each in SLANG), "opencl"])
+    )
     options = parser.parse_args()
     kinds = options.kinds.split(",")
     over, session = False, dict[str, Any]()
-    print(f"{'processor time, ms':<32} {'Slang':>6} {'reading':>8} {'both':>6} {'devmod':>7} {'ratio':>6} {'most':>5}")
+    print(
+        f"{'processor time, ms':<32} {'Slang':>6} {'reading':>8} {'both':>6} {'devmod':>7} {'ratio':>6} {'most':>5}"
+    )
     try:
         over |= first(options.rounds)
         for target, (example, most) in SLANG.items():

@@ -1,20 +1,26 @@
-"""The same small job in devmod, pyopencl, Taichi, Warp, IREE, Numba and NumPy: no bounds, since each does another job beside it.
+"""The same small job in devmod, pyopencl, Taichi, Warp, IREE, Numba and NumPy: no bounds, since
+each does another job beside it.
 
     python benchmarks/bench_peers.py --install      makes build/peers with the peers (1.4 GB), and ends
     python benchmarks/bench_peers.py [--rounds 7] [--only devmod NumPy]
 
-Without build/peers nothing is measured, and one line says how to install it. The contenders are in peers.py, each in a process of its own.
-The processes take turns, and each figure is the least of the turns: other processes on the machine only add time. A process is stopped
-while another has its turn, because some runtimes keep a core busy while they wait for work.
+Without build/peers nothing is measured, and one line says how to install it. The contenders are in
+peers.py, each in a process of its own. The processes take turns, and each figure is the least of
+the turns: other processes on the machine only add time. A process is stopped while another has its
+turn, because some runtimes keep a core busy while they wait for work.
 
-- A call: from two NumPy arrays of float32 to the result in one, with all copies. Each turn is the median of the calls of 30 ms.
-- The first result: from the start of a new process to the result of axpy with 4 KiB, Python's start and the imports included. "Cold" is
-  with new folders for all caches of kernels, devmod's index of plugins included; "warm" is the next process with the same folders.
-  Bytecode is compiled in both. devmod and IREE load a file that was compiled before; the others compile.
+- A call: from two NumPy arrays of float32 to the result in one, with all copies. Each turn is the
+  median of the calls of 30 ms.
+- The first result: from the start of a new process to the result of axpy with 4 KiB, Python's start
+  and the imports included. "Cold" is with new folders for all caches of kernels, devmod's index of
+  plugins included; "warm" is the next process with the same folders. Bytecode is compiled in both.
+  devmod and IREE load a file that was compiled before; the others compile.
 - The import: a new process that imports the project, less one that does nothing.
-- The size: the files of the distributions and of what they require, without NumPy, without bytecode, and without the driver of a device.
+- The size: the files of the distributions and of what they require, without NumPy, without
+  bytecode, and without the driver of a device.
 
-A contender without a device here is left out, with the reason. Exits with 1 only if a contender fails otherwise.
+A contender without a device here is left out, with the reason. Exits with 1 only if a contender
+fails otherwise.
 """
 
 from __future__ import annotations
@@ -44,7 +50,15 @@ import environments  # noqa: E402
 import wheels  # noqa: E402
 
 PEERS = ROOT / "build" / "peers"
-REQUIREMENTS = ("taichi", "warp-lang", "iree-base-runtime", "iree-base-compiler", "numba", "pyopencl[pocl]", "numpy")
+REQUIREMENTS = (
+    "taichi",
+    "warp-lang",
+    "iree-base-runtime",
+    "iree-base-compiler",
+    "numba",
+    "pyopencl[pocl]",
+    "numpy",
+)
 JOBS = ("axpy", "softmax")
 #: What a program imports.
 IMPORTS = {
@@ -89,7 +103,14 @@ def command(do: str, name: str, folder: Path) -> list[str]:
 
 def environment(caches: Path) -> dict[str, str]:
     """Return the variables of a process whose caches of kernels are in one folder."""
-    names = ["XDG_CACHE_HOME", "DEVMOD_CACHE_DIR", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH"]
+    names = [
+        "XDG_CACHE_HOME",
+        "DEVMOD_CACHE_DIR",
+        "POCL_CACHE_DIR",
+        "MESA_SHADER_CACHE_DIR",
+        "NUMBA_CACHE_DIR",
+        "WARP_CACHE_PATH",
+    ]
     names.append("TI_OFFLINE_CACHE_FILE_PATH")
     folders = {name: str(caches / name.lower()) for name in names}
     for folder in folders.values():
@@ -102,7 +123,13 @@ def compile_all(names: Iterable[str], folder: Path) -> list[str]:
     found = []
     for name in names:
         for do in ("compile", "first"):
-            done = subprocess.run(command(do, name, folder), env=environment(folder), capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command(do, name, folder),
+                env=environment(folder),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if done.returncode:
                 reason = (done.stderr.strip() or "no message").splitlines()[-1]
                 print(f"{name} is not measured: {reason}")
@@ -118,7 +145,11 @@ def first_result(name: str, folder: Path, caches: Path) -> float:
     """Return the milliseconds from the start of a process to its result."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        command("first", name, folder), env=environment(caches), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command("first", name, folder),
+        env=environment(caches),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stdout is not None
     if process.stdout.readline() != "True\n":
@@ -135,7 +166,9 @@ def bench_first_result(names: list[str], folder: Path, rounds: int) -> None:
         for name in names:
             with tempfile.TemporaryDirectory() as caches:
                 for state in ("cold", "warm"):
-                    times.setdefault((state, name), []).append(first_result(name, folder, Path(caches)))
+                    times.setdefault((state, name), []).append(
+                        first_result(name, folder, Path(caches))
+                    )
     print(f"\n{'first result in a new process, ms':36}{'cold':>9}{'warm':>9}")
     for name in names:
         cold, warm = min(times["cold", name]), min(times["warm", name])
@@ -147,7 +180,11 @@ def bench_first_result(names: list[str], folder: Path, rounds: int) -> None:
 def bench_import(names: list[str], rounds: int) -> None:
     """Measure imports."""
     times: dict[str, list[float]] = {}
-    projects = {each: module for each, module in IMPORTS.items() if any(name.startswith(each) for name in names)}
+    projects = {
+        each: module
+        for each, module in IMPORTS.items()
+        if any(name.startswith(each) for name in names)
+    }
     for round_ in range(rounds + 1):
         bare = process_time()
         for name, module in projects.items():
@@ -170,13 +207,19 @@ def bench_size() -> None:
         for wheel in wheels.build(Path(folder)):
             zipfile.ZipFile(wheel).extractall(unpacked)
         for name, distributions in DISTRIBUTIONS.items():
-            places = [unpacked, *site.getsitepackages()] if name.startswith("devmod") else [str(next(PEERS.glob("lib/*/site-packages")))]
+            places = (
+                [unpacked, *site.getsitepackages()]
+                if name.startswith("devmod")
+                else [str(next(PEERS.glob("lib/*/site-packages")))]
+            )
             size = sum(size_of(each) for each in with_requirements(distributions, places)) / 1e6
             print(f"{name:36}{size:9.1f}")
             record("Installed size", name, size, "MB")
 
 
-def with_requirements(names: Iterable[str], places: list[str]) -> list[importlib.metadata.Distribution]:
+def with_requirements(
+    names: Iterable[str], places: list[str]
+) -> list[importlib.metadata.Distribution]:
     """Return distributions with those that they require, without NumPy."""
     left, seen, found = list(names), {"numpy"}, []
     while left:
@@ -186,14 +229,22 @@ def with_requirements(names: Iterable[str], places: list[str]) -> list[importlib
         seen.add(name)
         for distribution in importlib.metadata.Distribution.discover(name=name, path=places):
             found.append(distribution)
-            left += [re.split(r"[^\w.-]", each)[0] for each in distribution.requires or () if "extra ==" not in each]
+            left += [
+                re.split(r"[^\w.-]", each)[0]
+                for each in distribution.requires or ()
+                if "extra ==" not in each
+            ]
             break
     return found
 
 
 def size_of(distribution: importlib.metadata.Distribution) -> int:
     """Return the bytes of a distribution's files."""
-    paths = [Path(str(distribution.locate_file(file))) for file in distribution.files or () if file.suffix != ".pyc"]
+    paths = [
+        Path(str(distribution.locate_file(file)))
+        for file in distribution.files or ()
+        if file.suffix != ".pyc"
+    ]
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
@@ -246,7 +297,10 @@ def bench_calls(names: list[str], folder: Path, rounds: int) -> None:
     """Measure calls."""
     workers = {name: Worker(name, folder) for name in names}
     for job in JOBS:
-        print(f"\n{f'a call of {job} with NumPy arrays, µs':36}" + "".join(f"{human(size):>11}" for size in SIZES))
+        print(
+            f"\n{f'a call of {job} with NumPy arrays, µs':36}"
+            + "".join(f"{human(size):>11}" for size in SIZES)
+        )
         least: dict[tuple[str, int], float] = {}
         for _ in range(rounds):
             for size in SIZES:
@@ -256,7 +310,9 @@ def bench_calls(names: list[str], folder: Path, rounds: int) -> None:
         for name in names:
             print(f"{name:36}" + "".join(f"{least[name, size]:11.1f}" for size in SIZES))
             for size in SIZES:
-                record(f"A call of {job} with NumPy arrays", name, least[name, size], "µs", column=size)
+                record(
+                    f"A call of {job} with NumPy arrays", name, least[name, size], "µs", column=size
+                )
     for worker in workers.values():
         worker.close()
 
@@ -270,7 +326,10 @@ def versions() -> str:
     """Return the versions of the peers and of what devmod calls."""
     place = [str(next(PEERS.glob("lib/*/site-packages")))]
     names = [name.partition("[")[0] for name in REQUIREMENTS]
-    found = [next(iter(importlib.metadata.Distribution.discover(name=name, path=place))) for name in names]
+    found = [
+        next(iter(importlib.metadata.Distribution.discover(name=name, path=place)))
+        for name in names
+    ]
     below = ("pyopencl", "pocl-binary-distribution", "vulkan", "wgpu")
     own = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in below)
     return f"The versions: {', '.join(f'{each.name} {each.version}' for each in found)}; devmod with {own}."
@@ -278,7 +337,9 @@ def versions() -> str:
 
 def main() -> int:
     """Measure and print; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--install", action="store_true", help="make build/peers, and end")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", nargs="*", default=[""], help="contenders whose names begin so")
@@ -287,7 +348,9 @@ def main() -> int:
         install()
         return 0
     if not PEERS.exists():
-        print("not measured: build/peers is missing. `python benchmarks/bench_peers.py --install` installs the peers (1.4 GB)")
+        print(
+            "not measured: build/peers is missing. `python benchmarks/bench_peers.py --install` installs the peers (1.4 GB)"
+        )
         return 0
     print(versions())
     note(versions())
@@ -295,7 +358,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         share_device(folder)
-        names = compile_all([name for name in CONTENDERS if name.startswith(tuple(options.only))], folder)
+        names = compile_all(
+            [name for name in CONTENDERS if name.startswith(tuple(options.only))], folder
+        )
         bench_import(names, options.rounds)
         bench_first_result(names, folder, options.rounds)
         bench_calls(names, folder, options.rounds)

@@ -1,20 +1,26 @@
-"""Programs: a bound program, its calls, and its first call beside the same launches by hand, and the memory of temporaries.
+"""Programs: a bound program, its calls, and its first call beside the same launches by hand, and
+the memory of temporaries.
 
-    python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon] [--before PYTHON] [--clock processor]
+    python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon]
+    [--before PYTHON] [--clock processor]
 
-The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three live at once. By hand, the
-user has four arrays for them, and launches the functions of the same file. "Prepared" launches were bound before, and run in
-`stream.batch()`. A general call passes the arguments, and allocates the result as the program does. With new shapes, each call has another
-number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is the
-processor time of a new process, from the imports to a result in NumPy. Each round runs all contenders in an order of its own; figures are
-medians over the rounds. Other times are until the device is done. `--clock processor` is for a machine with other work: the processor time
-of the host, and of a device on the same processor in the same process (not the emulator of Hexagon).
+The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of
+which three live at once. By hand, the user has four arrays for them, and launches the functions of
+the same file. "Prepared" launches were bound before, and run in `stream.batch()`. A general call
+passes the arguments, and allocates the result as the program does. With new shapes, each call has
+another number of elements, by hand in a batch where the kind has one; the arrays by hand are large
+enough for all. "Load and first call" is the processor time of a new process, from the imports to a
+result in NumPy. Each round runs all contenders in an order of its own; figures are medians over the
+rounds. Other times are until the device is done. `--clock processor` is for a machine with other
+work: the processor time of the host, and of a device on the same processor in the same process (not
+the emulator of Hexagon).
 
-The second program is the step of the example's transformer, 76 launches. It takes these devices 4 to 300 ms on the same processors, so its
-times are the processor time of the thread that queues it. `--before PYTHON` compares the bound chain with the batch of another devmod: two
-processes, one of them with that Python, take turns. On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The
-memory of temporaries is that of their buffers, for both programs and for random ones: whole buffers are shared. The exit code is 1 if a
-ratio is over its bound.
+The second program is the step of the example's transformer, 76 launches. It takes these devices 4
+to 300 ms on the same processors, so its times are the processor time of the thread that queues it.
+`--before PYTHON` compares the bound chain with the batch of another devmod: two processes, one of
+them with that Python, take turns. On the stand-in drivers of CUDA and ROCm the calls of the driver
+are counted. The memory of temporaries is that of their buffers, for both programs and for random
+ones: whole buffers are shared. The exit code is 1 if a ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -47,8 +53,9 @@ N, BLOCKS, LAUNCHES = 1024, 5, 20
 #: The bounds of a bound program, of the batch of the commit before programs.
 MOST_OF_BEFORE = {"opencl": 1.05, "vulkan": 0.85, "webgpu": 0.65, "hexagon": 1.05}
 MOST_OF_BATCH, MOST_NEW_SHAPES, MOST_FIRST, MOST_MEMORY = 1.05, 1.5, 1.05, 1.25
-#: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's. On OpenCL's CPUs the device is busy from the first
-#: launch to the last, so the time has what a program does before the first one, and not what it saves after that: 0.92 on an idle machine.
+#: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's. On OpenCL's
+#: CPUs the device is busy from the first launch to the last, so the time has what a program does
+#: before the first one, and not what it saves after that: 0.92 on an idle machine.
 MOST_CALL = {"opencl": 1.0, "vulkan": 0.9, "webgpu": 0.9}
 #: The kinds on which a batch costs less than its launches one by one.
 BATCHING = ("vulkan", "webgpu", "hexagon")
@@ -60,17 +67,27 @@ C = """
 """
 OPENCL = C.format(start="kernel ", input="global ", loop="int i = get_global_id(0); if (i < n)")
 HEXAGON = C.format(start="", input="", loop="for (int i = 0; i < n; i++)")
-#: For each kernel of the shading languages: the arrays that it reads, its last scalar, and its expression.
-SHADERS = {"add": ("ab", "", "a[i] + b[i]"), "square": ("a", "", "a[i] * a[i]"), "scale": ("a", "factor", "a[i] * {}factor")}
+#: For each kernel of the shading languages: the arrays that it reads, its last scalar, and its
+#: expression.
+SHADERS = {
+    "add": ("ab", "", "a[i] + b[i]"),
+    "square": ("a", "", "a[i] * a[i]"),
+    "scale": ("a", "factor", "a[i] * {}factor"),
+}
 
 
 def glsl(name: str) -> str:
     """Return a kernel in GLSL."""
     inputs, scalar, expression = SHADERS[name]
     buffers = "".join(
-        f"layout(set = 0, binding = {place}) readonly buffer _{each} {{ float {each}[]; }};\n" for place, each in enumerate(inputs)
+        f"layout(set = 0, binding = {place}) readonly buffer _{each} {{ float {each}[]; }};\n"
+        for place, each in enumerate(inputs)
     )
-    push = "layout(push_constant) uniform Push { int n; " + (f"float {scalar}; " if scalar else "") + "};\n"
+    push = (
+        "layout(push_constant) uniform Push { int n; "
+        + (f"float {scalar}; " if scalar else "")
+        + "};\n"
+    )
     return (
         f"#version 450\nlayout(local_size_x = 64) in;\n{buffers}"
         f"layout(set = 0, binding = {len(inputs)}) writeonly buffer _y {{ float y[]; }};\n{push}"
@@ -81,7 +98,10 @@ def glsl(name: str) -> str:
 def wgsl(name: str) -> str:
     """Return a kernel in WGSL."""
     inputs, scalar, expression = SHADERS[name]
-    buffers = "".join(f"@group(0) @binding({place}) var<storage, read> {each}: array<f32>;\n" for place, each in enumerate(inputs))
+    buffers = "".join(
+        f"@group(0) @binding({place}) var<storage, read> {each}: array<f32>;\n"
+        for place, each in enumerate(inputs)
+    )
     last = len(inputs)
     return (
         f"struct Scalars {{ n: i32, {f'{scalar}: f32' if scalar else ''} }}\n{buffers}"
@@ -99,7 +119,9 @@ def kernels_of(kind: str) -> devmod.Module:
     if kind == "hexagon":
         return devmod.compile(HEXAGON, f"{kind} -arch={devmod.device(kind).arch}", language="C")
     if kind == "vulkan":
-        return devmod.bundle(*[devmod.compile(glsl(name), kind, name=name, language="GLSL") for name in SHADERS])
+        return devmod.bundle(
+            *[devmod.compile(glsl(name), kind, name=name, language="GLSL") for name in SHADERS]
+        )
     return devmod.bundle(*[devmod.compile(wgsl(name), kind, language="WGSL") for name in SHADERS])
 
 
@@ -143,7 +165,8 @@ def expected(x: Any, weight: Any, factor: float) -> Any:
 
 
 class ByHand:
-    """The chain as a user writes it: four temporaries, and a loop of launches, in a batch where that is faster.
+    """The chain as a user writes it: four temporaries, and a loop of launches, in a batch where
+    that is faster.
 
     Parameters
     ----------
@@ -163,7 +186,10 @@ class ByHand:
         self._launches: list[tuple[Any, list[Any], bool]] = []
         places = {"s": one, "t": two, "u": one}
         for kernel, names in chain():
-            arrays = [(even, odd)[int(each[1:]) % 2] if each[0] == "h" else places.get(each[0], each) for each in names.values()]
+            arrays = [
+                (even, odd)[int(each[1:]) % 2] if each[0] == "h" else places.get(each[0], each)
+                for each in names.values()
+            ]
             self._launches.append((kernels[kernel], arrays, kernel == "scale"))
 
     def prepare(self, x: Any, weight: Any, y: Any, factor: float) -> Callable[[], None]:
@@ -212,7 +238,11 @@ def contenders(kind: str, file: Path, rounds: int) -> dict[str, Callable[[], obj
     device: Any = devmod.device(kind)
     program, hand = module["chain"], ByHand(module, device, N)
     host, factor = np.linspace(0, 0.1, N, dtype=np.float32), 0.5
-    x, weight, y = device.from_numpy(host), device.from_numpy(host[::-1].copy()), device.empty(N, "float32")
+    x, weight, y = (
+        device.from_numpy(host),
+        device.from_numpy(host[::-1].copy()),
+        device.empty(N, "float32"),
+    )
     bound = program.bind(x, weight, y=y)
     wanted = expected(host, host[::-1], factor)
     lengths = [N - 1 - number for number in range(min(rounds + WARM_UP, N - 1))] * 2
@@ -224,7 +254,9 @@ def contenders(kind: str, file: Path, rounds: int) -> dict[str, Callable[[], obj
         bound()
         wait()
 
-    def waited(call: Callable[..., Any], arguments: Callable[[], Any] = lambda: (x, weight)) -> Callable[[], Any]:
+    def waited(
+        call: Callable[..., Any], arguments: Callable[[], Any] = lambda: (x, weight)
+    ) -> Callable[[], Any]:
         def run() -> Any:
             result = call(*arguments(), factor)
             wait()
@@ -295,7 +327,10 @@ y = current.numpy()
 def first_call(kind: str, files: Mapping[str, Path], rounds: int) -> bool:
     """Compare the load and the first call, each in a new process."""
     scripts = {FIRST_CALL: SCRIPT_OF_PROGRAM, FIRST_BY_HAND: SCRIPT_BY_HAND}
-    works = {name: partial(_first, FIRST.format(script), files[name], kind) for name, script in scripts.items()}
+    works = {
+        name: partial(_first, FIRST.format(script), files[name], kind)
+        for name, script in scripts.items()
+    }
     medians = in_turns(works, rounds)
     show(kind, medians, "ms")
     return report(kind, FIRST_CALL, medians, FIRST_BY_HAND, MOST_FIRST)
@@ -306,7 +341,9 @@ def _first(script: str, file: Path, kind: str) -> float:
 
 
 def memory_of_random_programs() -> None:
-    """Print the memory of the temporaries of random programs, of the largest set that is alive at once."""
+    """Print the memory of the temporaries of random programs, of the largest set that is alive at
+    once.
+    """
     numbers = random.Random(0)
     ratios = []
     for _ in range(200):
@@ -326,18 +363,27 @@ def memory_ratio(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, in
     """Return the bytes of the buffers of temporaries, of the largest set that is alive at once."""
     from devmod_runtime._program.temporaries import share
 
-    alive = max(sum(sizes[name] for name, (first, last) in lifetimes.items() if first <= step <= last) for step, _ in lifetimes.values())
+    alive = max(
+        sum(sizes[name] for name, (first, last) in lifetimes.items() if first <= step <= last)
+        for step, _ in lifetimes.values()
+    )
     return sum(share(sizes, lifetimes)[1]) / alive
 
 
-def report_memory(what: str, program: Any, lengths: Mapping[str, int], most: float | None = MOST_MEMORY) -> bool:
+def report_memory(
+    what: str, program: Any, lengths: Mapping[str, int], most: float | None = MOST_MEMORY
+) -> bool:
     """Report it for a program. Return whether it is over its bound."""
     from devmod_runtime._program.plan import Shapes
 
     nbytes = Shapes(program.program, program.lifetimes, dict(lengths), program.error).nbytes
     ratio = memory_ratio({name: nbytes[name] for name in program.lifetimes}, program.lifetimes)
-    print(f"Temporaries of {what}: {ratio:.2f} of the largest set alive{f', at most {most}' if most else ''}")
-    return most is not None and check(f"temporaries of {what}", ratio, most, of="the largest set alive at once")
+    print(
+        f"Temporaries of {what}: {ratio:.2f} of the largest set alive{f', at most {most}' if most else ''}"
+    )
+    return most is not None and check(
+        f"temporaries of {what}", ratio, most, of="the largest set alive at once"
+    )
 
 
 class Transformer:
@@ -356,36 +402,66 @@ class Transformer:
         sys.path.insert(0, str(project))
         from transformer import Config, add_model, new_text, random_weights  # type: ignore[import-not-found]
 
-        target = next(each for each in tomllib.loads((project / "devmod.toml").read_text())["targets"] if each.split()[0] == kind)
-        built = devmod.build(project, targets=[target], output=folder / f"{kind}-transformer.devmod")
+        target = next(
+            each
+            for each in tomllib.loads((project / "devmod.toml").read_text())["targets"]
+            if each.split()[0] == kind
+        )
+        built = devmod.build(
+            project, targets=[target], output=folder / f"{kind}-transformer.devmod"
+        )
         built.raise_for_failures()
         config = Config()
         module = add_model(devmod.load(built.output), config, random_weights(config))
         self.program: Any = module["step"]
         self.device: Any = self.program.device
-        self.stream, self.lengths = self.device.default_stream, {"context": config.context, "prompt": 5}
+        self.stream, self.lengths = (
+            self.device.default_stream,
+            {"context": config.context, "prompt": 5},
+        )
         self.text: dict[str, Any] = new_text(self.program, config, (1, 5, 25, 125, 625))
         self.new_logits = partial(self.device.empty, config.vocabulary, "float32")
         self.bound = self.program.bind(**self.text, logits=self.new_logits())
-        #: For each launch by hand the function, the arguments, where None is the logits, and the grid.
+        #: For each launch by hand the function, the arguments, where None is the logits, and the
+        #: grid.
         self.launches: list[tuple[Any, list[Any], dict[str, Any]]] = []
         from devmod_runtime._program.plan import Shapes
 
         program = self.program
         shapes = Shapes(program.program, program.lifetimes, dict(self.lengths), program.error)
-        arrays: dict[str, Any] = {**program.constants, **self.text, **self.text["state"], "logits": None}
+        arrays: dict[str, Any] = {
+            **program.constants,
+            **self.text,
+            **self.text["state"],
+            "logits": None,
+        }
         for name in program.lifetimes:
-            arrays[name] = self.device.empty(shapes.lengths[name], program.program.declared[name].type)
+            arrays[name] = self.device.empty(
+                shapes.lengths[name], program.program.declared[name].type
+            )
         for step in program.steps:
-            values = [step.value(given, shapes.values, arrays, self.text) for _, given in step.arguments]
-            words = dict(zip(("grid", "block", "threads"), step.dims(shapes.values), strict=True)) if kind != "hexagon" else {}
-            self.launches.append((step.function, values, {word: each for word, each in words.items() if each is not None}))
+            values = [
+                step.value(given, shapes.values, arrays, self.text) for _, given in step.arguments
+            ]
+            words = (
+                dict(zip(("grid", "block", "threads"), step.dims(shapes.values), strict=True))
+                if kind != "hexagon"
+                else {}
+            )
+            self.launches.append(
+                (
+                    step.function,
+                    values,
+                    {word: each for word, each in words.items() if each is not None},
+                )
+            )
 
     def prepare(self) -> list[Any]:
         """Return the prepared launches."""
         logits = self.new_logits()
         return [
-            function.bind(*(logits if each is None else each for each in values), **extent) for function, values, extent in self.launches
+            function.bind(*(logits if each is None else each for each in values), **extent)
+            for function, values, extent in self.launches
         ]
 
     def launch(self) -> Any:
@@ -396,7 +472,9 @@ class Transformer:
         return logits
 
     def timed(self, run: Callable[[], Any]) -> float:
-        """Return the microseconds of the thread's processor time in which a step from the first position is queued."""
+        """Return the microseconds of the thread's processor time in which a step from the first
+        position is queued.
+        """
         self.text["position"].copy_from(np.zeros(1, np.int32))
         took = timed(run, time.thread_time) * 1e3
         self.stream.synchronize()
@@ -417,8 +495,16 @@ def transformer(kind: str, folder: Path, rounds: int) -> bool:
         with model.stream.batch():
             model.launch()
 
-    what, (batch_name, calls, in_batch) = f"{kind}, transformer", (each.replace("20", "76") for each in (BATCH, CALLS, BATCHED))
-    works = {batch_name: batch, BOUND: model.bound, calls: model.launch, CALL: lambda: model.program(**model.text)}
+    what, (batch_name, calls, in_batch) = (
+        f"{kind}, transformer",
+        (each.replace("20", "76") for each in (BATCH, CALLS, BATCHED)),
+    )
+    works = {
+        batch_name: batch,
+        BOUND: model.bound,
+        calls: model.launch,
+        CALL: lambda: model.program(**model.text),
+    }
     works |= {in_batch: batch_of_calls} if kind in BATCHING else {}
     medians = in_turns({name: partial(model.timed, run) for name, run in works.items()}, rounds)
     show(what, medians)
@@ -427,29 +513,48 @@ def transformer(kind: str, folder: Path, rounds: int) -> bool:
     if kind in BATCHING:
         report(what, CALL, medians, in_batch, None)
     for context, most in ((model.lengths["context"], None), (2048, MOST_MEMORY)):
-        failed |= report_memory(f"the transformer, {context} tokens", model.program, model.lengths | {"context": context}, most)
+        failed |= report_memory(
+            f"the transformer, {context} tokens",
+            model.program,
+            model.lengths | {"context": context},
+            most,
+        )
     return failed
 
 
 def driver_calls(kind: str) -> bool:
-    """Count the calls of the driver in one call of a bound program, on the stand-in driver of CUDA or ROCm."""
+    """Count the calls of the driver in one call of a bound program, on the stand-in driver of CUDA
+    or ROCm.
+    """
     from vendor_driver import VendorDriver
 
     driver = VendorDriver(kind)
     if driver.on_hardware() or (reason := driver.missing()):
-        print(f"{kind}: no calls counted: {'this is no stand-in driver' if driver.on_hardware() else reason}")
+        print(
+            f"{kind}: no calls counted: {'this is no stand-in driver' if driver.on_hardware() else reason}"
+        )
         return False
     command = [sys.executable, __file__, "--count", kind]
-    process = subprocess.run(command, env=driver.environment(), check=True, stdout=subprocess.PIPE, text=True)
+    process = subprocess.run(
+        command, env=driver.environment(), check=True, stdout=subprocess.PIPE, text=True
+    )
     calls = json.loads(process.stdout)
     print(f"{kind}, calls of the driver for a bound program of 20 launches: {calls}")
     return (
-        check(f"{kind}, launches of a bound program", calls["graphs"] + calls["launches"], 1, of="one graph launch") or calls["graphs"] != 1
+        check(
+            f"{kind}, launches of a bound program",
+            calls["graphs"] + calls["launches"],
+            1,
+            of="one graph launch",
+        )
+        or calls["graphs"] != 1
     )
 
 
 def count(kind: str) -> int:
-    """Print the calls of the stand-in driver in one call of a bound program of 20 launches, as JSON."""
+    """Print the calls of the stand-in driver in one call of a bound program of 20 launches, as
+    JSON.
+    """
     from vendor_driver import VendorDriver
 
     driver = VendorDriver(kind)
@@ -461,16 +566,29 @@ def count(kind: str) -> int:
         inputs=["x: float32[n]"],
         outputs=["y: float32[n]"],
         temporaries=[f"{name}: float32[n]" for name in names[1:-1]],
-        steps=[devmod.step("add", a=one, b="x", c=two, n="n", threads="n", block=64) for one, two in pairwise(names)],
+        steps=[
+            devmod.step("add", a=one, b="x", c=two, n="n", threads="n", block=64)
+            for one, two in pairwise(names)
+        ],
     )["chain"]
     device: Any = devmod.device(kind)
-    bound = program.bind(device.zeros(N, "float32"), y=device.empty(N, "float32"), stream=device.stream())
+    bound = program.bind(
+        device.zeros(N, "float32"), y=device.empty(N, "float32"), stream=device.stream()
+    )
     bound()
     before = {name: driver.calls(name) for name in driver.functions}
     bound()
     made = {name: driver.calls(name) - number for name, number in before.items()}
     graphs, launches = made.pop("launch_graph"), made.pop("launch")
-    print(json.dumps({"graphs": graphs, "launches": launches, **{name: number for name, number in made.items() if number}}))
+    print(
+        json.dumps(
+            {
+                "graphs": graphs,
+                "launches": launches,
+                **{name: number for name, number in made.items() if number},
+            }
+        )
+    )
     return 0
 
 
@@ -480,18 +598,27 @@ def show(what: str, medians: Mapping[str, float], unit: str = "µs") -> None:
         print(f"{what:20} {name:40} {median:9.1f} {unit}")
 
 
-def report(what: str, name: str, medians: Mapping[str, float], base: str, most: float | None) -> bool:
-    """Print the ratio of two times, and record it if it has a bound. Return whether it is over the bound."""
+def report(
+    what: str, name: str, medians: Mapping[str, float], base: str, most: float | None
+) -> bool:
+    """Print the ratio of two times, and record it if it has a bound. Return whether it is over the
+    bound.
+    """
     ratio = medians[name] / medians[base]
     over = most is not None and check(f"{what}, {name}", ratio, most, of=base)
-    print(f"{what:20} {name:40} {ratio:9.2f} of {base}{f', at most {most:g}' if most else ''}{'  over' * over}", flush=True)
+    print(
+        f"{what:20} {name:40} {ratio:9.2f} of {base}{f', at most {most:g}' if most else ''}{'  over' * over}",
+        flush=True,
+    )
     return over
 
 
 def serve(kind: str, file: str, clock: str) -> int:
-    """Launch the chain `TURN` times for each line of the input, and print the median of the microseconds.
+    """Launch the chain `TURN` times for each line of the input, and print the median of the
+    microseconds.
 
-    A file with the program runs it, bound. Another one has the kernels alone: the launches are prepared, and run in a batch.
+    A file with the program runs it, bound. Another one has the kernels alone: the launches are
+    prepared, and run in a batch.
     """
     module = devmod.load(file)
     device: Any = devmod.device(kind)
@@ -518,7 +645,9 @@ class Process:
 
     def __init__(self, python: str, kind: str, file: Path, clock: str) -> None:
         command = [python, __file__, "--serve", kind, str(file), clock]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=file.parent)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=file.parent
+        )
         self._read()
 
     def _read(self) -> str:
@@ -538,7 +667,9 @@ class Process:
 
 
 def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the median of each contender over the rounds. Each round runs all of them, in an order of its own."""
+    """Return the median of each contender over the rounds. Each round runs all of them, in an order
+    of its own.
+    """
     durations: dict[str, list[float]] = {name: [] for name in works}
     order = list(works)
     for round_ in range(rounds + WARM_UP):
@@ -550,12 +681,21 @@ def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
     return {name: statistics.median(times) for name, times in durations.items()}
 
 
-def against_before(kind: str, file: Path, plain: Path, rounds: int, before: str, clock: str) -> dict[str, float]:
-    """Return the times of the bound program and of the batch of another devmod: the medians of several pairs of processes."""
+def against_before(
+    kind: str, file: Path, plain: Path, rounds: int, before: str, clock: str
+) -> dict[str, float]:
+    """Return the times of the bound program and of the batch of another devmod: the medians of
+    several pairs of processes.
+    """
     results: dict[str, list[float]] = {BOUND_NOW: [], BEFORE: []}
     for _ in range(PAIRS):
-        processes = {BOUND_NOW: Process(sys.executable, kind, file, clock), BEFORE: Process(before, kind, plain, clock)}
-        for name, median in in_turns({name: process.turn for name, process in processes.items()}, max(rounds // 8, 1)).items():
+        processes = {
+            BOUND_NOW: Process(sys.executable, kind, file, clock),
+            BEFORE: Process(before, kind, plain, clock),
+        }
+        for name, median in in_turns(
+            {name: process.turn for name, process in processes.items()}, max(rounds // 8, 1)
+        ).items():
             results[name].append(median)
         for process in processes.values():
             process.end()
@@ -572,7 +712,10 @@ def measure(kind: str, folder: Path, rounds: int, before: str, clock: str) -> bo
     def microseconds(run: Callable[[], object]) -> float:
         return timed(run, CLOCKS[clock]) * 1e3
 
-    medians = in_turns({name: partial(microseconds, run) for name, run in contenders(kind, file, rounds).items()}, rounds)
+    medians = in_turns(
+        {name: partial(microseconds, run) for name, run in contenders(kind, file, rounds).items()},
+        rounds,
+    )
     if before:
         medians |= against_before(kind, file, plain, rounds, before, clock)
     show(kind, medians)
@@ -598,7 +741,9 @@ def main() -> int:
         return serve(*sys.argv[2:])
     if sys.argv[1:2] == ["--count"]:
         return count(*sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--before", default="")
@@ -609,7 +754,13 @@ def main() -> int:
     for vendor in ("cuda", "rocm"):
         failed |= driver_calls(vendor)
     return int(
-        each_kind(options.kinds, lambda kind, folder: measure(kind, folder, options.rounds, options.before, options.clock)) or failed
+        each_kind(
+            options.kinds,
+            lambda kind, folder: measure(
+                kind, folder, options.rounds, options.before, options.clock
+            ),
+        )
+        or failed
     )
 
 

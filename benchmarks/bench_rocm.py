@@ -1,14 +1,17 @@
-"""The time of compiling HIP and of launching: devmod beside the same clang and lld alone, and beside a direct call of the same driver.
+"""The time of compiling HIP and of launching: devmod beside the same clang and lld alone, and
+beside a direct call of the same driver.
 
     python benchmarks/bench_rocm.py [--rounds 31] [--launches 200]
 
-Compiling: the wheel's zig executes the same three steps with the same flags, and does not read the signatures. Launching: the kernel adds
-64 floats and takes three buffers and an int. The direct call is hipModuleLaunchKernel with a parameter block that was packed before. It
-goes through ctypes with argument types. The launches have a process of their own. Each round runs every contender, and the figures are
-medians. The exit status is 1 if a figure exceeds its bound.
+Compiling: the wheel's zig executes the same three steps with the same flags, and does not read the
+signatures. Launching: the kernel adds 64 floats and takes three buffers and an int. The direct call
+is hipModuleLaunchKernel with a parameter block that was packed before. It goes through ctypes with
+argument types. The launches have a process of their own. Each round runs every contender, and the
+figures are medians. The exit status is 1 if a figure exceeds its bound.
 
-Without an AMD GPU the runtime is the stand-in of the tests, whose launches return at once: the figures are the host's side alone. With
-DEVMOD_TEST_ROCM=hardware it is the real one, and the queue is emptied after each turn, outside of the measurement.
+Without an AMD GPU the runtime is the stand-in of the tests, whose launches return at once: the
+figures are the host's side alone. With DEVMOD_TEST_ROCM=hardware it is the real one, and the queue
+is emptied after each turn, outside of the measurement.
 """
 
 from __future__ import annotations
@@ -37,11 +40,13 @@ import devmod
 DRIVER = VendorDriver("rocm")
 SOURCES = ("softmax.hip", "matmul.hip", "gaussian_blur.hip")
 TARGET = "rocm -arch=gfx1100"
-#: The bounds: the ratio to clang and lld alone, with the signatures, and the ratio to the driver's direct call.
+#: The bounds: the ratio to clang and lld alone, with the signatures, and the ratio to the driver's
+#: direct call.
 MOST_COMPILE, MOST_PREPARED = 1.35, 1.2
 N = 64
 BARE, PREPARED, GENERAL = "the driver, bare and packed", "devmod, prepared", "devmod, general call"
-#: The marks in the last argument of hipModuleLaunchKernel: a pointer to the parameters, a pointer to their size, the end.
+#: The marks in the last argument of hipModuleLaunchKernel: a pointer to the parameters, a pointer
+#: to their size, the end.
 _POINTER, _SIZE, _END = 1, 2, 3
 
 
@@ -57,19 +62,60 @@ def compile_bare(source: Path, folder: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     include = str(Path(zig).parent / "lib" / "include")
-    hip = [*_hip_flags("gfx1100", []), "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
+    hip = [
+        *_hip_flags("gfx1100", []),
+        "-nostdinc",
+        "-isystem",
+        "devmod-headers",
+        "-isystem",
+        include,
+    ]
     version = "-mcode-object-version=5"
     steps = (
-        [zig, "clang", "-x", "hip", *hip, version, "-O2", "-std=gnu++20", "-fno-ident", "-S", str(source), "-o", "k.s"],
-        [zig, "clang", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx1100", version, "-c", "k.s", "-o", "k.o"],
+        [
+            zig,
+            "clang",
+            "-x",
+            "hip",
+            *hip,
+            version,
+            "-O2",
+            "-std=gnu++20",
+            "-fno-ident",
+            "-S",
+            str(source),
+            "-o",
+            "k.s",
+        ],
+        [
+            zig,
+            "clang",
+            "-x",
+            "assembler",
+            "-target",
+            "amdgcn-amd-amdhsa",
+            "-mcpu=gfx1100",
+            version,
+            "-c",
+            "k.s",
+            "-o",
+            "k.o",
+        ],
         [zig, "ld.lld", "-shared", "-s", "--no-undefined", "k.o", "-o", "k.so"],
     )
     for step in steps:
-        subprocess.run(step, cwd=folder, check=True, env={"ZIG_GLOBAL_CACHE_DIR": folder, "PATH": os.environ["PATH"]})
+        subprocess.run(
+            step,
+            cwd=folder,
+            check=True,
+            env={"ZIG_GLOBAL_CACHE_DIR": folder, "PATH": os.environ["PATH"]},
+        )
 
 
 def medians(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each contender. Each round runs all of them, and the first two rounds warm up."""
+    """Return the median seconds of each contender. Each round runs all of them, and the first two
+    rounds warm up.
+    """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds + 2):
         for name, work in contenders.items():
@@ -99,9 +145,16 @@ def measure_compile(rounds: int) -> bool:
 
             seconds = medians({"bare": bare, "devmod": whole}, rounds)
         ratio = seconds["devmod"] / seconds["bare"]
-        is_over = check(f"compiling HIP with its signatures: {name}", ratio, MOST_COMPILE, of="clang and lld alone")
+        is_over = check(
+            f"compiling HIP with its signatures: {name}",
+            ratio,
+            MOST_COMPILE,
+            of="clang and lld alone",
+        )
         over |= is_over
-        print(f"{name:<20} {seconds['bare'] * 1e3:9.0f} {seconds['devmod'] * 1e3:11.0f} {ratio:6.2f} {MOST_COMPILE:5}{'  over' * is_over}")
+        print(
+            f"{name:<20} {seconds['bare'] * 1e3:9.0f} {seconds['devmod'] * 1e3:11.0f} {ratio:6.2f} {MOST_COMPILE:5}{'  over' * is_over}"
+        )
     return over
 
 
@@ -121,7 +174,9 @@ class BareLaunch:
     def __init__(self, code: bytes, device: Any, arguments: tuple[int, int, int, int]) -> None:
         self._block = ctypes.create_string_buffer(struct.pack("<QQQi", *arguments))
         self._size = ctypes.c_size_t(28)
-        self._extra = (ctypes.c_void_p * 5)(_POINTER, ctypes.addressof(self._block), _SIZE, ctypes.addressof(self._size), _END)
+        self._extra = (ctypes.c_void_p * 5)(
+            _POINTER, ctypes.addressof(self._block), _SIZE, ctypes.addressof(self._size), _END
+        )
         self._stream = device.default_stream.handle
         self.loop = self._make_loop(code)
 
@@ -186,8 +241,18 @@ def print_launches(rounds: int, launches: int) -> bool:
         return False
     over = False
     print(f"\n{'launching, ' + DRIVER.place():<40} {'µs':>7} {'ratio':>6} {'most':>5}")
-    command = [sys.executable, __file__, "--json", "--rounds", str(rounds), "--launches", str(launches)]
-    output = subprocess.run(command, env=DRIVER.environment(), check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [
+        sys.executable,
+        __file__,
+        "--json",
+        "--rounds",
+        str(rounds),
+        "--launches",
+        str(launches),
+    ]
+    output = subprocess.run(
+        command, env=DRIVER.environment(), check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     figures = json.loads(output)
     for name, figure in figures.items():
         ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
@@ -200,10 +265,14 @@ def print_launches(rounds: int, launches: int) -> bool:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--launches", type=int, default=200)
-    parser.add_argument("--json", action="store_true", help="measure the launches alone, and print JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="measure the launches alone, and print JSON"
+    )
     options = parser.parse_args()
     if options.json:
         print(json.dumps(measure_launches(options.rounds * 4, options.launches)))

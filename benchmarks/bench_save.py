@@ -1,10 +1,12 @@
-"""Saving and opening a large bundle, beside a raw write of the same bytes and one SHA-256 pass over them.
+"""Saving and opening a large bundle, beside a raw write of the same bytes and one SHA-256 pass over
+them.
 
     python benchmarks/bench_save.py [--megabytes 200] [--rounds 7] [--folder .]
 
-The three alternate in one process, and each figure is the median of the rounds. The files are in one folder and new each time.
-Saving hashes what it writes, so the slower of a raw write and a hash pass is its lower bound. Peak memory is VmHWM (Linux) of
-new processes, above the value when the payload was in memory. Exits with 1 if devmod exceeds a bound.
+The three alternate in one process, and each figure is the median of the rounds. The files are in
+one folder and new each time. Saving hashes what it writes, so the slower of a raw write and a hash
+pass is its lower bound. Peak memory is VmHWM (Linux) of new processes, above the value when the
+payload was in memory. Exits with 1 if devmod exceeds a bound.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from timing import check, in_new_process, start_of_python, timed
 import devmod
 
 MAX_RATIO = 1.5
-#: The first open of a process, with its imports, and a later one, as parts of the start of Python. The imports read
-#: bytecode, and the start is half C, so the part varies by the machine: it was 0.302 on one.
+#: The first open of a process, with its imports, and a later one, as parts of the start of Python.
+#: The imports read bytecode, and the start is half C, so the part varies by the machine: it was
+#: 0.302 on one.
 MAX_FIRST_OPEN, MAX_OPEN = 0.35, 0.02
 MAX_EXTRA_MIB = 16
 
@@ -80,10 +83,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--folder", default=None, help="where the files are written (default: the system's folder for such)")
+    parser.add_argument(
+        "--folder",
+        default=None,
+        help="where the files are written (default: the system's folder for such)",
+    )
     options = parser.parse_args()
     code = os.urandom(1 << 20) * options.megabytes
-    module = devmod.create_with_fallback("cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])})
+    module = devmod.create_with_fallback(
+        "cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])}
+    )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         raw, bundle = Path(folder, "raw"), Path(folder, "k.devmod")
 
@@ -116,7 +125,9 @@ def main() -> int:
         (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle, processes=9)
         start = start_of_python()
     print(f"\n{'start of Python':36}{start:8.2f} ms")
-    print(f"{'open, first in a process':36}{first:8.2f} ms  {first / start:.2f} of it, at most {MAX_FIRST_OPEN}  (with what it imports)")
+    print(
+        f"{'open, first in a process':36}{first:8.2f} ms  {first / start:.2f} of it, at most {MAX_FIRST_OPEN}  (with what it imports)"
+    )
     print(f"{'open, again':36}{again:8.2f} ms  {again / start:.3f} of it, at most {MAX_OPEN}")
     print(f"{'peak memory of saving, above payload':36}{extra_save:8.1f} MiB")
     print(f"{'peak memory of opening':36}{extra_open:8.1f} MiB")
@@ -125,11 +136,21 @@ def main() -> int:
         for text, bad in (
             (
                 f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound",
-                check("save of a large bundle", ratio, MAX_RATIO, of="the slower of a raw write and a SHA-256 pass"),
+                check(
+                    "save of a large bundle",
+                    ratio,
+                    MAX_RATIO,
+                    of="the slower of a raw write and a SHA-256 pass",
+                ),
             ),
             (
                 f"opening took {first:.2f} ms the first time; {MAX_FIRST_OPEN * start:.2f} is the bound",
-                check("first open in a process, with its imports", first / start, MAX_FIRST_OPEN, of="starts of Python"),
+                check(
+                    "first open in a process, with its imports",
+                    first / start,
+                    MAX_FIRST_OPEN,
+                    of="starts of Python",
+                ),
             ),
             (
                 f"opening took {again:.2f} ms; {MAX_OPEN * start:.2f} is the bound",

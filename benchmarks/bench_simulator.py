@@ -2,9 +2,10 @@
 
     python benchmarks/bench_simulator.py [--rounds 5] [--before FILE] [--save FILE]
 
-NVRTC compiles the kernels for compute_90. The figures are the processor time of a launch in this process, the minimum of the rounds.
-Those of --before are what --save has written, with another version of the interpreter on the same machine. The ratios are geometric means
-over the five kernels. The exit code is 1 if a figure is over its bound.
+NVRTC compiles the kernels for compute_90. The figures are the processor time of a launch in this
+process, the minimum of the rounds. Those of --before are what --save has written, with another
+version of the interpreter on the same machine. The ratios are geometric means over the five
+kernels. The exit code is 1 if a figure is over its bound.
 """
 
 from __future__ import annotations
@@ -83,10 +84,30 @@ extern "C" __global__ void mandelbrot(int *out, int size) {
 """
 #: Each kernel with its grid, block and arguments.
 CASES: dict[str, tuple[Any, Any, list[Any]]] = {
-    "saxpy": ((3907, 1, 1), (256, 1, 1), [2.0, np.ones(10**6, np.float32), np.ones(10**6, np.float32), 10**6]),
-    "matmul": ((16, 16, 1), (16, 16, 1), [*np.ones((2, 256, 256), np.float32), np.zeros((256, 256), np.float32), 256]),
-    "reduce": ((128, 1, 1), (256, 1, 1), [np.ones(10**6, np.float32), np.zeros(1, np.float32), 10**6]),
-    "bodies": ((8, 1, 1), (128, 1, 1), [np.random.default_rng(0).random((1024, 4), np.float32), np.zeros((1024, 3), np.float32), 1024]),
+    "saxpy": (
+        (3907, 1, 1),
+        (256, 1, 1),
+        [2.0, np.ones(10**6, np.float32), np.ones(10**6, np.float32), 10**6],
+    ),
+    "matmul": (
+        (16, 16, 1),
+        (16, 16, 1),
+        [*np.ones((2, 256, 256), np.float32), np.zeros((256, 256), np.float32), 256],
+    ),
+    "reduce": (
+        (128, 1, 1),
+        (256, 1, 1),
+        [np.ones(10**6, np.float32), np.zeros(1, np.float32), 10**6],
+    ),
+    "bodies": (
+        (8, 1, 1),
+        (128, 1, 1),
+        [
+            np.random.default_rng(0).random((1024, 4), np.float32),
+            np.zeros((1024, 3), np.float32),
+            1024,
+        ],
+    ),
     "mandelbrot": ((32, 32, 1), (16, 16, 1), [np.zeros((512, 512), np.int32), 512]),
     "small": ((1, 1, 1), (32, 1, 1), [2.0, np.ones(32, np.float32), np.ones(32, np.float32), 32]),
 }
@@ -96,7 +117,11 @@ def measure(rounds: int, checks: str = "") -> dict[str, float]:
     """Return the milliseconds of a launch of each kernel, with the checks that are named."""
     machine, result = Machine(), {}
     sanitizer = Sanitizer(machine.arena)
-    module = machine.load(compile_program(SOURCE, "k.cu", ["--gpu-architecture=compute_90", "-lineinfo"]).ptx.rstrip(b"\0").decode())
+    module = machine.load(
+        compile_program(SOURCE, "k.cu", ["--gpu-architecture=compute_90", "-lineinfo"])
+        .ptx.rstrip(b"\0")
+        .decode()
+    )
     for name, (grid, block, arguments) in CASES.items():
         block_of_values = b""
         for argument in arguments:
@@ -105,14 +130,23 @@ def measure(rounds: int, checks: str = "") -> dict[str, float]:
                 machine.write(address, argument)
                 block_of_values += bytes(-len(block_of_values) % 8) + struct.pack("<Q", address)
             else:
-                block_of_values += struct.pack("<f" if isinstance(argument, float) else "<I", argument)
+                block_of_values += struct.pack(
+                    "<f" if isinstance(argument, float) else "<I", argument
+                )
         kernel = "saxpy" if name == "small" else name
         launch = Launch(grid, block, block_of_values)
         times = []
         for _ in range(rounds * (100 if name == "small" else 1) + 1):
             began = time.thread_time()
             if checks:
-                assert not launch_with_checks(sanitizer, module, kernel, launch, frozenset(checks.split(",")), sorted(machine.ranges))
+                assert not launch_with_checks(
+                    sanitizer,
+                    module,
+                    kernel,
+                    launch,
+                    frozenset(checks.split(",")),
+                    sorted(machine.ranges),
+                )
             else:
                 machine.launch(module, kernel, launch)
             times.append(time.thread_time() - began)
@@ -122,24 +156,39 @@ def measure(rounds: int, checks: str = "") -> dict[str, float]:
 
 def mean(first: dict[str, float], second: dict[str, float]) -> float:
     """Return the geometric mean of the ratios of the five kernels."""
-    return math.prod(first[name] / second[name] for name in CASES if name != "small") ** (1 / (len(CASES) - 1))
+    return math.prod(first[name] / second[name] for name in CASES if name != "small") ** (
+        1 / (len(CASES) - 1)
+    )
 
 
 def main() -> int:
     """Run the benchmark and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     plain = measure(options.rounds)
-    columns = {"ms": plain, "bounds": measure(options.rounds, "bounds,align,free"), "all checks": measure(options.rounds, ALL)}
-    check("the interpreter of PTX, all checks", mean(columns["all checks"], plain), MOST_CHECKED, of="without checks")
+    columns = {
+        "ms": plain,
+        "bounds": measure(options.rounds, "bounds,align,free"),
+        "all checks": measure(options.rounds, ALL),
+    }
+    check(
+        "the interpreter of PTX, all checks",
+        mean(columns["all checks"], plain),
+        MOST_CHECKED,
+        of="without checks",
+    )
     if options.save:
         options.save.write_text(json.dumps(plain))
     if options.before:
         columns["before"] = json.loads(options.before.read_text())
-        check("the interpreter of PTX", mean(plain, columns["before"]), 0.8, of="the version before")
+        check(
+            "the interpreter of PTX", mean(plain, columns["before"]), 0.8, of="the version before"
+        )
     print(f"{'':12}" + "".join(f"{name:>12}" for name in columns))
     for name in CASES:
         print(f"{name:12}" + "".join(f"{column[name]:12.3f}" for column in columns.values()))

@@ -2,10 +2,12 @@
 
     python benchmarks/bench_trust.py [--rounds 15]
 
-One file has 100,000 modules of one function each, as a build of cubins has, one has 100,000 functions in one module, and one has one
-kernel. Each is signed with an Ed25519 key. The contenders alternate in one process, in which a file was opened before: the checker is
-imported, and the policy is read. sys.path has no folders of editable installs, which a look at the plugins would visit. What the first
-check of a process adds is measured in new processes. Exits with 1 if a figure exceeds its bound.
+One file has 100,000 modules of one function each, as a build of cubins has, one has 100,000
+functions in one module, and one has one kernel. Each is signed with an Ed25519 key. The contenders
+alternate in one process, in which a file was opened before: the checker is imported, and the policy
+is read. sys.path has no folders of editable installs, which a look at the plugins would visit. What
+the first check of a process adds is measured in new processes. Exits with 1 if a figure exceeds its
+bound.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ import devmod
 import devmod_trust
 from devmod._cli import main as command
 
-#: The files: how many functions, how they are joined, and what a policy may add, of what it adds to one kernel. The look at the plugins and
-#: the check of the signature take as long for each file. One module of all functions takes 22 ms, of which the difference is a small part.
+#: The files: how many functions, how they are joined, and what a policy may add, of what it adds to
+#: one kernel. The look at the plugins and the check of the signature take as long for each file.
+#: One module of all functions takes 22 ms, of which the difference is a small part.
 _SHAPES: dict[str, tuple[int, Callable[..., devmod.Module], float]] = {
     "one kernel": (1, separate, 0),
     "100,000 modules of a function": (100_000, separate, 2),
@@ -55,15 +58,21 @@ def main() -> int:
         folder = Path(name)
         command(["keygen", "-o", str(folder / "acme.pem")])
         key = folder / "acme.pem"
-        (folder / "trust.toml").write_text('[[rule]]\nsource = ["*.devmod"]\nname = "acme/all"\nkeys = ["acme.pub"]\n')
+        (folder / "trust.toml").write_text(
+            '[[rule]]\nsource = ["*.devmod"]\nname = "acme/all"\nkeys = ["acme.pub"]\n'
+        )
         print(f"{'ms':40}{'no policy':>12}{'policy':>12}")
         small = 0.0
         for shape, (count, make, most) in _SHAPES.items():
             functions = dict(map(function, range(count)))
             path = folder / f"{shape}.devmod"
-            devmod.save(make(functions, [number.to_bytes(1000, "little") for number in range(count)]), path)
+            devmod.save(
+                make(functions, [number.to_bytes(1000, "little") for number in range(count)]), path
+            )
             devmod_trust.sign(path, key, name="acme/all", version=1)
-            sys.path[:] = [each for each in sys.path if not (each.startswith(root) and each.endswith("src"))]
+            sys.path[:] = [
+                each for each in sys.path if not (each.startswith(root) and each.endswith("src"))
+            ]
 
             def under_policy(path: Path = path) -> None:
                 os.environ["DEVMOD_TRUST"] = str(folder / "trust.toml")
@@ -80,13 +89,20 @@ def main() -> int:
             print(f"{shape:40}{least['no policy']:12.3f}{least['policy']:12.3f}")
             added = least["policy"] - least["no policy"]
             if most:
-                failed |= check(f"{shape}, what a policy adds to a load", added / small, most, of="what it adds to one kernel")
+                failed |= check(
+                    f"{shape}, what a policy adds to a load",
+                    added / small,
+                    most,
+                    of="what it adds to one kernel",
+                )
             else:
                 small = added
                 os.environ["DEVMOD_TRUST"] = str(folder / "trust.toml")
                 first, second = in_new_process(_TWICE, path, processes=9)
                 del os.environ["DEVMOD_TRUST"]
-                note(f"A policy adds {added:.2f} ms to the load of a small file, and {first - second:.0f} ms to the first of a process.")
+                note(
+                    f"A policy adds {added:.2f} ms to the load of a small file, and {first - second:.0f} ms to the first of a process."
+                )
     return int(failed)
 
 

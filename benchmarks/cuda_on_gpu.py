@@ -1,15 +1,19 @@
-"""CUDA on a GPU: a graph of 64 launches, a module of 100 kernels, and a new process up to its first result.
+"""CUDA on a GPU: a graph of 64 launches, a module of 100 kernels, and a new process up to its first
+result.
 
     DEVMOD_TEST_CUDA=hardware python benchmarks/cuda_on_gpu.py [--rounds 51]
 
 - The host's time for a graph of 64 prepared launches, of 64 calls of these launches.
-- Loading a module of 100 cubin kernels and getting one of them, and all of them, of cuda.core's ObjectCode.
-- The time of a new process from its start to a compared result: devmod with a file that has a cubin for this card, of CuPy's RawKernel
-  with the same source, with its cache cold and warm. It needs CuPy.
+- Loading a module of 100 cubin kernels and getting one of them, and all of them, of cuda.core's
+  ObjectCode.
+- The time of a new process from its start to a compared result: devmod with a file that has a cubin
+  for this card, of CuPy's RawKernel with the same source, with its cache cold and warm. It needs
+  CuPy.
 
-`make gpu KIND=cuda DO=bench` runs it after `bench_launch_cuda.py`. Without DEVMOD_TEST_CUDA=hardware it runs on the stand-in driver of
-the tests, where cubins are loaded and not executed: that shows that the script works, and no figure. Exits with 1 when a ratio is over
-its bound.
+`make gpu KIND=cuda DO=bench` runs it after `bench_launch_cuda.py`. Without
+DEVMOD_TEST_CUDA=hardware it runs on the stand-in driver of the tests, where cubins are loaded and
+not executed: that shows that the script works, and no figure. Exits with 1 when a ratio is over its
+bound.
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ f = devmod.load({{path!r}})['add']
 {CALL}
 assert (c == 3).all()
 """
-# From arrays of the host to one of the host, as in `DEVMOD`: CuPy's own functions that make arrays would compile kernels.
+# From arrays of the host to one of the host, as in `DEVMOD`: CuPy's own functions that make arrays
+# would compile kernels.
 CUPY = f"""
 import numpy as np
 import cupy as cp
@@ -55,7 +60,9 @@ assert (z.get() == 3).all()
 """
 
 
-def alternate(first: Callable[[], float], second: Callable[[], float], rounds: int) -> tuple[float, float]:
+def alternate(
+    first: Callable[[], float], second: Callable[[], float], rounds: int
+) -> tuple[float, float]:
     """Return the medians of two figures that are measured in turns. The first round warms up."""
     rows = [(first(), second()) for _ in range(rounds + 1)][1:]
     one, other = (statistics.median(column) for column in zip(*rows, strict=True))
@@ -93,7 +100,9 @@ def measure_graph(rounds: int) -> tuple[float, float]:
 
 
 def measure_module(rounds: int, count: int) -> tuple[float, float]:
-    """Return the seconds to load a module of 100 kernels, and to get `count` of them, with devmod and with cuda.core."""
+    """Return the seconds to load a module of 100 kernels, and to get `count` of them, with devmod
+    and with cuda.core.
+    """
     from cuda.core import Device, ObjectCode
 
     import devmod
@@ -118,7 +127,9 @@ def measure_module(rounds: int, count: int) -> tuple[float, float]:
 
 
 def measure_processes(rounds: int) -> tuple[float, float | str, float | str]:
-    """Return the seconds of a process with devmod, and with CuPy with its cache cold and warm; the reason if CuPy does not work."""
+    """Return the seconds of a process with devmod, and with CuPy with its cache cold and warm; the
+    reason if CuPy does not work.
+    """
     import devmod
 
     arch = devmod.device("cuda").arch.partition(":")[0]
@@ -129,7 +140,11 @@ def measure_processes(rounds: int) -> tuple[float, float | str, float | str]:
 
         def run(text: str, stderr: int | None = None, **variables: str) -> float:
             command = [sys.executable, "-c", text]
-            return timed(lambda: subprocess.run(command, env=os.environ | variables, check=True, cwd=folder, stderr=stderr))
+            return timed(
+                lambda: subprocess.run(
+                    command, env=os.environ | variables, check=True, cwd=folder, stderr=stderr
+                )
+            )
 
         ours = statistics.median(run(DEVMOD.format(path=str(path))) for _ in range(rounds))
         if find_spec("cupy") is None:
@@ -137,7 +152,10 @@ def measure_processes(rounds: int) -> tuple[float, float | str, float | str]:
         cold, variables = [], {}
         try:
             for number in range(rounds):
-                variables = {"CUPY_CACHE_DIR": f"{folder}/cupy-{number}", "CUDA_CACHE_PATH": f"{folder}/cuda-{number}"}
+                variables = {
+                    "CUPY_CACHE_DIR": f"{folder}/cupy-{number}",
+                    "CUDA_CACHE_PATH": f"{folder}/cuda-{number}",
+                }
                 cold.append(run(CUPY, subprocess.PIPE, **variables))
             warm = [run(CUPY, subprocess.PIPE, **variables) for _ in range(rounds)]
         except subprocess.CalledProcessError as error:
@@ -148,7 +166,9 @@ def measure_processes(rounds: int) -> tuple[float, float | str, float | str]:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=51)
     rounds = parser.parse_args().rounds
     if reason := DRIVER.missing():
@@ -169,7 +189,10 @@ def main() -> int:
             return
         is_over = most is not None and own / peer > most
         over |= is_over and DRIVER.on_hardware()
-        print(f"{name:<46} {own * 1e3:9.3f} {peer * 1e3:9.3f} {own / peer:6.2f} {bound:>5}{'  over' if is_over else ''}", flush=True)
+        print(
+            f"{name:<46} {own * 1e3:9.3f} {peer * 1e3:9.3f} {own / peer:6.2f} {bound:>5}{'  over' if is_over else ''}",
+            flush=True,
+        )
 
     few = max(rounds // 10, 3)
 
@@ -180,7 +203,11 @@ def main() -> int:
 
     for measure in (
         lambda: row("graph of 64 launches, of 64 launches", *measure_graph(rounds), MOST["graph"]),
-        lambda: row("module of 100 cubin kernels, of ObjectCode", *measure_module(2 * few, 1), MOST["module"]),
+        lambda: row(
+            "module of 100 cubin kernels, of ObjectCode",
+            *measure_module(2 * few, 1),
+            MOST["module"],
+        ),
         lambda: row("the same, and each of its kernels", *measure_module(2 * few, 100), None),
         rows_of_processes,
     ):

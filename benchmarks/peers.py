@@ -1,14 +1,18 @@
 """The contenders of bench_peers.py, each in a process of its own: `python peers.py DO NAME FOLDER`.
 
-DO=compile writes the files that a contender ships into the folder, if it compiles before. DO=calls reads lines `JOB BYTES` and prints for
-each the median microseconds of a call. DO=first makes one call, and prints a line after it.
+DO=compile writes the files that a contender ships into the folder, if it compiles before. DO=calls
+reads lines `JOB BYTES` and prints for each the median microseconds of a call. DO=first makes one
+call, and prints a line after it.
 
-Each contender has two functions of NumPy arrays of float32. `axpy(x, y)` adds x / 2 to y, and `softmax(x, y)` writes the softmax of each
-row of the matrix x into y. Both return the array with the result. Each is written as the project's own documentation writes it. A kernel
-of Taichi, Warp or Numba has a loop over a row in each thread; devmod's and pyopencl's are those of examples/, with 64 threads a row.
+Each contender has two functions of NumPy arrays of float32. `axpy(x, y)` adds x / 2 to y, and
+`softmax(x, y)` writes the softmax of each row of the matrix x into y. Both return the array with
+the result. Each is written as the project's own documentation writes it. A kernel of Taichi, Warp
+or Numba has a loop over a row in each thread; devmod's and pyopencl's are those of examples/, with
+64 threads a row.
 """
 
-# Taichi and Warp read the annotations of kernels as objects, so this file has no `from __future__ import annotations`.
+# Taichi and Warp read the annotations of kernels as objects, so this file has no `from __future__
+# import annotations`.
 
 import os
 import statistics
@@ -123,7 +127,10 @@ def numpy(_: str, __: Path) -> Functions:
 
 
 def pyopencl(_: str, __: Path) -> Functions:
-    """Return calls by hand, with buffers that are kept by size: copies in, the kernel, a copy back."""
+    """Return calls by hand, with buffers that are kept by size:
+
+    copies in, the kernel, a copy back.
+    """
     import pyopencl as cl
     from bare import opencl_device
 
@@ -135,7 +142,9 @@ def pyopencl(_: str, __: Path) -> Functions:
     def kernel(job: str, scalars: list[Any]) -> Any:
         if job not in kernels:
             source = SOURCES["opencl"][job]
-            program = cl.Program(context, source if isinstance(source, str) else source.read_text()).build()
+            program = cl.Program(
+                context, source if isinstance(source, str) else source.read_text()
+            ).build()
             kernels[job] = cl.Kernel(program, job)
             kernels[job].set_scalar_arg_dtypes(scalars)
         return kernels[job]
@@ -149,14 +158,18 @@ def pyopencl(_: str, __: Path) -> Functions:
         a, b = buffer(0, x.nbytes), buffer(1, y.nbytes)
         cl.enqueue_copy(queue, a, x, is_blocking=False)
         cl.enqueue_copy(queue, b, y, is_blocking=False)
-        kernel("axpy", [None, None, np.float32, np.uint32])(queue, (x.size,), None, a, b, 0.5, x.size)
+        kernel("axpy", [None, None, np.float32, np.uint32])(
+            queue, (x.size,), None, a, b, 0.5, x.size
+        )
         cl.enqueue_copy(queue, y, b)
         return y
 
     def softmax(x: Any, y: Any) -> Any:
         a, b = buffer(0, x.nbytes), buffer(1, y.nbytes)
         cl.enqueue_copy(queue, a, x, is_blocking=False)
-        kernel("softmax", [None, None, np.int32])(queue, (64 * x.shape[0],), (64,), a, b, x.shape[1])
+        kernel("softmax", [None, None, np.int32])(
+            queue, (64 * x.shape[0],), (64,), a, b, x.shape[1]
+        )
         cl.enqueue_copy(queue, y, b)
         return y
 
@@ -167,7 +180,8 @@ def numba(parallel: str, _: Path) -> Functions:
     """Return compiled loops on the arrays themselves: on one thread, or with parallel=True."""
     import numba
 
-    # Two definitions: with one, the cache on the disk gives the compiled loops of one thread to both.
+    # Two definitions: with one, the cache on the disk gives the compiled loops of one thread to
+    # both.
     if parallel:
 
         @numba.njit(parallel=True, cache=True)
@@ -210,7 +224,9 @@ def numba(parallel: str, _: Path) -> Functions:
 
 
 def taichi(arch: str, _: Path) -> Functions:
-    """Return kernels that take the arrays: on the CPU without copies, on Vulkan with copies to the device and back."""
+    """Return kernels that take the arrays: on the CPU without copies, on Vulkan with copies to the
+    device and back.
+    """
     import taichi as ti
 
     ti.init(arch=getattr(ti, arch), log_level=ti.ERROR, offline_cache=True)
@@ -218,12 +234,18 @@ def taichi(arch: str, _: Path) -> Functions:
         raise RuntimeError(f"Taichi has no {arch} here")
 
     @ti.kernel
-    def axpy(x: ti.types.ndarray(dtype=ti.f32, ndim=1), y: ti.types.ndarray(dtype=ti.f32, ndim=1), alpha: ti.f32):  # type: ignore[valid-type]
+    def axpy(
+        x: ti.types.ndarray(dtype=ti.f32, ndim=1),
+        y: ti.types.ndarray(dtype=ti.f32, ndim=1),
+        alpha: ti.f32,
+    ):  # type: ignore[valid-type]
         for i in x:
             y[i] += alpha * x[i]
 
     @ti.kernel
-    def softmax(x: ti.types.ndarray(dtype=ti.f32, ndim=2), y: ti.types.ndarray(dtype=ti.f32, ndim=2)):  # type: ignore[valid-type]
+    def softmax(
+        x: ti.types.ndarray(dtype=ti.f32, ndim=2), y: ti.types.ndarray(dtype=ti.f32, ndim=2)
+    ):  # type: ignore[valid-type]
         for row in range(x.shape[0]):
             highest = x[row, 0]
             for i in range(x.shape[1]):
@@ -283,28 +305,43 @@ def warp(_: str, __: Path) -> Functions:
     return {"axpy": call_axpy, "softmax": call_softmax}
 
 
-IREE = {"llvm-cpu": ("local-task", ["--iree-llvmcpu-target-cpu=host"]), "vulkan-spirv": ("vulkan", [])}
+IREE = {
+    "llvm-cpu": ("local-task", ["--iree-llvmcpu-target-cpu=host"]),
+    "vulkan-spirv": ("vulkan", []),
+}
 
 
 def compile_iree(backend: str, folder: Path) -> None:
-    """Write the VMFB of both functions for each size: with shapes that vary, IREE's softmax is 30 times slower."""
+    """Write the VMFB of both functions for each size: with shapes that vary, IREE's softmax is 30
+    times slower.
+    """
     import iree.compiler
 
     texts = []
     for size in SIZES:
         columns = min(COLUMNS, size // 4)
-        texts.append(LINALG.format(size=size, count=size // 4, matrix=f"{size // 4 // columns}x{columns}"))
-    code = iree.compiler.compile_str("".join(texts), target_backends=[backend], extra_args=["--iree-opt-level=O3", *IREE[backend][1]])
+        texts.append(
+            LINALG.format(size=size, count=size // 4, matrix=f"{size // 4 // columns}x{columns}")
+        )
+    code = iree.compiler.compile_str(
+        "".join(texts),
+        target_backends=[backend],
+        extra_args=["--iree-opt-level=O3", *IREE[backend][1]],
+    )
     (folder / f"{backend}.vmfb").write_bytes(code)
 
 
 def iree(backend: str, folder: Path) -> Functions:
-    """Return the functions of the file. A result is a new array of the device: mapped on the CPU, and copied from Vulkan."""
+    """Return the functions of the file. A result is a new array of the device: mapped on the CPU,
+    and copied from Vulkan.
+    """
     import iree.runtime
 
     config = iree.runtime.Config(IREE[backend][0])
     context = iree.runtime.SystemContext(config=config)
-    context.add_vm_module(iree.runtime.VmModule.mmap(context.instance, str(folder / f"{backend}.vmfb")))
+    context.add_vm_module(
+        iree.runtime.VmModule.mmap(context.instance, str(folder / f"{backend}.vmfb"))
+    )
     module = context.modules.module
     to_host = iree.runtime.DeviceArray.to_host if backend == "llvm-cpu" else copy_to_host
     functions: dict[str, Any] = {}
@@ -322,7 +359,9 @@ def iree(backend: str, folder: Path) -> Functions:
 
 
 def copy_to_host(array: Any) -> Any:
-    """Return a device array in NumPy. IREE's `to_host` imports NumPy's memory, which lavapipe refuses; this is its other way."""
+    """Return a device array in NumPy. IREE's `to_host` imports NumPy's memory, which lavapipe
+    refuses; this is its other way.
+    """
     from iree.runtime import BufferUsage, HalFence, MemoryType
 
     device, view = array._device, array._buffer_view
@@ -334,7 +373,9 @@ def copy_to_host(array: Any) -> Any:
     )
     semaphore = device.create_semaphore(0)
     end = HalFence.create_at(semaphore, 1)
-    device.queue_copy(source, staging, wait_semaphores=HalFence.create_at(semaphore, 0), signal_semaphores=end)
+    device.queue_copy(
+        source, staging, wait_semaphores=HalFence.create_at(semaphore, 0), signal_semaphores=end
+    )
     end.wait()
     return staging.map().asarray(view.shape, np.dtype("float32"))
 
@@ -400,7 +441,11 @@ def main() -> None:
             contender.compile(contender.setting, folder)
     elif do == "first":
         x, y, expected = arrays("axpy", 4096)
-        print(np.allclose(contender.functions(contender.setting, folder)["axpy"](x, y), expected), file=answers, flush=True)
+        print(
+            np.allclose(contender.functions(contender.setting, folder)["axpy"](x, y), expected),
+            file=answers,
+            flush=True,
+        )
     elif do == "calls":
         functions = contender.functions(contender.setting, folder)
         print("ready", file=answers, flush=True)

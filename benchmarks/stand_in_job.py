@@ -1,4 +1,6 @@
-"""The stand-in compiler of `bench_build.py --dask`: it waits as long as a compile takes, and returns a small file. Workers import it."""
+"""The stand-in compiler of `bench_build.py --dask`: it waits as long as a compile takes, and
+returns a small file. Workers import it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ COST = 0.01
 def stand_in(job: Any, files: Any, *, with_sources: bool) -> Outcome:
     """Return the outcome of a job without its compile."""
     time.sleep(COST)
-    module = devmod.create_with_fallback("opencl", files[0].name.encode(), "cl", {job.name: devmod.FunctionInfo(job.name, ["handle"])})
+    module = devmod.create_with_fallback(
+        "opencl",
+        files[0].name.encode(),
+        "cl",
+        {job.name: devmod.FunctionInfo(job.name, ["handle"])},
+    )
     return Outcome(devmod.dumps(module), toolchain=toolchain_of(job))
 
 

@@ -1,7 +1,9 @@
-"""Times of calls and of new Python processes, and the figures for the tables: those with a bound, and others.
+"""Times of calls and of new Python processes, and the figures for the tables: those with a bound,
+and others.
 
-The start of Python is the measure of a machine, for bounds that have no peer beside them. The processes write and read bytecode, as an
-installed package has it: importing this module removes PYTHONDONTWRITEBYTECODE from the environment.
+The start of Python is the measure of a machine, for bounds that have no peer beside them. The
+processes write and read bytecode, as an installed package has it: importing this module removes
+PYTHONDONTWRITEBYTECODE from the environment.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-#: The file to which `check`, `record` and `note` append a line of JSON for each figure. `benchmarks/all.py` sets it, and writes the tables.
+#: The file to which `check`, `record` and `note` append a line of JSON for each figure.
+#: `benchmarks/all.py` sets it, and writes the tables.
 FIGURES = "DEVMOD_BENCH_FIGURES"
 
 
@@ -29,8 +32,12 @@ def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_cou
 
 
 def process_time(program: str = "", *, python: str = sys.executable) -> float:
-    """Return the milliseconds of a new process with that program, from start to end; by default, of one that does nothing."""
-    return timed(lambda: subprocess.run([python, "-c", program], check=True, stdout=subprocess.DEVNULL))
+    """Return the milliseconds of a new process with that program, from start to end; by default, of
+    one that does nothing.
+    """
+    return timed(
+        lambda: subprocess.run([python, "-c", program], check=True, stdout=subprocess.DEVNULL)
+    )
 
 
 def start_of_python() -> float:
@@ -41,12 +48,21 @@ def start_of_python() -> float:
 def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:
     """Return the numbers that a script prints, each the median of several processes."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    printed = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(processes)]
-    return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed), strict=True)]
+    printed = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for _ in range(processes)
+    ]
+    return [
+        statistics.median(numbers)
+        for numbers in zip(
+            *([float(word) for word in each.split()] for each in printed), strict=True
+        )
+    ]
 
 
 def each_kind(kinds: str, compare: Callable[[str, Path], bool]) -> bool:
-    """Call `compare` with each kind that runs here and a temporary folder. Return whether one result is True.
+    """Call `compare` with each kind that runs here and a temporary folder. Return whether one
+    result is True.
 
     Parameters
     ----------
@@ -70,12 +86,14 @@ def each_kind(kinds: str, compare: Callable[[str, Path], bool]) -> bool:
 
 
 def check(what: str, ratio: float, most: float, *, of: str) -> bool:
-    """Record a figure for the table at the end of `make bench`. Return whether it exceeds its bound.
+    """Record a figure for the table at the end of `make bench`. Return whether it exceeds its
+    bound.
 
     Parameters
     ----------
     what, of
-        What was measured, and the unit of the ratio: ``"OpenCL, general call with 8 arguments"`` and ``"pyopencl, declared types"``.
+        What was measured, and the unit of the ratio: ``"OpenCL, general call with 8 arguments"``
+        and ``"pyopencl, declared types"``.
     ratio, most
         The figure and its bound.
     """
@@ -89,7 +107,8 @@ def record(table: str, row: str, value: float, unit: str, *, column: int | str =
     Parameters
     ----------
     table, row
-        The title of the table, and what was measured: ``"A call of axpy with NumPy arrays"`` and ``"devmod, OpenCL"``.
+        The title of the table, and what was measured: ``"A call of axpy with NumPy arrays"`` and
+        ``"devmod, OpenCL"``.
     value, unit
         The figure: 96.5 and ``"µs"``. A table has one unit.
     column

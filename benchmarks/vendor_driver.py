@@ -1,4 +1,6 @@
-"""The driver of CUDA's and ROCm's benchmarks: the real one with DEVMOD_TEST_<KIND>=hardware, else the stand-in driver of the tests."""
+"""The driver of CUDA's and ROCm's benchmarks: the real one with DEVMOD_TEST_<KIND>=hardware, else
+the stand-in driver of the tests.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
     if (i < n) c[i] = a[i] + b[i];
 }
 """
-#: The language of `ADD`, and what the stand-in driver runs: PTX, and code objects of the processor that it reports.
+#: The language of `ADD`, and what the stand-in driver runs: PTX, and code objects of the processor
+#: that it reports.
 _KINDS = {"cuda": ("CUDA C++", "compute_80"), "rocm": ("HIP", "gfx1100")}
 
 
@@ -33,14 +36,22 @@ class VendorDriver:
     """
 
     def __init__(self, kind: str) -> None:
-        sys.path[:0] = [str(ROOT / folder) for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/standins")]
+        sys.path[:0] = [
+            str(ROOT / folder)
+            for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/standins")
+        ]
         self._kind, self._vendor = kind, getattr(import_module(f"standin_{kind}"), kind.upper())
-        self.on_hardware, self.missing_driver = self._vendor.on_hardware, self._vendor.missing_driver
+        self.on_hardware, self.missing_driver = (
+            self._vendor.on_hardware,
+            self._vendor.missing_driver,
+        )
         self.functions, self.calls = self._vendor.functions, self._vendor.calls
 
     def environment(self, driver: str = "ctypes") -> dict[str, str]:
         """Return the environment of a process that opens the driver with ctypes, or with pycuda."""
-        result: dict[str, str] = os.environ | self._vendor.environment() | self._vendor.driver_variables(driver)
+        result: dict[str, str] = (
+            os.environ | self._vendor.environment() | self._vendor.driver_variables(driver)
+        )
         return result
 
     def show(self) -> None:
@@ -49,7 +60,9 @@ class VendorDriver:
             self._vendor.standin().show()
 
     def launch_nothing(self) -> None:
-        """Let the stand-in driver's launches return at once. With the real driver the kernel is launched."""
+        """Let the stand-in driver's launches return at once. With the real driver the kernel is
+        launched.
+        """
         if not self.on_hardware():
             self.show()
             self._vendor.standin().skip_launches()
@@ -64,10 +77,16 @@ class VendorDriver:
 
     def place(self) -> str:
         """Return the driver that the figures are from, for the head of a table."""
-        return f"with the driver of {self._vendor.maker}" if self.on_hardware() else "on the stand-in driver"
+        return (
+            f"with the driver of {self._vendor.maker}"
+            if self.on_hardware()
+            else "on the stand-in driver"
+        )
 
     def add_kernel(self) -> Any:
-        """Return the module of `ADD`. A card's driver may be older than NVRTC's PTX, so a module for hardware is compiled for the card."""
+        """Return the module of `ADD`. A card's driver may be older than NVRTC's PTX, so a module
+        for hardware is compiled for the card.
+        """
         import devmod
 
         language, arch = _KINDS[self._kind]

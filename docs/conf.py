@@ -1,4 +1,6 @@
-"""How `make docs` builds these pages: Sphinx, MyST for Markdown, and the API reference from the docstrings."""
+"""How `make docs` builds these pages: Sphinx, MyST for Markdown, and the API reference from the
+docstrings.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import devmod
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tvm" / "src"))  # devmod-tvm needs a compiler to be installed
+sys.path.insert(
+    0, str(Path(__file__).resolve().parent.parent / "tvm" / "src")
+)  # devmod-tvm needs a compiler to be installed
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import generated_pages
 import try_page
@@ -25,7 +29,11 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"devmod {version}"
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#0f766e", "color-brand-content": "#0f766e", "content-padding": "2em"},
+    "light_css_variables": {
+        "color-brand-primary": "#0f766e",
+        "color-brand-content": "#0f766e",
+        "content-padding": "2em",
+    },
     "dark_css_variables": {"color-brand-primary": "#4bc0b5", "color-brand-content": "#4bc0b5"},
 }
 html_copy_source = False
@@ -40,13 +48,18 @@ smartquotes = False  # a "string" in a docstring stays what can be typed
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["torch", "jax", "tvm_ffi"]  # devmod-frameworks imports them, and this environment has none
+autodoc_mock_imports = [
+    "torch",
+    "jax",
+    "tvm_ffi",
+]  # devmod-frameworks imports them, and this environment has none
 autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True, "inherited-members": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Give the index of the design notes its table of contents: on GitHub the list there is enough. Skip the fields of named tuples.
+    """Give the index of the design notes its table of contents: on GitHub the list there is enough.
+    Skip the fields of named tuples.
 
     Write the generated pages before Sphinx looks for the pages.
     """
@@ -56,10 +69,19 @@ def setup(app: Sphinx) -> None:
             source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
     def skip(*event: object) -> bool | None:
-        """Skip the fields of named tuples, which the text of the class describes; Python's text has their numbers alone."""
-        return True if str(getattr(event[3], "__doc__", "")).startswith("Alias for field number") else None
+        """Skip the fields of named tuples, which the text of the class describes; Python's text has
+        their numbers alone.
+        """
+        return (
+            True
+            if str(getattr(event[3], "__doc__", "")).startswith("Alias for field number")
+            else None
+        )
 
     app.connect("builder-inited", lambda app: generated_pages.write_pages(Path(app.srcdir)))
     app.connect("source-read", read)
     app.connect("autodoc-skip-member", skip)
-    app.connect("build-finished", lambda app, error: None if error else try_page.write_files(Path(app.outdir) / "_static"))
+    app.connect(
+        "build-finished",
+        lambda app, error: None if error else try_page.write_files(Path(app.outdir) / "_static"),
+    )

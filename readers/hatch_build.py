@@ -1,4 +1,5 @@
-"""Add the page of `devmod view` to the distributions. Its sources are in browser/ of the repository, and an sdist has them.
+"""Add the page of `devmod view` to the distributions. Its sources are in browser/ of the
+repository, and an sdist has them.
 
 The build does not need npm: the npm package consists of ES modules without dependencies.
 """
@@ -20,9 +21,14 @@ class Page(BuildHookInterface[Any]):
     """Adds each file of the page to ``devmod_readers/view/_web``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the files before hatchling builds. An editable installation serves the source tree."""
+        """Add the files before hatchling builds.
+
+        An editable installation serves the source tree.
+        """
         root = Path(self.root)
-        if version == "editable" or (root / PACKAGE / "_web").is_dir():  # an sdist already has the files
+        if (
+            version == "editable" or (root / PACKAGE / "_web").is_dir()
+        ):  # an sdist already has the files
             return
         package = PACKAGE if self.target_name == "sdist" else Path(*PACKAGE.parts[1:])
         for name, source in runpy.run_path(str(root / PACKAGE / "_page.py"))["PAGE"].items():

@@ -1,6 +1,8 @@
-"""The hook that builds the libraries of the wheel, for both machines, with the C compiler of the wheel ziglang.
+"""The hook that builds the libraries of the wheel, for both machines, with the C compiler of the
+wheel ziglang.
 
-An editable installation has none: there the C compiler of the machine builds them at their first use.
+An editable installation has none: there the C compiler of the machine builds them at their first
+use.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ MACHINES = ("aarch64", "x86_64")
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Compile the libraries. One wheel has those of all machines, so each machine builds the same wheel."""
+    """Compile the libraries. One wheel has those of all machines, so each machine builds the same
+    wheel.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build, and add the libraries to the wheel."""
@@ -29,14 +33,27 @@ class CustomBuildHook(BuildHookInterface[Any]):
         library = importlib.import_module("devmod_simulators.drivers.library")
         self.folder = tempfile.TemporaryDirectory()
         for machine in MACHINES:
-            compiler = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}", "-g0", "-s"]
+            compiler = [
+                sys.executable,
+                "-m",
+                "ziglang",
+                "cc",
+                "-target",
+                f"{machine}-linux-gnu.{GLIBC}",
+                "-g0",
+                "-s",
+            ]
             for each in (library.libcuda, library.cubins):
                 target = Path(self.folder.name, machine, each.soname)
                 target.parent.mkdir(exist_ok=True)
                 each.build_with(compiler, target)
-                build_data["force_include"][str(target)] = f"devmod_simulators/drivers/built/{machine}/{target.name}"
+                build_data["force_include"][str(target)] = (
+                    f"devmod_simulators/drivers/built/{machine}/{target.name}"
+                )
         build_data["pure_python"] = False
-        build_data["tag"] = "py3-none-" + ".".join(f"manylinux_{GLIBC.replace('.', '_')}_{machine}" for machine in MACHINES)
+        build_data["tag"] = "py3-none-" + ".".join(
+            f"manylinux_{GLIBC.replace('.', '_')}_{machine}" for machine in MACHINES
+        )
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the libraries, which the wheel has now."""

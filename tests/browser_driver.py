@@ -1,4 +1,6 @@
-"""Chromium for tests: playwright-core in a separate process, and a server that counts the bytes that it sends."""
+"""Chromium for tests: playwright-core in a separate process, and a server that counts the bytes
+that it sends.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,32 @@ def node() -> str:
 
 
 def run_in_node(body: str, argument: Any = None) -> Any:
-    """Run the body of an async function in node, with the package's folder `src` as its folder. Return its value."""
+    """Run the body of an async function in node, with the package's folder `src` as its folder.
+    Return its value.
+    """
     program = (
         "import { text } from 'node:stream/consumers';\nconst argument = JSON.parse(await text(process.stdin));\n"
         f"const found = await (async () => {{{body}\n}})();\nprocess.stdout.write(JSON.stringify(found ?? null));"
     )
     command = [node(), "--input-type=module", "--eval", program]
-    done = subprocess.run(command, cwd=JS / "src", input=json.dumps(argument), capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    done = subprocess.run(
+        command,
+        cwd=JS / "src",
+        input=json.dumps(argument),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @functools.cache
 def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.strip()
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=300
+    ).stdout.strip()
 
 
 def _chromium() -> str:
@@ -68,7 +82,8 @@ class Browser:
     Attributes
     ----------
     shared
-        The address of the page in which tests show one file after the other, and "" if there is none.
+        The address of the page in which tests show one file after the other, and "" if there is
+        none.
     resources
         What that page needs.
     """
@@ -77,8 +92,17 @@ class Browser:
         program, driver = node(), JS / "test" / "browser" / "driver.mjs"
         if not (JS / "node_modules" / "playwright-core").is_dir():
             pytest.skip("playwright-core is not installed (npm install in browser/js)")
-        command = [program, str(driver), _chromium(), "--no-sandbox", "--disable-dev-shm-usage", *flags]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [
+            program,
+            str(driver),
+            _chromium(),
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            *flags,
+        ]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.shared, self.resources = "", contextlib.ExitStack()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -152,7 +176,9 @@ const failure = async (work) => {
 
 
 class FileServer(ThreadingHTTPServer):
-    """Serves the npm package, an empty page, and files in memory, and counts the bytes of bodies that it sends."""
+    """Serves the npm package, an empty page, and files in memory, and counts the bytes of bodies
+    that it sends.
+    """
 
     daemon_threads = True
 

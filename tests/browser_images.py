@@ -1,4 +1,6 @@
-"""Kernels with images for tests of the browser. Their interfaces are written by hand, as a reader of WGSL returns them."""
+"""Kernels with images for tests of the browser. Their interfaces are written by hand, as a reader
+of WGSL returns them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from devmod.backend import IMAGE_FORMATS
 
 
 def param(text: str, binding: int) -> Param:
-    """Return a parameter by its words: "src 2d float", "dst 2d rgba8unorm w", "s sampler", "y float32 rw"."""
+    """Return a parameter by its words: "src 2d float", "dst 2d rgba8unorm w", "s sampler", "y
+    float32 rw".
+    """
     name, kind, *words = text.split()
     if kind == "sampler":
         return Param(name, "sampler", at=(0, binding))
@@ -25,12 +29,21 @@ def param(text: str, binding: int) -> Param:
 
 
 def kernel(
-    monkeypatch: pytest.MonkeyPatch, source: str, *params: str | Param, block: tuple[int, int, int] = (8, 8, 1), **options: Any
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    *params: str | Param,
+    block: tuple[int, int, int] = (8, 8, 1),
+    **options: Any,
 ) -> devmod.Module:
     """Return a module with the function k of a shader. Its interface is written here."""
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    listed = [each if isinstance(each, Param) else param(each, number) for number, each in enumerate(params)]
-    info = FunctionInfo("k", ["handle"] * len(listed), interface=Interface(listed, block=block, **options))
+    listed = [
+        each if isinstance(each, Param) else param(each, number)
+        for number, each in enumerate(params)
+    ]
+    info = FunctionInfo(
+        "k", ["handle"] * len(listed), interface=Interface(listed, block=block, **options)
+    )
     return devmod.create_with_fallback("webgpu", {"k": source.encode()}, "wgsl", {"k": info})
 
 

@@ -50,7 +50,8 @@ def viewed(file: Path) -> Iterator[str]:
 
 
 def show(browser: Browser, file: Path, **options: Any) -> None:
-    """Show a file, and wait until the page is idle: in the page that an earlier call has opened, as a user who chooses another file.
+    """Show a file, and wait until the page is idle: in the page that an earlier call has opened, as
+    a user who chooses another file.
 
     A page with a script is opened as `devmod view` does, and so is the first one.
     """
@@ -128,7 +129,9 @@ def press_run(page: Browser) -> None:
 
 
 def problems(page: Browser, *, focus: bool = True) -> dict[str, str]:
-    """Return the errors at the fields, by the label of the field. Check that each field is marked and that one of them has the focus."""
+    """Return the errors at the fields, by the label of the field. Check that each field is marked
+    and that one of them has the focus.
+    """
     body = """
     const wrong = [...document.querySelectorAll(".kernel .field")].filter((each) => each.querySelector(".problem").textContent);
     const marked = wrong.every((each) => each.querySelector("[aria-invalid=true]").getAttribute("aria-describedby").includes(each.querySelector(".problem").id));
@@ -164,5 +167,9 @@ def picture(page: Browser, name: str) -> np.ndarray:
 
 
 def open_kernel(browser: Browser, path: Path, *sources: str, **options: Any) -> None:
-    show(browser, saved(path / "k.devmod", *(devmod.compile(text, "webgpu") for text in sources)), **options)
+    show(
+        browser,
+        saved(path / "k.devmod", *(devmod.compile(text, "webgpu") for text in sources)),
+        **options,
+    )
     browser.wait("document.querySelector('.kernel')")

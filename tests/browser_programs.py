@@ -1,4 +1,6 @@
-"""Programs in Chromium for tests: an object with the calls of a program in Python, which the npm package runs."""
+"""Programs in Chromium for tests: an object with the calls of a program in Python, which the npm
+package runs.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,15 @@ const read = async (buffer) => {
 class BrowserArray:
     """An array on the browser's device."""
 
-    def __init__(self, device: BrowserDevice, number: int, shape: tuple[int, ...], dtype: str) -> None:
+    def __init__(
+        self, device: BrowserDevice, number: int, shape: tuple[int, ...], dtype: str
+    ) -> None:
         self.device, self.number, self.shape, self.dtype = device, number, shape, dtype
 
     def numpy(self) -> Any:
-        found = decode_array(self.device.run("return await read(buffers[argument])", self.number), self.dtype)
+        found = decode_array(
+            self.device.run("return await read(buffers[argument])", self.number), self.dtype
+        )
         return found[: int(np.prod(self.shape))].reshape(self.shape).copy()
 
 
@@ -60,7 +66,9 @@ class BrowserDevice:
 
     def __init__(self, page: Browser) -> None:
         self._page = page
-        self.run("window.device = await kit.defaultDevice(); window.buffers = []; window.programs = [];")
+        self.run(
+            "window.device = await kit.defaultDevice(); window.buffers = []; window.programs = [];"
+        )
 
     def run(self, body: str, argument: Any = None) -> Any:
         return self._page.evaluate(_HELPERS + body, argument)
@@ -74,7 +82,9 @@ class BrowserDevice:
         device.queue.writeBuffer(buffer, 0, room);
         return buffers.push(buffer) - 1;
         """
-        return BrowserArray(self, self.run(body, encode_array(array)), array.shape, str(array.dtype))
+        return BrowserArray(
+            self, self.run(body, encode_array(array)), array.shape, str(array.dtype)
+        )
 
     def zeros(self, shape: Any, dtype: str) -> BrowserArray:
         return self.from_numpy(np.zeros(shape, dtype))
@@ -88,13 +98,20 @@ class BrowserDevice:
         return programs.push(await bundle.getFunction(argument[1], { device })) - 1;
         """
         number = self.run(body, [b64encode(devmod.dumps(module)).decode(), name])
-        owners = [each for each in walk(module) if each.kind == "program" and name in each.functions]
-        owner = next((each for each in owners if any(other.kind == "webgpu" for other in walk(each))), owners[0])
+        owners = [
+            each for each in walk(module) if each.kind == "program" and name in each.functions
+        ]
+        owner = next(
+            (each for each in owners if any(other.kind == "webgpu" for other in walk(each))),
+            owners[0],
+        )
         return BrowserProgram(self, number, read_program(name, owner))
 
 
 class BrowserProgram:
-    """A program, with the calls of one in Python. Arrays of the host are given by their numbers alone, as in JavaScript."""
+    """A program, with the calls of one in Python. Arrays of the host are given by their numbers
+    alone, as in JavaScript.
+    """
 
     def __init__(self, device: BrowserDevice, number: int, program: Any) -> None:
         self.device, self._number, self.program = device, number, program
@@ -109,17 +126,29 @@ class BrowserProgram:
         )
         types = {each.name: each.type for each in self.program.arrays("state")}
         shapes = self._shapes({}, lengths)
-        return {name: BrowserArray(self.device, each["number"], shapes[name], types[name]) for name, each in found}
+        return {
+            name: BrowserArray(self.device, each["number"], shapes[name], types[name])
+            for name, each in found
+        }
 
     def _shapes(self, given: dict[str, Any], lengths: dict[str, int]) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the arrays of a call. `lengths` gets the lengths."""
-        binding = [each for each in self.program.arrays("input", "update", "state") if each.name in given]
+        binding = [
+            each for each in self.program.arrays("input", "update", "state") if each.name in given
+        ]
         bind_lengths([(each, each.shape, given[each.name].shape) for each in binding], lengths)
         result = {}
         for each in self.program.arrays("output", "state"):
-            if all(name in lengths for length in each.shape if isinstance(length, str) for name in [length]):
+            if all(
+                name in lengths
+                for length in each.shape
+                if isinstance(length, str)
+                for name in [length]
+            ):
                 result[each.name] = tuple(evaluate(length, dict(lengths)) for length in each.shape)
-                result[each.name] += (each.texel.channels,) if each.texel and each.texel.channels > 1 else ()
+                result[each.name] += (
+                    (each.texel.channels,) if each.texel and each.texel.channels > 1 else ()
+                )
         return result
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -129,18 +158,42 @@ class BrowserProgram:
         """Return a function that launches what is bound once, and waits."""
         body = "const launch = await f.bind(...values, names); programs.push(launch); return programs.length - 1;"
         number = self._call(body, args, named)
-        return lambda: self.device.run("const launch = programs[argument]; launch.launch(); await launch.done();", number)
+        return lambda: self.device.run(
+            "const launch = programs[argument]; launch.launch(); await launch.done();", number
+        )
 
     def _call(self, body: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         names = [each.name for each in self.program.arguments]
         given = dict(zip(names, args, strict=False)) | named
         given |= given.get("state", {})
         scalars = {each.name: given.get(each.name, each.default) for each in self.program.scalars}
-        lengths: dict[str, Any] = {name: int(value) for name, value in scalars.items() if isinstance(value, int | np.integer)}
-        shapes = self._shapes({name: each for name, each in given.items() if hasattr(each, "shape") and getattr(each, "ndim", 1)}, lengths)
-        open_names = {length for each in self.program.arrays("input", "update") for length in each.shape if isinstance(length, str)}
-        if any(len({*each.shape} & open_names) > 1 for each in self.program.arrays("input", "update")):
-            named |= {name: length for name, length in lengths.items() if name in open_names and name not in scalars}
+        lengths: dict[str, Any] = {
+            name: int(value)
+            for name, value in scalars.items()
+            if isinstance(value, int | np.integer)
+        }
+        shapes = self._shapes(
+            {
+                name: each
+                for name, each in given.items()
+                if hasattr(each, "shape") and getattr(each, "ndim", 1)
+            },
+            lengths,
+        )
+        open_names = {
+            length
+            for each in self.program.arrays("input", "update")
+            for length in each.shape
+            if isinstance(length, str)
+        }
+        if any(
+            len({*each.shape} & open_names) > 1 for each in self.program.arrays("input", "update")
+        ):
+            named |= {
+                name: length
+                for name, length in lengths.items()
+                if name in open_names and name not in scalars
+            }
         launch = (
             body
             if "return" in body
@@ -159,7 +212,9 @@ class BrowserProgram:
         if "return" in body:
             return found
         results, hosts, by_position = found
-        for array, data in [(named[name], data) for name, data in hosts] + list(zip(args, by_position, strict=True)):
+        for array, data in [(named[name], data) for name, data in hosts] + list(
+            zip(args, by_position, strict=True)
+        ):
             if data is not None and array.flags.writeable:
                 array[...] = decode_array(data, str(array.dtype)).reshape(array.shape)
         types = {each.name: each.type for each in self.program.arrays("output")}

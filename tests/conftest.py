@@ -1,4 +1,6 @@
-"""Wheels and environments for the tests that cross distributions: what users install, not the source tree."""
+"""Wheels and environments for the tests that cross distributions: what users install, not the
+source tree.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,18 @@ if TYPE_CHECKING:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `distribution` or `plugin` runs once for each that is found: a later backend joins by itself."""
+    """A test that takes `distribution` or `plugin` runs once for each that is found: a later
+    backend joins by itself.
+    """
     results = {str(table["name"]): table for table in map(project, distributions())}
     arguments = {
         "distribution": list(results),
         "code_distribution": [name for name in results if name != "devmod"],
-        "speaking_distribution": [name for name in results if results[name].get("entry-points", {}).keys() - {"devmod.bundles"}],
+        "speaking_distribution": [
+            name
+            for name in results
+            if results[name].get("entry-points", {}).keys() - {"devmod.bundles"}
+        ],
         "plugin": [name for name in results if is_backend(results[name])],
     }
     for argument, names in arguments.items():
@@ -41,7 +49,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @functools.cache
 def project(folder: Path) -> dict[str, Any]:
-    """The project table of a distribution's pyproject.toml. The collection of each test asks for all of them."""
+    """The project table of a distribution's pyproject.toml. The collection of each test asks for
+    all of them.
+    """
     table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     return table
 
@@ -75,13 +85,20 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
         if not complete.exists():
             build(folder)
             complete.touch()
-    return Wheels({wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in sorted(folder.glob("*.whl"))})
+    return Wheels(
+        {
+            wheel.name.split("-")[0].replace("_", "-"): wheel
+            for wheel in sorted(folder.glob("*.whl"))
+        }
+    )
 
 
 class Bytecode:
-    """What Python has compiled in one environment, for those after it: a first import is mostly compilation.
+    """What Python has compiled in one environment, for those after it: a first import is mostly
+    compilation.
 
-    uv installs hard links to the files of its cache, so a wheel's file is the same inode in each environment. All workers use one folder.
+    uv installs hard links to the files of its cache, so a wheel's file is the same inode in each
+    environment. All workers use one folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -137,7 +154,9 @@ class Environment:
         self.python = make_venv(folder / "venv", python=interpreter)
 
     def install(self, *requirements: str) -> None:
-        """Install from the built wheels and the installer's cache; the network is asked only for what both lack."""
+        """Install from the built wheels and the installer's cache; the network is asked only for
+        what both lack.
+        """
         found = ["--find-links", str(self.wheels["devmod-core"].parent)]
         install(self.python, [*found, *requirements], cached=True, settings=installer_settings())
         self.bytecode.share(self.folder / "venv")
@@ -155,15 +174,25 @@ class Environment:
         }
         clean |= {"DEVMOD_CACHE_DIR": str(self.folder / "cache"), "PYTHONUTF8": "1", **(env or {})}
         process = subprocess.run(
-            [str(self.python), *arguments], cwd=self.folder / "empty", env=clean, capture_output=True, text=True, check=False, timeout=300
+            [str(self.python), *arguments],
+            cwd=self.folder / "empty",
+            env=clean,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
-        assert process.returncode == code, f"exit code {process.returncode}\n{process.stdout}\n{process.stderr}"
+        assert process.returncode == code, (
+            f"exit code {process.returncode}\n{process.stdout}\n{process.stderr}"
+        )
         return process.stdout + process.stderr
 
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `devmod run`, `bench` and `verify` launch in this process, as in a frozen program: a process takes half a second to start."""
+    """Let `devmod run`, `bench` and `verify` launch in this process, as in a frozen program: a
+    process takes half a second to start.
+    """
     monkeypatch.setattr(sys, "frozen", True, raising=False)
 
 
@@ -211,7 +240,9 @@ def empty_page(browser: Browser, server: FileServer) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, wheels: Wheels, bytecode: Bytecode) -> Iterator[Callable[..., Environment]]:
+def environment(
+    tmp_path: Path, wheels: Wheels, bytecode: Bytecode
+) -> Iterator[Callable[..., Environment]]:
     """Make fresh environments, each with these requirements."""
     results: list[Environment] = []
 

@@ -10,7 +10,11 @@ from pathlib import Path
 from setup import projects  # tools/setup.py
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = [path / "src" for path in (*projects(), ROOT / "tvm", *sorted(ROOT.glob("examples/*"))) if (path / "src").is_dir()]
+SOURCES = [
+    path / "src"
+    for path in (*projects(), ROOT / "tvm", *sorted(ROOT.glob("examples/*")))
+    if (path / "src").is_dir()
+]
 
 
 @cache
@@ -34,21 +38,35 @@ def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             results.append((node, types))
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += [*((each, True) for each in node.body), *((each, types) for each in node.orelse)]
+            pending += [
+                *((each, True) for each in node.body),
+                *((each, types) for each in node.orelse),
+            ]
         else:  # an expression has no statements
-            pending += ((each, types) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
+            pending += (
+                (each, types)
+                for each in ast.iter_child_nodes(node)
+                if not isinstance(each, ast.expr)
+            )
     return results
 
 
 @cache
 def imports(*, types: bool = False) -> dict[str, set[str]]:
-    """Return the modules that each module imports, at its top and inside functions; under TYPE_CHECKING too if `types` is true."""
+    """Return the modules that each module imports, at its top and inside functions; under
+    TYPE_CHECKING too if `types` is true.
+    """
     known = modules()
-    return {name: {to for to in _imported(name, path, known, types) if to != name} for name, path in known.items()}
+    return {
+        name: {to for to in _imported(name, path, known, types) if to != name}
+        for name, path in known.items()
+    }
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Return the groups of modules that import each other in a circle (Tarjan's strongly connected components)."""
+    """Return the groups of modules that import each other in a circle (Tarjan's strongly connected
+    components).
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

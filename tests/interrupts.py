@@ -1,4 +1,5 @@
-"""Arrays come and go and launches run while KeyboardInterrupt is raised at random places: one process of `test_interrupts.py`.
+"""Arrays come and go and launches run while KeyboardInterrupt is raised at random places: one
+process of `test_interrupts.py`.
 
 usage: interrupts.py KIND SEED INTERRUPTS    ends with a line of figures; AssertionError where a promise is broken
 """
@@ -60,7 +61,10 @@ def module_of(kind: str) -> Any:
     info = FunctionInfo("add", ["handle"] * 2, ["blockIdx.x", "threadIdx.x"], (), Interface(PARAMS))
     if kind == "metal":
         if sys.platform != "darwin":
-            sys.path[:0] = [str(ROOT / "plugins" / "devmod-metal" / "tests"), str(ROOT / "simulators" / "standins")]
+            sys.path[:0] = [
+                str(ROOT / "plugins" / "devmod-metal" / "tests"),
+                str(ROOT / "simulators" / "standins"),
+            ]
             from metal_double import KERNELS, Double
 
             from devmod_metal import _device
@@ -84,7 +88,9 @@ def _add(arguments: dict[str, Any], _: object, threads: Any) -> None:
 
 
 class Driver:
-    """A driver in Python whose functions are as those of C: an interrupt that comes while one runs lands when it returns."""
+    """A driver in Python whose functions are as those of C: an interrupt that comes while one runs
+    lands when it returns.
+    """
 
     running = False
     interrupted = False
@@ -122,7 +128,9 @@ class Entry:
         """Compare the content."""
         found = self.array.numpy()
         first = int(found[0])
-        assert (found == first).all(), f"an array of {self.value} has {sorted(set(found.tolist()))[:4]}"
+        assert (found == first).all(), (
+            f"an array of {self.value} has {sorted(set(found.tolist()))[:4]}"
+        )
         assert self.value <= first <= self.value + self.doubtful, (first, self.value, self.doubtful)
         self.value, self.doubtful = first, 0
 
@@ -149,7 +157,11 @@ class Storm:
 
     def arguments(self, array: Any, added: Any = None) -> dict[str, Any]:
         """Return the arguments of a call of `add`, which adds ones by default."""
-        extent = {"n": array.shape[0]} if self.kind == "hexagon" else {"grid": array.shape[0] // BLOCK, "block": BLOCK}
+        extent = (
+            {"n": array.shape[0]}
+            if self.kind == "hexagon"
+            else {"grid": array.shape[0] // BLOCK, "block": BLOCK}
+        )
         return {"y": array, "x": self.ones if added is None else added, **extent}
 
     def open(self) -> None:
@@ -158,8 +170,14 @@ class Storm:
         if self.chosen.random() < 0.7 and self.device.in_place_from != inf:
             self.device.in_place_from = 1
         self.function = self.module["add"]
-        step = "add(y=y, x=x, n=n)" if self.kind == "hexagon" else f"add(y=y, x=x, grid=n // {BLOCK}, block={BLOCK})"
-        self.program = devmod.program("program", self.module, inputs=["x: uint32[n]"], updates=["y: uint32[n]"], steps=[step])["program"]
+        step = (
+            "add(y=y, x=x, n=n)"
+            if self.kind == "hexagon"
+            else f"add(y=y, x=x, grid=n // {BLOCK}, block={BLOCK})"
+        )
+        self.program = devmod.program(
+            "program", self.module, inputs=["x: uint32[n]"], updates=["y: uint32[n]"], steps=[step]
+        )["program"]
         self.stream = self.device.default_stream
         self.ones = self.device.from_numpy(np.ones(MOST, "uint32"))
         array = self.device.from_numpy(np.zeros(BLOCK, "uint32"))
@@ -182,7 +200,9 @@ class Storm:
             del entries[chosen.randrange(len(entries))]
         elif what == 4:
             chosen.choice((self.stream, self.device)).synchronize()
-            self.stream = self.device.stream() if chosen.random() < 0.3 else self.device.default_stream
+            self.stream = (
+                self.device.stream() if chosen.random() < 0.3 else self.device.default_stream
+            )
         elif what == 5:
             chosen.choice(entries).check()
         elif what == 6:
@@ -191,7 +211,9 @@ class Storm:
                     self.launch(entry)
         elif what == 7:
             entry = chosen.choice(entries)
-            entry.launch = self.function.bind(**self.arguments(entry.array), stream=self.device.default_stream)
+            entry.launch = self.function.bind(
+                **self.arguments(entry.array), stream=self.device.default_stream
+            )
         elif what == 8:
             self.copy(chosen.choice(entries))
         elif what == 9:
@@ -214,7 +236,8 @@ class Storm:
             self.number += 1
             copied = Entry(view, self.number * 1000)
             view.copy_from(np.full(size, copied.value, "uint32"), wait=self.chosen.random() < 0.5)
-        # A copy that is not waited for is in the default stream: launches in another one wait for it.
+        # A copy that is not waited for is in the default stream: launches in another one wait for
+        # it.
         entry.stream = copied.stream = self.device.default_stream  # type: ignore[attr-defined]
         self.entries.append(copied)
 
@@ -225,13 +248,21 @@ class Storm:
         event = entry.array.copy_to(host, wait=False)
         event.synchronize()
         assert (host == host[0]).all(), sorted(set(host.tolist()))[:4]
-        assert entry.value <= host[0] <= entry.value + entry.doubtful, (host[0], entry.value, entry.doubtful)
+        assert entry.value <= host[0] <= entry.value + entry.doubtful, (
+            host[0],
+            entry.value,
+            entry.doubtful,
+        )
 
     def call(self, chosen: random.Random, stream: Any, interrupted: list[Any]) -> None:
-        """Call with views of host arrays, aligned or not, strided, read-only or both. The result is NumPy's."""
+        """Call with views of host arrays, aligned or not, strided, read-only or both. The result is
+        NumPy's.
+        """
         self.check_interrupted(interrupted)
         size = BLOCK * chosen.choice((1, 2, 16, 200))
-        start, other, step, other_step = (chosen.choice(each) for each in ((0, 1, 32, MOST), (0, 1, 32), (1, 1, 2), (1, 1, 2)))
+        start, other, step, other_step = (
+            chosen.choice(each) for each in ((0, 1, 32, MOST), (0, 1, 32), (1, 1, 2), (1, 1, 2))
+        )
         # Calls of both threads read the same memory: some parts of it twice, from other places.
         x = self.host[start:][: size * step : step]
         y = devmod.empty(2 * size + 32, "uint32")[other:][: size * other_step : other_step]
@@ -249,7 +280,9 @@ class Storm:
         interrupted.clear()
 
     def check_interrupted(self, interrupted: list[Any]) -> None:
-        """Check that arrays of interrupted calls have their old or their new elements when the kernels have ended."""
+        """Check that arrays of interrupted calls have their old or their new elements when the
+        kernels have ended.
+        """
         if interrupted:
             self.device.synchronize()
             for y, before, after in interrupted:
@@ -268,7 +301,9 @@ class Storm:
             self.device.synchronize()
 
     def launch(self, entry: Entry) -> None:
-        """Launch on one array. On another stream than the last launch on it, what was queued is waited for."""
+        """Launch on one array. On another stream than the last launch on it, what was queued is
+        waited for.
+        """
         if getattr(entry, "stream", self.stream) is not self.stream:
             self.device.synchronize()
         entry.stream = self.stream  # type: ignore[attr-defined]
@@ -298,13 +333,17 @@ def run(kind: str, seed: int, interrupts: int) -> str:
     signal.signal(signal.SIGALRM, interrupt)
     lost = 0
 
-    def count_lost(_: object) -> None:  # an interrupt in a finalizer, or a callback, of another library
+    def count_lost(
+        _: object,
+    ) -> None:  # an interrupt in a finalizer, or a callback, of another library
         nonlocal lost
         lost += 1
 
     sys.unraisablehook = count_lost
 
-    def repeat() -> None:  # a function: Python 3.13 has the end of a loop outside of the try around it
+    def repeat() -> (
+        None
+    ):  # a function: Python 3.13 has the end of a loop outside of the try around it
         nonlocal armed, opened
         if not opened:
             storm.open()
@@ -317,7 +356,9 @@ def run(kind: str, seed: int, interrupts: int) -> str:
         try:
             armed = opened or landed < OPENINGS
             # Opening a driver takes longer than a step.
-            signal.setitimer(signal.ITIMER_REAL, storm.chosen.uniform(2e-6, 1e-3 if opened else 0.5))
+            signal.setitimer(
+                signal.ITIMER_REAL, storm.chosen.uniform(2e-6, 1e-3 if opened else 0.5)
+            )
             repeat()
         except KeyboardInterrupt:
             pass
@@ -348,7 +389,11 @@ def check(storm: Storm) -> None:
     storm.device.synchronize()
     for entry in storm.entries:
         entry.check()
-    places = [(entry.array.memory.buffer, entry.array.memory.offset) for entry in storm.entries if storm.kind == "vulkan"]
+    places = [
+        (entry.array.memory.buffer, entry.array.memory.offset)
+        for entry in storm.entries
+        if storm.kind == "vulkan"
+    ]
     assert len(set(places)) == len(places)
     fresh = storm.device.from_numpy(np.zeros(BLOCK, "uint32"))
     module_of(storm.kind)["add"](**storm.arguments(fresh))

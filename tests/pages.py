@@ -1,6 +1,8 @@
-"""The marked blocks of a page: files to write, code to run (with a library, if it is installed), what it prints, and commands.
+"""The marked blocks of a page: files to write, code to run (with a library, if it is installed),
+what it prints, and commands.
 
-A block of commands may have their exit status, as in ``<!-- shell: 1 -->``. Its output then includes the standard error.
+A block of commands may have their exit status, as in ``<!-- shell: 1 -->``. Its output then
+includes the standard error.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-_BLOCK = re.compile(r"<!-- (file|run|with|prints|shell)(?:: (\S+))? -->\n```\w+\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(
+    r"<!-- (file|run|with|prints|shell)(?:: (\S+))? -->\n```\w+\n(.*?)```", re.DOTALL
+)
 _MATCH = doctest.OutputChecker()
 
 

@@ -1,4 +1,5 @@
-"""A second reader of devmod's formats, written from docs/formats.md alone: nothing of devmod is imported.
+"""A second reader of devmod's formats, written from docs/formats.md alone: nothing of devmod is
+imported.
 
 The tests compare its results with those of devmod. It prints the contents of a file:
 
@@ -41,9 +42,26 @@ KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "program": (SHADERS, "steps1"),
 }
 SIZED = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
-NAMED = {(3, 64): "handle", (3, 0): "void", (6, 8): "bool", (7, 8): "float8_e3m4", (8, 8): "float8_e4m3", (9, 8): "float8_e4m3b11fnuz"}
-NAMED |= {(10, 8): "float8_e4m3fn", (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2", (13, 8): "float8_e5m2fnuz"}
-NAMED |= {(14, 8): "float8_e8m0fnu", (15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
+NAMED = {
+    (3, 64): "handle",
+    (3, 0): "void",
+    (6, 8): "bool",
+    (7, 8): "float8_e3m4",
+    (8, 8): "float8_e4m3",
+    (9, 8): "float8_e4m3b11fnuz",
+}
+NAMED |= {
+    (10, 8): "float8_e4m3fn",
+    (11, 8): "float8_e4m3fnuz",
+    (12, 8): "float8_e5m2",
+    (13, 8): "float8_e5m2fnuz",
+}
+NAMED |= {
+    (14, 8): "float8_e8m0fnu",
+    (15, 6): "float6_e2m3fn",
+    (16, 6): "float6_e3m2fn",
+    (17, 4): "float4_e2m1fn",
+}
 MAGIC = b"\x89devmod\n"
 BLOB = ("size", "sha256", "zstd")
 FAR = 2**63 - 1
@@ -64,7 +82,11 @@ def require(condition: object, rule: str) -> None:
 def objects(data: bytes | memoryview, count: int) -> list[Any]:
     """Return the `count` objects in `data`."""
     unpacker = msgpack.Unpacker(
-        raw=False, strict_map_key=True, object_pairs_hook=pairs_of, ext_hook=refuse_ext, max_buffer_size=max(len(data), 1)
+        raw=False,
+        strict_map_key=True,
+        object_pairs_hook=pairs_of,
+        ext_hook=refuse_ext,
+        max_buffer_size=max(len(data), 1),
     )
     unpacker.feed(data)
     try:
@@ -103,7 +125,10 @@ def count_containers(value: Any) -> int:
 
 
 def require_room(free: Iterable[Any], data: bytes | memoryview) -> None:
-    require(sum(map(count_containers, free)) <= 1024 + len(data) // 8, "too many arrays and maps in values of any type")
+    require(
+        sum(map(count_containers, free)) <= 1024 + len(data) // 8,
+        "too many arrays and maps in values of any type",
+    )
 
 
 def nesting(value: Any) -> int:
@@ -128,7 +153,9 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def number(value: Any, low: int, high: int) -> int:
-    require(type(value) is int and low <= value <= high, f"expected an integer from {low} to {high}")
+    require(
+        type(value) is int and low <= value <= high, f"expected an integer from {low} to {high}"
+    )
     return int(value)
 
 
@@ -140,8 +167,12 @@ def binary(value: Any) -> bytes:
 # -- a module's bytes
 
 
-def read_module(kind: str, data: bytes | memoryview, spec: Mapping[str, tuple[tuple[str, ...], str]] = KINDS) -> dict[str, Any]:
-    """Return a module's bytes as {"format", "functions", "code"}; a const_loader's as {"constants", "symbols"}."""
+def read_module(
+    kind: str, data: bytes | memoryview, spec: Mapping[str, tuple[tuple[str, ...], str]] = KINDS
+) -> dict[str, Any]:
+    """Return a module's bytes as {"format", "functions", "code"}; a const_loader's as {"constants",
+    "symbols"}.
+    """
     if kind == "const_loader":
         return read_constants(data)
     fields, default = spec[kind]
@@ -150,7 +181,14 @@ def read_module(kind: str, data: bytes | memoryview, spec: Mapping[str, tuple[tu
         if field == "fmt":
             result["format"] = text(value)
         elif field == "fmap":
-            require_room((info[4] for info in mapping(value).values() if type(info) is list and len(info) == 5), data)
+            require_room(
+                (
+                    info[4]
+                    for info in mapping(value).values()
+                    if type(info) is list and len(info) == 5
+                ),
+                data,
+            )
             result["functions"] = {name: function(info) for name, info in mapping(value).items()}
         elif field == "code":
             result["code"] = binary(value)
@@ -172,7 +210,9 @@ def function(value: Any) -> dict[str, Any]:
         require(nesting(parts[4]) <= 32, "a value is in more than 32 arrays and maps")
         result["interface"] = interface(mapping(parts[4]))
         require(
-            sum(len(each.get("pack", "1")) for each in result["interface"]["params"]) == len(result["arg_types"]), "as many values as types"
+            sum(len(each.get("pack", "1")) for each in result["interface"]["params"])
+            == len(result["arg_types"]),
+            "as many values as types",
         )
     return result
 
@@ -185,14 +225,22 @@ def type_numbers(value: Any) -> tuple[int, int, int]:
 
 def type_name(value: Any) -> str:
     code, bits, lanes = type_numbers(value)
-    name = NAMED.get((code, bits)) or (f"{SIZED[code]}{bits}" if code in SIZED else f"type{code}_{bits}")
+    name = NAMED.get((code, bits)) or (
+        f"{SIZED[code]}{bits}" if code in SIZED else f"type{code}_{bits}"
+    )
     return name if lanes == 1 else f"{name}x{lanes}"
 
 
 def is_type_name(name: str) -> bool:
     decimal = r"(0|[1-9][0-9]{0,4})"
     base, x, lanes = name.rpartition("x")
-    if not (x and re.fullmatch(decimal, lanes) and int(lanes) <= 65535 and lanes != "1" and base != "comple"):
+    if not (
+        x
+        and re.fullmatch(decimal, lanes)
+        and int(lanes) <= 65535
+        and lanes != "1"
+        and base != "comple"
+    ):
         base = name
     if base in NAMED.values():
         return True
@@ -208,7 +256,9 @@ def is_type_name(name: str) -> bool:
 
 def interface(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the interface, checked, without the empty fields, which a writer omits."""
-    result: dict[str, Any] = {"params": [parameter(mapping(each)) for each in array(fields.get("params", []))]}
+    result: dict[str, Any] = {
+        "params": [parameter(mapping(each)) for each in array(fields.get("params", []))]
+    }
     blocks = [block(mapping(each)) for each in array(fields.get("blocks", []))]
     if blocks:
         result["blocks"] = blocks
@@ -221,29 +271,49 @@ def interface(fields: dict[str, Any]) -> dict[str, Any]:
     is_open = fields.get("open_block", False)
     require(type(is_open) is bool, "open_block is a boolean")
     shared_memory = number(fields.get("shared_memory", 0), 0, FAR)
-    result |= ({"open_block": True} if is_open else {}) | ({"shared_memory": shared_memory} if shared_memory else {})
+    result |= ({"open_block": True} if is_open else {}) | (
+        {"shared_memory": shared_memory} if shared_memory else {}
+    )
     needs = sorted({text(each) for each in array(fields.get("needs", []))})
     result |= {"needs": needs} if needs else {}
     if fields.get("subgroup") is not None:
         result["subgroup"] = number(fields["subgroup"], 1, FAR)
-    return result | unknown(fields, "params", "blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
+    return result | unknown(
+        fields,
+        "params",
+        "blocks",
+        "block",
+        "default_block",
+        "open_block",
+        "shared_memory",
+        "needs",
+        "subgroup",
+    )
 
 
 def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     require("name" in fields and "kind" in fields, "a parameter has name and kind")
     result: dict[str, Any] = {"name": text(fields["name"]), "kind": text(fields["kind"])}
-    require(result["kind"] in ("buffer", "scalar", "uniform", "local", "image", "sampler"), "a parameter's kind")
+    require(
+        result["kind"] in ("buffer", "scalar", "uniform", "local", "image", "sampler"),
+        "a parameter's kind",
+    )
     element, access = text(fields.get("type", "")), text(fields.get("access", ""))
     image_format, sample = text(fields.get("format", "")), text(fields.get("sample", ""))
     if result["kind"] == "image":
-        require(element in ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"), "an image's type")
+        require(
+            element in ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"),
+            "an image's type",
+        )
         require(sample in ("", "float", "int", "uint"), "an image's sample")
     else:
         require(not element or is_type_name(element), "a parameter's type")
         require(not image_format and not sample, "a format and a sample are an image's")
     require(access in ("", "r", "w", "rw"), "a parameter's access")
     result |= ({"type": element} if element else {}) | ({"access": access} if access else {})
-    result |= ({"format": image_format} if image_format else {}) | ({"sample": sample} if sample else {})
+    result |= ({"format": image_format} if image_format else {}) | (
+        {"sample": sample} if sample else {}
+    )
     if fields.get("at") is not None:
         result["at"] = place(fields["at"])
     align = number(fields.get("align", 0), 0, FAR)
@@ -251,8 +321,13 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     result |= ({"align": align} if align else {}) | ({"size": size} if size else {})
     members = [member(mapping(each), 0) for each in array(fields.get("members", []))]
     if members:
-        require(result["kind"] in ("buffer", "scalar", "uniform"), "structs are in a buffer, a scalar or a uniform")
-        require(element.startswith("uint8") and element != "uint8x0", "a struct of N bytes is uint8xN")
+        require(
+            result["kind"] in ("buffer", "scalar", "uniform"),
+            "structs are in a buffer, a scalar or a uniform",
+        )
+        require(
+            element.startswith("uint8") and element != "uint8x0", "a struct of N bytes is uint8xN"
+        )
         check_layout(members, width(element))
         result["members"] = members
     pack = [text(each) for each in array(fields.get("pack", []))]
@@ -262,24 +337,51 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
         result["pack"] = pack
     if fields.get("default") is not None:
         result["default"] = mapping(fields["default"])
-        keys = {"local": (["bytes"], ["per_thread"]), "scalar": (["value"],)}.get(result["kind"], ())
-        require(list(result["default"]) in keys, "bytes or bytes a thread of local memory, or the value of a scalar")
+        keys = {"local": (["bytes"], ["per_thread"]), "scalar": (["value"],)}.get(
+            result["kind"], ()
+        )
+        require(
+            list(result["default"]) in keys,
+            "bytes or bytes a thread of local memory, or the value of a scalar",
+        )
         number(*result["default"].values(), 0 if "value" in result["default"] else 1, FAR)
     return result | unknown(
-        fields, "name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members", "pack", "default"
+        fields,
+        "name",
+        "kind",
+        "type",
+        "access",
+        "format",
+        "sample",
+        "at",
+        "align",
+        "size",
+        "members",
+        "pack",
+        "default",
     )
 
 
 def check_pack(values: list[str]) -> None:
     names = {name: kind for name, _, kind in (value.partition(":") for value in values)}
-    require(len(names) == len(values) and names.pop("ptr", "") == "handle", "different values with ptr:handle")
-    require(all(kind in ("int32", "uint32", "int64", "uint64") for kind in names.values()), "the type of a number of a pack")
+    require(
+        len(names) == len(values) and names.pop("ptr", "") == "handle",
+        "different values with ptr:handle",
+    )
+    require(
+        all(kind in ("int32", "uint32", "int64", "uint64") for kind in names.values()),
+        "the type of a number of a pack",
+    )
     shapes, strides = (
-        [int(name[len(word) :]) for name in names if re.fullmatch(rf"{word}(0|[1-9][0-9]?)", name)] for word in ("shape", "stride")
+        [int(name[len(word) :]) for name in names if re.fullmatch(rf"{word}(0|[1-9][0-9]?)", name)]
+        for word in ("shape", "stride")
     )
     require(len(shapes) + len(strides) + ("count" in names) == len(names), "the names of a pack")
     require(sorted(shapes) == list(range(len(shapes))) and len(shapes) <= 16, "shapes from 0")
-    require(max(strides, default=0) < min(len(shapes) or len(strides) or 1, 16), "strides of shapes, or from 0")
+    require(
+        max(strides, default=0) < min(len(shapes) or len(strides) or 1, 16),
+        "strides of shapes, or from 0",
+    )
 
 
 def member(fields: dict[str, Any], depth: int) -> dict[str, Any]:
@@ -295,14 +397,19 @@ def member(fields: dict[str, Any], depth: int) -> dict[str, Any]:
     result |= {"members": inner} if inner else {}
     size = number(fields.get("size", 0), 0, FAR)
     result |= {"size": size} if size else {}
-    shape, strides = ([number(each, 0, FAR) for each in array(fields.get(key, []))] for key in ("shape", "strides"))
+    shape, strides = (
+        [number(each, 0, FAR) for each in array(fields.get(key, []))]
+        for key in ("shape", "strides")
+    )
     require(len(shape) == len(strides) <= 16, "a stride for each dimension")
     result |= {"shape": shape, "strides": strides} if shape else {}
     return result | unknown(fields, "name", "type", "offset", "members", "size", "shape", "strides")
 
 
 def check_layout(members: list[dict[str, Any]], size: int) -> None:
-    """Check the rules of "The members of a struct": inside the struct, in any order, without overlap."""
+    """Check the rules of "The members of a struct": inside the struct, in any order, without
+    overlap.
+    """
     spans = []
     names = [each["name"] for each in members if each["name"]]
     require(len(names) == len(set(names)), "names of members differ")
@@ -310,19 +417,28 @@ def check_layout(members: list[dict[str, Any]], size: int) -> None:
         if "members" in each:
             check_layout(each["members"], each.get("size", 0))
         length = each.get("size", 0) if "members" in each else width(each["type"])
-        for count, stride in zip(reversed(each.get("shape", [])), reversed(each.get("strides", [])), strict=True):
+        for count, stride in zip(
+            reversed(each.get("shape", [])), reversed(each.get("strides", [])), strict=True
+        ):
             require(count > 0 and stride >= length, "the elements of an array do not overlap")
             length += (count - 1) * stride
         require(length, "a member has bytes")
         spans.append((each["offset"], each["offset"] + length))
     spans.sort()
-    require(all(end <= start for (_, end), (start, _) in itertools.pairwise(spans)), "members do not overlap")
+    require(
+        all(end <= start for (_, end), (start, _) in itertools.pairwise(spans)),
+        "members do not overlap",
+    )
     require(all(end <= size for _, end in spans), "members are inside the struct")
 
 
 def width(name: str) -> int:
     """Return the size in bytes of a value of a type whose lanes are whole numbers of bytes."""
-    base, _, lanes = name.rpartition("x") if re.search(r"x\d+$", name) and not name.startswith("complex") else (name, "", "1")
+    base, _, lanes = (
+        name.rpartition("x")
+        if re.search(r"x\d+$", name) and not name.startswith("complex")
+        else (name, "", "1")
+    )
     bits = next((pair[1] for pair, known in NAMED.items() if known == base), None)
     if bits is None:
         bits = int(re.search(r"\d+$", base)[0])  # type: ignore[index]
@@ -354,8 +470,13 @@ def unknown(fields: dict[str, Any], *known: str) -> dict[str, Any]:
 def read_constants(data: bytes | memoryview) -> dict[str, Any]:
     constants, symbols = map(mapping, objects(data, 2))
     tensors = {name: constant(array(value)) for name, value in constants.items()}
-    names_by_symbol = {symbol: [text(name) for name in array(names)] for symbol, names in symbols.items()}
-    require(all(name in tensors for names in names_by_symbol.values() for name in names), "a symbol's constant exists")
+    names_by_symbol = {
+        symbol: [text(name) for name in array(names)] for symbol, names in symbols.items()
+    }
+    require(
+        all(name in tensors for names in names_by_symbol.values() for name in names),
+        "a symbol's constant exists",
+    )
     return {"constants": tensors, "symbols": names_by_symbol}
 
 
@@ -376,14 +497,18 @@ ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "consta
 OPERATORS = ("+", "-", "*", "//", "%", "min", "max", "ceildiv")
 SCALARS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}
 RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
-SAMPLES = {"unorm": ("uint", "float", (8, 16)), "snorm": ("int", "float", (8, 16)), "float": ("float", "float", (16, 32))}
+SAMPLES = {
+    "unorm": ("uint", "float", (8, 16)),
+    "snorm": ("int", "float", (8, 16)),
+    "float": ("float", "float", (16, 32)),
+}
 SAMPLES |= {"uint": ("uint", "uint", (8, 16, 32)), "sint": ("int", "int", (8, 16, 32))}
 FORMATS = {
     f"{order}{bits}{encoding}": sample
     for order in ("r", "rg", "rgba")
     for encoding, (_, sample, sizes) in SAMPLES.items()
     for bits in sizes
-} | {"bgra8unorm": "float"}  # fmt: skip
+} | {"bgra8unorm": "float"}
 
 
 def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]:
@@ -393,26 +518,47 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
     fields = info["interface"]
     params = {each["name"]: each for each in fields["params"]}
     require(len(params) == len(fields["params"]) <= 65_536, "the names of declarations differ")
-    require(sum(each.get("role") == "temporary" for each in params.values()) <= 4096, "at most 4,096 temporaries")
+    require(
+        sum(each.get("role") == "temporary" for each in params.values()) <= 4096,
+        "at most 4,096 temporaries",
+    )
     for each in params.values():
         declaration(each)
-    arrays = [each for each in params.values() if "shape" in each and each["kind"] in ("buffer", "image")]
+    arrays = [
+        each for each in params.values() if "shape" in each and each["kind"] in ("buffer", "image")
+    ]
     bound = {
-        length for each in arrays if each["role"] in ("input", "update", "constant") for length in each["shape"] if type(length) is str
+        length
+        for each in arrays
+        if each["role"] in ("input", "update", "constant")
+        for length in each["shape"]
+        if type(length) is str
     }
     require(not bound & {*params}, "a length has a name of its own")
     list(map(identifier, bound))
-    numbers = bound | {each["name"] for each in params.values() if each["kind"] == "scalar" and each["type"] in SCALARS}
+    numbers = bound | {
+        each["name"]
+        for each in params.values()
+        if each["kind"] == "scalar" and each["type"] in SCALARS
+    }
     for each in arrays:
         for length in each["shape"]:
             expression(length, numbers)
     (parts,) = map(mapping, objects(code, 1))
     check_unknown(unknown(parts, "requires", "steps"))
     requires, steps = array(parts.get("requires", [])), array(parts.get("steps", []))
-    free = [*unknown(parts, "requires", "steps").values(), *(value for one in requires for value in array(one)[1:])]
-    require(steps and max(len(requires), len(steps)) <= 65_536, "a step, and at most 65,536 comparisons and steps")
+    free = [
+        *unknown(parts, "requires", "steps").values(),
+        *(value for one in requires for value in array(one)[1:]),
+    ]
+    require(
+        steps and max(len(requires), len(steps)) <= 65_536,
+        "a step, and at most 65,536 comparisons and steps",
+    )
     for one in requires:
-        require(len(array(one)) == 3 and one[0] in ("==", "!=", "<", "<=", ">", ">="), "a comparison")
+        require(
+            len(array(one)) == 3 and one[0] in ("==", "!=", "<", "<=", ">", ">="), "a comparison"
+        )
         expression(one[1], numbers), expression(one[2], numbers)
     for one in steps:
         require(len(array(one)) == 3, "a step is an array of 3")
@@ -429,13 +575,19 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
             free += dims
             for each in dims:
                 expression(each, numbers)
-    require(sum(map(count_containers, free)) <= 1024 + len(code) // 5, "too many arrays and maps in expressions and unknown values")
+    require(
+        sum(map(count_containers, free)) <= 1024 + len(code) // 5,
+        "too many arrays and maps in expressions and unknown values",
+    )
     require(fields.get("kernels") == sorted({one[0] for one in steps}), "the names of the kernels")
     return {"params": list(params.values()), "requires": requires, "steps": steps}
 
 
 def identifier(name: str) -> None:
-    require(name.isidentifier() and not keyword.iskeyword(name) and name not in RESERVED, "a name is an identifier")
+    require(
+        name.isidentifier() and not keyword.iskeyword(name) and name not in RESERVED,
+        "a name is an identifier",
+    )
 
 
 def declaration(fields: dict[str, Any]) -> None:
@@ -445,12 +597,19 @@ def declaration(fields: dict[str, Any]) -> None:
     require(kind in ("buffer", "image") or "access" not in fields, "an access is an array's")
     if kind == "scalar":
         value = fields.get("value")
-        require(role == "input" and element in (*SCALARS, "float16", "float32", "float64", "bfloat16", "bool"), "a scalar")
+        require(
+            role == "input"
+            and element in (*SCALARS, "float16", "float32", "float64", "bfloat16", "bool"),
+            "a scalar",
+        )
         if value is not None and element in SCALARS:
             low = 0 if element[0] == "u" else -(2 ** (SCALARS[element] - 1))
             number(value, low, low + 2 ** SCALARS[element] - 1)
         elif value is not None:
-            require(type(value) is bool if element == "bool" else type(value) in (int, float), "the default of a float or a boolean")
+            require(
+                type(value) is bool if element == "bool" else type(value) in (int, float),
+                "the default of a float or a boolean",
+            )
     elif kind == "sampler":
         require(role == "sampler" and not element, "a sampler")
         require(fields.get("filter") in ("nearest", "linear"), "a filter")
@@ -459,14 +618,27 @@ def declaration(fields: dict[str, Any]) -> None:
         require(kind in ("buffer", "image") and fields.get("access") == ROLES.get(role), "an array")
         require(1 <= len(array(fields.get("shape"))) <= 16, "a shape")
         cleared = fields.get("cleared", False)
-        require(type(cleared) is bool and (not cleared or (kind, role) == ("buffer", "temporary")), "a temporary array begins cleared")
+        require(
+            type(cleared) is bool and (not cleared or (kind, role) == ("buffer", "temporary")),
+            "a temporary array begins cleared",
+        )
         if kind == "image":
-            require(element == "2d" and fields.get("sample") == FORMATS.get(fields.get("format", ""), ""), "an image")
+            require(
+                element == "2d"
+                and fields.get("sample") == FORMATS.get(fields.get("format", ""), ""),
+                "an image",
+            )
             require(role != "constant" and len(fields["shape"]) == 2, "an image of two lengths")
         else:
             lanes = re.search(r"x[0-9]+$", element) and not re.fullmatch(r"complex[0-9]+", element)
-            require(element == "uint1" or (element not in ("", "handle", "void") and not lanes), "the type of an array")
-            require(element == "uint1" or (not element.startswith("type3_") and width(element) > 0), "whole bytes")
+            require(
+                element == "uint1" or (element not in ("", "handle", "void") and not lanes),
+                "the type of an array",
+            )
+            require(
+                element == "uint1" or (not element.startswith("type3_") and width(element) > 0),
+                "whole bytes",
+            )
 
 
 def expression(value: Any, names: set[str], depth: int = 0) -> None:
@@ -475,7 +647,9 @@ def expression(value: Any, names: set[str], depth: int = 0) -> None:
     elif type(value) is list:
         require(depth < 16, "at most 16 deep")
         require(value and type(value[0]) is str and value[0] in OPERATORS, "an operator")
-        require(len(value) == 3 or (value[0] in ("min", "max") and 3 <= len(value) <= 17), "operands")
+        require(
+            len(value) == 3 or (value[0] in ("min", "max") and 3 <= len(value) <= 17), "operands"
+        )
         for each in value[1:]:
             expression(each, names, depth + 1)
     else:
@@ -501,20 +675,32 @@ def read_metadata(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise SpecError(f"JSON: {error}") from None
     functions = mapping(mapping(fields).get("func_info"))
-    return {"functions": {name: json_function(mapping(each)) for name, each in functions.items()}, "shader": text(fields.get("shader", ""))}
+    return {
+        "functions": {name: json_function(mapping(each)) for name, each in functions.items()},
+        "shader": text(fields.get("shader", "")),
+    }
 
 
 def json_function(fields: dict[str, Any]) -> dict[str, Any]:
     """Return a function of a metadata file."""
     require("name" in fields and "arg_types" in fields, "a function has name and arg_types")
-    result: dict[str, Any] = {"name": text(fields["name"]), "arg_types": [text(each) for each in array(fields["arg_types"])]}
+    result: dict[str, Any] = {
+        "name": text(fields["name"]),
+        "arg_types": [text(each) for each in array(fields["arg_types"])],
+    }
     require(all(map(is_type_name, result["arg_types"])), "the name of a type")
-    result["launch_param_tags"] = [text(each) for each in array(fields.get("launch_param_tags", []))]
-    result["arg_extra_tags"] = [number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))]
+    result["launch_param_tags"] = [
+        text(each) for each in array(fields.get("launch_param_tags", []))
+    ]
+    result["arg_extra_tags"] = [
+        number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))
+    ]
     if "interface" in fields:
         result["interface"] = interface(mapping(fields["interface"]))
         require(
-            sum(len(each.get("pack", "1")) for each in result["interface"]["params"]) == len(result["arg_types"]), "as many values as types"
+            sum(len(each.get("pack", "1")) for each in result["interface"]["params"])
+            == len(result["arg_types"]),
+            "as many values as types",
         )
     return result
 
@@ -523,7 +709,9 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_bundle(data: bytes) -> dict[str, Any]:
-    """Return the index, checked: the roots, the candidates and the records. The field "bytes" of a record has its bytes."""
+    """Return the index, checked: the roots, the candidates and the records. The field "bytes" of a
+    record has its bytes.
+    """
     require(data[:8] == MAGIC and len(data) >= 48, "the header")
     version, length = struct.unpack_from("<II", data, 8)
     require(version == 4, "the number of the format")
@@ -568,7 +756,9 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             continue
         each["bytes"] = data[start + each["offset"] :][: each["size"]]
         if "zstd" not in each or "kind" not in each:  # a module's result has a digest of its own
-            require(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes")
+            require(
+                hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes"
+            )
         if "zstd" in each:
             beyond += max(each["zstd"][0] - 256 * each["size"], 0)
             require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
@@ -578,31 +768,52 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             if each["kind"] in KINDS or each["kind"] == "const_loader":
                 check_repeats(each["kind"], each["bytes"], spans)
     candidates = sorted((each["rank"], at) for at, each in enumerate(records) if "rank" in each)
-    require(len(candidates) == number(fields["candidates"], 0, 2**32 - 1), "the number of candidates")
-    require([rank for rank, _ in candidates] == list(range(len(candidates))), "the ranks of the candidates")
+    require(
+        len(candidates) == number(fields["candidates"], 0, 2**32 - 1), "the number of candidates"
+    )
+    require(
+        [rank for rank, _ in candidates] == list(range(len(candidates))),
+        "the ranks of the candidates",
+    )
     ranked = [at for _, at in candidates]
-    roots = [number(each, 0, len(records) - 1) for each in array(fields["roots"])] if "roots" in fields else ranked
+    roots = (
+        [number(each, 0, len(records) - 1) for each in array(fields["roots"])]
+        if "roots" in fields
+        else ranked
+    )
     require(roots and len(set(roots)) == len(roots), "one root or more, none twice")
     check_tree(roots, records)
     require(candidates_of(roots, records) == ranked, "the candidates of the tree")
     others: dict[str, list[int]] = {}
     for at in ranked:
         functions = set(records[at]["functions"])
-        require(not functions or page_with(min(functions)) == places[at], "a candidate is in the page of its first name")
+        require(
+            not functions or page_with(min(functions)) == places[at],
+            "a candidate is in the page of its first name",
+        )
         for name in functions:
             if page_with(name) != places[at]:
                 others.setdefault(name, []).append(at)
-    require({name: sorted(each) for name, each in names.items()} == others, "the names of candidates of other pages")
+    require(
+        {name: sorted(each) for name, each in names.items()} == others,
+        "the names of candidates of other pages",
+    )
     check_contents(records)
     return {"roots": roots, "candidates": ranked, "records": records}
 
 
 def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None]]:
-    """Return of each page the number of its records, its size, that of their bytes, its SHA-256, and the name from which on it has names."""
+    """Return of each page the number of its records, its size, that of their bytes, its SHA-256,
+    and the name from which on it has names.
+    """
     pages: list[tuple[int, int, int, bytes, bytes | None]] = []
     for row in map(array, rows):
         require(len(row) in (4, 6), "a page is an array of 4 or 6")
-        count, size, total = number(row[0], 0, 2**32 - 1), number(row[1], 1, 2**26), number(row[2], 0, FAR)
+        count, size, total = (
+            number(row[0], 0, 2**32 - 1),
+            number(row[1], 1, 2**26),
+            number(row[2], 0, FAR),
+        )
         name = None
         if len(row) == 6:
             before = pages[-1][4] if pages else b""
@@ -610,7 +821,10 @@ def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None
             assert before is not None
             name = before[: number(row[4], 0, len(before))] + binary(row[5])
             require(name > before if pages else not name, "the names of pages")
-        require(len(binary(row[3])) == 32 and count <= size, "a SHA-256, and at most a record for each byte")
+        require(
+            len(binary(row[3])) == 32 and count <= size,
+            "a SHA-256, and at most a record for each byte",
+        )
         pages.append((count, size, total, row[3], name))
     require(pages, "at least one page")
     return pages
@@ -650,50 +864,89 @@ def candidates_of(roots: list[int], records: list[dict[str, Any]]) -> list[int]:
 def check_contents(records: list[dict[str, Any]]) -> None:
     """Check the sources of modules, and that their functions are those of the index."""
     used = {each["sources"] for each in records if "sources" in each}
-    require(used == {at for at, each in enumerate(records) if "kind" not in each}, "a module has each of the sources")
+    require(
+        used == {at for at, each in enumerate(records) if "kind" not in each},
+        "a module has each of the sources",
+    )
     for each in records:
         if "sources" in each:
             (each["source"],) = map(mapping, objects(records[each["sources"]]["bytes"], 1))
-            require(all(type(text) in (str, bytes) for text in each["source"].values()), "a source is a str or a bin")
+            require(
+                all(type(text) in (str, bytes) for text in each["source"].values()),
+                "a source is a str or a bin",
+            )
         if each.get("kind") in KINDS:
-            require(list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"], "the functions of a module")
+            require(
+                list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"],
+                "the functions of a module",
+            )
         if each.get("kind") == "const_loader":
-            require(list(read_constants(each["bytes"])["symbols"]) == each["functions"], "the init symbols of constants")
+            require(
+                list(read_constants(each["bytes"])["symbols"]) == each["functions"],
+                "the init symbols of constants",
+            )
 
 
 def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
     """Return the bytes that zstd compressed to `data`."""
     window = min(max(size.bit_length(), 10), 27)
-    decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window})
+    decompressor = zstd.ZstdDecompressor(
+        options={zstd.DecompressionParameter.window_log_max: window}
+    )
     try:
         result = decompressor.decompress(data, max_length=size + 1)
     except zstd.ZstdError as error:
         raise SpecError(f"zstd: {error}") from None
-    require(len(result) == size and decompressor.eof and not decompressor.unused_data, "one frame of the size")
-    require(hashlib.sha256(result).digest() == digest, "the digest of what compressed bytes unpack to")
+    require(
+        len(result) == size and decompressor.eof and not decompressor.unused_data,
+        "one frame of the size",
+    )
+    require(
+        hashlib.sha256(result).digest() == digest, "the digest of what compressed bytes unpack to"
+    )
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=max(size, 1))
     unpacker.feed(result)
     try:
         count = sum(map(count_values, itertools.islice(unpacker, 3)))
-    except (SpecError, ValueError, TypeError, RecursionError):  # the rules of the fields refuse other bytes
+    except (
+        SpecError,
+        ValueError,
+        TypeError,
+        RecursionError,
+    ):  # the rules of the fields refuse other bytes
         count = 0
     require(count <= 2**20 + len(data), "the limit on the objects that compressed bytes unpack to")
     return bytes(result)
 
 
-def repeated(data: bytes, repeats: list[list[int]], size: int) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """Return a module's bytes, and in them the start and the end of each inserted range, and the start of its first occurrence."""
+def repeated(
+    data: bytes, repeats: list[list[int]], size: int
+) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """Return a module's bytes, and in them the start and the end of each inserted range, and the
+    start of its first occurrence.
+    """
     insertions: list[tuple[int, int, int]] = []
     end = 0
     for start, length, *positions in repeats:
-        require(length > 0 and end <= start and start + length <= len(data), "the ranges of repeats")
+        require(
+            length > 0 and end <= start and start + length <= len(data), "the ranges of repeats"
+        )
         end = start + length
         require(
-            positions and sorted(positions) == positions and end <= positions[0] and positions[-1] <= len(data), "the positions of repeats"
+            positions
+            and sorted(positions) == positions
+            and end <= positions[0]
+            and positions[-1] <= len(data),
+            "the positions of repeats",
         )
         insertions += [(position, start, length) for position in positions]
-    require(len({position for position, _, _ in insertions}) == len(insertions), "no position twice")
-    require(len(data) + sum(length for _, _, length in insertions) <= 2**16 * size, "the limit on repeats")
+    require(
+        len({position for position, _, _ in insertions}) == len(insertions), "no position twice"
+    )
+    require(
+        len(data) + sum(length for _, _, length in insertions) <= 2**16 * size,
+        "the limit on repeats",
+    )
 
     def moved(at: int) -> int:
         return at + sum(length for position, _, length in insertions if position <= at)
@@ -724,12 +977,25 @@ def check_repeats(kind: str, data: bytes, spans: list[tuple[int, int, int]]) -> 
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise SpecError(f"msgpack: {error or type(error).__name__}") from None
     for start, end, first in spans:
-        require((start, end) in places and (first, first + end - start) in places, "a repeat is a whole shader")
+        require(
+            (start, end) in places and (first, first + end - start) in places,
+            "a repeat is a whole shader",
+        )
 
 
 def unknown_values(modules: list[Any]) -> list[Any]:
     """Return the values of the unknown keys of modules."""
-    known = ("kind", "imports", "format", "functions", "variant", "rank", "repeats", "sources", *BLOB)
+    known = (
+        "kind",
+        "imports",
+        "format",
+        "functions",
+        "variant",
+        "rank",
+        "repeats",
+        "sources",
+        *BLOB,
+    )
     return [value for each in modules for value in unknown(mapping(each), *known).values()]
 
 
@@ -740,7 +1006,21 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     require(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
     require([key in fields for key in ("size", "sha256")] == [not bare] * 2, "size and sha256")
     require(not bare or not fields.keys() & {"zstd", "repeats", "sources"}, "a node has no bytes")
-    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "rank", "origin", "repeats", "sources", *BLOB))
+    check_unknown(
+        unknown(
+            fields,
+            "kind",
+            "imports",
+            "format",
+            "functions",
+            "variant",
+            "rank",
+            "origin",
+            "repeats",
+            "sources",
+            *BLOB,
+        )
+    )
     result: dict[str, Any] = {"kind": kind}
     result["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     result["format"] = text(fields.get("format", ""))
@@ -752,7 +1032,9 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     if not bare:
         result |= blob(fields)
     if "repeats" in fields:
-        result["repeats"] = [[number(one, 0, FAR) for one in array(each)] for each in array(fields["repeats"])]
+        result["repeats"] = [
+            [number(one, 0, FAR) for one in array(each)] for each in array(fields["repeats"])
+        ]
         require(all(len(each) > 2 for each in result["repeats"]), "a range and positions")
     if "sources" in fields:
         result["sources"] = number(fields["sources"], 0, 2**32 - 1)
@@ -762,11 +1044,17 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
 def blob(fields: dict[str, Any]) -> dict[str, Any]:
     """Return how many bytes are in the file, and what they unpack to."""
     require("size" in fields and "sha256" in fields, "size and sha256")
-    result: dict[str, Any] = {"size": number(fields["size"], 0, FAR), "sha256": binary(fields["sha256"])}
+    result: dict[str, Any] = {
+        "size": number(fields["size"], 0, FAR),
+        "sha256": binary(fields["sha256"]),
+    }
     require(len(result["sha256"]) == 32, "a sha256")
     if "zstd" in fields:
         parts = array(fields["zstd"])
-        require(len(parts) == 2 and len(binary(parts[1])) == 32, "the size and the digest of what compressed bytes unpack to")
+        require(
+            len(parts) == 2 and len(binary(parts[1])) == 32,
+            "the size and the digest of what compressed bytes unpack to",
+        )
         result["zstd"] = [number(parts[0], 0, FAR), parts[1]]
     return result
 
@@ -775,7 +1063,9 @@ def origin(fields: dict[str, Any]) -> dict[str, Any]:
     require(nesting(fields) <= 32, "a value is in more than 32 arrays and maps")
     result: dict[str, Any] = {key: text(fields.get(key, "")) for key in ("target", "toolchain")}
     result["options"] = [text(option) for option in array(fields.get("options", []))]
-    result["sources"] = {name: text(digest) for name, digest in mapping(fields.get("sources", {})).items()}
+    result["sources"] = {
+        name: text(digest) for name, digest in mapping(fields.get("sources", {})).items()
+    }
     return result | unknown(fields, *result)
 
 
@@ -793,7 +1083,9 @@ def check_tree(roots: list[int], records: list[dict[str, Any]]) -> None:
         require(at not in path, "no module imports itself")
         require(len(path) < 64, "at most 64 modules deep")
         if at not in heights:
-            heights[at] = 1 + max((height(each, (*path, at)) for each in records[at]["imports"]), default=0)
+            heights[at] = 1 + max(
+                (height(each, (*path, at)) for each in records[at]["imports"]), default=0
+            )
         require(len(path) + heights[at] <= 64, "at most 64 modules deep")
         return heights[at]
 
@@ -802,7 +1094,10 @@ def check_tree(roots: list[int], records: list[dict[str, Any]]) -> None:
     modules = [each for each in records if "kind" in each]
     require(len(heights) == len(modules), "each module is a root or imported")
     bare = sum("size" not in each for each in modules)
-    require(bare - (len(modules) - bare) <= 1024, "at most 1024 nodes without bytes more than modules with some")
+    require(
+        bare - (len(modules) - bare) <= 1024,
+        "at most 1024 nodes without bytes more than modules with some",
+    )
 
 
 def aligned(offset: int) -> int:
@@ -813,7 +1108,9 @@ def aligned(offset: int) -> int:
 
 
 def to_json(value: Any) -> Any:
-    """Return a value for JSON: binaries in hexadecimal; a bundle's records without empty fields and without their bytes."""
+    """Return a value for JSON: binaries in hexadecimal; a bundle's records without empty fields and
+    without their bytes.
+    """
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
@@ -833,7 +1130,11 @@ def read_file(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     if path.name.endswith(".tvm_meta.json"):
         return read_metadata(data)
-    return read_bundle(data) if path.suffix == ".devmod" else read_module(path.stem.rpartition(".")[2], data)
+    return (
+        read_bundle(data)
+        if path.suffix == ".devmod"
+        else read_module(path.stem.rpartition(".")[2], data)
+    )
 
 
 def format_json(value: Any, indent: int = 0, before: int = 0) -> str:
@@ -847,7 +1148,10 @@ def format_json(value: Any, indent: int = 0, before: int = 0) -> str:
     parts = [f"{json.dumps(key)}: " for key in value]
     return (
         "{"
-        + ("," + pad).join(part + format_json(each, indent + 1, len(part)) for part, each in zip(parts, value.values(), strict=True))
+        + ("," + pad).join(
+            part + format_json(each, indent + 1, len(part))
+            for part, each in zip(parts, value.values(), strict=True)
+        )
         + "}"
     )
 
@@ -855,7 +1159,9 @@ def format_json(value: Any, indent: int = 0, before: int = 0) -> str:
 def rows(data: bytes, ends: Iterable[int]) -> list[str]:
     """Return the rows for a vector in docs/formats.md, split at these offsets."""
     cuts = [0, *ends]
-    return [f"| {start} | `{data[start:end].hex(' ')}` |" for start, end in itertools.pairwise(cuts)]
+    return [
+        f"| {start} | `{data[start:end].hex(' ')}` |" for start, end in itertools.pairwise(cuts)
+    ]
 
 
 if __name__ == "__main__":

@@ -36,9 +36,13 @@ def run(page: Browser, body: str, argument: Any = None) -> Any:
     return page.evaluate(PRELUDE + body, argument)
 
 
-def fallback(code: dict[str, str], fmap: dict[str, devmod.FunctionInfo], monkeypatch: pytest.MonkeyPatch) -> devmod.Module:
+def fallback(
+    code: dict[str, str], fmap: dict[str, devmod.FunctionInfo], monkeypatch: pytest.MonkeyPatch
+) -> devmod.Module:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    return devmod.create_with_fallback("webgpu", {name: text.encode() for name, text in code.items()}, "wgsl", fmap)
+    return devmod.create_with_fallback(
+        "webgpu", {name: text.encode() for name, text in code.items()}, "wgsl", fmap
+    )
 
 
 def compiled(text: str) -> bytes:
@@ -79,12 +83,18 @@ class DeviceImage:
         self._page, self.number = page, number
 
     def numpy(self) -> np.ndarray:
-        shape, data = run(self._page, "return [buffers[argument].arrayShape, text(await buffers[argument].read())]", self.number)
+        shape, data = run(
+            self._page,
+            "return [buffers[argument].arrayShape, text(await buffers[argument].read())]",
+            self.number,
+        )
         return decode_array(data, "uint8").reshape(shape)
 
 
 class BrowserModule:
-    """A bundle in a browser, for the cases of the demo: its calls are bound launches. It is its own device, with buffers and images."""
+    """A bundle in a browser, for the cases of the demo: its calls are bound launches. It is its own
+    device, with buffers and images.
+    """
 
     def __init__(self, page: Browser, address: str) -> None:
         self.page = page
@@ -100,7 +110,11 @@ class BrowserModule:
     def empty(self, shape: tuple[int, ...], dtype: str) -> DeviceBuffer:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         usage = "GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST"
-        number = run(self.page, f"return buffers.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1", size)
+        number = run(
+            self.page,
+            f"return buffers.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1",
+            size,
+        )
         return DeviceBuffer(self.page, number, shape, dtype)
 
     def image_from_numpy(self, array: np.ndarray) -> DeviceImage:
@@ -115,16 +129,31 @@ class BrowserModule:
         return self._image("kit.sampler(argument)", options)
 
     def _image(self, make: str, argument: Any) -> DeviceImage:
-        return DeviceImage(self.page, run(self.page, f"return buffers.push(await {make}) - 1", argument))
+        return DeviceImage(
+            self.page, run(self.page, f"return buffers.push(await {make}) - 1", argument)
+        )
 
     def __getitem__(self, name: str) -> Callable[..., None]:
         return partial(self._call, name)
 
-    def _call(self, name: str, /, *args: Any, grid: Any = None, block: Any = None, threads: Any = None, **named: Any) -> None:
+    def _call(
+        self,
+        name: str,
+        /,
+        *args: Any,
+        grid: Any = None,
+        block: Any = None,
+        threads: Any = None,
+        **named: Any,
+    ) -> None:
         """Call with the same names as in Python, or by position: `args` or `named` is empty."""
 
         def given(value: Any) -> Any:
-            return {"buffer": value.number} if isinstance(value, (DeviceBuffer, DeviceImage)) else value
+            return (
+                {"buffer": value.number}
+                if isinstance(value, (DeviceBuffer, DeviceImage))
+                else value
+            )
 
         config = {"grid": grid, "block": block, "threads": threads}
         run(
@@ -142,7 +171,8 @@ class BrowserModule:
             """,
             [
                 name,
-                [given(value) for value in args] or {key: given(value) for key, value in named.items()},
+                [given(value) for value in args]
+                or {key: given(value) for key, value in named.items()},
                 {key: value for key, value in config.items() if value is not None},
             ],
         )
@@ -151,17 +181,27 @@ class BrowserModule:
 @pytest.fixture(scope="module")
 def examples() -> bytes:
     """All examples in WGSL, and TVM's kernels, as one bundle."""
-    modules: list[devmod.Module] = [devmod.compile(path, "webgpu") for path in sorted(WGSL.glob("*.wgsl"))]
+    modules: list[devmod.Module] = [
+        devmod.compile(path, "webgpu") for path in sorted(WGSL.glob("*.wgsl"))
+    ]
     for name in ("vadd", "matmul"):
-        modules += devmod.interop.tvm.load_imports((TVM / f"{name}.webgpu.tvmimports").read_bytes()).imports
+        modules += devmod.interop.tvm.load_imports(
+            (TVM / f"{name}.webgpu.tvmimports").read_bytes()
+        ).imports
     return devmod.dumps(devmod.bundle(*modules))
 
 
 @pytest.mark.row("R12", "R33", "R37")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if number < 2 else [pytest.mark.volume]) for number, name in enumerate(cases.CASES)]
+    "name",
+    [
+        pytest.param(name, marks=[] if number < 2 else [pytest.mark.volume])
+        for number, name in enumerate(cases.CASES)
+    ],
 )
-def test_the_examples_agree_with_numpy(page: Browser, server: FileServer, examples: bytes, name: str) -> None:
+def test_the_examples_agree_with_numpy(
+    page: Browser, server: FileServer, examples: bytes, name: str
+) -> None:
     server.files["examples.devmod"] = examples
     case, _ = cases.CASES[name]
     module = BrowserModule(page, "examples.devmod")
@@ -173,10 +213,16 @@ def test_the_examples_agree_with_numpy(page: Browser, server: FileServer, exampl
 def test_the_kernels_of_the_transformer_agree_with_numpy(page: Browser, server: FileServer) -> None:
     made = {case.name: case for case in transformer_cases()}
     sources = [TRANSFORMER / "kernels" / "webgpu" / f"{name}.wgsl" for name in made]
-    server.files["transformer.devmod"] = devmod.dumps(devmod.bundle(*(devmod.compile(source, "webgpu") for source in sources)))
+    server.files["transformer.devmod"] = devmod.dumps(
+        devmod.bundle(*(devmod.compile(source, "webgpu") for source in sources))
+    )
     calls = []
     for name, case in made.items():
-        arrays = {key: [str(array.dtype), encode_array(array)] for key, array in case.arguments.items() if isinstance(array, np.ndarray)}
+        arrays = {
+            key: [str(array.dtype), encode_array(array)]
+            for key, array in case.arguments.items()
+            if isinstance(array, np.ndarray)
+        }
         config = {"threads": case.threads} if case.grid is None else {"grid": case.grid}
         calls.append([name, case.arguments | arrays, config])
     found = run(
@@ -203,8 +249,12 @@ def test_the_kernels_of_the_transformer_agree_with_numpy(page: Browser, server: 
 
 
 @pytest.mark.row("R34", "R35")
-def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, examples: bytes) -> None:
-    """Launch values after the arguments, y before x in one of them; host arrays, copied in and back."""
+def test_tvms_vectors_run_as_tvm_calls_them(
+    page: Browser, server: FileServer, examples: bytes
+) -> None:
+    """Launch values after the arguments, y before x in one of them; host arrays, copied in and
+    back.
+    """
     server.files["tvm.devmod"] = examples
     rng = np.random.default_rng(5)
     a, b = (rng.uniform(-1, 1, 4096).astype(np.float32) for _ in range(2))
@@ -231,11 +281,17 @@ def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, e
         ],
     ]
     assert np.array_equal(decode_array(found[0], "float32"), a[:1024] + b[:1024])
-    assert np.allclose(decode_array(found[1], "float32").reshape(64, 64), a.reshape(64, 64) @ b.reshape(64, 64), atol=1e-5)
+    assert np.allclose(
+        decode_array(found[1], "float32").reshape(64, 64),
+        a.reshape(64, 64) @ b.reshape(64, 64),
+        atol=1e-5,
+    )
 
 
 @pytest.mark.row("R35")
-def test_a_grid_over_the_limit_is_folded_as_tvm_does(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_over_the_limit_is_folded_as_tvm_does(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every block runs once, and no extra block runs; a scalar precedes packGridDimX."""
     text = """
 struct PODArgs { step: i32, packGridDimX: u32 }
@@ -248,7 +304,9 @@ fn count(@builtin(workgroup_id) blockIdx : vec3<u32>, @builtin(num_workgroups) g
 }
 """
     info = devmod.FunctionInfo("count", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
-    server.files["fold.devmod"] = devmod.dumps(fallback({"count": text}, {"count": info}, monkeypatch))
+    server.files["fold.devmod"] = devmod.dumps(
+        fallback({"count": text}, {"count": info}, monkeypatch)
+    )
     found = run(
         page,
         """
@@ -329,7 +387,9 @@ fn scale(@builtin(global_invocation_id) id: vec3u) {
 
 @pytest.mark.row("R34")
 def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServer) -> None:
-    """Gaps in the bindings, two groups, a block with a vector, an override by name and one by number, an odd length."""
+    """Gaps in the bindings, two groups, a block with a vector, an override by name and one by
+    number, an odd length.
+    """
     server.files["scale.devmod"] = compiled(SCALE)
     found = run(
         page,
@@ -351,11 +411,19 @@ def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServe
         return [[...y], [...z], [...pairs], [...none], again[0]];
         """,
     )
-    assert found == [[2.5, 4.5, 6.5, 8.5, 10.5], [102.5, 104.5, 106.5, 108.5, 110.5], [7, 12], [0] * 5, 1002.5]
+    assert found == [
+        [2.5, 4.5, 6.5, 8.5, 10.5],
+        [102.5, 104.5, 106.5, 108.5, 110.5],
+        [7, 12],
+        [0] * 5,
+        1002.5,
+    ]
 
 
 @pytest.mark.row("R34")
-def test_a_call_by_names_with_threads_is_that_by_position(page: Browser, server: FileServer) -> None:
+def test_a_call_by_names_with_threads_is_that_by_position(
+    page: Browser, server: FileServer
+) -> None:
     server.files["scale.devmod"] = compiled(SCALE)
     found = run(
         page,
@@ -376,11 +444,20 @@ def test_a_call_by_names_with_threads_is_that_by_position(page: Browser, server:
         ];
         """,
     )
-    assert found == [True, [0, 3], [64, 1, 1], {"grid": [3, 3, 1], "block": [64, 1, 1]}, [32, 1, 1], [5, 1, 1]]
+    assert found == [
+        True,
+        [0, 3],
+        [64, 1, 1],
+        {"grid": [3, 3, 1], "block": [64, 1, 1]},
+        [32, 1, 1],
+        [5, 1, 1],
+    ]
 
 
 @pytest.mark.row("R34")
-def test_a_block_is_given_by_its_members_or_as_one_record(page: Browser, server: FileServer) -> None:
+def test_a_block_is_given_by_its_members_or_as_one_record(
+    page: Browser, server: FileServer
+) -> None:
     server.files["scale.devmod"] = compiled(SCALE)
     found = run(
         page,
@@ -413,7 +490,10 @@ def test_a_block_is_given_by_its_members_or_as_one_record(page: Browser, server:
         """,
     )
     assert found[:2] == [[[2.5, 4.5, 6.5, 8.5]] * 5, [5, 9, 13, 17]]
-    assert found[2] == ["ArgumentError", f"{NAME} got argument 3 'factor' twice: by name and in the record scalars; {TAKES}"]
+    assert found[2] == [
+        "ArgumentError",
+        f"{NAME} got argument 3 'factor' twice: by name and in the record scalars; {TAKES}",
+    ]
 
 
 @pytest.mark.row("R34")
@@ -463,7 +543,9 @@ def scale_server() -> Iterator[FileServer]:
 
 @pytest.fixture
 def scaling(browser: Browser, scale_server: FileServer) -> Browser:
-    """A page with the function above as `f`. All refused calls share it, because they change nothing."""
+    """A page with the function above as `f`. All refused calls share it, because they change
+    nothing.
+    """
     if browser.address() != scale_server.url:
         browser.open(scale_server.url)
         run(browser, 'window.f = await (await kit.open("scale.devmod")).getFunction("scale");')
@@ -474,7 +556,11 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
 @pytest.mark.parametrize(
     ("call", "name", "message"),
     [
-        ("f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })", "ArgumentError", f"{NAME} is missing an argument: 'pairs'; {TAKES}"),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME} is missing an argument: 'pairs'; {TAKES}",
+        ),
         (
             "f.run([x, y, { factor: 2, shift: [0, 0, 0], on: 1 }, p], { grid: 1 })",
             "ArgumentError",
@@ -486,7 +572,11 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
             f"{NAME}: argument 1 'x' is an array of int32, and the kernel takes float32; convert it before the call: "
             "array = Float32Array.from(array)",
         ),
-        ("f.run([x, y, 'two', [0, 0, 0], 1, p], { grid: 1 })", "ArgumentError", f"{NAME}: argument 3 'factor': 'two' is not a number"),
+        (
+            "f.run([x, y, 'two', [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 3 'factor': 'two' is not a number",
+        ),
         (
             "f.run([x, y, 2, [0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
@@ -582,7 +672,11 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
             "ArgumentError",
             f"{NAME} cannot take the constant 'extra': NaN is not finite, expected a finite number",
         ),
-        ("f.specialize({ TILES: 3 })", "ArgumentError", f"{NAME} has no constant 'TILES' to specialize; it has: 'TILE', 'extra'"),
+        (
+            "f.specialize({ TILES: 3 })",
+            "ArgumentError",
+            f"{NAME} has no constant 'TILES' to specialize; it has: 'TILE', 'extra'",
+        ),
         (
             "f.specialize({ TILE: 100000 })",
             "DeviceNotFoundError",
@@ -591,7 +685,9 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         ),
     ],
 )
-def test_wrong_calls_are_refused_with_a_reason(scaling: Browser, call: str, name: str, message: str) -> None:
+def test_wrong_calls_are_refused_with_a_reason(
+    scaling: Browser, call: str, name: str, message: str
+) -> None:
     found = run(
         scaling,
         f"""
@@ -606,13 +702,17 @@ def test_wrong_calls_are_refused_with_a_reason(scaling: Browser, call: str, name
     assert scaling.messages() == []
 
 
-def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_value_a_shader_without_a_default_and_a_feature(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.files["k.devmod"] = compiled(
         "override n: u32;\n@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() { x[0] = n; }"
     )
     interface = devmod.Interface(extra={"features": ["no-such-feature"]})
     info = devmod.FunctionInfo("k", (), interface=interface)
-    server.files["feature.devmod"] = devmod.dumps(fallback({"k": "@compute @workgroup_size(1) fn k() {}"}, {"k": info}, monkeypatch))
+    server.files["feature.devmod"] = devmod.dumps(
+        fallback({"k": "@compute @workgroup_size(1) fn k() {}"}, {"k": info}, monkeypatch)
+    )
     found = run(
         page,
         """
@@ -624,13 +724,21 @@ def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, s
         """,
     )
     assert found == [
-        ["LaunchError", "the webgpu function 'k' has constants without a value; set them: await f.specialize({ n: … })"],
+        [
+            "LaunchError",
+            "the webgpu function 'k' has constants without a value; set them: await f.specialize({ n: … })",
+        ],
         7,
-        ["DeviceNotFoundError", "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not support"],
+        [
+            "DeviceNotFoundError",
+            "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not support",
+        ],
     ]
 
 
-def test_a_device_of_the_callers_and_a_launch_in_the_callers_pass(page: Browser, server: FileServer) -> None:
+def test_a_device_of_the_callers_and_a_launch_in_the_callers_pass(
+    page: Browser, server: FileServer
+) -> None:
     server.files["k.devmod"] = compiled(
         "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
     )
@@ -682,16 +790,31 @@ def test_failed_launches_and_destroyed_launches_raise(page: Browser, server: Fil
     assert found[0][1].startswith("the webgpu function 'up': ")
     assert "destroyed" in found[0][1]
     assert found[1] is None
-    assert found[2:] == [["LaunchError", "the webgpu function 'up': this launch was destroyed; bind the function again"]] * 2
+    assert (
+        found[2:]
+        == [
+            [
+                "LaunchError",
+                "the webgpu function 'up': this launch was destroyed; bind the function again",
+            ]
+        ]
+        * 2
+    )
 
 
 # -- what cannot run
 
 
-def test_a_shader_that_does_not_compile_is_quoted_with_its_line(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shader_that_does_not_compile_is_quoted_with_its_line(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "@compute @workgroup_size(1)\nfn broken() {\n  let x: u32 = nothing;\n}\n"
-    server.files["k.devmod"] = devmod.dumps(fallback({"broken": text}, {"broken": devmod.FunctionInfo("broken", ())}, monkeypatch))
-    name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("broken"))')
+    server.files["k.devmod"] = devmod.dumps(
+        fallback({"broken": text}, {"broken": devmod.FunctionInfo("broken", ())}, monkeypatch)
+    )
+    name, message = run(
+        page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("broken"))'
+    )
     assert name == "CompileError"
     head, *log = message.split("\n")
     assert head == "the webgpu function 'broken' does not compile in this browser:"
@@ -707,21 +830,30 @@ def test_an_interface_that_differs_from_the_shader_is_a_launch_error(
     interface = devmod.Interface([devmod.Param("x", "buffer", "float32", "rw", (0, 0))])
     info = devmod.FunctionInfo("k", ("handle",), interface=interface)
     server.files["k.devmod"] = devmod.dumps(fallback({"k": text}, {"k": info}, monkeypatch))
-    name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("k"))')
+    name, message = run(
+        page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("k"))'
+    )
     assert name == "LaunchError"
     assert message.startswith("the webgpu function 'k' cannot be built on this device: ")
     assert "@binding(5)" in message or "binding: 5" in message
 
 
 @pytest.mark.row("R4", "R24")
-def test_a_bundle_without_a_webgpu_module_lists_its_modules(page: Browser, server: FileServer) -> None:
+def test_a_bundle_without_a_webgpu_module_lists_its_modules(
+    page: Browser, server: FileServer
+) -> None:
     server.files["k.devmod"] = (ROOT / "tests" / "golden" / "v1" / "variants.devmod").read_bytes()
     kinds = {module.kind for module in devmod.loads(server.files["k.devmod"]).imports}
     assert "webgpu" not in kinds
-    name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("add"))')
+    name, message = run(
+        page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("add"))'
+    )
     assert name == "NoModuleError"
     head, listed = message.split(" It has: ")
-    assert head == f"'{server.url}k.devmod' has no webgpu module, so none of its functions can run in a browser."
+    assert (
+        head
+        == f"'{server.url}k.devmod' has no webgpu module, so none of its functions can run in a browser."
+    )
     assert listed.endswith(
         ". Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle"
     )
@@ -739,11 +871,15 @@ def test_a_function_that_only_other_kinds_have(page: Browser, server: FileServer
 
 
 @pytest.mark.row("R41")
-def test_a_damaged_module_is_refused_before_it_is_used(page: Browser, server: FileServer, examples: bytes) -> None:
+def test_a_damaged_module_is_refused_before_it_is_used(
+    page: Browser, server: FileServer, examples: bytes
+) -> None:
     damaged = bytearray(examples)
     damaged[damaged.index(b"fn mandelbrot") + 3] ^= 1
     server.files["k.devmod"] = bytes(damaged)
-    found = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("mandelbrot"))')
+    found = run(
+        page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("mandelbrot"))'
+    )
     message = (
         f"'{server.url}k.devmod': the webgpu module with 'mandelbrot' is damaged: its SHA-256 is not the one in the index. "
         "Nothing of it was used. Get the file again from where it came"
@@ -751,8 +887,13 @@ def test_a_damaged_module_is_refused_before_it_is_used(page: Browser, server: Fi
     assert found == ["FormatError", message]
 
 
-def test_http_compresses_a_file_that_the_page_fetches_whole(page: Browser, server: FileServer, examples: bytes) -> None:
-    """What the error for compressed bytes says: write the file without, and let HTTP compress it."""
+def test_http_compresses_a_file_that_the_page_fetches_whole(
+    page: Browser, server: FileServer, examples: bytes
+) -> None:
+    """What the error for compressed bytes says:
+
+    write the file without, and let HTTP compress it.
+    """
     packed = devmod.dumps(devmod.loads(examples), compress="zstd")
     server.files["packed.devmod"] = packed
     use = 'return failure(async () => (await kit.open("packed.devmod")).getFunction("mandelbrot"))'
@@ -766,9 +907,14 @@ def test_http_compresses_a_file_that_the_page_fetches_whole(page: Browser, serve
     assert server.files["plain.devmod"] == examples
     server.compresses, server.sent = True, 0
     whole = 'const bundle = await kit.open(await (await fetch("plain.devmod")).blob());'
-    assert run(page, f'{whole} return (await bundle.getFunction("mandelbrot")).name') == "mandelbrot"
+    assert (
+        run(page, f'{whole} return (await bundle.getFunction("mandelbrot")).name') == "mandelbrot"
+    )
     assert server.sent < len(examples) / 2
-    assert run(page, 'return (await (await kit.open("plain.devmod")).getFunction("mandelbrot")).name') == "mandelbrot"
+    assert (
+        run(page, 'return (await (await kit.open("plain.devmod")).getFunction("mandelbrot")).name')
+        == "mandelbrot"
+    )
 
 
 def test_a_lost_device_raises_and_is_replaced(page: Browser, server: FileServer) -> None:
@@ -793,10 +939,16 @@ def test_a_lost_device_raises_and_is_replaced(page: Browser, server: FileServer)
         """,
     )
     lost = "the webgpu function 'up': the GPU device was lost (it was destroyed). Ask for the function again"
-    assert found == [["DeviceLostError", f"{lost}: it then uses a new device"], 1, f"{lost}, with a new device of yours"]
+    assert found == [
+        ["DeviceLostError", f"{lost}: it then uses a new device"],
+        1,
+        f"{lost}, with a new device of yours",
+    ]
 
 
-def test_a_lost_device_and_an_array_deleted_while_a_kernel_runs(page: Browser, server: FileServer) -> None:
+def test_a_lost_device_and_an_array_deleted_while_a_kernel_runs(
+    page: Browser, server: FileServer
+) -> None:
     server.files["k.devmod"] = compiled(
         "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
     )
@@ -821,8 +973,12 @@ def test_a_lost_device_and_an_array_deleted_while_a_kernel_runs(page: Browser, s
     assert found[1][0] == "DeviceLostError"
 
 
-def test_more_than_one_function_of_a_text_is_one_shader_module(page: Browser, server: FileServer) -> None:
-    server.files["k.devmod"] = compiled("@compute @workgroup_size(1) fn one() {}\n@compute @workgroup_size(1) fn two() {}")
+def test_more_than_one_function_of_a_text_is_one_shader_module(
+    page: Browser, server: FileServer
+) -> None:
+    server.files["k.devmod"] = compiled(
+        "@compute @workgroup_size(1) fn one() {}\n@compute @workgroup_size(1) fn two() {}"
+    )
     found = run(
         page,
         """
@@ -854,7 +1010,9 @@ def test_a_file_from_the_disk(page: Browser, examples: bytes) -> None:
     assert found == [digest, "'dropped.devmod'", "mandelbrot"]
 
 
-def test_without_webgpu_the_package_reads_bundles_and_raises_for_kernels(browser: Browser, server: FileServer, examples: bytes) -> None:
+def test_without_webgpu_the_package_reads_bundles_and_raises_for_kernels(
+    browser: Browser, server: FileServer, examples: bytes
+) -> None:
     server.files["k.devmod"] = examples
     browser.open(server.url, {"script": "GPU.prototype.requestAdapter = async () => null"})
     found = run(

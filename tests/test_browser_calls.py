@@ -1,4 +1,6 @@
-"""Calls of the npm package and of devmod in Python: names, counts and launch sizes have the same meaning and the same messages."""
+"""Calls of the npm package and of devmod in Python: names, counts and launch sizes have the same
+meaning and the same messages.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,40 @@ sys.path[:0] = [str(ROOT / "tests")]
 import toy_backend as toy  # noqa: E402
 from browser_driver import run_in_node  # noqa: E402
 
-#: Refused by both with the same text: the parameters, the launch tags, the arguments by position or by name, and the launch options.
-SCALARS = [Param(name, "scalar", "int32", at=(0, 4 * number)) for number, name in enumerate(("width", "height", "n", "steps"))]
+#: Refused by both with the same text: the parameters, the launch tags, the arguments by position or
+#: by name, and the launch options.
+SCALARS = [
+    Param(name, "scalar", "int32", at=(0, 4 * number))
+    for number, name in enumerate(("width", "height", "n", "steps"))
+]
 NONE = [Param("", "scalar", "int32", at=(0, 0)), Param("", "scalar", "int32", at=(0, 4))]
-TWICE = [Param("n", "scalar", "int32", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 4)), Param("m", "scalar", "int32", at=(0, 8))]
-INHERITED = [Param("toString", "scalar", "int32", at=(0, 0)), Param("constructor", "scalar", "int32", at=(0, 4))]
+TWICE = [
+    Param("n", "scalar", "int32", at=(0, 0)),
+    Param("n", "scalar", "int32", at=(0, 4)),
+    Param("m", "scalar", "int32", at=(0, 8)),
+]
+INHERITED = [
+    Param("toString", "scalar", "int32", at=(0, 0)),
+    Param("constructor", "scalar", "int32", at=(0, 4)),
+]
 TAGS = ("blockIdx.x", "threadIdx.x")
 WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]] = {
     "an unknown name": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "stepps": 1}, {"grid": 1}),
     "an unknown name with launch values": (SCALARS, TAGS, {"wide": 1}, {"grid": 1}),
-    "an unknown name like no other": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "q": 1}, {"grid": 1}),
+    "an unknown name like no other": (
+        SCALARS,
+        (),
+        {"width": 1, "height": 1, "n": 1, "q": 1},
+        {"grid": 1},
+    ),
     "a missing argument": (SCALARS, (), {"width": 1, "n": 1, "steps": 1}, {"grid": 1}),
     "missing arguments": (SCALARS, TAGS, {"width": 1, "n": 1}, {"grid": 1}),
-    "missing arguments with names of every object": (INHERITED, (), {"constructor": 1}, {"grid": 1}),
+    "missing arguments with names of every object": (
+        INHERITED,
+        (),
+        {"constructor": 1},
+        {"grid": 1},
+    ),
     "too few by position": (SCALARS, (), [1, 2], {"grid": 1}),
     "one too few without names": (None, (), [1], {"grid": 1}),
     "a name without names": (None, (), {"n": 1}, {"grid": 1}),
@@ -93,26 +116,46 @@ return argument.map(({ info, args, options, block }) => {
 def info_of(params: list[Param] | None, tags: tuple[str, ...]) -> FunctionInfo:
     if params is None:
         return FunctionInfo("f", ["int32", "int32"], tags)
-    return FunctionInfo("f", ["int32"] * len(params), tags, (), Interface(params, [devmod.Block((0, 0), 64)], (64, 1, 1)))
+    return FunctionInfo(
+        "f",
+        ["int32"] * len(params),
+        tags,
+        (),
+        Interface(params, [devmod.Block((0, 0), 64)], (64, 1, 1)),
+    )
 
 
 def in_javascript(info: FunctionInfo) -> dict[str, Any]:
     """Return the signature as the package reads it from a file."""
     known = info.interface
     interface = known and {
-        "params": [{**each.to_dict(), "align": 0, "size": 0, "members": [], "least": 0, "pack": []} for each in known.params],
+        "params": [
+            {**each.to_dict(), "align": 0, "size": 0, "members": [], "least": 0, "pack": []}
+            for each in known.params
+        ],
         "blocks": [each.to_dict() for each in known.blocks],
         "block": known.block,
         "extra": {},
     }
-    return {"name": "f", "argTypes": info.arg_types, "launchParamTags": info.launch_param_tags, "argExtraTags": [], "interface": interface}
+    return {
+        "name": "f",
+        "argTypes": info.arg_types,
+        "launchParamTags": info.launch_param_tags,
+        "argExtraTags": [],
+        "interface": interface,
+    }
 
 
 @pytest.fixture(scope="module")
 def refused() -> dict[str, Any]:
     """The errors of the package."""
     calls = [
-        {"info": in_javascript(info_of(params, tags)), "args": args, "options": options, "block": (64, 1, 1) if params else None}
+        {
+            "info": in_javascript(info_of(params, tags)),
+            "args": args,
+            "options": options,
+            "block": (64, 1, 1) if params else None,
+        }
         for params, tags, args, options in WRONG.values()
     ]
     return dict(zip(WRONG, run_in_node(RUN, calls), strict=True))
@@ -130,8 +173,14 @@ def test_wrong_calls_have_the_messages_of_python(name: str, refused: dict[str, A
 
 
 def as_in_javascript(message: str) -> str:
-    """Return a message of Python in the words of JavaScript: options have no equals sign, and numbers are not ints."""
-    message = re.sub(r"\b(grid|threads|block)=(?![\w\[('-])", r"\1", message.replace("the toy function", "the webgpu function"))
+    """Return a message of Python in the words of JavaScript: options have no equals sign, and
+    numbers are not ints.
+    """
+    message = re.sub(
+        r"\b(grid|threads|block)=(?![\w\[('-])",
+        r"\1",
+        message.replace("the toy function", "the webgpu function"),
+    )
     return message.replace("an int, or up to three ints", "a number, or up to three numbers")
 
 
@@ -142,24 +191,63 @@ VECTOR = [
     Param("a", "scalar", "float32", at=(0, 4)),
     Param("v", "scalar", "float32x3", at=(0, 16)),
     Param("p", "scalar", "uint32", at=(1, 4)),
-    Param("view", "scalar", "uint8x8", at=(1, 8), align=4, members=[devmod.Member("on", "uint32"), devmod.Member("w", "float32", 4)]),
-    Param("m", "scalar", "uint8x16", at=(1, 16), align=8, members=[devmod.Member("", "float32x2", shape=[2], strides=[8])]),
+    Param(
+        "view",
+        "scalar",
+        "uint8x8",
+        at=(1, 8),
+        align=4,
+        members=[devmod.Member("on", "uint32"), devmod.Member("w", "float32", 4)],
+    ),
+    Param(
+        "m",
+        "scalar",
+        "uint8x16",
+        at=(1, 16),
+        align=8,
+        members=[devmod.Member("", "float32x2", shape=[2], strides=[8])],
+    ),
     Param("rest", "scalar", "uint8x4", at=(1, 32), align=4),
 ]
-BLOCKS = [devmod.Block((0, 0), 32, name="q"), devmod.Block((0, 1), 48, name="p"), devmod.Block((0, 2), 16, name="none")]
+BLOCKS = [
+    devmod.Block((0, 0), 32, name="q"),
+    devmod.Block((0, 1), 48, name="p"),
+    devmod.Block((0, 2), 16, name="none"),
+]
 Q = {"n": 1, "a": 2, "v": [3, 4, 5]}
 P = {"p": 6, "view": {"on": 7, "w": 8}, "m": [[1, 2], [3, 4]], "rest": [1, 2, 3, 4]}
 OVERLAPPING = [Param("n", "scalar", "int32", at=(0, 0)), Param("m", "scalar", "int32", at=(0, 2))]
 NAMELESS = [Param("", "scalar", "int32", at=(0, 0)), Param("", "scalar", "int32", at=(0, 4))]
 WRONG_RECORDS: list[tuple[list[Param], dict[str, Any]]] = [
-    *((VECTOR, given) for given in (
-        Q | {"q": Q} | P, {"q": Q, "n": 1} | P, {"n": 1, "q": Q, "p_": P}, {"q": Q, "p_": P, "p": 6}, {"q": Q}, {"q": Q, "p": 6}, {"qq": Q, "p_": P},
-        {"none": {}, "q": Q, "p_": P}, {"q": {**Q, "n": 0.5}, "p_": P}, {"q": {**Q, "w": 1}, "p_": P}, {"q": {"n": 1, "a": 2}, "p_": P}, {"q": {}, "p_": P},
-        {"q": 7, "p_": P}, {"q": None, "p_": P}, {"q": (1, 2), "p_": P}, {"q": {**Q, "v": [1, 2]}, "p_": P}, {"q": {**Q, "v": [1, 2, "3"]}, "p_": P},
-        {"q": Q, "p_": {**P, "view": {"on": -1, "w": 0}}}, {"q": Q, "p_": {**P, "m": [[1, 2], [3, "4"]]}}, {"q": Q, "p_": {**P, "rest": [1, 2, 3]}},
-    )),
-    (OVERLAPPING, {"q": {"n": 1, "m": 2}}), (NAMELESS, {"q": {"n": 1}}), (NAMELESS, {}),
-]  # fmt: skip
+    *(
+        (VECTOR, given)
+        for given in (
+            Q | {"q": Q} | P,
+            {"q": Q, "n": 1} | P,
+            {"n": 1, "q": Q, "p_": P},
+            {"q": Q, "p_": P, "p": 6},
+            {"q": Q},
+            {"q": Q, "p": 6},
+            {"qq": Q, "p_": P},
+            {"none": {}, "q": Q, "p_": P},
+            {"q": {**Q, "n": 0.5}, "p_": P},
+            {"q": {**Q, "w": 1}, "p_": P},
+            {"q": {"n": 1, "a": 2}, "p_": P},
+            {"q": {}, "p_": P},
+            {"q": 7, "p_": P},
+            {"q": None, "p_": P},
+            {"q": (1, 2), "p_": P},
+            {"q": {**Q, "v": [1, 2]}, "p_": P},
+            {"q": {**Q, "v": [1, 2, "3"]}, "p_": P},
+            {"q": Q, "p_": {**P, "view": {"on": -1, "w": 0}}},
+            {"q": Q, "p_": {**P, "m": [[1, 2], [3, "4"]]}},
+            {"q": Q, "p_": {**P, "rest": [1, 2, 3]}},
+        )
+    ),
+    (OVERLAPPING, {"q": {"n": 1, "m": 2}}),
+    (NAMELESS, {"q": {"n": 1}}),
+    (NAMELESS, {}),
+]
 RECORDS = """
 const { makePlan } = await import("./plan.js");
 const { readInterface } = await import("./interface.js");
@@ -193,7 +281,9 @@ def known_of(params: list[Param]) -> Interface:
 
 @pytest.mark.row("R34")
 def test_a_record_has_the_bytes_of_its_members() -> None:
-    """A block with the name of an argument has an underscore behind its name. Bytes are passed unchanged, with the padding."""
+    """A block with the name of an argument has an underscore behind its name. Bytes are passed
+    unchanged, with the padding.
+    """
     body = """
     const [known, q, record] = argument;
     const p = { ...record, rest: Uint8Array.from(record.rest) }; // bytes by themselves, and a list in a record
@@ -223,15 +313,26 @@ def test_wrong_records_have_the_messages_of_python() -> None:
       }
     });
     """
-    found = run_in_node(RECORDS + body, [[known_of(params).to_dict(), given] for params, given in WRONG_RECORDS])
+    found = run_in_node(
+        RECORDS + body, [[known_of(params).to_dict(), given] for params, given in WRONG_RECORDS]
+    )
     for (params, given), refused in zip(WRONG_RECORDS, found, strict=True):
         info = FunctionInfo("f", [param.type for param in params], (), (), known_of(params))
         with pytest.raises(devmod.DevmodError) as caught:
             toy.module({"f": info})["f"](**given, grid=1, block=1)
-        message = re.sub(r"record (\w+)=", r"record \1", str(caught.value).replace("the toy function", "the webgpu function"))
-        for words, others in (("a mapping, a tuple or a NumPy record of", "a record or an array of"), ("a tuple of", "an array of")):
+        message = re.sub(
+            r"record (\w+)=",
+            r"record \1",
+            str(caught.value).replace("the toy function", "the webgpu function"),
+        )
+        for words, others in (
+            ("a mapping, a tuple or a NumPy record of", "a record or an array of"),
+            ("a tuple of", "an array of"),
+        ):
             message = message.replace(words, others)
-        message = message.replace("None", "null").replace("0.5 is a float, and int32 takes an int", "0.5 is not a whole number")
+        message = message.replace("None", "null").replace(
+            "0.5 is a float, and int32 takes an int", "0.5 is not a whole number"
+        )
         expected = [type(caught.value).__name__, message, getattr(caught.value, "argument", "")]
         assert refused == expected, given
 
@@ -250,7 +351,10 @@ def test_bytes_of_another_size_are_no_record() -> None:
     found = run_in_node(RECORDS + body, [known_of(VECTOR).to_dict(), Q, P])
     end = "cannot be passed as uint8x32, which has 32 bytes"
     listed = [("an ArrayBuffer", 28), ("a Float32Array", 36), ("a DataView", 0)]
-    assert found == [[f"the webgpu function 'f' got an invalid record q: {name} of {size} bytes {end}", "q"] for name, size in listed]
+    assert found == [
+        [f"the webgpu function 'f' got an invalid record q: {name} of {size} bytes {end}", "q"]
+        for name, size in listed
+    ]
 
 
 READ_TAGS = """
@@ -261,16 +365,69 @@ return argument.map((tags) => [valueTags(tags).map(({ tag, triple, axis }) => [t
 
 @pytest.mark.row("R35")
 def test_launch_tags_are_those_of_python() -> None:
-    listed = [*DIMENSIONS, COOPERATIVE_TAG, PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG, f"{WRITE_ACCESS_TAG}[1,0]", DYNAMIC_SHARED_MEMORY]
-    wrong = [["vthread.q"], ["blockIdx.x", "vthread"], ["blockIdx"], ["blockIdx.w"], ["blockIdx.xy"], ["x.blockIdx.x"], [""], ["tirx."]]
-    cases = [listed, listed[::-1], [*listed, DYNAMIC_SHARED_MEMORY], [DYNAMIC_SHARED_MEMORY], [], *wrong]
-    expected = [[[[tag, *DIMENSIONS.get(tag, (len(SCOPES), 0))] for tag in value_tags(tags)], tag_problem(tags)] for tags in cases]
+    listed = [
+        *DIMENSIONS,
+        COOPERATIVE_TAG,
+        PROGRAMMATIC_TAG,
+        REQUIRED_BLOCK_TAG,
+        f"{WRITE_ACCESS_TAG}[1,0]",
+        DYNAMIC_SHARED_MEMORY,
+    ]
+    wrong = [
+        ["vthread.q"],
+        ["blockIdx.x", "vthread"],
+        ["blockIdx"],
+        ["blockIdx.w"],
+        ["blockIdx.xy"],
+        ["x.blockIdx.x"],
+        [""],
+        ["tirx."],
+    ]
+    cases = [
+        listed,
+        listed[::-1],
+        [*listed, DYNAMIC_SHARED_MEMORY],
+        [DYNAMIC_SHARED_MEMORY],
+        [],
+        *wrong,
+    ]
+    expected = [
+        [
+            [[tag, *DIMENSIONS.get(tag, (len(SCOPES), 0))] for tag in value_tags(tags)],
+            tag_problem(tags),
+        ]
+        for tags in cases
+    ]
     assert run_in_node(READ_TAGS, cases) == expected
-    assert [bool(problem) for _, problem in expected] == [False, True, True, False, False, *[True] * len(wrong)]
+    assert [bool(problem) for _, problem in expected] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        *[True] * len(wrong),
+    ]
 
 
 def test_the_nearest_name_is_that_of_python() -> None:
-    known = ["width", "height", "n", "steps", "step", "threads", "left", "top", "pixel", "alpha", "beta", "weights", "a", "b", "ab", "ba"]
+    known = [
+        "width",
+        "height",
+        "n",
+        "steps",
+        "step",
+        "threads",
+        "left",
+        "top",
+        "pixel",
+        "alpha",
+        "beta",
+        "weights",
+        "a",
+        "b",
+        "ab",
+        "ba",
+    ]
     unknown = [
         *known,
         "widht",
@@ -289,7 +446,14 @@ def test_the_nearest_name_is_that_of_python() -> None:
         "aab",
     ]
     pairs = [(name, [each for each in known if each != name]) for name in unknown]
-    pairs += [(one, [other]) for one, other in itertools.permutations(filter(None, unknown), 2) if one != other]
-    found = run_in_node('const { didYouMean } = await import("./near.js"); return argument.map((pair) => didYouMean(...pair));', pairs)
+    pairs += [
+        (one, [other])
+        for one, other in itertools.permutations(filter(None, unknown), 2)
+        if one != other
+    ]
+    found = run_in_node(
+        'const { didYouMean } = await import("./near.js"); return argument.map((pair) => didYouMean(...pair));',
+        pairs,
+    )
     assert found == [did_you_mean(name, names) for name, names in pairs]
     assert len(set(found)) > 10

@@ -43,19 +43,26 @@ def test_every_dlpack_type_has_the_name_that_it_has_in_python(tables: dict[str, 
     pairs = [(code, bits) for code in range(256) for bits in range(256)]
     assert tables["names"] == [dtype_name((code, bits, 1)) for code, bits in pairs]
     assert tables["vectors"] == [dtype_name((2, 16, lanes)) for lanes in (2, 3, 4, 65535)]
-    assert [tuple(each) for each in tables["parsed"]] == [parse_dtype(name) for name in tables["names"]]
+    assert [tuple(each) for each in tables["parsed"]] == [
+        parse_dtype(name) for name in tables["names"]
+    ]
 
 
 def test_typed_arrays_have_the_types_of_their_elements(tables: dict[str, Any]) -> None:
     kinds = {"Int": "int", "Uint": "uint", "Float": "float", "BigInt": "int", "BigUint": "uint"}
     for name, dtype in tables["arrays"].items():
-        word, digits = name.removesuffix("Array").removesuffix("Clamped").rstrip("0123456789"), "".join(filter(str.isdigit, name))
+        word, digits = (
+            name.removesuffix("Array").removesuffix("Clamped").rstrip("0123456789"),
+            "".join(filter(str.isdigit, name)),
+        )
         assert dtype == kinds[word] + digits
         assert dtype in STRUCT_FORMATS
         assert array_bytes(parse_dtype(dtype)) == np.dtype(dtype).itemsize == int(digits) // 8
 
 
-def test_scalars_are_the_types_of_the_table_that_wgsl_or_its_blocks_can_hold(tables: dict[str, Any]) -> None:
+def test_scalars_are_the_types_of_the_table_that_wgsl_or_its_blocks_can_hold(
+    tables: dict[str, Any],
+) -> None:
     refused = {name for name, data in tables["scalars"].items() if data is None}
     assert refused == {"float64", "complex64", "complex128"}
     for name in tables["scalars"].keys() - refused:
@@ -67,6 +74,14 @@ def test_constants_are_the_scalar_types_of_wgsl(tables: dict[str, Any]) -> None:
     from devmod_readers.wgsl import read_wgsl
 
     scalars = {"bool": "bool", "i32": "int32", "u32": "uint32", "f32": "float32", "f16": "float16"}
-    text = "enable f16;" + "".join(f"override c_{name}: {name};" for name in scalars) + "@compute @workgroup_size(1) fn k() {"
+    text = (
+        "enable f16;"
+        + "".join(f"override c_{name}: {name};" for name in scalars)
+        + "@compute @workgroup_size(1) fn k() {"
+    )
     entry = read_wgsl(text + "".join(f"_ = c_{name};" for name in scalars) + "}", "k")["k"]
-    assert {each["type"] for each in entry.extra["constants"]} == set(tables["constants"]) == set(scalars.values())
+    assert (
+        {each["type"] for each in entry.extra["constants"]}
+        == set(tables["constants"])
+        == set(scalars.values())
+    )

@@ -1,4 +1,6 @@
-"""The forms of the page of `devmod view` in Chromium: arguments, files, results, pictures, and errors at their fields."""
+"""The forms of the page of `devmod view` in Chromium: arguments, files, results, pictures, and
+errors at their fields.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_a_form_runs_a_kernel_and_shows_its_numbers(browser: Browser, tmp_path: 
         "Maximum": "246",
         "Mean": f"{expected.mean():g}",
     }
-    assert browser.evaluate("return document.querySelectorAll('.result').length") == 1  # x is only read
+    assert (
+        browser.evaluate("return document.querySelectorAll('.result').length") == 1
+    )  # x is only read
     status = browser.text(".kernel .controls [role=status]")
     assert status.startswith("2 × 1 × 1 blocks of 64 × 1 × 1 threads in ")
     assert status.endswith(" ms, copies included.")
@@ -111,26 +115,40 @@ def test_a_form_runs_a_kernel_and_shows_its_numbers(browser: Browser, tmp_path: 
     assert browser.messages() == []
 
 
-def test_the_form_has_a_field_for_each_argument_with_its_range(browser: Browser, tmp_path: Path) -> None:
+def test_the_form_has_a_field_for_each_argument_with_its_range(
+    browser: Browser, tmp_path: Path
+) -> None:
     open_kernel(browser, tmp_path, AXPY)
-    texts = browser.evaluate("return [...document.querySelectorAll('.kernel legend, .kernel .hint')].map((each) => each.textContent)")
+    texts = browser.evaluate(
+        "return [...document.querySelectorAll('.kernel legend, .kernel .hint')].map((each) => each.textContent)"
+    )
     assert "x array of float32, in" in texts
     assert "y array of float32, in and out" in texts
     assert "int32, −2147483648 to 2147483647" in texts
     assert "float32" in texts
     assert "blocks of 64 × 1 × 1 threads" in texts
-    assert browser.text(".details .functions .where") == "record scalars · blocks of 64 × 1 × 1 threads"
-    assert browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')") == "Run axpy"
+    assert (
+        browser.text(".details .functions .where")
+        == "record scalars · blocks of 64 × 1 × 1 threads"
+    )
+    assert (
+        browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')")
+        == "Run axpy"
+    )
 
 
-def test_an_integer_has_what_its_name_and_the_arrays_suggest(browser: Browser, tmp_path: Path) -> None:
+def test_an_integer_has_what_its_name_and_the_arrays_suggest(
+    browser: Browser, tmp_path: Path
+) -> None:
     names = ("n", "n_elements", "width", "rows", "steps", "radius", "kernel_size")
     source = AXPY.replace("n: i32", ", ".join(f"{name}: i32" for name in names))
     open_kernel(browser, tmp_path, source)
 
     def values() -> Any:
         fields = "[...document.querySelectorAll('.kernel .field')].filter((each) => each.querySelector('label code'))"
-        return browser.evaluate(f"return {fields}.map((each) => each.querySelector('input').value)")[1:]  # without alpha
+        return browser.evaluate(
+            f"return {fields}.map((each) => each.querySelector('input').value)"
+        )[1:]  # without alpha
 
     assert values() == ["1024", "1024", "1024", "1", "1", "1", "1"]
     browser.fill(argument("x", "Shape"), "77")  # the smaller array
@@ -158,7 +176,9 @@ def test_random_numbers_follow_their_seed(browser: Browser, tmp_path: Path) -> N
     assert 0.4 < float(seen[0]["Mean"]) < 0.6
 
 
-def test_fills_skip_the_padding_of_three_vectors_and_round_to_float16(browser: Browser, tmp_path: Path) -> None:
+def test_fills_skip_the_padding_of_three_vectors_and_round_to_float16(
+    browser: Browser, tmp_path: Path
+) -> None:
     open_kernel(browser, tmp_path, AXPY)
     body = """
     const { elementOf, filled, numberOf } = await import("./fills.js");
@@ -176,10 +196,14 @@ def test_fills_skip_the_padding_of_three_vectors_and_round_to_float16(browser: B
         "const { numberOf } = await import('./fills.js'); return Array.from({ length: 65536 }, (_, at) => String(numberOf({ base: 'float16' }, at)))"
     )
     halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(float)
-    assert np.array_equal([float(each.replace("Infinity", "inf")) for each in bits], halves, equal_nan=True)
+    assert np.array_equal(
+        [float(each.replace("Infinity", "inf")) for each in bits], halves, equal_nan=True
+    )
 
 
-def test_an_image_is_an_argument_and_a_picture_is_a_result(browser: Browser, tmp_path: Path) -> None:
+def test_an_image_is_an_argument_and_a_picture_is_a_result(
+    browser: Browser, tmp_path: Path
+) -> None:
     from PIL import Image
 
     pixels = np.random.default_rng(3).integers(0, 256, (5, 12, 4), dtype=np.uint8)
@@ -198,7 +222,8 @@ def test_an_image_is_an_argument_and_a_picture_is_a_result(browser: Browser, tmp
     assert problems(browser) == {}
     inverted = pixels ^ np.array([255, 255, 255, 0], np.uint8)
     assert np.array_equal(picture(browser, "inverted"), inverted)
-    # One dimension is no picture until the user gives its width and height. Grey reaches from the least to the greatest number.
+    # One dimension is no picture until the user gives its width and height. Grey reaches from the
+    # least to the greatest number.
     last = ".result:last-child "
     assert not browser.evaluate("return document.querySelector('.result:last-child details').open")
     browser.click(last + "summary")
@@ -207,7 +232,10 @@ def test_an_image_is_an_argument_and_a_picture_is_a_result(browser: Browser, tmp
     browser.wait("document.querySelector('.result:last-child .problem').textContent")
     assert browser.text(last + ".problem") == "12 × 6 pixels are 72; the array has 60 elements."
     browser.fill(last + "label:has-text('Height') input", "zero")
-    assert browser.text(last + ".problem") == "Width and height are whole numbers from 1 to 8192, and 16,777,216 pixels at most."
+    assert (
+        browser.text(last + ".problem")
+        == "Width and height are whole numbers from 1 to 8192, and 16,777,216 pixels at most."
+    )
     browser.fill(last + "label:has-text('Height') input", "5")
     red = pixels[..., 0].astype(float)
     expected = (red - red.min()) * 255 / (red.max() - red.min())
@@ -230,12 +258,17 @@ def test_a_file_of_raw_numbers_is_an_argument(browser: Browser, tmp_path: Path) 
     browser.wait("document.querySelector('.kernel .array input').value === '77'")
     browser.select(argument("y", "Fill"), "file")
     browser.files(argument("y", "File"), [str(tmp_path / "x.bin")])
-    browser.wait("document.querySelectorAll('.kernel .array input[type=text]')[2].value === '77'")  # and so is n
+    browser.wait(
+        "document.querySelectorAll('.kernel .array input[type=text]')[2].value === '77'"
+    )  # and so is n
     for _ in range(2):  # the file is copied for each run
         press_run(browser)
         found = result(browser, "y")
     x *= 2
-    numbers = [float(each.replace("Infinity", "inf")) for each in found["First"].removesuffix(", …").split(", ")]
+    numbers = [
+        float(each.replace("Infinity", "inf"))
+        for each in found["First"].removesuffix(", …").split(", ")
+    ]
     assert np.allclose(numbers, x[:16], rtol=1e-5, equal_nan=True)
     assert np.isclose(float(found["Minimum"]), np.nanmin(x), rtol=1e-5)
     assert (found["Maximum"], found["NaN"]) == ("Infinity", "1 of 77")
@@ -264,7 +297,12 @@ def test_errors_appear_at_their_fields(browser: Browser, tmp_path: Path) -> None
         "2147483648 does not fit int32 (-2147483648 to 2147483647)",
         "expected a whole number, or up to three such as 64 × 64",
     ]
-    assert browser.evaluate("return document.activeElement.closest('fieldset').querySelector('code').textContent") == "x"
+    assert (
+        browser.evaluate(
+            "return document.activeElement.closest('fieldset').querySelector('code').textContent"
+        )
+        == "x"
+    )
     assert browser.evaluate("return document.querySelector('.results').children.length") == 0
     # A field whose value changes loses its error.
     browser.fill(number("n"), "64")
@@ -281,12 +319,16 @@ def test_errors_appear_at_their_fields(browser: Browser, tmp_path: Path) -> None
     browser.files(argument("x", "File"), [str(tmp_path / "odd.bin")])
     press_run(browser)
     assert problems(browser)["alpha"] == "1e+39 does not fit float32"
-    assert problems(browser)["File"] == "odd.bin has 5 bytes, which is not a whole number of elements of 4 bytes"
+    assert (
+        problems(browser)["File"]
+        == "odd.bin has 5 bytes, which is not a whole number of elements of 4 bytes"
+    )
     browser.files(argument("x", "File"), [str(tmp_path / "no.png")])
     browser.wait(UNDECODABLE)
     press_run(browser)
     assert problems(browser)["File"].startswith("this browser cannot decode no.png as a picture: ")
-    # Errors of the call itself are at the field of the argument or of the launch, or below the button.
+    # Errors of the call itself are at the field of the argument or of the launch, or below the
+    # button.
     browser.select(argument("x", "Fill"), "zeros")
     browser.fill(number("alpha"), "-inf")
     press_run(browser)
@@ -304,7 +346,9 @@ def test_errors_appear_at_their_fields(browser: Browser, tmp_path: Path) -> None
 
 def test_constants_are_fields(browser: Browser, tmp_path: Path) -> None:
     open_kernel(browser, tmp_path, TILED)
-    assert browser.evaluate("return document.querySelector('.kernel .array input').value") == "16"  # the kernel declares 64 bytes
+    assert (
+        browser.evaluate("return document.querySelector('.kernel .array input').value") == "16"
+    )  # the kernel declares 64 bytes
     press_run(browser)
     assert problems(browser) == {"scale": "expected a number"}
     browser.fill(number("scale"), "0.5")
@@ -313,7 +357,9 @@ def test_constants_are_fields(browser: Browser, tmp_path: Path) -> None:
     assert "the limit of this device is" in browser.text(".kernel .bad")
     browser.fill(number("TILE"), "-1")
     press_run(browser)
-    assert problems(browser)["TILE"].endswith("cannot take the constant 'TILE': -1 does not fit uint32 (0 to 4294967295)")
+    assert problems(browser)["TILE"].endswith(
+        "cannot take the constant 'TILE': -1 does not fit uint32 (0 to 4294967295)"
+    )
     browser.fill(number("TILE"), "8")
     browser.fill(argument("y", "Shape"), "8")
     press_run(browser)
@@ -322,15 +368,23 @@ def test_constants_are_fields(browser: Browser, tmp_path: Path) -> None:
     browser.fill(LAUNCH, "16")
     press_run(browser)
     assert result(browser, "y")["First"] == ", ".join(f"{value / 2:g}" for value in range(16))
-    assert browser.text(".kernel .controls [role=status]").startswith("2 × 1 × 1 blocks of 8 × 1 × 1 threads in ")
+    assert browser.text(".kernel .controls [role=status]").startswith(
+        "2 × 1 × 1 blocks of 8 × 1 × 1 threads in "
+    )
 
 
 def test_a_struct_has_a_field_for_each_member(browser: Browser, tmp_path: Path) -> None:
     open_kernel(browser, tmp_path, SCENE)
-    assert "(scene: struct of 112 bytes, view: float32x4[4], y: float32[] in/out)" in browser.text(".functions")
-    assert browser.evaluate("return [...document.querySelectorAll('.kernel .hint')].map((each) => each.textContent)")[:3] == [
-        "2 × 3 numbers of float32; one number fills all", "uint32, 0 to 4294967295", "3 numbers of float32; one number fills all",
-    ]  # fmt: skip
+    assert "(scene: struct of 112 bytes, view: float32x4[4], y: float32[] in/out)" in browser.text(
+        ".functions"
+    )
+    assert browser.evaluate(
+        "return [...document.querySelectorAll('.kernel .hint')].map((each) => each.textContent)"
+    )[:3] == [
+        "2 × 3 numbers of float32; one number fills all",
+        "uint32, 0 to 4294967295",
+        "3 numbers of float32; one number fills all",
+    ]
     browser.fill(number("view"), ", ".join(map(str, range(16))))
     browser.fill(number("matrix"), "1, 2, 3, 4, 5, 6")
     for at, (on, colour) in enumerate([("1", "7 8 9"), ("2", "10, 11, twelve")]):
@@ -352,91 +406,189 @@ def test_a_struct_has_a_field_for_each_member(browser: Browser, tmp_path: Path) 
     assert browser.messages() == []
 
 
-def test_kernels_that_cannot_run_here_have_the_reason(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_cannot_run_here_have_the_reason(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     axpy = "__kernel void axpy(__global const float *x, __global float *y, float alpha, int n) {}\n__kernel void other(int n) {}"
-    modules = [kernel(monkeypatch, "", devmod.Param("t", "image")), devmod.compile(AXPY, "webgpu"), devmod.compile(axpy, "opencl")]
+    modules = [
+        kernel(monkeypatch, "", devmod.Param("t", "image")),
+        devmod.compile(AXPY, "webgpu"),
+        devmod.compile(axpy, "opencl"),
+    ]
     show(browser, saved(tmp_path / "k.devmod", *modules))
     why = "its argument t has no type of an image in its interface; compile the shader with this version of devmod."
     assert browser.text(".why-not") == f"It cannot run here: {why}"
-    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    browser.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()"
+    )
     browser.wait("document.querySelectorAll('.details .functions .where').length === 2")
-    why = "It cannot run here: a browser runs kernels of kind webgpu, and this one is of kind opencl."
-    shown = browser.evaluate("return [...document.querySelectorAll('.details .functions .where')].map((each) => each.innerText)")
-    assert shown == [f"{why} Show its webgpu variant", f"{why} The bundle has no webgpu variant of it."]
-    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.includes('axpy')).click()")
+    why = (
+        "It cannot run here: a browser runs kernels of kind webgpu, and this one is of kind opencl."
+    )
+    shown = browser.evaluate(
+        "return [...document.querySelectorAll('.details .functions .where')].map((each) => each.innerText)"
+    )
+    assert shown == [
+        f"{why} Show its webgpu variant",
+        f"{why} The bundle has no webgpu variant of it.",
+    ]
+    browser.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.includes('axpy')).click()"
+    )
     browser.wait("document.querySelector('.kernel')")
     browser.fill(number("alpha"), "7")
-    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    browser.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()"
+    )
     browser.wait("document.querySelectorAll('.details .functions .where').length === 2")
     browser.click("button.link")
     browser.wait("document.querySelector('.kernel')")
-    assert browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')") == "Run axpy"
-    assert browser.evaluate("return document.querySelector('[aria-current=true] .names').textContent") == "axpy"
-    assert browser.evaluate("return document.querySelector('.kernel > .fields > .field input').value") == "7"
+    assert (
+        browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')")
+        == "Run axpy"
+    )
+    assert (
+        browser.evaluate("return document.querySelector('[aria-current=true] .names').textContent")
+        == "axpy"
+    )
+    assert (
+        browser.evaluate("return document.querySelector('.kernel > .fields > .field input').value")
+        == "7"
+    )
     assert browser.evaluate("return document.activeElement.id") == "details-title"
 
 
 @pytest.mark.volume
 def test_a_function_of_tvm_has_a_form_without_names(browser: Browser, tmp_path: Path) -> None:
     vectors = ROOT / "core" / "tests" / "vectors" / "tvm"
-    module = devmod.interop.tvm.load_imports((vectors / "vadd.webgpu.tvmimports").read_bytes()).imports[0]
+    module = devmod.interop.tvm.load_imports(
+        (vectors / "vadd.webgpu.tvmimports").read_bytes()
+    ).imports[0]
     show(browser, saved(tmp_path / "k.devmod", module))
     browser.wait("document.querySelector('.kernel')")
     for at, fill in (("argument 1", "range"), ("argument 2", "ones"), ("argument 3", "zeros")):
-        assert browser.evaluate(f"return document.querySelector('.kernel').innerText.includes('{at}')")
+        assert browser.evaluate(
+            f"return document.querySelector('.kernel').innerText.includes('{at}')"
+        )
         browser.select(argument(at, "Fill"), fill)
-    assert browser.evaluate("return [...document.querySelectorAll('.kernel select')].at(-1).options.length") == 1  # blocks alone
+    assert (
+        browser.evaluate(
+            "return [...document.querySelectorAll('.kernel select')].at(-1).options.length"
+        )
+        == 1
+    )  # blocks alone
     browser.fill(LAUNCH, "16")
     press_run(browser)
     assert problems(browser) == {}
-    assert result(browser, "argument 3")["First"] == ", ".join(str(at + 1) for at in range(16)) + ", …"
+    assert (
+        result(browser, "argument 3")["First"] == ", ".join(str(at + 1) for at in range(16)) + ", …"
+    )
     assert result(browser, "argument 3")["Maximum"] == "1024"
 
 
-def test_names_of_a_file_are_text_in_a_form(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_a_file_are_text_in_a_form(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     evil = '"><img src=x onerror=alert(1)>\u202egnp'
     member = devmod.Member(evil, "float32")
     params = [
         devmod.Param(evil, "buffer", "float32", "rw", (0, 0)),
-        devmod.Param(f"{evil}2", "uniform", "uint8x16", at=(0, 1), align=16, members=[member, devmod.Member("__proto__", "int32", 4)]),
+        devmod.Param(
+            f"{evil}2",
+            "uniform",
+            "uint8x16",
+            at=(0, 1),
+            align=16,
+            members=[member, devmod.Member("__proto__", "int32", 4)],
+        ),
     ]
-    constants = [{"name": evil, "type": evil, "default": evil}, {"name": "constructor", "type": "float32", "default": 1}, 7]
+    constants = [
+        {"name": evil, "type": evil, "default": evil},
+        {"name": "constructor", "type": "float32", "default": 1},
+        7,
+    ]
     interface = devmod.Interface(params, block=(1, 1, 1), extra={"constants": constants})
     info = devmod.FunctionInfo("k", ("handle", "uint8x16"), interface=interface)
-    show(browser, saved(tmp_path / "k.devmod", devmod.create_with_fallback("webgpu", {"k": b"@compute fn k() {}"}, "wgsl", {"k": info})))
+    show(
+        browser,
+        saved(
+            tmp_path / "k.devmod",
+            devmod.create_with_fallback(
+                "webgpu", {"k": b"@compute fn k() {}"}, "wgsl", {"k": info}
+            ),
+        ),
+    )
     browser.wait("document.querySelector('.kernel')")
     assert browser.evaluate("return document.querySelectorAll('main img').length") == 0
     assert '"><img src=x onerror=alert(1)>\\u{202e}gnp' in browser.text(".kernel")
     assert "\u202e" not in browser.text("main")
     press_run(browser)
-    assert browser.text(".kernel .bad") == "a constant of the interface is invalid: expected a name or an id, and a type"
+    assert (
+        browser.text(".kernel .bad")
+        == "a constant of the interface is invalid: expected a name or an id, and a type"
+    )
     assert browser.messages() == []
 
 
 @pytest.mark.volume
-def test_strange_types_of_a_file_do_not_break_a_form(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strange_types_of_a_file_do_not_break_a_form(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     types = [
-        "int0", "uint0", "float32x0", "int32x65535", "handle", "void", "type200_3", "complex64", "bool", "uint1x4", "uint8x65535", "float8_e4m3fn",
-    ]  # fmt: skip
+        "int0",
+        "uint0",
+        "float32x0",
+        "int32x65535",
+        "handle",
+        "void",
+        "type200_3",
+        "complex64",
+        "bool",
+        "uint1x4",
+        "uint8x65535",
+        "float8_e4m3fn",
+    ]
     params = [devmod.Param("", "scalar", each, at=(0, 0)) for each in types]
-    params += [devmod.Param("", "buffer", each, "rw", (0, at + 1), size=2**62) for at, each in enumerate(types)]
-    members = [devmod.Member("__proto__", "float32"), devmod.Member("", "uint8", 4, shape=[60000], strides=[1])]
+    params += [
+        devmod.Param("", "buffer", each, "rw", (0, at + 1), size=2**62)
+        for at, each in enumerate(types)
+    ]
+    members = [
+        devmod.Member("__proto__", "float32"),
+        devmod.Member("", "uint8", 4, shape=[60000], strides=[1]),
+    ]
     params.append(devmod.Param("__proto__", "uniform", "uint8x60004", at=(1, 0), members=members))
     constants = [{"name": "__proto__", "type": "bool"}]
-    interface = devmod.Interface(params, [devmod.Block((2, 0), 16)], (0, 0, 0), {"constants": constants})
-    info = devmod.FunctionInfo("k", [param.type if param.kind != "buffer" else "handle" for param in params], interface=interface)
-    show(browser, saved(tmp_path / "k.devmod", devmod.create_with_fallback("webgpu", {"k": b""}, "wgsl", {"k": info})))
+    interface = devmod.Interface(
+        params, [devmod.Block((2, 0), 16)], (0, 0, 0), {"constants": constants}
+    )
+    info = devmod.FunctionInfo(
+        "k",
+        [param.type if param.kind != "buffer" else "handle" for param in params],
+        interface=interface,
+    )
+    show(
+        browser,
+        saved(
+            tmp_path / "k.devmod",
+            devmod.create_with_fallback("webgpu", {"k": b""}, "wgsl", {"k": info}),
+        ),
+    )
     browser.wait("document.querySelector('.kernel')")
-    assert browser.evaluate("return document.querySelectorAll('.kernel fieldset.array').length") == len(types)
+    assert browser.evaluate(
+        "return document.querySelectorAll('.kernel fieldset.array').length"
+    ) == len(types)
     press_run(browser)
     found = browser.evaluate(
         "return [...document.querySelectorAll('.kernel .field')].map((each) => [each.querySelector('label'), each.querySelector('.problem')].map((at) => at.textContent))"
     )
     shape = "expected a length such as 1024, or rows × columns such as 64 × 64"
     wrong = [["Shape", shape]] * len(types) + [["__proto__", "expected true or false"]]
-    assert [[label, shape if label == "Shape" else problem] for label, problem in found if problem] == wrong
+    assert [
+        [label, shape if label == "Shape" else problem] for label, problem in found if problem
+    ] == wrong
     assert browser.messages() == []
 
 
@@ -468,16 +620,28 @@ def test_a_shader_that_does_not_compile_shows_the_compilers_message(
     good = devmod.compile(AXPY, "webgpu")
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     text = b"@compute @workgroup_size(64)\nfn axpy() {\n  let x = missing;\n}\n"
-    show(browser, saved(tmp_path / "k.devmod", devmod.create_with_fallback("webgpu", {"axpy": text}, "wgsl", dict(good.functions))))
+    show(
+        browser,
+        saved(
+            tmp_path / "k.devmod",
+            devmod.create_with_fallback("webgpu", {"axpy": text}, "wgsl", dict(good.functions)),
+        ),
+    )
     browser.wait("document.querySelector('.kernel')")
     press_run(browser)
-    assert browser.text(".kernel .bad").startswith("the webgpu function 'axpy' does not compile in this browser:\nline 3, column 11: ")
+    assert browser.text(".kernel .bad").startswith(
+        "the webgpu function 'axpy' does not compile in this browser:\nline 3, column 11: "
+    )
 
 
 @pytest.mark.volume_but("light")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_the_width_of_a_phone_a_form_does_not_overflow(browser: Browser, tmp_path: Path, scheme: str) -> None:
-    open_kernel(browser, tmp_path, SCENE, viewport={"width": 360, "height": 740}, colorScheme=scheme)
+def test_at_the_width_of_a_phone_a_form_does_not_overflow(
+    browser: Browser, tmp_path: Path, scheme: str
+) -> None:
+    open_kernel(
+        browser, tmp_path, SCENE, viewport={"width": 360, "height": 740}, colorScheme=scheme
+    )
     browser.fill(argument("y", "Shape"), "10 × 10")
     press_run(browser)
     assert browser.evaluate("return document.querySelector('.result canvas').hidden") is False

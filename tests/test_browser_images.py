@@ -1,4 +1,6 @@
-"""Images, samplers and needs in the npm package in Chromium: results compared with NumPy, and errors before the driver."""
+"""Images, samplers and needs in the npm package in Chromium: results compared with NumPy, and
+errors before the driver.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,20 @@ def run(page: Browser, body: str, argument: Any = None) -> Any:
 def sampled(picture: np.ndarray, width: int, height: int, filter: str, address: str) -> np.ndarray:
     """Return what RESIZE writes: places from -1 to 2 of a picture of floats."""
     x, y = np.meshgrid(*((np.arange(count) + 0.5) / count * 3 - 1 for count in (width, height)))
-    return sample_image(picture, np.stack([x.ravel(), y.ravel()], 1), filter=filter, address=address).reshape(height, width, -1)
+    return sample_image(
+        picture, np.stack([x.ravel(), y.ravel()], 1), filter=filter, address=address
+    ).reshape(height, width, -1)
 
 
 @pytest.mark.row("R34")
 def test_a_kernel_samples_an_image(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = devmod.dumps(devmod.compile(RESIZE, "webgpu"))
     picture = np.random.default_rng(1).integers(0, 256, (5, 7, 4), dtype=np.uint8)
-    samplers = [(filter, address) for filter in ("nearest", "linear") for address in ("clamp", "repeat", "mirror")]
+    samplers = [
+        (filter, address)
+        for filter in ("nearest", "linear")
+        for address in ("clamp", "repeat", "mirror")
+    ]
     results = run(
         page,
         """
@@ -67,7 +75,14 @@ def test_a_kernel_samples_an_image(page: Browser, server: FileServer) -> None:
         assert np.abs(result - expected).max() <= (2 / 256 if filter == "linear" else 1e-6)
 
 
-SHAPES: list[tuple[list[int], int]] = [([67], 0), ([5, 3], 0), ([64, 2], 0), ([3, 4, 5], 0), ([9, 2], 3), ([4, 4], 1)]
+SHAPES: list[tuple[list[int], int]] = [
+    ([67], 0),
+    ([5, 3], 0),
+    ([64, 2], 0),
+    ([3, 4, 5], 0),
+    ([9, 2], 3),
+    ([4, 4], 1),
+]
 
 
 def test_every_format_keeps_its_numbers_and_begins_with_zeros(page: Browser) -> None:
@@ -100,12 +115,22 @@ def test_every_format_keeps_its_numbers_and_begins_with_zeros(page: Browser) -> 
         {"formats": list(IMAGE_FORMATS), "shapes": SHAPES},
     )
     result, has_tier1 = found
-    types = {"uint8": "Uint8Array", "int8": "Int8Array", "uint16": "Uint16Array", "int16": "Int16Array", "float16": "Float16Array"}
+    types = {
+        "uint8": "Uint8Array",
+        "int8": "Int8Array",
+        "uint16": "Uint16Array",
+        "int16": "Int16Array",
+        "float16": "Float16Array",
+    }
     types |= {"uint32": "Uint32Array", "int32": "Int32Array", "float32": "Float32Array"}
     expected = []
     for name, each in IMAGE_FORMATS.items():
         for shape, layers in SHAPES:
-            lengths = [*([layers] if layers else []), *shape[::-1], *([each.channels] if each.channels > 1 else [])]
+            lengths = [
+                *([layers] if layers else []),
+                *shape[::-1],
+                *([each.channels] if each.channels > 1 else []),
+            ]
             if name.endswith(("16unorm", "16snorm")) and not has_tier1:
                 refusal = f"image: {name} needs the feature 'texture-formats-tier1', which this device does not support"
                 expected.append([name, shape, refusal])
@@ -118,7 +143,15 @@ def test_every_format_keeps_its_numbers_and_begins_with_zeros(page: Browser) -> 
 def test_the_formats_are_those_of_python() -> None:
     body = 'const { IMAGE_FORMATS } = await import("./formats.js"); return [...IMAGE_FORMATS];'
     assert run_in_node(body) == [
-        [each.name, {"dtype": each.dtype, "channels": each.channels, "sample": each.sample, "texelBytes": each.texel_bytes}]
+        [
+            each.name,
+            {
+                "dtype": each.dtype,
+                "channels": each.channels,
+                "sample": each.sample,
+                "texelBytes": each.texel_bytes,
+            },
+        ]
         for each in IMAGE_FORMATS.values()
     ]
 
@@ -140,7 +173,15 @@ def test_pictures_of_the_browser_become_images(page: Browser) -> None:
         encode_array(picture),
     )
     assert [(name, shape) for name, shape, _ in found] == [
-        (name, [33, 9]) for name in ("rgba8unorm", "rgba8unorm", "rgba32float", "r8unorm", "rgba8uint", "bgra8unorm")
+        (name, [33, 9])
+        for name in (
+            "rgba8unorm",
+            "rgba8unorm",
+            "rgba32float",
+            "r8unorm",
+            "rgba8uint",
+            "bgra8unorm",
+        )
     ]
     dtypes = ["uint8", "uint8", "float32", "uint8", "uint8", "uint8"]
     arrays = [decode_array(each[2], dtype) for each, dtype in zip(found, dtypes, strict=True)]
@@ -151,7 +192,16 @@ def test_pictures_of_the_browser_become_images(page: Browser) -> None:
 
 
 def test_the_format_of_an_array_is_that_of_python(page: Browser) -> None:
-    arrays = ["Uint8Array", "Int8Array", "Uint16Array", "Int16Array", "Float16Array", "Uint32Array", "Int32Array", "Float32Array"]
+    arrays = [
+        "Uint8Array",
+        "Int8Array",
+        "Uint16Array",
+        "Int16Array",
+        "Float16Array",
+        "Uint32Array",
+        "Int32Array",
+        "Float32Array",
+    ]
     found = run(
         page,
         """
@@ -217,7 +267,9 @@ def test_images_of_every_type_beside_an_array(page: Browser, server: FileServer)
     assert found[2] == np.stack([x, y, z, np.full_like(x, -7)], -1).ravel().tolist()
 
 
-def test_textures_views_and_samplers_of_the_caller(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_textures_views_and_samplers_of_the_caller(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.files["k.devmod"] = devmod.dumps(kernel(monkeypatch, RESIZE, *RESIZE_PARAMS))
     found = run(
         page,
@@ -266,7 +318,7 @@ WRONG = {
     "bind([src, s, new Float32Array(4)])": "argument 3 'dst' is a Float32Array, and the kernel takes an image, such as await imageFrom(picture), whose format you choose",
     "run([dst, s, await kit.image([4, 4], 'rgba32float', own)])": "argument 2 's' is a linear sampler, and argument 1 'src' is an image of 32-bit floats; together they need the feature "
     "'float32-filterable', which this device does not support; pass an image of 16-bit floats, or a nearest sampler",
-}  # fmt: skip
+}
 SETUP = """
 const device = await (await navigator.gpu.requestAdapter()).requestDevice();
 let reported = 0;
@@ -284,10 +336,15 @@ const bare = device.createTexture({ size: [4, 4], format: "rgba8unorm", usage: G
 
 
 @pytest.mark.row("R34")
-def test_misuse_of_images_is_an_error_before_the_driver(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misuse_of_images_is_an_error_before_the_driver(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.files["k.devmod"] = devmod.dumps(kernel(monkeypatch, RESIZE, *RESIZE_PARAMS))
-    # The device has no features and the limits of every device. A test of it counts what reaches the driver.
-    calls = ",\n".join(f"() => f.{call[:-1]}, {{ grid: 1 }})".replace("() =>", "async () =>") for call in WRONG)
+    # The device has no features and the limits of every device. A test of it counts what reaches
+    # the driver.
+    calls = ",\n".join(
+        f"() => f.{call[:-1]}, {{ grid: 1 }})".replace("() =>", "async () =>") for call in WRONG
+    )
     body = f"""
     {SETUP}
     const queued = [];
@@ -329,8 +386,12 @@ GATHER = """
 """
 
 
-def test_a_sampler_of_integers_is_nearest(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.files["k.devmod"] = devmod.dumps(kernel(monkeypatch, GATHER, "src 2d uint", "s sampler", "y uint32x4 rw", block=(1, 1, 1)))
+def test_a_sampler_of_integers_is_nearest(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["k.devmod"] = devmod.dumps(
+        kernel(monkeypatch, GATHER, "src 2d uint", "s sampler", "y uint32x4 rw", block=(1, 1, 1))
+    )
     found = run(
         page,
         """
@@ -384,38 +445,92 @@ WRONG_IMAGES = {
     "sampler({ filter: 'cubic' })": "sampler: filter is 'cubic'; expected 'nearest', 'linear'",
     "sampler({ address: 'border' })": "sampler: address is 'border', which WebGPU does not support; expected 'clamp', 'repeat', 'mirror'",
     "sampler({ normalized: false })": "sampler: there is no option 'normalized'; there is: filter, address, device",
-}  # fmt: skip
+}
 
 
 def test_misuse_of_the_functions_that_create_images(page: Browser) -> None:
     calls = ",".join(f"() => kit.{call}" for call in WRONG_IMAGES)
     sent = "const sent = (each) => (structuredClone(0, { transfer: [(each.data ?? each).buffer] }), each);"
-    found = run(page, f"{sent} const found = []; for (const call of [{calls}]) found.push(await failure(call)); return found;")
+    found = run(
+        page,
+        f"{sent} const found = []; for (const call of [{calls}]) found.push(await failure(call)); return found;",
+    )
     for (call, text), message in zip(WRONG_IMAGES.items(), found, strict=True):
-        assert message == ["ArgumentError", text.format(formats=", ".join(IMAGE_FORMATS)) if "{formats}" in text else text], call
+        assert message == [
+            "ArgumentError",
+            text.format(formats=", ".join(IMAGE_FORMATS)) if "{formats}" in text else text,
+        ], call
 
 
 #: Interfaces that no WebGPU kernel can have, or this device cannot run, and the error.
 BAD_PARAMS: list[tuple[Param, str, str]] = [
-    (Param("t", "image", "", "r", (0, 0)), "FormatError", "has no type of an image in its interface; compile the shader with this version of devmod"),
-    (Param("t", "image", "1d_array", "r", (0, 0), sample="float"), "FormatError", "is an image of type 1d_array, which WebGPU does not support"),
-    (Param("t", "image", "2d", "w", (0, 0), format="rgba9", sample="float"), "FormatError", "is an image of 'rgba9', which is not a known format"),
-    (Param("t", "image", "2d", "", (0, 0), format="rgba8unorm"), "FormatError", "has no access in its interface"),
-    (Param("t", "image", "2d", "w", (0, 0), sample="float"), "FormatError", "is a written image without a format in its interface"),
-    (Param("t", "image", "2d", "r", (0, 0)), "FormatError", "has neither a format nor a sample in its interface"),
+    (
+        Param("t", "image", "", "r", (0, 0)),
+        "FormatError",
+        "has no type of an image in its interface; compile the shader with this version of devmod",
+    ),
+    (
+        Param("t", "image", "1d_array", "r", (0, 0), sample="float"),
+        "FormatError",
+        "is an image of type 1d_array, which WebGPU does not support",
+    ),
+    (
+        Param("t", "image", "2d", "w", (0, 0), format="rgba9", sample="float"),
+        "FormatError",
+        "is an image of 'rgba9', which is not a known format",
+    ),
+    (
+        Param("t", "image", "2d", "", (0, 0), format="rgba8unorm"),
+        "FormatError",
+        "has no access in its interface",
+    ),
+    (
+        Param("t", "image", "2d", "w", (0, 0), sample="float"),
+        "FormatError",
+        "is a written image without a format in its interface",
+    ),
+    (
+        Param("t", "image", "2d", "r", (0, 0)),
+        "FormatError",
+        "has neither a format nor a sample in its interface",
+    ),
     (Param("t", "image", "2d", "r", sample="float"), "FormatError", "has no place (set, binding)"),
     (Param("t", "sampler"), "FormatError", "has no place (set, binding)"),
-    (param("t 2d bgra8unorm rw", 0), "DeviceNotFoundError", "is a storage image of bgra8unorm with the access rw, which WebGPU does not support"),
-    (param("t 2d rg8unorm rw", 0), "DeviceNotFoundError", "is a storage image of rg8unorm with the access rw, which WebGPU does not support"),
-    (param("t 2d r8unorm w", 0), "DeviceNotFoundError", "is a storage image of r8unorm with the access w, which needs the feature 'texture-formats-tier1', and this device does not support it"),
-    (param("t 2d rgba8unorm rw", 0), "DeviceNotFoundError", "is a storage image of rgba8unorm with the access rw, which needs the feature 'texture-formats-tier2', and this device does not support it"),
-    (param("t 2d bgra8unorm w", 0), "DeviceNotFoundError", "is a storage image of bgra8unorm with the access w, which needs the feature 'bgra8unorm-storage', and this device does not support it"),
-]  # fmt: skip
+    (
+        param("t 2d bgra8unorm rw", 0),
+        "DeviceNotFoundError",
+        "is a storage image of bgra8unorm with the access rw, which WebGPU does not support",
+    ),
+    (
+        param("t 2d rg8unorm rw", 0),
+        "DeviceNotFoundError",
+        "is a storage image of rg8unorm with the access rw, which WebGPU does not support",
+    ),
+    (
+        param("t 2d r8unorm w", 0),
+        "DeviceNotFoundError",
+        "is a storage image of r8unorm with the access w, which needs the feature 'texture-formats-tier1', and this device does not support it",
+    ),
+    (
+        param("t 2d rgba8unorm rw", 0),
+        "DeviceNotFoundError",
+        "is a storage image of rgba8unorm with the access rw, which needs the feature 'texture-formats-tier2', and this device does not support it",
+    ),
+    (
+        param("t 2d bgra8unorm w", 0),
+        "DeviceNotFoundError",
+        "is a storage image of bgra8unorm with the access w, which needs the feature 'bgra8unorm-storage', and this device does not support it",
+    ),
+]
 
 
-def test_interfaces_that_the_device_cannot_run_have_the_reason(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interfaces_that_the_device_cannot_run_have_the_reason(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, (each, _, _) in enumerate(BAD_PARAMS):
-        server.files[f"{number}.devmod"] = devmod.dumps(kernel(monkeypatch, "@compute @workgroup_size(1) fn k() {}", each, block=(1, 1, 1)))
+        server.files[f"{number}.devmod"] = devmod.dumps(
+            kernel(monkeypatch, "@compute @workgroup_size(1) fn k() {}", each, block=(1, 1, 1))
+        )
     found = run(
         page,
         """
@@ -430,7 +545,9 @@ def test_interfaces_that_the_device_cannot_run_have_the_reason(page: Browser, se
         assert message == [name, f"the webgpu function 'k': argument 1 't' {text}"], each
 
 
-def test_every_storage_format_is_what_the_browser_takes(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_storage_format_is_what_the_browser_takes(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rule of formats agrees with the browser's, for the features of its device."""
     found = run(
         page,
@@ -459,18 +576,30 @@ def test_every_storage_format_is_what_the_browser_takes(page: Browser, server: F
     assert found == []
 
 
-def test_too_many_images_name_the_limit(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = {"sampled images": "2d float", "storage images": "2d rgba8unorm w", "samplers": "sampler"}
+def test_too_many_images_name_the_limit(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = {
+        "sampled images": "2d float",
+        "storage images": "2d rgba8unorm w",
+        "samplers": "sampler",
+    }
     for name, words in cases.items():
         params = [param(f"t{at} {words}", at) for at in range(33)]
-        module = kernel(monkeypatch, "@compute @workgroup_size(1) fn k() {}", *params, block=(1, 1, 1))
+        module = kernel(
+            monkeypatch, "@compute @workgroup_size(1) fn k() {}", *params, block=(1, 1, 1)
+        )
         server.files[f"{name.split()[0]}.devmod"] = devmod.dumps(module)
     found = run(
         page,
         'const found = []; for (const name of argument) found.push(await failure(async () => (await kit.open(`${name}.devmod`)).getFunction("k"))); return found;',
         [name.split()[0] for name in cases],
     )
-    limits = {"sampled images": (16, "SampledTextures"), "storage images": (4, "StorageTextures"), "samplers": (16, "Samplers")}
+    limits = {
+        "sampled images": (16, "SampledTextures"),
+        "storage images": (4, "StorageTextures"),
+        "samplers": (16, "Samplers"),
+    }
     for (name, (most, limit)), message in zip(limits.items(), found, strict=True):
         text = f"the webgpu function 'k' uses 33 {name}, but the limit of this device is {most} (max{limit}PerShaderStage)"
         assert message == ["DeviceNotFoundError", text]
@@ -485,22 +614,43 @@ ADD = """
 
 
 def adding(monkeypatch: pytest.MonkeyPatch, value: int, **options: Any) -> devmod.Module:
-    return kernel(monkeypatch, ADD.replace("VALUE", f"{value}.0"), "y float32 rw", block=(1, 1, 1), **options)
+    return kernel(
+        monkeypatch, ADD.replace("VALUE", f"{value}.0"), "y float32 rw", block=(1, 1, 1), **options
+    )
 
 
 NEEDS: list[tuple[dict[str, Any], str]] = [
     ({"needs": ["fp16"]}, "needs fp16 (WebGPU's shader-f16), which this device does not have"),
-    ({"needs": ["fp64", "images", "image_writes_3d"]}, "needs fp64, which this device does not have"),
-    ({"needs": ["int64_atomics", "a\u202eb"]}, "needs 'a\\u202eb' and int64_atomics, which this device does not have"),
-    ({"needs": ["texture-formats-tier2", "a" * 200]}, f"needs '{'a' * 100}'… (200 characters) and 'texture-formats-tier2', which this device does not have"),
-    ({"needs": ["toString"], "subgroup": 32}, "needs toString and subgroups of 32 threads (it has subgroups of 4), which this device does not have"),
-    ({"needs": [f"need{each:02}" for each in range(20)]}, "needs " + "".join(f"need{each:02} and " for each in range(12)) + "8 more, which this device does not have"),
+    (
+        {"needs": ["fp64", "images", "image_writes_3d"]},
+        "needs fp64, which this device does not have",
+    ),
+    (
+        {"needs": ["int64_atomics", "a\u202eb"]},
+        "needs 'a\\u202eb' and int64_atomics, which this device does not have",
+    ),
+    (
+        {"needs": ["texture-formats-tier2", "a" * 200]},
+        f"needs '{'a' * 100}'… (200 characters) and 'texture-formats-tier2', which this device does not have",
+    ),
+    (
+        {"needs": ["toString"], "subgroup": 32},
+        "needs toString and subgroups of 32 threads (it has subgroups of 4), which this device does not have",
+    ),
+    (
+        {"needs": [f"need{each:02}" for each in range(20)]},
+        "needs "
+        + "".join(f"need{each:02} and " for each in range(12))
+        + "8 more, which this device does not have",
+    ),
     ({"needs": ["images"], "subgroup": 4}, ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.row("R34")
-def test_needs_are_compared_with_the_device_before_a_build(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needs_are_compared_with_the_device_before_a_build(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, (options, _) in enumerate(NEEDS):
         server.files[f"{number}.devmod"] = devmod.dumps(adding(monkeypatch, 1, **options))
     found = run(
@@ -516,13 +666,22 @@ def test_needs_are_compared_with_the_device_before_a_build(page: Browser, server
         """,
         len(NEEDS),
     )
-    expected = [["DeviceNotFoundError", f"the webgpu function 'k' {text}"] if text else None for _, text in NEEDS]
+    expected = [
+        ["DeviceNotFoundError", f"the webgpu function 'k' {text}"] if text else None
+        for _, text in NEEDS
+    ]
     assert found == [expected, 1]
 
 
 @pytest.mark.row("R34")
-def test_a_candidate_whose_needs_the_device_lacks_is_skipped(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = [adding(monkeypatch, 1, needs=["fp64"]), adding(monkeypatch, 2, subgroup=64), adding(monkeypatch, 3)]
+def test_a_candidate_whose_needs_the_device_lacks_is_skipped(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = [
+        adding(monkeypatch, 1, needs=["fp64"]),
+        adding(monkeypatch, 2, subgroup=64),
+        adding(monkeypatch, 3),
+    ]
     server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules))
     server.files["none.devmod"] = devmod.dumps(devmod.bundle(*modules[:2]))
     found = run(
@@ -534,7 +693,10 @@ def test_a_candidate_whose_needs_the_device_lacks_is_skipped(page: Browser, serv
         """,
     )
     reasons = "webgpu wgsl ('k'): needs fp64, which this device does not have; webgpu wgsl ('k'): needs subgroups of 64 threads (it has subgroups of 4), which this device does not have"
-    assert found == [3, ["DeviceNotFoundError", f"the webgpu function 'k' cannot run on this device: {reasons}"]]
+    assert found == [
+        3,
+        ["DeviceNotFoundError", f"the webgpu function 'k' cannot run on this device: {reasons}"],
+    ]
 
 
 def test_the_default_device_has_the_features_of_images(page: Browser) -> None:
@@ -547,11 +709,19 @@ def test_the_default_device_has_the_features_of_images(page: Browser) -> None:
         const lacking = argument.filter((name) => adapter.features.has(name) && !device.features.has(name));
         return [lacking, device.features.has("float32-filterable"), device.limits.maxStorageTexturesPerShaderStage === adapter.limits.maxStorageTexturesPerShaderStage];
         """,
-        ["float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2", "subgroup-size-control"],
+        [
+            "float32-filterable",
+            "bgra8unorm-storage",
+            "texture-formats-tier1",
+            "texture-formats-tier2",
+            "subgroup-size-control",
+        ],
     )
     assert found == [[], True, True]
 
 
 def test_the_public_names_have_images() -> None:
-    names = json.loads(run_in_node('return JSON.stringify(Object.keys(await import("./index.js")));'))
+    names = json.loads(
+        run_in_node('return JSON.stringify(Object.keys(await import("./index.js")));')
+    )
     assert {"Image", "Sampler", "image", "imageFrom", "sampler"} <= set(names)

@@ -1,4 +1,6 @@
-"""The npm package and the wheel with the page: types, packed files, and a clean installation that serves the page without npm."""
+"""The npm package and the wheel with the page: types, packed files, and a clean installation that
+serves the page without npm.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ PACKAGE = json.loads((JS / "package.json").read_text())
 
 
 def run(*command: str, cwd: Path = JS) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -50,7 +54,12 @@ def test_the_reader_reads_a_tree_of_many_modules(monkeypatch: pytest.MonkeyPatch
     import devmod
 
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    modules = [devmod.create_with_fallback("cuda", b"", "cubin", {f"f{number}": devmod.FunctionInfo("f", [])}) for number in range(512)]
+    modules = [
+        devmod.create_with_fallback(
+            "cuda", b"", "cubin", {f"f{number}": devmod.FunctionInfo("f", [])}
+        )
+        for number in range(512)
+    ]
     files = [devmod.dumps(devmod.bundle(*modules))]
     modules[7].import_module(devmod.const_loader({"w": b"abc"}, {"init": ["w"]}))
     files.append(devmod.dumps(devmod.bundle(*modules)))
@@ -59,7 +68,10 @@ def test_the_reader_reads_a_tree_of_many_modules(monkeypatch: pytest.MonkeyPatch
     const bundles = await Promise.all(argument.map(async (data) => (await open(Uint8Array.from(Buffer.from(data, "base64")))).readAll()));
     return bundles.map(({ roots }) => [roots.length, roots[7].imports.map(({ kind }) => kind)]);
     """
-    assert run_in_node(body, [b64encode(data).decode() for data in files]) == [[512, []], [512, ["const_loader"]]]
+    assert run_in_node(body, [b64encode(data).decode() for data in files]) == [
+        [512, []],
+        [512, ["const_loader"]],
+    ]
 
 
 @pytest.mark.row("R21")
@@ -68,7 +80,11 @@ def test_a_file_with_programs_opens_and_its_kernels_are_found() -> None:
 
     source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>; @compute @workgroup_size(64) fn fill() { y[0] = 1.0; }"
     module = devmod.program(
-        "ones", devmod.compile(source, "webgpu"), inputs=["n: int32"], outputs=["y: float32[n]"], steps=["fill(y=y, threads=n)"]
+        "ones",
+        devmod.compile(source, "webgpu"),
+        inputs=["n: int32"],
+        outputs=["y: float32[n]"],
+        steps=["fill(y=y, threads=n)"],
     )
     body = """
     const { open } = await import("./index.js");
@@ -90,13 +106,19 @@ def test_a_file_with_programs_opens_and_its_kernels_are_found() -> None:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as npm packs it, in `node_modules` of a user. The sources are checked in strict mode: their declarations are packed too."""
+    """The package as npm packs it, in `node_modules` of a user. The sources are checked in strict
+    mode: their declarations are packed too.
+    """
     typescript()
     npm = shutil.which("npm")
     if npm is None or not (JS / "node_modules" / "esbuild").is_dir():
-        pytest.skip("npm or its esbuild is not installed (Debian and Ubuntu: apt-get install npm; make test-setup)")
+        pytest.skip(
+            "npm or its esbuild is not installed (Debian and Ubuntu: apt-get install npm; make test-setup)"
+        )
     folder = tmp_path_factory.mktemp("packed")
-    shutil.copytree(JS, folder / "js", ignore=shutil.ignore_patterns("node_modules", "types", "dist", "*.tgz"))
+    shutil.copytree(
+        JS, folder / "js", ignore=shutil.ignore_patterns("node_modules", "types", "dist", "*.tgz")
+    )
     (folder / "js" / "node_modules").symlink_to(JS / "node_modules")
     run(npm, "pack", "--pack-destination", str(folder), cwd=folder / "js")
     assert next(folder.glob("*.tgz")).stat().st_size <= 60_000
@@ -157,10 +179,26 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
 def errors_of(program: str, folder: Path) -> list[str]:
     """Compile a TypeScript program, and return its lines with errors."""
     (folder / "program.ts").write_text(program)
-    options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
+    options = [
+        "--noEmit",
+        "--strict",
+        "--module",
+        "nodenext",
+        "--target",
+        "es2022",
+        "--lib",
+        "es2022,dom",
+        "--types",
+        "",
+    ]
     command = [*typescript(), *options, "program.ts"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-    numbers = {int(line) for line in re.findall(r"^program\.ts\((\d+),\d+\): error TS", done.stdout, re.MULTILINE)}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    numbers = {
+        int(line)
+        for line in re.findall(r"^program\.ts\((\d+),\d+\): error TS", done.stdout, re.MULTILINE)
+    }
     assert done.stdout.count("error TS") == len(numbers), done.stdout
     return [program.splitlines()[number - 1].strip() for number in sorted(numbers)]
 
@@ -194,7 +232,12 @@ def test_the_packed_types_take_the_code_of_users_and_refuse_wrong_calls(packed: 
     ]
     end = "  const [module] = bundle.modules;\n"
     assert end in GOOD
-    assert errors_of(GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end), packed.parent.parent) == wrong
+    assert (
+        errors_of(
+            GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end), packed.parent.parent
+        )
+        == wrong
+    )
 
 
 def test_the_package_has_no_dependency_and_no_build_step() -> None:
@@ -204,7 +247,9 @@ def test_the_package_has_no_dependency_and_no_build_step() -> None:
             assert (path.parent / name).is_file(), f"{path.name} imports {name}"
     for path in WEB.glob("*.js"):
         for name in re.findall(r'from "\./([^"]+)"', path.read_text()):
-            place = JS / "src" / Path(name).name if name.startswith("devmod-webgpu/") else WEB / name
+            place = (
+                JS / "src" / Path(name).name if name.startswith("devmod-webgpu/") else WEB / name
+            )
             assert place.is_file(), f"{path.name} imports {name}"
 
 
@@ -224,22 +269,44 @@ def test_the_page_requests_only_its_own_server() -> None:
     page = (WEB / "index.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
-    assert policy[1].startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'")
+    assert policy[1].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+    )
     for path in [*WEB.glob("*.*"), *(JS / "src").glob("*.js")]:
         text = path.read_text()
-        assert set(re.findall(r"https?://[\w./-]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name
-        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function(", 'style="', " onclick="):
+        assert set(re.findall(r"https?://[\w./-]+", text)) <= {"http://www.w3.org/2000/svg"}, (
+            path.name
+        )
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function(",
+            'style="',
+            " onclick=",
+        ):
             assert word not in text, f"{path.name} has {word}"
 
 
 def test_npm_packs_one_module_its_types_and_the_license(packed: Path) -> None:
     names = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     assert {"package.json", "README.md", "LICENSE", "dist/index.js", "types/index.d.ts"} <= names
-    assert all(name == "dist/index.js" or name.startswith("types/") or "/" not in name for name in names)
-    imported = re.findall(r'["\']\./(\w+)\.js["\']', "".join(path.read_text() for path in (packed / "types").iterdir()))
-    assert {f"types/{name}.d.ts" for name in imported} | {"types/index.d.ts"} == {name for name in names if name.startswith("types/")}
+    assert all(
+        name == "dist/index.js" or name.startswith("types/") or "/" not in name for name in names
+    )
+    imported = re.findall(
+        r'["\']\./(\w+)\.js["\']',
+        "".join(path.read_text() for path in (packed / "types").iterdir()),
+    )
+    assert {f"types/{name}.d.ts" for name in imported} | {"types/index.d.ts"} == {
+        name for name in names if name.startswith("types/")
+    }
     body = f"return Object.keys(await import({str(packed / 'dist' / 'index.js')!r})).sort();"
-    assert run_in_node(body) == run_in_node('return Object.keys(await import("./index.js")).sort();')
+    assert run_in_node(body) == run_in_node(
+        'return Object.keys(await import("./index.js")).sort();'
+    )
 
 
 # -- the wheel
@@ -252,13 +319,20 @@ def parts() -> set[str]:
 
 
 def page_files(names: list[str]) -> set[str]:
-    return {name.partition("devmod_readers/view/_web/")[2] for name in names if "devmod_readers/view/_web/" in name}
+    return {
+        name.partition("devmod_readers/view/_web/")[2]
+        for name in names
+        if "devmod_readers/view/_web/" in name
+    }
 
 
 def test_the_wheel_has_the_page(wheels: Any) -> None:
     with zipfile.ZipFile(wheels["devmod-readers"]) as archive:
         assert page_files(archive.namelist()) == parts()
-        assert sum(each.compress_size for each in archive.infolist() if "/_web/" in each.filename) < 175_000
+        assert (
+            sum(each.compress_size for each in archive.infolist() if "/_web/" in each.filename)
+            < 175_000
+        )
     with zipfile.ZipFile(wheels["devmod-core"]) as archive:
         assert not [name for name in archive.namelist() if name.endswith((".html", ".js", ".css"))]
 
@@ -292,7 +366,9 @@ finally:
 """
 
 
-def test_a_clean_installation_serves_the_page_without_npm(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+def test_a_clean_installation_serves_the_page_without_npm(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     file = tmp_path / "k.devmod"
     shutil.copyfile(ROOT / "tests" / "golden" / "v1" / "tree.devmod", file)
     box = environment(wheels.direct("devmod-core"))

@@ -67,7 +67,14 @@ def page(browser: Browser, bundle: Path) -> Iterator[Browser]:
 def check_mandelbrot(page: Browser) -> None:
     width, height, pixel = 72, 48, 0.048
     page.fill(argument("escape", "Shape"), f"{height} × {width}")
-    for name, value in {"width": width, "height": height, "left": -2.25, "top": 1.15, "pixel": pixel, "steps": 300}.items():
+    for name, value in {
+        "width": width,
+        "height": height,
+        "left": -2.25,
+        "top": 1.15,
+        "pixel": pixel,
+        "steps": 300,
+    }.items():
         page.fill(number(name), str(value))
     page.fill(LAUNCH, f"{width} × {height}")
     press_run(page)
@@ -81,7 +88,11 @@ def check_mandelbrot(page: Browser) -> None:
         inside = square <= 256
         escape[live[~inside]] = step + 1 - np.log2(0.5 * np.log2(square[~inside]))
         z, c, live = z[inside], c[inside], live[inside]
-    grey = picture(page, "escape")[..., 0].astype(float) / 255 * float(result(page, "escape")["Maximum"])
+    grey = (
+        picture(page, "escape")[..., 0].astype(float)
+        / 255
+        * float(result(page, "escape")["Maximum"])
+    )
     # Near the border of the set the steps of float32 are others than those of float64.
     assert (np.abs(grey - escape.reshape(height, width)) < 1).mean() > 0.98
     assert (grey[24, 46:48] == 0).all()
@@ -90,7 +101,11 @@ def check_mandelbrot(page: Browser) -> None:
 @pytest.mark.volume
 @pytest.mark.row("R37")
 def test_a_kernel_in_slang_by_its_form(browser: Browser, tmp_path: Path) -> None:
-    modules = [module for target in ("vulkan", "webgpu") for _, module in compile_one_source(ROOT, "Slang", target)]
+    modules = [
+        module
+        for target in ("vulkan", "webgpu")
+        for _, module in compile_one_source(ROOT, "Slang", target)
+    ]
     mandelbrot = [module for module in modules if "mandelbrot" in module.functions]
     show(browser, saved(tmp_path / "one_source.devmod", *mandelbrot))
     check_mandelbrot(browser)
@@ -111,8 +126,9 @@ def test_the_mandelbrot_set_by_its_form_and_a_lost_device(browser: Browser, tmp_
         """
     )
     press_run(browser)
-    assert "the GPU device was lost (it was destroyed). Ask for the function again: it then uses a new device" in browser.text(
-        ".kernel .bad"
+    assert (
+        "the GPU device was lost (it was destroyed). Ask for the function again: it then uses a new device"
+        in browser.text(".kernel .bad")
     )
     browser.wait("document.querySelector('#lost-device')")
     assert browser.text("#lost-device").startswith("The GPU device was lost")
@@ -148,7 +164,9 @@ def test_a_second_run_while_one_is_active_is_ignored(browser: Browser, tmp_path:
 def test_the_tree_shows_modules_functions_and_sources(page: Browser, bundle: Path) -> None:
     modules = [
         json.loads(each)
-        for each in page.evaluate("return [...document.querySelectorAll('.tree button')].map((each) => JSON.stringify(each.innerText))")
+        for each in page.evaluate(
+            "return [...document.querySelectorAll('.tree button')].map((each) => JSON.stringify(each.innerText))"
+        )
     ]
     assert len(modules) > 11
     assert modules[0].startswith("webgpu\nwgsl")
@@ -167,7 +185,9 @@ def test_the_tree_shows_modules_functions_and_sources(page: Browser, bundle: Pat
     assert call in page.text(".usage")
     page.click(".usage summary")
     assert (
-        page.evaluate("return document.querySelector('[aria-label=Source] pre:last-child').textContent")
+        page.evaluate(
+            "return document.querySelector('[aria-label=Source] pre:last-child').textContent"
+        )
         == (ROOT / "examples" / "webgpu" / "gaussian_blur.wgsl").read_text()
     )
     marked = "return Object.fromEntries(['comment', 'keyword', 'type', 'number', 'mark', 'call'].map((each) => [each, [...document.querySelectorAll(`[aria-label=Source] .t-${each}`)].map((at) => at.textContent)]))"
@@ -181,24 +201,41 @@ def test_the_tree_shows_modules_functions_and_sources(page: Browser, bundle: Pat
 
 
 def test_modules_of_other_kinds(page: Browser) -> None:
-    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    page.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()"
+    )
     page.wait("document.querySelector('[aria-label=Source]')")
     assert "pip install devmod-opencl" in page.text(".details")
     assert page.evaluate(
         "return [...document.querySelectorAll('[aria-label=Source] .t-keyword')].some((each) => each.textContent === '__kernel')"
     )
-    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('const_loader')).click()")
+    page.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('const_loader')).click()"
+    )
     page.wait("document.querySelector('.details').innerText.includes('float32[2 × 3]')")
-    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('npu')).click()")
-    page.wait("document.querySelector('.details').innerText.includes('Only the runtime of this kind')")
+    page.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('npu')).click()"
+    )
+    page.wait(
+        "document.querySelector('.details').innerText.includes('Only the runtime of this kind')"
+    )
     assert "pip install" not in page.text(".details")
-    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('Choice')).click()")
-    page.wait("document.querySelector('.details').innerText.includes('Alternatives for the same functions')")
+    page.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('Choice')).click()"
+    )
+    page.wait(
+        "document.querySelector('.details').innerText.includes('Alternatives for the same functions')"
+    )
 
 
 def test_the_page_by_keys_alone(page: Browser) -> None:
     focus = "const each = document.activeElement; return each.id || each.dataset.module || each.className || each.tagName"
-    assert page.evaluate("return document.querySelector('a, button, input, select, [tabindex]').className") == "skip"
+    assert (
+        page.evaluate(
+            "return document.querySelector('a, button, input, select, [tabindex]').className"
+        )
+        == "skip"
+    )
     page.evaluate("document.querySelector('.skip').focus()")
     page.press("Tab")
     assert page.evaluate(focus) == "choose"
@@ -230,7 +267,9 @@ def test_the_page_by_keys_alone(page: Browser) -> None:
 
 @pytest.mark.volume_but("light")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_the_width_of_a_phone_nothing_overflows(browser: Browser, bundle: Path, scheme: str) -> None:
+def test_at_the_width_of_a_phone_nothing_overflows(
+    browser: Browser, bundle: Path, scheme: str
+) -> None:
     show(browser, bundle, viewport={"width": 360, "height": 740}, colorScheme=scheme)
     assert browser.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0
     assert low_contrast(browser) == []
@@ -268,17 +307,29 @@ def test_a_dropped_bundle_and_a_chosen_one(browser: Browser, bundle: Path, tmp_p
         # A file that is no bundle does not replace the shown one.
         dropped(browser, "notes.txt", b"no bundle")
         browser.wait("document.querySelector('#alert p')")
-        assert browser.text("#alert") == "'notes.txt' is not a bundle: it does not begin with the magic bytes of a .devmod file"
+        assert (
+            browser.text("#alert")
+            == "'notes.txt' is not a bundle: it does not begin with the magic bytes of a .devmod file"
+        )
         assert browser.text("#file").startswith("other.devmod")
     assert browser.messages() == []
 
 
 @pytest.mark.volume_but("newer-version.devmod")
 @pytest.mark.parametrize(
-    "name", ["cut-in-the-index.devmod", "wrong-head-digest.devmod", "newer-version.devmod", "cycle.devmod", "empty.devmod"]
+    "name",
+    [
+        "cut-in-the-index.devmod",
+        "wrong-head-digest.devmod",
+        "newer-version.devmod",
+        "cycle.devmod",
+        "empty.devmod",
+    ],
 )
 def test_a_damaged_file_shows_an_alert(browser: Browser, name: str) -> None:
-    expected = json.loads((ROOT / "tests" / "golden" / "bad" / "expectations.json").read_text())["files"][name]["message"]
+    expected = json.loads((ROOT / "tests" / "golden" / "bad" / "expectations.json").read_text())[
+        "files"
+    ][name]["message"]
     with served(ROOT / "tests" / "golden" / "bad" / name) as url:
         browser.open(url)
         browser.wait("document.querySelector('#alert p')")
@@ -293,7 +344,9 @@ def test_a_damaged_file_shows_an_alert(browser: Browser, name: str) -> None:
 
 
 def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Path) -> None:
-    """`devmod view` decompresses; a page that gets compressed bytes names the command that does so."""
+    """`devmod view` decompresses; a page that gets compressed bytes names the command that does
+    so.
+    """
     file = ROOT / "tests" / "golden" / "v1" / "both.devmod"
     with viewed(file) as url:
         browser.open(url)
@@ -302,11 +355,19 @@ def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Pa
     assert "714 B (714 bytes)" in details
     assert "compressed" not in details
     source = "return document.querySelector('[aria-label=Source] pre:last-child').textContent"
-    assert browser.evaluate(source) == "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
-    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('hexagon')).click()")
-    browser.wait("document.querySelector('.details').innerText.includes('The file has its bc as 4 B of binary.')")
+    assert (
+        browser.evaluate(source) == "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
+    )
+    browser.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('hexagon')).click()"
+    )
+    browser.wait(
+        "document.querySelector('.details').innerText.includes('The file has its bc as 4 B of binary.')"
+    )
     assert browser.evaluate(source) == "add_kernel:\n"
-    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    browser.evaluate(
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()"
+    )
     browser.wait("document.querySelector('[aria-label=Source]')?.innerText.includes('kernel void')")
     browser.files("#choose", [str(file)])
     browser.wait("document.querySelector('.details [role=alert]')")
@@ -318,7 +379,9 @@ def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Pa
 
 
 @pytest.mark.volume
-def test_a_compressed_kernel_runs_in_devmod_view(browser: Browser, bundle: Path, tmp_path: Path) -> None:
+def test_a_compressed_kernel_runs_in_devmod_view(
+    browser: Browser, bundle: Path, tmp_path: Path
+) -> None:
     packed = tmp_path / "packed.devmod"
     devmod.save(devmod.load(bundle), packed, compress="zstd")
     assert packed.stat().st_size < bundle.stat().st_size
@@ -332,19 +395,33 @@ def test_a_compressed_kernel_runs_in_devmod_view(browser: Browser, bundle: Path,
     assert browser.messages() == []
 
 
-def test_without_webgpu_the_page_and_a_form_show_the_reason(browser: Browser, bundle: Path, tmp_path: Path) -> None:
-    show(browser, bundle, script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined })")
+def test_without_webgpu_the_page_and_a_form_show_the_reason(
+    browser: Browser, bundle: Path, tmp_path: Path
+) -> None:
+    show(
+        browser,
+        bundle,
+        script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined })",
+    )
     browser.wait("document.querySelector('#no-device')")
-    assert browser.text("#no-device").startswith("Kernels cannot run here: this browser does not support WebGPU, so no kernel can run. ")
+    assert browser.text("#no-device").startswith(
+        "Kernels cannot run here: this browser does not support WebGPU, so no kernel can run. "
+    )
     assert "blur_rows" in browser.text(".details")
     assert marked(browser) == []
-    browser.files("#choose", [str(saved(tmp_path / "nothing.devmod", devmod.compile(NOTHING, "webgpu")))])
+    browser.files(
+        "#choose", [str(saved(tmp_path / "nothing.devmod", devmod.compile(NOTHING, "webgpu")))]
+    )
     press_run(browser)
-    assert browser.text(".kernel .bad").startswith("this browser does not support WebGPU, so no kernel can run. ")
+    assert browser.text(".kernel .bad").startswith(
+        "this browser does not support WebGPU, so no kernel can run. "
+    )
     assert browser.messages() == []
 
 
-def test_a_damaged_module_shows_an_error_in_its_details(browser: Browser, bundle: Path, tmp_path: Path) -> None:
+def test_a_damaged_module_shows_an_error_in_its_details(
+    browser: Browser, bundle: Path, tmp_path: Path
+) -> None:
     data = bytearray(bundle.read_bytes())
     data[data.index(b"fn blur_rows") + 4] ^= 1
     path = tmp_path / "damaged.devmod"
@@ -362,7 +439,9 @@ def test_a_bundle_without_a_webgpu_module(browser: Browser) -> None:
     )
 
 
-def test_names_from_files_are_shown_as_text(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_from_files_are_shown_as_text(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """HTML, invisible characters and changes of direction have no effect."""
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     evil = "<img src=x onerror=alert(1)>\u202egnp\u200b"
@@ -391,12 +470,26 @@ def raw(path: Path, *modules: dict[str, Any]) -> Path:
 
 
 @pytest.mark.volume
-def test_names_of_javascript_properties_and_very_long_texts(browser: Browser, tmp_path: Path) -> None:
-    origin = {"target": "t" * 9000, "options": ["-D" + "x" * 900] * 900, "sources": {"s" * 9000: "0" * 9000}}
+def test_names_of_javascript_properties_and_very_long_texts(
+    browser: Browser, tmp_path: Path
+) -> None:
+    origin = {
+        "target": "t" * 9000,
+        "options": ["-D" + "x" * 900] * 900,
+        "sources": {"s" * 9000: "0" * 9000},
+    }
     names = ["constructor", "f" * 100_000]
-    module = {"kind": "constructor", "format": "tostring", "variant": "v" * 9000, "functions": names, "origin": origin}
+    module = {
+        "kind": "constructor",
+        "format": "tostring",
+        "variant": "v" * 9000,
+        "functions": names,
+        "origin": origin,
+    }
     show(browser, raw(tmp_path / "k.devmod", module), viewport={"width": 360, "height": 740})
-    browser.wait("document.querySelector('.details').innerText.includes('Only the runtime of this kind')")
+    browser.wait(
+        "document.querySelector('.details').innerText.includes('Only the runtime of this kind')"
+    )
     assert "native code" not in browser.text(".details")
     assert "ffff… (100,000 characters)" in browser.text(".functions")
     assert browser.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0
@@ -405,17 +498,27 @@ def test_names_of_javascript_properties_and_very_long_texts(browser: Browser, tm
 
 
 @pytest.mark.volume
-def test_a_source_and_a_signature_of_very_many_parts(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_and_a_signature_of_very_many_parts(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More than a call in JavaScript may have arguments."""
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = devmod.FunctionInfo("k", ("handle",) * 200_000)
-    module = devmod.create_with_fallback("webgpu", {"k": b"\n".join([b"1 " * 60] * 1200)}, "wgsl", {"k": info})
+    module = devmod.create_with_fallback(
+        "webgpu", {"k": b"\n".join([b"1 " * 60] * 1200)}, "wgsl", {"k": info}
+    )
     show(browser, saved(tmp_path / "k.devmod", module))
     browser.wait("document.querySelector('[aria-label=Source]')")
-    assert browser.evaluate("return document.querySelectorAll('[aria-label=Source] .t-number').length") == 72_000
+    assert (
+        browser.evaluate("return document.querySelectorAll('[aria-label=Source] .t-number').length")
+        == 72_000
+    )
     shown, _, reason = browser.text(".functions").partition("\n\n")
     assert shown.endswith(", buffer, and 199940 more)")
-    assert reason == "It has 200,000 arguments, and this page has forms for 40 at most. A program can run it."
+    assert (
+        reason
+        == "It has 200,000 arguments, and this page has forms for 40 at most. A program can run it."
+    )
 
 
 @pytest.mark.volume
@@ -432,10 +535,18 @@ def test_the_selected_module_is_scrolled_into_view(browser: Browser, bundle: Pat
     assert browser.evaluate(seen) == [True, 0]
 
 
-def test_a_large_module_is_read_after_a_click(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_module_is_read_after_a_click(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = {"big": devmod.FunctionInfo("big", ("handle", "int32"))}
-    show(browser, saved(tmp_path / "k.devmod", devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(5_000_000), "cubin", info)))
+    show(
+        browser,
+        saved(
+            tmp_path / "k.devmod",
+            devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(5_000_000), "cubin", info),
+        ),
+    )
     assert browser.text(".details button") == "Read its 5.0 MB to show signatures and source"
     browser.click(".details button")
     browser.wait("document.querySelector('.functions').innerText.includes('big(buffer, int32)')")
@@ -452,11 +563,17 @@ def marked(browser: Browser) -> list[str]:
     return found
 
 
-def test_only_modules_with_a_kernel_that_runs_here_are_marked(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_modules_with_a_kernel_that_runs_here_are_marked(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A large module is not read for its mark."""
     text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn twice() { x[0] *= 2; }\n"
     softmax = devmod.compile(ROOT / "examples" / "opencl" / "softmax.cl", "opencl")
-    modules = [devmod.compile(text, "webgpu"), softmax, kernel(monkeypatch, "", devmod.Param("t", "image"))]
+    modules = [
+        devmod.compile(text, "webgpu"),
+        softmax,
+        kernel(monkeypatch, "", devmod.Param("t", "image")),
+    ]
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = devmod.FunctionInfo("large", (), interface=devmod.Interface(block=(1, 1, 1)))
     code = b"@compute @workgroup_size(1) fn large() {}" + b" " * 4_100_000
@@ -468,17 +585,29 @@ def test_only_modules_with_a_kernel_that_runs_here_are_marked(browser: Browser, 
 
 
 @pytest.mark.volume_but("imports0-81-")
-@pytest.mark.parametrize(("imports", "listed", "more"), [([1, 1], 81, ""), ([], 1000, "and more; the first 1000 are listed")])
+@pytest.mark.parametrize(
+    ("imports", "listed", "more"),
+    [([1, 1], 81, ""), ([], 1000, "and more; the first 1000 are listed")],
+)
 def test_a_tree_with_many_paths_lists_the_imports_of_a_module_once(
     browser: Browser, tmp_path: Path, imports: list[int], listed: int, more: str
 ) -> None:
-    """Each of 40 modules imports the next one twice, which gives 2⁴⁰ paths; and one module imports 1,020."""
+    """Each of 40 modules imports the next one twice, which gives 2⁴⁰ paths; and one module imports
+    1,020.
+    """
     if imports:
-        modules = [{"kind": "bundle", "imports": [number + each for each in imports]} for number in range(40)] + [{"kind": "bundle"}]
+        modules = [
+            {"kind": "bundle", "imports": [number + each for each in imports]}
+            for number in range(40)
+        ] + [{"kind": "bundle"}]
     else:
-        modules = [{"kind": "bundle", "imports": list(range(1, 1021))}] + [{"kind": "bundle"}] * 1020
+        modules = [{"kind": "bundle", "imports": list(range(1, 1021))}] + [
+            {"kind": "bundle"}
+        ] * 1020
     path = tmp_path / "many.devmod"
     path.write_bytes(file_of({"roots": [0], "modules": modules}))
     show(browser, path)
     assert browser.evaluate("return document.querySelectorAll('.tree button').length") == listed
-    assert browser.evaluate("return document.querySelector('.tree .more')?.textContent ?? ''") == more
+    assert (
+        browser.evaluate("return document.querySelector('.tree .more')?.textContent ?? ''") == more
+    )

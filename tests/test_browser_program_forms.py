@@ -1,4 +1,6 @@
-"""The page of `devmod view` with programs: a form with the inputs, a picture that is dropped on one, and the results."""
+"""The page of `devmod view` with programs: a form with the inputs, a picture that is dropped on
+one, and the results.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_the_digits_have_a_form(page: Browser) -> None:
     assert page.text(".result:nth-of-type(2) h4") == "score float32, 3 × 10"
     page.fill(argument("pictures", "Shape"), "401 × 8 × 8")
     press_run(page)
-    assert "it requires count <= 400, and that is 401 <= 400" in page.text(".kernel [role=alert] .bad")
+    assert "it requires count <= 400, and that is 401 <= 400" in page.text(
+        ".kernel [role=alert] .bad"
+    )
     page.fill(argument("pictures", "Shape"), "3 × 7 × 8")
     press_run(page)
     assert list(problems(page)) == ["Shape"]
@@ -82,13 +86,22 @@ def test_a_picture_is_dropped_on_an_input(page: Browser, tmp_path: Path, kind: s
     lake = np.asarray(Image.open(LAKE).convert("RGB"))
     height, width = lake.shape[:2]
     if kind == "image":
-        declared: dict[str, Any] = {"inputs": ["x: rgba8unorm[h, w]", "by: float32 = 0.5"], "outputs": ["y: rgba8unorm[h, w]"]}
-        kernels, steps = devmod.compile(BRIGHTEN, "webgpu", name="brighten"), ["brighten(source=x, result=y, by=by, threads=(w, h))"]
+        declared: dict[str, Any] = {
+            "inputs": ["x: rgba8unorm[h, w]", "by: float32 = 0.5"],
+            "outputs": ["y: rgba8unorm[h, w]"],
+        }
+        kernels, steps = (
+            devmod.compile(BRIGHTEN, "webgpu", name="brighten"),
+            ["brighten(source=x, result=y, by=by, threads=(w, h))"],
+        )
     else:
         shape = "1, h, w" if kind == "array" else "3, 16, 24"
         count = "h * w" if kind == "array" else "1152"
         declared = {"inputs": [f"x: float32[{shape}]"], "outputs": [f"y: float32[{shape}]"]}
-        kernels, steps = devmod.compile(GREY, "webgpu", name="invert"), [f"invert(x=x, y=y, threads={count})"]
+        kernels, steps = (
+            devmod.compile(GREY, "webgpu", name="invert"),
+            [f"invert(x=x, y=y, threads={count})"],
+        )
     show(page, saved(tmp_path / "p.devmod", devmod.program("p", kernels, steps=steps, **declared)))
     page.wait("document.querySelector('.kernel')")
     assert page.evaluate(DROP, ["x", b64encode(LAKE.read_bytes()).decode()])
@@ -99,7 +112,9 @@ def test_a_picture_is_dropped_on_an_input(page: Browser, tmp_path: Path, kind: s
         assert page.text(".result h4") == f"y image 2d of rgba8unorm, {width} × {height}"
         assert abs(float(result(page, "y")["Mean"]) - (lake.mean() * 3 + 255) / 8) < 0.5
     else:
-        assert page.text(".result h4") == ("y float32, " + (f"1 × {height} × {width}" if kind == "array" else "3 × 16 × 24"))
+        assert page.text(".result h4") == (
+            "y float32, " + (f"1 × {height} × {width}" if kind == "array" else "3 × 16 × 24")
+        )
         mean = 1 - ((lake @ [0.2126, 0.7152, 0.0722]) if kind == "array" else lake).mean() / 255
         assert abs(float(result(page, "y")["Mean"]) - mean) < 0.01
     assert page.messages() == []
@@ -107,7 +122,10 @@ def test_a_picture_is_dropped_on_an_input(page: Browser, tmp_path: Path, kind: s
 
 def test_a_state_and_numbers(page: Browser, tmp_path: Path) -> None:
     module = states.counter(
-        "total: float32[4] = first", "webgpu", constants=["first: float32[4]"], inputs=["x: float32[rows]", "extra: int32 = 7"]
+        "total: float32[4] = first",
+        "webgpu",
+        constants=["first: float32[4]"],
+        inputs=["x: float32[rows]", "extra: int32 = 7"],
     )
     show(page, saved(tmp_path / "p.devmod", module))
     page.wait("document.querySelector('.kernel')")

@@ -1,4 +1,6 @@
-"""Programs in the npm package, in Chromium: their numbers beside NumPy's, and their messages beside Python's."""
+"""Programs in the npm package, in Chromium: their numbers beside NumPy's, and their messages beside
+Python's.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from devmod.backend import expression_text, walk
 from devmod_runtime._program.temporaries import share
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "vendors"), str(ROOT / "readers" / "tests")]
+sys.path[:0] = [
+    str(ROOT / "tests"),
+    str(ROOT / "tests" / "vendors"),
+    str(ROOT / "readers" / "tests"),
+]
 
 import random_programs  # noqa: E402
 import test_program_calls as calls  # noqa: E402
@@ -81,7 +87,9 @@ def test_the_transformer(device: BrowserDevice, tmp_path: Path) -> None:
 
 
 @pytest.mark.row("R37")
-def test_the_pictures(device: BrowserDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pictures(
+    device: BrowserDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(devmod, "load", lambda path, load=devmod.load: Programs(device, load(path)))
     check_pictures(device, "webgpu", tmp_path)
 
@@ -109,10 +117,14 @@ def test_the_main_path(device: BrowserDevice) -> None:
 
 
 def test_several_programs_of_one_name_and_views_of_other_types(device: BrowserDevice) -> None:
-    module = devmod.loads(devmod.dumps(devmod.bundle(by_kind.squares("opencl"), by_kind.squares("webgpu"))))
+    module = devmod.loads(
+        devmod.dumps(devmod.bundle(by_kind.squares("opencl"), by_kind.squares("webgpu")))
+    )
     squares = device.program(module, "squares")
     assert len(squares.program.steps) == 2
-    np.testing.assert_allclose(squares(by_kind.X), by_kind.X.sum(1) ** 2 * by_kind.W[[0, 1, 2, 3, 0]], rtol=1e-5)
+    np.testing.assert_allclose(
+        squares(by_kind.X), by_kind.X.sum(1) ** 2 * by_kind.W[[0, 1, 2, 3, 0]], rtol=1e-5
+    )
     flip = device.program(views.flip(), "p")
     for count in (4, 64, 9):
         x = np.arange(count) % 3 == 0
@@ -120,13 +132,17 @@ def test_several_programs_of_one_name_and_views_of_other_types(device: BrowserDe
 
 
 def test_a_state_and_its_first_value(device: BrowserDevice) -> None:
-    f = device.program(states.counter("total: float32[4] = first", "webgpu", constants=["first: float32[4]"]), "p")
+    f = device.program(
+        states.counter("total: float32[4] = first", "webgpu", constants=["first: float32[4]"]), "p"
+    )
     one, other = f.state(), f.state()
     for number in range(3):
         assert f(states.FIRST, state=one).tolist() == (states.FIRST * (number + 2)).tolist()
     assert f(states.FIRST, state=other).tolist() == (states.FIRST * 2).tolist()
     assert one["total"].numpy().tolist() == (states.FIRST * 4).tolist()
-    f = device.program(states.counter("total: float32[size, 2] = 0", "webgpu", requires=["size * 2 == rows"]), "p")
+    f = device.program(
+        states.counter("total: float32[size, 2] = 0", "webgpu", requires=["size * 2 == rows"]), "p"
+    )
     assert f(np.ones(4, "float32"), state=f.state(size=2), size=2).tolist() == [1.0] * 4
 
 
@@ -140,13 +156,26 @@ TOTAL = """
 @compute @workgroup_size(1) fn total() { var sum = 0.0; for (var i = 0u; i < arrayLength(&x); i++) { sum += x[i]; } y[0] = sum; }"""
 
 
-def test_what_begins_cleared_is_zero_in_each_call_and_arrays_of_no_dimension(device: BrowserDevice) -> None:
-    kernels = devmod.bundle(devmod.compile(CLEARS, "webgpu", name="add"), devmod.compile(TOTAL, "webgpu", name="total"))
-    steps = ["add(y=t, n=n, threads=n)", "total(x=t, y=u, grid=1)", "add(y=y, n=n // 2, threads=n // 2)", "total(x=y, y=loss, grid=1)"]
+def test_what_begins_cleared_is_zero_in_each_call_and_arrays_of_no_dimension(
+    device: BrowserDevice,
+) -> None:
+    kernels = devmod.bundle(
+        devmod.compile(CLEARS, "webgpu", name="add"), devmod.compile(TOTAL, "webgpu", name="total")
+    )
+    steps = [
+        "add(y=t, n=n, threads=n)",
+        "total(x=t, y=u, grid=1)",
+        "add(y=y, n=n // 2, threads=n // 2)",
+        "total(x=y, y=loss, grid=1)",
+    ]
     module = devmod.program(
-        "p", kernels, inputs=["n: int32"], outputs=["y: float32[n] = 0", "loss: float32[()]"],
-        temporaries=["t: float32[n] = 0", "u: float32[1]"], steps=steps,
-    )  # fmt: skip
+        "p",
+        kernels,
+        inputs=["n: int32"],
+        outputs=["y: float32[n] = 0", "loss: float32[()]"],
+        temporaries=["t: float32[n] = 0", "u: float32[1]"],
+        steps=steps,
+    )
     f = device.program(module, "p")
     for n in (5, 70_000, 5, 2):
         y, loss = f(n)
@@ -159,7 +188,12 @@ def test_what_begins_cleared_is_zero_in_each_call_and_arrays_of_no_dimension(dev
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(10), *(pytest.param(range(at, at + 38), marks=pytest.mark.volume) for at in range(10, 200, 38))], ids=str
+    "seeds",
+    [
+        range(10),
+        *(pytest.param(range(at, at + 38), marks=pytest.mark.volume) for at in range(10, 200, 38)),
+    ],
+    ids=str,
 )
 def test_random_programs(device: BrowserDevice, seeds: range) -> None:
     for seed in seeds:
@@ -170,11 +204,19 @@ def test_random_programs(device: BrowserDevice, seeds: range) -> None:
             n, m = random.choice(random_programs._LENGTHS), random.choice(random_programs._LENGTHS)
             values = np.random.default_rng(random.randrange(1 << 32))
             names = (*program.inputs, *program.updates)
-            given = {name: values.integers(0, 1 << 32, program.value(program.lengths[name], n, m), "uint32") for name in names}
+            given = {
+                name: values.integers(
+                    0, 1 << 32, program.value(program.lengths[name], n, m), "uint32"
+                )
+                for name in names
+            }
             expected = program.expected(given, n, m)
             # An empty array takes four bytes on a device, from which its length cannot be told.
             words: dict[str, Any] = {
-                name: device.from_numpy(value) if len(value) and random.random() < 0.4 else value.copy() for name, value in given.items()
+                name: device.from_numpy(value)
+                if len(value) and random.random() < 0.4
+                else value.copy()
+                for name, value in given.items()
             }
             for name in program.outputs:
                 if len(expected[name]) and random.random() < 0.3:
@@ -182,18 +224,33 @@ def test_random_programs(device: BrowserDevice, seeds: range) -> None:
             results = f(**words)
             results = results if isinstance(results, tuple) else (results,)
             what = f"seed {seed}, call {number}, n={n}, m={m}"
-            for name, result in [*zip(program.outputs, results, strict=True), *((each, words[each]) for each in program.updates)]:
+            for name, result in [
+                *zip(program.outputs, results, strict=True),
+                *((each, words[each]) for each in program.updates),
+            ]:
                 np.testing.assert_array_equal(
-                    result if isinstance(result, np.ndarray) else result.numpy(), expected[name], f"{what}: {name}"
+                    result if isinstance(result, np.ndarray) else result.numpy(),
+                    expected[name],
+                    f"{what}: {name}",
                 )
 
 
 #: The small models whose types SwiftShader has in Chromium.
-MODELS = [each for each in tinygrad_cases.NAMES if each not in ("float64", "bfloat16", "bfloat16 weights", "half")]
+MODELS = [
+    each
+    for each in tinygrad_cases.NAMES
+    if each not in ("float64", "bfloat16", "bfloat16 weights", "half")
+]
 
 
 @pytest.mark.row("R47")
-@pytest.mark.parametrize("name", [pytest.param(each, marks=[] if at % 6 == 0 else pytest.mark.volume) for at, each in enumerate(MODELS)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=[] if at % 6 == 0 else pytest.mark.volume)
+        for at, each in enumerate(MODELS)
+    ],
+)
 def test_small_models_of_tinygrad(device: BrowserDevice, name: str) -> None:
     pytest.importorskip("tinygrad")
     with interop.cpu():
@@ -205,7 +262,9 @@ def test_small_models_of_tinygrad(device: BrowserDevice, name: str) -> None:
     for one, other in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
         assert one.shape == other.shape
         tolerance = 1e-2 if other.dtype == np.float16 else 1e-4
-        np.testing.assert_allclose(one.astype("float64"), other.astype("float64"), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            one.astype("float64"), other.astype("float64"), rtol=tolerance, atol=tolerance
+        )
 
 
 # -- the messages of Python
@@ -213,9 +272,14 @@ def test_small_models_of_tinygrad(device: BrowserDevice, name: str) -> None:
 
 def as_in_javascript(message: str) -> str:
     """Return a message of Python in the words of JavaScript."""
-    message = re.sub(r"\b(grid|state)=(?=[ :])", r"\1", message).replace("None is", "null is").replace("got int", "got 3")
+    message = (
+        re.sub(r"\b(grid|state)=(?=[ :])", r"\1", message)
+        .replace("None is", "null is")
+        .replace("got int", "got 3")
+    )
     return message.replace(
-        "s = f.state() makes it, and f(…, state=s) uses it", "s = await f.state() makes it, and f(…, { state: s }) uses it"
+        "s = f.state() makes it, and f(…, state=s) uses it",
+        "s = await f.state() makes it, and f(…, { state: s }) uses it",
     )
 
 
@@ -255,40 +319,82 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
 @pytest.mark.row("R34")
 def test_wrong_calls_have_the_messages_of_python(device: BrowserDevice) -> None:
     first_device("webgpu")
-    normalize, count = calls.normalize("webgpu"), states.counter("total: float32[4] = 0", "webgpu", requires=["rows == 4"])
+    normalize, count = (
+        calls.normalize("webgpu"),
+        states.counter("total: float32[4] = 0", "webgpu", requires=["rows == 4"]),
+    )
     python: dict[str, Any] = {"normalize": normalize["normalize"], "count": count["p"]}
-    numbers = {"normalize": device.program(normalize, "normalize"), "count": device.program(count, "p")}
+    numbers = {
+        "normalize": device.program(normalize, "normalize"),
+        "count": device.program(count, "p"),
+    }
     listed = []
     for program, args, named in WRONG.values():
         f = numbers[program]
         names = {"rows": 5, "columns": 8} if program == "normalize" else {}
         listed.append(
-            [f._number, [f._encoded(each) for each in args], [[name, f._encoded(each)] for name, each in (names | named).items()]]
+            [
+                f._number,
+                [f._encoded(each) for each in args],
+                [[name, f._encoded(each)] for name, each in (names | named).items()],
+            ]
         )
     found = dict(zip(WRONG, device.run(FAILURE, listed), strict=True))
     for case, (program, args, named) in WRONG.items():
-        python_named = {name: each for name, each in named.items() if name not in ("rows", "columns")}
+        python_named = {
+            name: each for name, each in named.items() if name not in ("rows", "columns")
+        }
         with pytest.raises(devmod.ArgumentError) as caught:
             python[program](*args, **python_named)
         expected = as_in_javascript(str(caught.value)).replace("got int", "got 3")
-        expected = expected.replace("array = array.astype(np.float32)", "array = Float32Array.from(array)")
+        expected = expected.replace(
+            "array = array.astype(np.float32)", "array = Float32Array.from(array)"
+        )
         assert found[case] == ["ArgumentError", expected, caught.value.argument], case
 
 
 #: Calls that only JavaScript has: its arrays have no shape.
 FLAT: list[tuple[str, str, str]] = [
-    ("f(x, w)", "x", "the argument 'x' of 160 bytes leaves the lengths 'rows', 'columns' open; give them by name: rows: …"),
-    ("f(x, w, { rows: 5, columns: 6 })", "x", "the argument 'x' has 40 elements, and expected are 30: its shape [rows, columns] is (5, 6)"),
+    (
+        "f(x, w)",
+        "x",
+        "the argument 'x' of 160 bytes leaves the lengths 'rows', 'columns' open; give them by name: rows: …",
+    ),
+    (
+        "f(x, w, { rows: 5, columns: 6 })",
+        "x",
+        "the argument 'x' has 40 elements, and expected are 30: its shape [rows, columns] is (5, 6)",
+    ),
     ("f(x, w, { rows: 1.5 })", "rows", "the length 'rows' is an integer, got 1.5"),
-    ("f(x, w, { y: new Float32Array(3) })", "y", "the argument 'y' has 3 elements, and the program returns (5, 8)"),
-    ("f(x, w, { y: x })", "y", "the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"),
-    ("f.bind(x, w, { y: x })", "x", "the argument 'x' is in the host's memory, and bind takes device buffers: pass a GPUBuffer"),
+    (
+        "f(x, w, { y: new Float32Array(3) })",
+        "y",
+        "the argument 'y' has 3 elements, and the program returns (5, 8)",
+    ),
+    (
+        "f(x, w, { y: x })",
+        "y",
+        "the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it",
+    ),
+    (
+        "f.bind(x, w, { y: x })",
+        "x",
+        "the argument 'x' is in the host's memory, and bind takes device buffers: pass a GPUBuffer",
+    ),
     ("f.bind(buffer, buffer)", "y", "bind needs its outputs by name: 'y'"),
     ("f.state()", "state", "it has no state"),
     ("g.state({ rows: 3 })", "rows", "its state has no length 'rows' to give"),
     ("h.state({ size: 1.5 })", "size", "the length 'size' is an integer, got 1.5"),
-    ("f(x, w, { rows: 5, y: gone })", "y", "the argument 'y' is in an ArrayBuffer that was transferred; pass a copy"),
-    ("f(x, w, 10n ** 400n, { rows: 5 })", "epsilon", "the argument 'epsilon': a bigint of many digits does not fit a floating-point type"),
+    (
+        "f(x, w, { rows: 5, y: gone })",
+        "y",
+        "the argument 'y' is in an ArrayBuffer that was transferred; pass a copy",
+    ),
+    (
+        "f(x, w, 10n ** 400n, { rows: 5 })",
+        "epsilon",
+        "the argument 'epsilon': a bigint of many digits does not fit a floating-point type",
+    ),
 ]
 
 
@@ -296,7 +402,9 @@ FLAT: list[tuple[str, str, str]] = [
 def test_wrong_calls_of_arrays_without_a_shape(device: BrowserDevice) -> None:
     device.program(calls.normalize("webgpu"), "normalize")
     device.program(states.counter("total: float32[4] = 0", "webgpu", requires=["rows == 4"]), "p")
-    device.program(states.counter("total: float32[size, 2] = 0", "webgpu", requires=["size * 2 == rows"]), "p")
+    device.program(
+        states.counter("total: float32[size, 2] = 0", "webgpu", requires=["size * 2 == rows"]), "p"
+    )
     body = """
     const gone = new Float32Array(40);
     structuredClone(0, { transfer: [gone.buffer] });
@@ -309,16 +417,27 @@ def test_wrong_calls_of_arrays_without_a_shape(device: BrowserDevice) -> None:
     return [found, f.names, f.name, Object.keys(await f(x, w, { rows: 5 }))];
     """
     acts = [call.replace("f(x, w", "f(x, w") for call, _, _ in FLAT]
-    # `weight: float32[columns]` gives the columns, so that only one length of x is open; an array of another length gives none.
-    acts[0] = "(async () => { const h = await (await kit.open(bytes(argument))).getFunction('grid', { device }); return h(x); })()"
+    # `weight: float32[columns]` gives the columns, so that only one length of x is open; an array
+    # of another length gives none.
+    acts[0] = (
+        "(async () => { const h = await (await kit.open(bytes(argument))).getFunction('grid', { device }); return h(x); })()"
+    )
     grid = devmod.program(
-        "grid", devmod.compile(TOTAL, "webgpu", name="total"), inputs=["x: float32[rows, columns]"], outputs=["y: float32[1]"],
+        "grid",
+        devmod.compile(TOTAL, "webgpu", name="total"),
+        inputs=["x: float32[rows, columns]"],
+        outputs=["y: float32[1]"],
         steps=["total(x=x, y=y, grid=1)"],
-    )  # fmt: skip
+    )
     listed = ", ".join(f"() => {each}" for each in acts)
-    found, names, name, results = device.run(body.replace("CALLS", listed), b64encode(devmod.dumps(grid)).decode())
+    found, names, name, results = device.run(
+        body.replace("CALLS", listed), b64encode(devmod.dumps(grid)).decode()
+    )
     labels = ["grid", *({"f": "normalize"}.get(call[0], "p") for call, _, _ in FLAT[1:])]
-    assert found == [[argument, f"the webgpu program '{label}': {text}"] for label, (_, argument, text) in zip(labels, FLAT, strict=True)]
+    assert found == [
+        [argument, f"the webgpu program '{label}': {text}"]
+        for label, (_, argument, text) in zip(labels, FLAT, strict=True)
+    ]
     assert (names, name, results) == (["x", "weight", "epsilon"], "normalize", ["y"])
 
 
@@ -341,7 +460,8 @@ struct P { n: i32, on: u32 };
 }"""
 SCALE: dict[str, Any] = {"x": "x", "y": "y", "a": "a", "n": "n", "on": 1}
 SHADE: dict[str, Any] = {"picture": "image", "how": "linear", "target_": "drawn"}
-#: What a step gives in place of good values, to the kernel `scale` or `shade`: the program is refused, but for the first two.
+#: What a step gives in place of good values, to the kernel `scale` or `shade`: the program is
+#: refused, but for the first two.
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "good": ("scale", {}),
     "a good image": ("shade", {}),
@@ -418,7 +538,9 @@ def program_file(info: devmod.FunctionInfo, code: bytes, kernels: devmod.Module)
 
 
 def hostile() -> dict[str, devmod.Module]:
-    kernels = devmod.bundle(*[devmod.compile(KERNELS, "webgpu", name=name) for name in ("scale", "shade")])
+    kernels = devmod.bundle(
+        *[devmod.compile(KERNELS, "webgpu", name=name) for name in ("scale", "shade")]
+    )
     given: list[Any] = [readers.Array(name, "input", "float32", ("n",)) for name in ("x",)]
     given += [
         readers.Array("y", "output", "float32", ("n",)),
@@ -430,53 +552,109 @@ def hostile() -> dict[str, devmod.Module]:
         readers.Array("c", "constant", "float32", (4,)),
         readers.Sampler("linear", "linear", "clamp"),
     ]
-    given += [readers.Array(name, "input", "uint8", ("h", "w"), each) for name, each in (("image", "rgba8unorm"), ("levels", "rgba8uint"))]
-    given += [readers.Array(name, "update", "uint8", ("h", "w"), each) for name, each in (("drawn", "rgba8unorm"), ("grey", "r8unorm"))]
+    given += [
+        readers.Array(name, "input", "uint8", ("h", "w"), each)
+        for name, each in (("image", "rgba8unorm"), ("levels", "rgba8uint"))
+    ]
+    given += [
+        readers.Array(name, "update", "uint8", ("h", "w"), each)
+        for name, each in (("drawn", "rgba8unorm"), ("grey", "r8unorm"))
+    ]
     files = {}
     for name, (kernel, change) in STEPS.items():
-        declared = [*given, *([readers.Array("t", "temporary", "float32", ("n",))] if name == "not yet written" else [])]
-        program = readers.Program("p", {each.name: each for each in declared}, (), (readers.Step("scale", {}), readers.Step(kernel, {})))
+        declared = [
+            *given,
+            *(
+                [readers.Array("t", "temporary", "float32", ("n",))]
+                if name == "not yet written"
+                else []
+            ),
+        ]
+        program = readers.Program(
+            "p",
+            {each.name: each for each in declared},
+            (),
+            (readers.Step("scale", {}), readers.Step(kernel, {})),
+        )
         launch = change.get("", {"threads": ["n"]})
         steps = [
             ["scale", SCALE, {"threads": ["n"]}],
-            [kernel, (SCALE if kernel == "scale" else SHADE) | {each: value for each, value in change.items() if each}, launch],
+            [
+                kernel,
+                (SCALE if kernel == "scale" else SHADE)
+                | {each: value for each, value in change.items() if each},
+                launch,
+            ],
         ]
-        files[name] = program_file(readers.interface_of(program), msgpack.packb({"steps": steps}), kernels)
+        files[name] = program_file(
+            readers.interface_of(program), msgpack.packb({"steps": steps}), kernels
+        )
     for name, drop in (("a missing argument", "x"), ("an output that no step writes", "")):
         steps = [
-            ["scale", {each: value for each, value in SCALE.items() if each != drop} | ({} if drop else {"y": "u"}), {"threads": ["n"]}]
+            [
+                "scale",
+                {each: value for each, value in SCALE.items() if each != drop}
+                | ({} if drop else {"y": "u"}),
+                {"threads": ["n"]},
+            ]
         ]
-        program = readers.Program("p", {each.name: each for each in given}, (), (readers.Step("scale", {}),))
-        files[name] = program_file(readers.interface_of(program), msgpack.packb({"steps": steps}), kernels)
+        program = readers.Program(
+            "p", {each.name: each for each in given}, (), (readers.Step("scale", {}),)
+        )
+        files[name] = program_file(
+            readers.interface_of(program), msgpack.packb({"steps": steps}), kernels
+        )
     for name, (code, _) in strangers.WRONG_CODE.items():
         files[f"code: {name}"] = program_file(
-            readers.interface_of(strangers.GOOD), code if isinstance(code, bytes) else msgpack.packb(code), kernels
+            readers.interface_of(strangers.GOOD),
+            code if isinstance(code, bytes) else msgpack.packb(code),
+            kernels,
         )
     for name, (info, _) in strangers.WRONG_DECLARATIONS.items():
-        files[f"declarations: {name}"] = program_file(info, readers.pack_steps(strangers.GOOD), kernels)
+        files[f"declarations: {name}"] = program_file(
+            info, readers.pack_steps(strangers.GOOD), kernels
+        )
     for name, (program, _) in strangers.NAMES.items():
-        files[f"names: {name}"] = program_file(readers.interface_of(program), readers.pack_steps(program), kernels)
+        files[f"names: {name}"] = program_file(
+            readers.interface_of(program), readers.pack_steps(program), kernels
+        )
     return files
 
 
 def verdict(module: devmod.Module) -> Any:
-    """Return what Python says about a program, without the signature of the kernel, which the package does not show."""
+    """Return what Python says about a program, without the signature of the kernel, which the
+    package does not show.
+    """
     owner = next(each for each in walk(module) if each.kind == "program")
     try:
-        readers.check_names(program := readers.read_program("p", owner.functions["p"], owner.code["p"]))  # type: ignore[attr-defined]
+        readers.check_names(
+            program := readers.read_program("p", owner.functions["p"], owner.code["p"])
+        )  # type: ignore[attr-defined]
         kernels = {
-            each: [candidate_of(each, other) for other in walk(module) if each in other.function_names and other.kind == "webgpu"]
+            each: [
+                candidate_of(each, other)
+                for other in walk(module)
+                if each in other.function_names and other.kind == "webgpu"
+            ]
             for each in program.kernels
         }
         readers.check_kernels(program, kernels)
     except devmod.FormatError as error:
-        return ["FormatError", error.kind, error.function, error.argument, re.split(r"\.? As webgpu", str(error))[0]]
+        return [
+            "FormatError",
+            error.kind,
+            error.function,
+            error.argument,
+            re.split(r"\.? As webgpu", str(error))[0],
+        ]
     return None
 
 
 def test_the_programs_of_strangers_have_the_verdict_of_python() -> None:
     files = hostile()
-    found = run_in_node(VERDICTS, [b64encode(devmod.dumps(each)).decode() for each in files.values()])
+    found = run_in_node(
+        VERDICTS, [b64encode(devmod.dumps(each)).decode() for each in files.values()]
+    )
     expected = {name: verdict(module) for name, module in files.items()}
     assert sum(each is not None for each in expected.values()) >= 60
     for (name, wanted), got in zip(expected.items(), found, strict=True):
@@ -506,9 +684,17 @@ def test_expressions_have_the_values_and_the_texts_of_python() -> None:
 
     def tree(depth: int) -> Any:
         if depth == 0 or random.random() < 0.2:
-            return random.choice(["n", "rows", "big", random.randint(-9, 9), random.randint(-(2**63), 2**63 - 1)])
+            return random.choice(
+                ["n", "rows", "big", random.randint(-9, 9), random.randint(-(2**63), 2**63 - 1)]
+            )
         name = random.choice([*readers.OPERATORS])
-        return (name, *[tree(depth - 1) for _ in range(random.randint(2, 5) if name in ("min", "max") else 2)])
+        return (
+            name,
+            *[
+                tree(depth - 1)
+                for _ in range(random.randint(2, 5) if name in ("min", "max") else 2)
+            ],
+        )
 
     trees = [tree(random.randint(0, 5)) for _ in range(2000)]
     found = run_in_node(EVALUATE, [b64encode(msgpack.packb(each)).decode() for each in trees])
@@ -524,20 +710,29 @@ def test_temporaries_share_memory_by_the_rule_of_python() -> None:
     random, cases = Random(5), []
     for _ in range(200):
         names = [f"t{number}" for number in range(random.randint(0, 30))]
-        spans = {name: sorted((random.randrange(20), random.randrange(20))) for name in names if random.random() < 0.95}
+        spans = {
+            name: sorted((random.randrange(20), random.randrange(20)))
+            for name in names
+            if random.random() < 0.95
+        }
         cases.append([{name: random.choice([4, 64, 64, 256, 1000]) for name in names}, spans])
     body = """
     const { share } = await import("./temporaries.js");
     return argument.map((each) => share(...each.map((one) => new Map(Object.entries(one))))).map(([numbers, totals]) => [Object.fromEntries(numbers), totals]);
     """
-    assert run_in_node(body, cases) == [[*share(sizes, {name: tuple(span) for name, span in spans.items()})] for sizes, spans in cases]
+    assert run_in_node(body, cases) == [
+        [*share(sizes, {name: tuple(span) for name, span in spans.items()})]
+        for sizes, spans in cases
+    ]
 
 
 # -- the device
 
 
 def test_calls_do_not_grow(device: BrowserDevice) -> None:
-    """The buffers that live after 1,000 calls are those after a few, and so are those after calls of 200 lengths and of 100 programs."""
+    """The buffers that live after 1,000 calls are those after a few, and so are those after calls
+    of 200 lengths and of 100 programs.
+    """
     f = device.program(calls.normalize("webgpu"), "normalize")
     body = """
     const f = programs[argument], live = new Set();
@@ -567,10 +762,16 @@ def test_calls_do_not_grow(device: BrowserDevice) -> None:
 
 
 @pytest.mark.parametrize("way", ["throws", "is invalid"])
-def test_a_call_after_one_for_which_the_device_had_no_memory(device: BrowserDevice, way: str) -> None:
-    """A buffer for which there is no memory is not kept, neither that of temporaries nor that of a constant."""
+def test_a_call_after_one_for_which_the_device_had_no_memory(
+    device: BrowserDevice, way: str
+) -> None:
+    """A buffer for which there is no memory is not kept, neither that of temporaries nor that of a
+    constant.
+    """
     device.program(calls.normalize("webgpu"), "normalize")
-    device.program(states.counter("total: float32[4] = first", "webgpu", constants=["first: float32[4]"]), "p")
+    device.program(
+        states.counter("total: float32[4] = first", "webgpu", constants=["first: float32[4]"]), "p"
+    )
     body = """
     const [f, g] = programs, create = GPUDevice.prototype.createBuffer;
     const normalize = async (rows) => (await f(new Float32Array(8 * rows).fill(2), new Float32Array(8).fill(1), { rows })).y.length;
@@ -590,7 +791,9 @@ def test_a_call_after_one_for_which_the_device_had_no_memory(device: BrowserDevi
     assert device.run(body, way) == [40, "LaunchError", 40, 4000, "LaunchError", 40, 4]
 
 
-def test_constants_are_fetched_by_range_and_uploaded_once(device: BrowserDevice, server: Any) -> None:
+def test_constants_are_fetched_by_range_and_uploaded_once(
+    device: BrowserDevice, server: Any
+) -> None:
     data = (DIGITS / "digits.devmod").read_bytes()
     server.files["digits.devmod"] = data
     body = """
@@ -632,9 +835,7 @@ def test_a_lost_device_is_named_and_a_new_one_is_used(browser: Browser, server: 
     """
     (pending, *errors), same, is_new = device.run(body)
     assert pending in (None, "DeviceLostError", "LaunchError")
-    text = (
-        "the webgpu program 'classify': the GPU device was lost (it was destroyed). Ask for the function again: it then uses a new device"
-    )
+    text = "the webgpu program 'classify': the GPU device was lost (it was destroyed). Ask for the function again: it then uses a new device"
     assert (errors, same, is_new) == ([["DeviceLostError", text]], True, True)
     browser.open(server.url)
 
@@ -657,7 +858,12 @@ def test_what_a_browser_refuses_is_named(device: BrowserDevice) -> None:
         outputs=["y: float32[1]"],
         steps=["k(y=y, threads=1)"],
     )
-    files = [program("100_000_000"), program("n"), program("n, n, n, n"), b64encode(devmod.dumps(opencl)).decode()]
+    files = [
+        program("100_000_000"),
+        program("n"),
+        program("n, n, n, n"),
+        b64encode(devmod.dumps(opencl)).decode(),
+    ]
     body = """
     const adapter = await navigator.gpu.requestAdapter();
     const small = await adapter.requestDevice(); // the limits of any device
@@ -677,7 +883,13 @@ def test_what_a_browser_refuses_is_named(device: BrowserDevice) -> None:
         "DeviceNotFoundError",
         f"the program 'p' cannot run here:\n  1. webgpu: it cannot run on this device: the array 'y' has 400000000 bytes, {limit}",
     ]
-    assert of_call == ["ArgumentError", f"the webgpu program 'p': the array 'y' has 200000000 bytes, {limit}"]
+    assert of_call == [
+        "ArgumentError",
+        f"the webgpu program 'p': the array 'y' has 200000000 bytes, {limit}",
+    ]
     shape = "(50000000, 50000000, 50000000, 50000000)"
-    assert many == ["ArgumentError", f"the webgpu program 'p': the array 'y' of shape {shape} has more bytes than 64 bits can count"]
+    assert many == [
+        "ArgumentError",
+        f"the webgpu program 'p': the array 'y' of shape {shape} has more bytes than 64 bits can count",
+    ]
     assert none[0] == "NoModuleError"

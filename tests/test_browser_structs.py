@@ -1,4 +1,6 @@
-"""Structs by value in the npm package: the interface's maps, the layouts and the bytes are those of devmod in Python, and so are the messages."""
+"""Structs by value in the npm package: the interface's maps, the layouts and the bytes are those of
+devmod in Python, and so are the messages.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def packed(param: Param, value: Any) -> bytes:
     """Return the bytes that a kernel of Python receives for a value."""
     seen: list[bytes] = []
     info = FunctionInfo("f", [param.type], (), (), Interface([param]))
-    toy.module({"f": info}, {"f": lambda shape, value: seen.append(value)})["f"](value, grid=1, block=1)
+    toy.module({"f": info}, {"f": lambda shape, value: seen.append(value)})["f"](
+        value, grid=1, block=1
+    )
     return seen[0]
 
 
@@ -63,7 +67,9 @@ SIZES = {"int32": 4, "uint32": 4, "float32": 4, "float16": 2, "bool": 1, "uint8"
 
 
 class Layouts:
-    """Structs with members, gaps, vectors, arrays and nested structs at random, and values for them."""
+    """Structs with members, gaps, vectors, arrays and nested structs at random, and values for
+    them.
+    """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -92,7 +98,10 @@ class Layouts:
             shape: list[int] = []
             strides: list[int] = []
             for _ in range(self._random.choice([0, 0, 0, 1, 2])):
-                shape, strides = [self._random.randint(1, 3), *shape], [length + self._random.choice([0, 4]), *strides]
+                shape, strides = (
+                    [self._random.randint(1, 3), *shape],
+                    [length + self._random.choice([0, 4]), *strides],
+                )
                 length += (shape[0] - 1) * strides[0]
             offset = end + self._random.choice([0, 0, 4, 12])
             members.append(Member(f"m{number}", type_, offset, inner, size, shape, strides))
@@ -114,7 +123,11 @@ class Layouts:
         if one.startswith("float"):
             return self._random.uniform(-1000, 1000)
         bits = 8 * SIZES[one]
-        return self._random.randrange(-(1 << bits - 1), 1 << bits - 1) if one.startswith("int") else self._random.randrange(1 << bits)
+        return (
+            self._random.randrange(-(1 << bits - 1), 1 << bits - 1)
+            if one.startswith("int")
+            else self._random.randrange(1 << bits)
+        )
 
 
 @pytest.mark.row("R34")
@@ -126,7 +139,9 @@ def test_random_structs_have_the_bytes_of_python() -> None:
         value = layouts.value(param.members)
         vectors.append((param, value, packed(param, value).hex()))
     given = [[param.to_dict(), as_json(value)] for param, value, _ in vectors]
-    found = run_in_node(PRELUDE + "return argument.map(([param, value]) => pack(param, value));", given)
+    found = run_in_node(
+        PRELUDE + "return argument.map(([param, value]) => pack(param, value));", given
+    )
     for (param, value, data), each in zip(vectors, found, strict=True):
         assert each == data, (param.to_dict(), value)
 
@@ -134,8 +149,12 @@ def test_random_structs_have_the_bytes_of_python() -> None:
 def test_a_typed_array_may_have_the_numbers_of_a_matrix_in_one_row() -> None:
     columns = Member("m", "float32x3", 16, shape=[3], strides=[16])
     struct = Param("p", "uniform", "uint8x64", members=[Member("n", "int32"), columns])
-    alone = Param("p", "uniform", "uint8x48", members=[Member("", "float32x3", shape=[3], strides=[16])])
-    grid = Param("p", "uniform", "uint8x32", members=[Member("", "int32", shape=[2, 4], strides=[16, 4])])
+    alone = Param(
+        "p", "uniform", "uint8x48", members=[Member("", "float32x3", shape=[3], strides=[16])]
+    )
+    grid = Param(
+        "p", "uniform", "uint8x32", members=[Member("", "int32", shape=[2, 4], strides=[16, 4])]
+    )
     rows = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
     body = """
     const [struct, alone, grid] = argument;
@@ -149,7 +168,10 @@ def test_a_typed_array_may_have_the_numbers_of_a_matrix_in_one_row() -> None:
     assert found[:2] == [packed(struct, {"n": 7, "m": rows}).hex(), packed(alone, rows).hex()]
     assert found[2:5] == [packed(grid, numbers).hex()] * 2 + ["00" * 64]
     # As many bytes as the argument has are its bytes, with the padding.
-    assert found[5:] == [np.arange(12, dtype="float32").tobytes().hex(), "expected 3 elements, got 8"]
+    assert found[5:] == [
+        np.arange(12, dtype="float32").tobytes().hex(),
+        "expected 3 elements, got 8",
+    ]
 
 
 P = Param(
@@ -158,36 +180,83 @@ P = Param(
     "uint8x96",
     members=[
         Member("n", "int32"),
-        Member("view", offset=16, members=[Member("scale", "float32"), Member("at", "float32x3", 16)], size=32),
+        Member(
+            "view",
+            offset=16,
+            members=[Member("scale", "float32"), Member("at", "float32x3", 16)],
+            size=32,
+        ),
         Member("w", "float32", 48, shape=[2, 2], strides=[8, 4]),
-        Member("lights", offset=64, members=[Member("on", "bool"), Member("power", "float16", 2)], size=4, shape=[2], strides=[8]),
+        Member(
+            "lights",
+            offset=64,
+            members=[Member("on", "bool"), Member("power", "float16", 2)],
+            size=4,
+            shape=[2],
+            strides=[8],
+        ),
     ],
 )
-GOOD = {"n": 1, "view": {"scale": 1, "at": [1, 2, 3]}, "w": [[1, 2], [3, 4]], "lights": [{"on": True, "power": 1}, (False, 2)]}
-MATRIX = Param("m", "uniform", "uint8x64", members=[Member("", "float32x4", shape=[4], strides=[16])])
+GOOD = {
+    "n": 1,
+    "view": {"scale": 1, "at": [1, 2, 3]},
+    "w": [[1, 2], [3, 4]],
+    "lights": [{"on": True, "power": 1}, (False, 2)],
+}
+MATRIX = Param(
+    "m", "uniform", "uint8x64", members=[Member("", "float32x4", shape=[4], strides=[16])]
+)
 NAMELESS = Param("p", "uniform", "uint8x8", members=[Member("", "int32"), Member("", "float32", 4)])
 WRONG: list[tuple[Param, Any]] = [
-    *((P, GOOD | change) for change in (
-        {"n": 2**31}, {"n": "one"}, {"view": {"scale": "a", "at": [1, 2, 3]}}, {"view": {"scale": 1, "at": [1, 2]}},
-        {"view": {"scale": 1, "at": [1, "b", 3]}}, {"view": {"at": [1, 2, 3]}}, {"view": {"scales": 1, "at": [1, 2, 3]}}, {"view": (1,)},
-        {"view": 7}, {"w": [[1, 2]]}, {"w": [[1, 2], [3, 4, 5]]}, {"w": [[1, 2], 3]}, {"w": 1}, {"lights": [(True, 1), (2, 1)]},
-        {"lights": [{"on": True, "power": 65520.5}, (True, 1)]}, {"x": 1},
-    )),
-    (P, {"n": 1}), (P, {}), (P, 7), (P, "p"), (P, (1, 2)), (P, None),
-    (MATRIX, [[1, 2, 3, 4]] * 3), (MATRIX, 1), (MATRIX, [[1, 2, 3, 4]] * 3 + [[1, 2]]), (NAMELESS, {"a": 1}), (NAMELESS, (1,)),
-]  # fmt: skip
+    *(
+        (P, GOOD | change)
+        for change in (
+            {"n": 2**31},
+            {"n": "one"},
+            {"view": {"scale": "a", "at": [1, 2, 3]}},
+            {"view": {"scale": 1, "at": [1, 2]}},
+            {"view": {"scale": 1, "at": [1, "b", 3]}},
+            {"view": {"at": [1, 2, 3]}},
+            {"view": {"scales": 1, "at": [1, 2, 3]}},
+            {"view": (1,)},
+            {"view": 7},
+            {"w": [[1, 2]]},
+            {"w": [[1, 2], [3, 4, 5]]},
+            {"w": [[1, 2], 3]},
+            {"w": 1},
+            {"lights": [(True, 1), (2, 1)]},
+            {"lights": [{"on": True, "power": 65520.5}, (True, 1)]},
+            {"x": 1},
+        )
+    ),
+    (P, {"n": 1}),
+    (P, {}),
+    (P, 7),
+    (P, "p"),
+    (P, (1, 2)),
+    (P, None),
+    (MATRIX, [[1, 2, 3, 4]] * 3),
+    (MATRIX, 1),
+    (MATRIX, [[1, 2, 3, 4]] * 3 + [[1, 2]]),
+    (NAMELESS, {"a": 1}),
+    (NAMELESS, (1,)),
+]
 
 
 @pytest.mark.row("R34")
 def test_the_messages_for_wrong_structs_are_those_of_python() -> None:
     found = run_in_node(
-        PRELUDE + "return argument.map((each) => pack(...each));", [[param.to_dict(), as_json(value)] for param, value in WRONG]
+        PRELUDE + "return argument.map((each) => pack(...each));",
+        [[param.to_dict(), as_json(value)] for param, value in WRONG],
     )
     for (param, value), message in zip(WRONG, found, strict=True):
         with pytest.raises(devmod.ArgumentError) as caught:
             packed(param, value)
         expected = str(caught.value).partition(f"argument 1 {param.name!r}: ")[2]
-        for words, others in (("a mapping, a tuple or a NumPy record of", "a record or an array of"), ("a tuple of", "an array of")):
+        for words, others in (
+            ("a mapping, a tuple or a NumPy record of", "a record or an array of"),
+            ("a tuple of", "an array of"),
+        ):
             expected = expected.replace(words, others)
         assert message == expected.replace("None", "null"), value
 
@@ -205,30 +274,107 @@ def nested(depth: int) -> dict[str, Any]:
 LEAF = nested(0)
 #: Maps of a parameter that both readers refuse.
 BAD_PARAMS: list[Any] = [
-    *({"members": members} for members in (
-        [nested(16)], {}, 7, [7], [{"name": "m", "offset": 0}], [nested(1) | {"type": "int32"}], [{"name": "m", "type": "int32"}], [{"offset": 0}],
-        [LEAF | {"name": 7}], [LEAF | {"type": 7}], [LEAF | {"type": "floot"}], [LEAF | {"offset": -1}], [LEAF | {"offset": "x"}], [LEAF | {"size": None}],
-        [LEAF | {"shape": 3}], [LEAF | {"shape": [3]}], [LEAF | {"shape": [-3], "strides": [4]}], [LEAF | {"shape": [0], "strides": [4]}],
-        [LEAF | {"shape": [2], "strides": [2]}], [LEAF | {"shape": [1] * 17, "strides": [4] * 17}], [LEAF | {"offset": 62}], [LEAF, LEAF],
-        [LEAF, LEAF | {"name": "n", "offset": 2}], [LEAF | {"type": "int4"}], [LEAF | {"type": "int0"}], [{"name": "m", "offset": 0, "members": [LEAF]}],
-        [nested(1) | {"size": 2}], [LEAF | {"shape": [9, 9], "strides": [36, 4]}],
-    )),
-    {"kind": "image", "type": "2d", "members": [LEAF]}, {"kind": "image"}, {"kind": "image", "type": "4d"}, {"kind": "image", "type": 7},
-    {"kind": "image", "type": "2d", "sample": "half"}, {"kind": "image", "type": "2d", "sample": None}, {"kind": "image", "type": "2d", "format": 8},
-    {"format": "rgba8unorm"}, {"sample": "float"}, {"format": None}, {"kind": "sampler", "type": "", "sample": ["float"]},
-    {"type": "float32x4", "members": [LEAF]}, {"type": "", "members": [LEAF]},
-    {"kind": "local", "default": 64}, {"kind": "local", "default": {"bytes": 0}}, {"kind": "local", "default": {"bytes": 1, "per_thread": 1}},
-    {"default": {"bytes": 64}}, {"default": {"per_thread": 4}}, {"kind": "bufer"}, {"kind": 7}, {"access": "x"}, {"access": None}, {"name": 7}, {"name": None},
-    {"type": 7}, {"type": "floot"}, {"align": -1}, {"align": True}, {"size": "x"}, {"size": [1]}, {"at": -1}, {"at": [1]}, {"at": "push"}, {"at": [0, {"a": None}]},
-]  # fmt: skip
+    *(
+        {"members": members}
+        for members in (
+            [nested(16)],
+            {},
+            7,
+            [7],
+            [{"name": "m", "offset": 0}],
+            [nested(1) | {"type": "int32"}],
+            [{"name": "m", "type": "int32"}],
+            [{"offset": 0}],
+            [LEAF | {"name": 7}],
+            [LEAF | {"type": 7}],
+            [LEAF | {"type": "floot"}],
+            [LEAF | {"offset": -1}],
+            [LEAF | {"offset": "x"}],
+            [LEAF | {"size": None}],
+            [LEAF | {"shape": 3}],
+            [LEAF | {"shape": [3]}],
+            [LEAF | {"shape": [-3], "strides": [4]}],
+            [LEAF | {"shape": [0], "strides": [4]}],
+            [LEAF | {"shape": [2], "strides": [2]}],
+            [LEAF | {"shape": [1] * 17, "strides": [4] * 17}],
+            [LEAF | {"offset": 62}],
+            [LEAF, LEAF],
+            [LEAF, LEAF | {"name": "n", "offset": 2}],
+            [LEAF | {"type": "int4"}],
+            [LEAF | {"type": "int0"}],
+            [{"name": "m", "offset": 0, "members": [LEAF]}],
+            [nested(1) | {"size": 2}],
+            [LEAF | {"shape": [9, 9], "strides": [36, 4]}],
+        )
+    ),
+    {"kind": "image", "type": "2d", "members": [LEAF]},
+    {"kind": "image"},
+    {"kind": "image", "type": "4d"},
+    {"kind": "image", "type": 7},
+    {"kind": "image", "type": "2d", "sample": "half"},
+    {"kind": "image", "type": "2d", "sample": None},
+    {"kind": "image", "type": "2d", "format": 8},
+    {"format": "rgba8unorm"},
+    {"sample": "float"},
+    {"format": None},
+    {"kind": "sampler", "type": "", "sample": ["float"]},
+    {"type": "float32x4", "members": [LEAF]},
+    {"type": "", "members": [LEAF]},
+    {"kind": "local", "default": 64},
+    {"kind": "local", "default": {"bytes": 0}},
+    {"kind": "local", "default": {"bytes": 1, "per_thread": 1}},
+    {"default": {"bytes": 64}},
+    {"default": {"per_thread": 4}},
+    {"kind": "bufer"},
+    {"kind": 7},
+    {"access": "x"},
+    {"access": None},
+    {"name": 7},
+    {"name": None},
+    {"type": 7},
+    {"type": "floot"},
+    {"align": -1},
+    {"align": True},
+    {"size": "x"},
+    {"size": [1]},
+    {"at": -1},
+    {"at": [1]},
+    {"at": "push"},
+    {"at": [0, {"a": None}]},
+]
 #: Maps of an interface that both readers refuse.
 BAD_INTERFACES: list[Any] = [
-    *({"params": [{"name": "p", "kind": "scalar", "type": "uint8x64"} | each]} for each in BAD_PARAMS),
-    {"params": 7}, {"params": [7]}, {"params": [{"name": "p"}]}, {"params": [{"kind": "buffer"}]}, {"blocks": {}}, {"blocks": [None]}, {"blocks": [{"at": 0}]},
-    {"blocks": [{"size": 4}]}, {"blocks": [{"at": 0, "size": -4}]}, {"blocks": [{"at": "x", "size": 4}]}, {"blocks": [{"at": 0, "size": 4, "name": 7}]}, {"block": [64]}, {"block": 64}, {"block": [1, 1, -1]},
-    {"default_block": [64]}, {"default_block": [0, 1, 1]}, {"default_block": "x"}, {"open_block": 1}, {"open_block": None},
-    {"needs": "fp16"}, {"needs": None}, {"needs": ["fp16", 7]}, {"subgroup": 0}, {"subgroup": "32"}, {"subgroup": -1}, {"subgroup": True},
-]  # fmt: skip
+    *(
+        {"params": [{"name": "p", "kind": "scalar", "type": "uint8x64"} | each]}
+        for each in BAD_PARAMS
+    ),
+    {"params": 7},
+    {"params": [7]},
+    {"params": [{"name": "p"}]},
+    {"params": [{"kind": "buffer"}]},
+    {"blocks": {}},
+    {"blocks": [None]},
+    {"blocks": [{"at": 0}]},
+    {"blocks": [{"size": 4}]},
+    {"blocks": [{"at": 0, "size": -4}]},
+    {"blocks": [{"at": "x", "size": 4}]},
+    {"blocks": [{"at": 0, "size": 4, "name": 7}]},
+    {"block": [64]},
+    {"block": 64},
+    {"block": [1, 1, -1]},
+    {"default_block": [64]},
+    {"default_block": [0, 1, 1]},
+    {"default_block": "x"},
+    {"open_block": 1},
+    {"open_block": None},
+    {"needs": "fp16"},
+    {"needs": None},
+    {"needs": ["fp16", 7]},
+    {"subgroup": 0},
+    {"subgroup": "32"},
+    {"subgroup": -1},
+    {"subgroup": True},
+]
 
 
 def test_the_messages_for_bad_interfaces_are_those_of_python() -> None:
@@ -251,13 +397,30 @@ def test_the_messages_for_bad_interfaces_are_those_of_python() -> None:
 
 def test_a_good_interface_is_read_as_in_python() -> None:
     picture = Param("t", "image", "2d_array", "w", (0, 1), format="rgba8unorm", sample="float")
-    options: dict[str, Any] = {"default_block": (4, 5, 6), "open_block": True, "needs": ["subgroups", "fp16"], "subgroup": 32}
+    options: dict[str, Any] = {
+        "default_block": (4, 5, 6),
+        "open_block": True,
+        "needs": ["subgroups", "fp16"],
+        "subgroup": 32,
+    }
     known = Interface([P, picture], [devmod.Block((0, 0), 96)], (1, 2, 3), {"more": 1}, **options)
     found = run_in_node(PRELUDE + "return read(argument);", known.to_dict())
-    assert (found["block"], found["defaultBlock"], found["openBlock"], found["extra"]) == ([1, 2, 3], [4, 5, 6], True, {"more": 1})
+    assert (found["block"], found["defaultBlock"], found["openBlock"], found["extra"]) == (
+        [1, 2, 3],
+        [4, 5, 6],
+        True,
+        {"more": 1},
+    )
     assert (found["needs"], found["subgroup"]) == (["fp16", "subgroups"], 32)
     param, image = found["params"]
-    assert image == picture.to_dict() | {"align": 0, "size": 0, "members": [], "least": 0, "pack": [], "extra": {}}
+    assert image == picture.to_dict() | {
+        "align": 0,
+        "size": 0,
+        "members": [],
+        "least": 0,
+        "pack": [],
+        "extra": {},
+    }
     assert [each["name"] for each in param["members"]] == ["n", "view", "w", "lights"]
     assert param["members"][3]["members"][1] == {
         "name": "power",
@@ -268,4 +431,8 @@ def test_a_good_interface_is_read_as_in_python() -> None:
         "shape": [],
         "strides": [],
     }
-    assert (param["members"][3]["shape"], param["members"][3]["strides"], param["members"][3]["size"]) == ([2], [8], 4)
+    assert (
+        param["members"][3]["shape"],
+        param["members"][3]["strides"],
+        param["members"][3]["size"],
+    ) == ([2], [8], 4)

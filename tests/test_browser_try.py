@@ -1,4 +1,6 @@
-"""The page docs/try.md, from a plain file server: a digit by mouse and by keyboard, a photo, and a browser without WebGPU."""
+"""The page docs/try.md, from a plain file server: a digit by mouse and by keyboard, a photo, and a
+browser without WebGPU.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The page without Sphinx: what stands in Markdown as HTML, with the files that `make docs` copies."""
+    """The page without Sphinx: what stands in Markdown as HTML, with the files that `make docs`
+    copies.
+    """
     folder = tmp_path_factory.mktemp("docs")
     shutil.copytree(ROOT / "docs" / "_static", folder / "_static")
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
@@ -63,30 +67,43 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def opened(browser: Browser, server: Server, **options: Any) -> None:
     server.asked.clear()
     browser.open(f"http://127.0.0.1:{server.server_port}/try.html", options)
-    browser.wait("document.querySelector('.try button') || document.querySelector('#try-problem').textContent")
+    browser.wait(
+        "document.querySelector('.try button') || document.querySelector('#try-problem').textContent"
+    )
 
 
 def reads(browser: Browser) -> str:
     """Wait until the classifier has read what is drawn, and return the text."""
-    browser.wait("document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')")
+    browser.wait(
+        "document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')"
+    )
     return browser.text("#try-digits [role=status]")
 
 
 @pytest.mark.row("R45")
-@pytest.mark.parametrize("options", [{}, {**PHONE, "colorScheme": "dark"}], ids=["light", "phone, dark"])
+@pytest.mark.parametrize(
+    "options", [{}, {**PHONE, "colorScheme": "dark"}], ids=["light", "phone, dark"]
+)
 def test_a_digit_is_read(browser: Browser, server: Server, options: dict[str, Any]) -> None:
     opened(browser, server, **options)
     assert not any("devmod" in path for path in server.asked)  # nothing before a button is pressed
     assert browser.text("#try-digits button").startswith("Load the classifier (fetches up to 0.")
     browser.click("#try-digits button")
     browser.wait("document.querySelector('#try-digits canvas')")
-    assert browser.evaluate("return document.querySelector('#try-recorded').hidden && document.activeElement.tagName === 'CANVAS'")
+    assert browser.evaluate(
+        "return document.querySelector('#try-recorded').hidden && document.activeElement.tagName === 'CANVAS'"
+    )
     left, top, scale = browser.evaluate(
         "const box = document.querySelector('#try-digits canvas').getBoundingClientRect(); return [box.left, box.top, box.width / 280]"
     )
     browser.drag([[left + x * scale, top + y * scale] for x, y in SEVEN])
     assert reads(browser).startswith("It reads 7 ")
-    assert browser.evaluate("return [...document.querySelectorAll('meter')].map((each) => each.value > 0.5)").index(True) == 7
+    assert (
+        browser.evaluate(
+            "return [...document.querySelectorAll('meter')].map((each) => each.value > 0.5)"
+        ).index(True)
+        == 7
+    )
     assert browser.evaluate("return document.documentElement.scrollWidth <= innerWidth")
     # By keyboard: a vertical bar.
     browser.press("Delete")
@@ -103,7 +120,9 @@ def test_a_photo_is_improved(browser: Browser, server: Server) -> None:
     browser.click("#try-photo button")
     browser.wait("document.querySelector('#try-photo canvas')")
     browser.files("#try-photo input", [str(ROOT / "examples" / "images" / "lake.png")])
-    browser.wait("document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')")
+    browser.wait(
+        "document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')"
+    )
     contrast = """
     return [...document.querySelectorAll("#try-photo canvas")].map((canvas) => {
       const { data } = canvas.getContext("2d", { willReadFrequently: true }).getImageData(0, 0, canvas.width, canvas.height);
@@ -117,9 +136,17 @@ def test_a_photo_is_improved(browser: Browser, server: Server) -> None:
     assert browser.messages() == []
 
 
-def test_a_browser_without_webgpu_shows_the_recorded_picture(browser: Browser, server: Server) -> None:
-    opened(browser, server, script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined });")
-    assert browser.text("#try-problem").startswith("This browser has no WebGPU here, so that nothing can run")
+def test_a_browser_without_webgpu_shows_the_recorded_picture(
+    browser: Browser, server: Server
+) -> None:
+    opened(
+        browser,
+        server,
+        script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined });",
+    )
+    assert browser.text("#try-problem").startswith(
+        "This browser has no WebGPU here, so that nothing can run"
+    )
     assert browser.evaluate(
         "return document.querySelector('#try-recorded img').checkVisibility() && !document.querySelector('.try button')"
     )

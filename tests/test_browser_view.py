@@ -113,22 +113,60 @@ def test_the_page_and_the_file(served: Server, get: Callable[..., Answer]) -> No
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/index.html", "/{}", "/wrong/", "/{}x/", "/{}/missing.js", "/{}/notes.md", "/{}/.hidden.js", "/{}/inner", "/{}/inner/", "/{}/../secret.txt",
-     "/{}/%2e%2e/secret.txt", "/{}/inner/../index.html", "/{}//etc/passwd", "/{}/lake.png/x.png", "/{}/file/other.devmod", "/{}/file/", "/{}/file",
-     "/{}/file/../page/index.html", "/{}/index.html%00", "/{}/inner\\code.js", "http://[/{}/", "//[/{}/", "*"],
-)  # fmt: skip
-def test_other_paths_are_not_found(get: Callable[..., Answer], capfd: pytest.CaptureFixture[str], path: str) -> None:
+    [
+        "/",
+        "/index.html",
+        "/{}",
+        "/wrong/",
+        "/{}x/",
+        "/{}/missing.js",
+        "/{}/notes.md",
+        "/{}/.hidden.js",
+        "/{}/inner",
+        "/{}/inner/",
+        "/{}/../secret.txt",
+        "/{}/%2e%2e/secret.txt",
+        "/{}/inner/../index.html",
+        "/{}//etc/passwd",
+        "/{}/lake.png/x.png",
+        "/{}/file/other.devmod",
+        "/{}/file/",
+        "/{}/file",
+        "/{}/file/../page/index.html",
+        "/{}/index.html%00",
+        "/{}/inner\\code.js",
+        "http://[/{}/",
+        "//[/{}/",
+        "*",
+    ],
+)
+def test_other_paths_are_not_found(
+    get: Callable[..., Answer], capfd: pytest.CaptureFixture[str], path: str
+) -> None:
     status, _, body = get(path.format(SECRET))
     assert (status, body) == (404, b"This page does not exist.\n")
     assert capfd.readouterr() == ("", "")  # nor a traceback
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1:{port}.evil.example", "[::1]:{port}"]
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1",
+        "evil.example:{port}",
+        "127.0.0.1:1",
+        "127.0.0.1:{port}.evil.example",
+        "[::1]:{port}",
+    ],
 )
-def test_requests_with_another_host_are_refused(served: Server, get: Callable[..., Answer], host: str) -> None:
+def test_requests_with_another_host_are_refused(
+    served: Server, get: Callable[..., Answer], host: str
+) -> None:
     status, _, body = get(f"/{SECRET}/", host=host.format(port=served.server_port))
-    assert (status, body) == (421, b"This server answers only requests to 127.0.0.1 and localhost.\n")
+    assert (status, body) == (
+        421,
+        b"This server answers only requests to 127.0.0.1 and localhost.\n",
+    )
 
 
 def test_localhost_is_accepted(served: Server, get: Callable[..., Answer]) -> None:
@@ -143,7 +181,13 @@ def test_on_port_80_a_browser_omits_the_port(tmp_path: Path) -> None:
         pytest.skip(str(error))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
     try:
-        for host, expected in (("127.0.0.1", 200), ("localhost", 200), ("127.0.0.1:80", 200), ("evil.example", 421), ("", 421)):
+        for host, expected in (
+            ("127.0.0.1", 200),
+            ("localhost", 200),
+            ("127.0.0.1:80", 200),
+            ("evil.example", 421),
+            ("", 421),
+        ):
             connection = http.client.HTTPConnection("127.0.0.1", 80, timeout=300)
             connection.putrequest("GET", f"/{SECRET}/", skip_host=True)
             connection.putheader("Host", host)
@@ -161,11 +205,17 @@ WHOLE = TREE.read_bytes()
 @pytest.mark.parametrize(
     ("wanted", "part"),
     [
-        ("bytes=0-9", (0, 10)), ("bytes=100-", (100, None)), ("bytes=-7", (-7, None)), ("bytes=5-5", (5, 6)),
-        ("bytes=0-99999999", (0, None)), ("bytes=-99999999", (0, None)),
+        ("bytes=0-9", (0, 10)),
+        ("bytes=100-", (100, None)),
+        ("bytes=-7", (-7, None)),
+        ("bytes=5-5", (5, 6)),
+        ("bytes=0-99999999", (0, None)),
+        ("bytes=-99999999", (0, None)),
     ],
-)  # fmt: skip
-def test_ranges(served: Server, get: Callable[..., Answer], wanted: str, part: tuple[int, int | None]) -> None:
+)
+def test_ranges(
+    served: Server, get: Callable[..., Answer], wanted: str, part: tuple[int, int | None]
+) -> None:
     status, headers, body = get(file_path(served), Range=wanted)
     assert status == 206
     assert body == WHOLE[part[0] : part[1]]
@@ -175,9 +225,20 @@ def test_ranges(served: Server, get: Callable[..., Answer], wanted: str, part: t
 
 
 @pytest.mark.parametrize(
-    "wanted", ["bytes=9-5", "bytes=-", "bytes=a-b", "lines=1-2", "bytes=0-1,5-6", "bytes=1", "bytes=" + "9" * 40 + "-"]
+    "wanted",
+    [
+        "bytes=9-5",
+        "bytes=-",
+        "bytes=a-b",
+        "lines=1-2",
+        "bytes=0-1,5-6",
+        "bytes=1",
+        "bytes=" + "9" * 40 + "-",
+    ],
 )
-def test_invalid_ranges_are_ignored(served: Server, get: Callable[..., Answer], wanted: str) -> None:
+def test_invalid_ranges_are_ignored(
+    served: Server, get: Callable[..., Answer], wanted: str
+) -> None:
     status, _, body = get(file_path(served), Range=wanted)
     assert (status, body) == (200, WHOLE)
 
@@ -200,7 +261,9 @@ def test_a_file_that_changes_has_another_etag(served: Server, get: Callable[...,
 
 
 @pytest.mark.parametrize("later", ["another file", "a link", "nothing"])
-def test_a_replaced_file_is_not_served(served: Server, get: Callable[..., Answer], tmp_path: Path, later: str) -> None:
+def test_a_replaced_file_is_not_served(
+    served: Server, get: Callable[..., Answer], tmp_path: Path, later: str
+) -> None:
     served.file.unlink()
     if later == "another file":
         served.file.write_text("not yours")
@@ -210,12 +273,17 @@ def test_a_replaced_file_is_not_served(served: Server, get: Callable[..., Answer
     assert (status, body) == (200, WHOLE)
 
 
-def test_concurrent_reads_get_the_requested_parts(served: Server, get: Callable[..., Answer]) -> None:
+def test_concurrent_reads_get_the_requested_parts(
+    served: Server, get: Callable[..., Answer]
+) -> None:
     wrong: list[int] = []
 
     def ask(start: int) -> None:
         for _ in range(5):
-            if get(file_path(served), Range=f"bytes={start}-{start + 99}")[2] != WHOLE[start : start + 100]:
+            if (
+                get(file_path(served), Range=f"bytes={start}-{start + 99}")[2]
+                != WHOLE[start : start + 100]
+            ):
                 wrong.append(start)
 
     threads = [threading.Thread(target=ask, args=(start,)) for start in range(0, 800, 100)]
@@ -226,7 +294,9 @@ def test_concurrent_reads_get_the_requested_parts(served: Server, get: Callable[
     assert wrong == []
 
 
-def test_a_pipe_in_the_page_folder_does_not_block(get: Callable[..., Answer], tmp_path: Path) -> None:
+def test_a_pipe_in_the_page_folder_does_not_block(
+    get: Callable[..., Answer], tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "page" / "pipe.txt")
     assert get(f"/{SECRET}/pipe.txt")[0] == 404
 
@@ -239,7 +309,9 @@ def test_the_number_of_connections_is_limited(served: Server, get: Callable[...,
         while (refused := sum(map(closed, idle))) < 68 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert refused == 68
-        assert threading.active_count() - before <= 32  # threads of earlier connections may have ended
+        assert (
+            threading.active_count() - before <= 32
+        )  # threads of earlier connections may have ended
         assert get(f"/{SECRET}/")[0] == 503
     finally:
         for each in idle:
@@ -257,7 +329,9 @@ def closed(connection: socket.socket) -> bool:
         return False
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names that are not valid text")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux has file names that are not valid text"
+)
 def test_a_file_name_that_is_not_valid_text(served: Server, get: Callable[..., Answer]) -> None:
     named = served.file.with_name(os.fsdecode(b"k\xff%.devmod"))
     other = Server(served.file.rename(named), {}, 0, SECRET)
@@ -286,7 +360,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_no_such_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert refused(capsys, tmp_path / "k.devmod") == f"devmod: error: {tmp_path}/k.devmod: No such file or directory\n"
+    assert (
+        refused(capsys, tmp_path / "k.devmod")
+        == f"devmod: error: {tmp_path}/k.devmod: No such file or directory\n"
+    )
     assert refused(capsys, tmp_path) == f"devmod: error: {tmp_path}: Is a directory\n"
 
 
@@ -322,7 +399,13 @@ def test_the_commands_of_all_wheels_describe_themselves_as_the_table_of_core_doe
 @pytest.mark.row("R4")
 def test_the_command_of_an_excluded_wheel() -> None:
     env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-readers"}
-    done = subprocess.run([sys.executable, "-m", "devmod", "view", str(TREE)], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "view", str(TREE)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 1
     assert re.fullmatch(
         r"devmod: error: devmod\.commands\.view is not registered: devmod-readers \S+ provides it, and the environment variable "
@@ -339,24 +422,31 @@ def test_a_port_in_use(served: Server, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("compress", ["none", "zstd"])
 @pytest.mark.parametrize("from_stdin", [False, True])
-def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: bool, compress: str) -> None:
+def test_the_command_serves_until_it_is_interrupted(
+    tmp_path: Path, from_stdin: bool, compress: str
+) -> None:
     """A compressed file is served without compression: browsers cannot decompress it."""
     file = tmp_path / "k.devmod"
     devmod.save(devmod.loads(WHOLE), file, compress=compress)
     assert (file.read_bytes() == WHOLE) == (compress == "none")
-    command = interruptible_python("-m", "devmod", "view", "-" if from_stdin else str(file), "--no-open")
+    command = interruptible_python(
+        "-m", "devmod", "view", "-" if from_stdin else str(file), "--no-open"
+    )
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
     with file.open("rb") as stdin:
-        process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, text=True, env=environment
+        )
     name = "stdin.devmod" if from_stdin else "k.devmod"
     assert process.stdout is not None
     guard = threading.Timer(300, process.kill)
     guard.start()
     try:
         found = re.fullmatch(
-            rf"(.*) is shown at (http://127\.0\.0\.1:(\d+)/([\w-]{{20,}})/\?file=file/{name})\n", process.stdout.readline()
+            rf"(.*) is shown at (http://127\.0\.0\.1:(\d+)/([\w-]{{20,}})/\?file=file/{name})\n",
+            process.stdout.readline(),
         )
         assert found is not None
         assert found[1] == ("standard input" if from_stdin else str(file))
@@ -380,7 +470,10 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: 
 
 @pytest.mark.row("R46")
 def test_under_a_policy_the_bytes_that_were_checked_are_served(
-    checker: object, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checker: object,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served: list[tuple[bool, bytes]] = []
     file = tmp_path / "k.devmod"

@@ -14,7 +14,8 @@ import pytest
 import devmod
 
 TOOLS = Path(__file__).parents[1] / "tools"
-#: Makes a module of each kind from a payload, and prints for each its class, and the digest of its bytes.
+#: Makes a module of each kind from a payload, and prints for each its class, and the digest of its
+#: bytes.
 MODULES = """
 import hashlib, json, sys
 import devmod
@@ -45,7 +46,9 @@ def modules(box: Any, **env: str) -> dict[str, Any]:
 def test_installing_a_runtime_is_linking_it(environment: Callable[..., Any], wheels: Any) -> None:
     box = environment(wheels.direct("devmod-core"))
     alone = modules(box)
-    assert {found[0] for kind, found in alone.items() if isinstance(found, list) and kind != "imported"} == {"devmod"}
+    assert {
+        found[0] for kind, found in alone.items() if isinstance(found, list) and kind != "imported"
+    } == {"devmod"}
     assert alone["imported"] == []
 
     box.install(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
@@ -83,7 +86,9 @@ except devmod.NotRegisteredError as error:
 
 
 @pytest.mark.row("R4", "R24", "R25")
-def test_without_the_runtime_the_errors_name_the_command_that_adds_it(environment: Callable[..., Any], wheels: Any) -> None:
+def test_without_the_runtime_the_errors_name_the_command_that_adds_it(
+    environment: Callable[..., Any], wheels: Any
+) -> None:
     box = environment(wheels.direct("devmod-core"))
     fallback, loading = box.run("-c", RUN).splitlines()
     assert fallback == (
@@ -124,8 +129,14 @@ for call in (
 
 
 @pytest.mark.row("R4", "R24")
-@pytest.mark.parametrize("names", [["devmod-opencl"], ["devmod-opencl", "devmod-runtime"], ["devmod-runtime"]], ids=" ".join)
-def test_a_runtime_that_is_uninstalled_in_a_running_process(names: list[str], environment: Callable[..., Any], wheels: Any) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [["devmod-opencl"], ["devmod-opencl", "devmod-runtime"], ["devmod-runtime"]],
+    ids=" ".join,
+)
+def test_a_runtime_that_is_uninstalled_in_a_running_process(
+    names: list[str], environment: Callable[..., Any], wheels: Any
+) -> None:
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
     lines = box.run("-c", GONE, str(TOOLS), *names).splitlines()
     key = "devmod.load_from_bytes.opencl"
@@ -137,7 +148,11 @@ def test_a_runtime_that_is_uninstalled_in_a_running_process(names: list[str], en
 
 #: A kernel of each kind that doubles numbers, and what brings a device where there is no hardware.
 TWICE = {
-    "opencl": ("twice.cl", "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }", "pocl"),
+    "opencl": (
+        "twice.cl",
+        "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }",
+        "pocl",
+    ),
     "vulkan": (
         "twice.comp",
         "#version 450\nlayout(local_size_x = 4) in;\nlayout(std430, binding = 0) buffer X { float x[]; };\n"
@@ -150,7 +165,11 @@ TWICE = {
         "@compute @workgroup_size(4) fn twice(@builtin(global_invocation_id) at: vec3<u32>) { x[at.x] = x[at.x] * 2.0; }\n",
         "",
     ),
-    "metal": ("twice.metal", "kernel void twice(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] *= 2; }", ""),
+    "metal": (
+        "twice.metal",
+        "kernel void twice(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] *= 2; }",
+        "",
+    ),
 }
 WHOLE_WAY = """
 import sys
@@ -172,7 +191,9 @@ print("ran")
 @pytest.mark.volume_but("opencl")
 @pytest.mark.row("R37")
 @pytest.mark.parametrize("kind", TWICE)
-def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+def test_from_a_build_box_to_a_device_box(
+    kind: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     name, source, extra = TWICE[kind]
     (tmp_path / name).write_text(source)
     box = environment(wheels.direct("devmod-core", f"build-{kind}"))
@@ -180,7 +201,11 @@ def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., 
     box.run("-m", "devmod", "compile", str(tmp_path / name), "-t", kind, "-o", str(bundle))
     said = box.run("-m", "devmod", "inspect", str(bundle))
     assert f"pip install devmod-{kind}" in said
-    other = environment(wheels.direct("devmod-core"), wheels.direct(f"devmod-{kind}", *filter(None, [extra])), "numpy")
+    other = environment(
+        wheels.direct("devmod-core"),
+        wheels.direct(f"devmod-{kind}", *filter(None, [extra])),
+        "numpy",
+    )
     assert f"devmod-{kind}" in other.run("-m", "devmod", "inspect", str(bundle))
     found = other.run("-c", WHOLE_WAY, str(bundle), kind)
     if found.startswith("no device"):
@@ -190,12 +215,16 @@ def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devmod-simulators is for Linux")
 @pytest.mark.row("R49")
-def test_cuda_runs_without_a_gpu_and_without_a_compiler(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+def test_cuda_runs_without_a_gpu_and_without_a_compiler(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     """Its libraries are in the wheel. PATH has no program at all."""
     packages = ("cuda-core", "cuda-bindings>=13", "nvidia-cuda-nvrtc", "nvidia-nvjitlink")
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-simulators"), *packages)
     program = Path(__file__).with_name("simulated") / "core_add.py"
-    lines = box.run("-m", "devmod", "simulate", "--", str(box.python), str(program), env={"PATH": str(tmp_path)}).splitlines()
+    lines = box.run(
+        "-m", "devmod", "simulate", "--", str(box.python), str(program), env={"PATH": str(tmp_path)}
+    ).splitlines()
     assert lines[:3] == ["simulated GPU (devmod-simulators) sm_90", "ptx True", "cubin True"]
 
 
@@ -214,16 +243,33 @@ print(json.dumps(found))
 
 
 @pytest.mark.row("R7", "R8")
-def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(environment: Callable[..., Any], wheels: Any) -> None:
-    """Their packages have no public names but those of the entry points. No plugin is broken where the conformance kit is missing."""
-    plugins = sorted(path.parent.name for path in (Path(__file__).parents[1] / "plugins").glob("*/pyproject.toml"))
+def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(
+    environment: Callable[..., Any], wheels: Any
+) -> None:
+    """Their packages have no public names but those of the entry points. No plugin is broken where
+    the conformance kit is missing.
+    """
+    plugins = sorted(
+        path.parent.name
+        for path in (Path(__file__).parents[1] / "plugins").glob("*/pyproject.toml")
+    )
     extras = [name.removeprefix("devmod-") for name in plugins]
     backends = [*plugins, "devmod-host"]
-    box = environment(wheels.direct("devmod-core"), *map(wheels.direct, backends), wheels.direct("devmod", *extras))
+    box = environment(
+        wheels.direct("devmod-core"),
+        *map(wheels.direct, backends),
+        wheels.direct("devmod", *extras),
+    )
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
-    assert {row["distribution"] for row in listed} == {"devmod-readers", "devmod-runtime", "devmod-targets", *backends}
+    assert {row["distribution"] for row in listed} == {
+        "devmod-readers",
+        "devmod-runtime",
+        "devmod-targets",
+        *backends,
+    }
     assert {(row["group"], row["state"]) for row in listed} == {
-        (row["group"], "needs devmod-conformance" if row["group"] == "devmod.conformance" else "ok") for row in listed
+        (row["group"], "needs devmod-conformance" if row["group"] == "devmod.conformance" else "ok")
+        for row in listed
     }
     assert "!" not in box.run("-m", "devmod", "plugins")
     for plugin, (declared, public) in json.loads(box.run("-c", SURFACE, *backends)).items():
@@ -231,7 +277,9 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(environment:
 
 
 @pytest.mark.row("R8")
-def test_a_command_whose_wheel_is_missing_names_the_wheel(environment: Callable[..., Any], wheels: Any) -> None:
+def test_a_command_whose_wheel_is_missing_names_the_wheel(
+    environment: Callable[..., Any], wheels: Any
+) -> None:
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
     listed = "".join(box.run("-m", "devmod", "--help").split())  # click wraps the lines
     for words, wheel, command in (
@@ -269,9 +317,21 @@ def test_types_are_checked_where_no_runtime_is_installed(
     program = tmp_path / "program.py"
     program.write_text(TYPED)
     box = environment(wheels.direct("devmod-core"), wheels.direct(installed))
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache")]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+    ]
     done = subprocess.run(
-        [*command, "--python-executable", str(box.python), str(program)], capture_output=True, text=True, check=False, cwd=tmp_path
+        [*command, "--python-executable", str(box.python), str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert done.stdout == (
         'program.py:11: error: Incompatible types in assignment (expression has type "str", variable has type "int")  [assignment]\n'

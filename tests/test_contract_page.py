@@ -78,7 +78,11 @@ class TestB:
 def helper(): ...
 """
     found = list(rows._marked(ast.parse(source)))
-    assert found == [*((row, "test_a") for row in ("R1", "R2", "R3", "R4")), ("R1", "TestB::test_c"), ("R5", "TestB::test_c")]
+    assert found == [
+        *((row, "test_a") for row in ("R1", "R2", "R3", "R4")),
+        ("R1", "TestB::test_c"),
+        ("R5", "TestB::test_c"),
+    ]
 
 
 def test_the_tool_prints_the_tests_of_a_row(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,10 @@ def test_the_picture(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     compiled, run, *picture = capfd.readouterr().out.splitlines()
     assert compiled.startswith("compiled, without a device: mandelbrot.devmod, ")
     assert run.startswith("loaded, and run on ")
-    c = np.linspace(-2.2, 0.8, 76, endpoint=False) + 1j * np.linspace(-1.2, 1.2, 28, endpoint=False)[:, None]
+    c = (
+        np.linspace(-2.2, 0.8, 76, endpoint=False)
+        + 1j * np.linspace(-1.2, 1.2, 28, endpoint=False)[:, None]
+    )
     z, stays = np.zeros_like(c), np.ones(c.shape, bool)
     for _ in range(74):
         z[stays] = z[stays] ** 2 + c[stays]
@@ -31,5 +34,9 @@ def test_a_box_without_a_runtime_is_told_what_to_install(monkeypatch: pytest.Mon
     """It has no NumPy: that comes with a runtime."""
     monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-opencl")
     program = "import sys; sys.modules['numpy'] = None\nfrom devmod._cli import main\nsys.exit(main(['demo']))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.startswith("devmod: error: devmod.load_from_bytes.opencl is not registered: devmod-opencl "), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.startswith(
+        "devmod: error: devmod.load_from_bytes.opencl is not registered: devmod-opencl "
+    ), done.stderr

@@ -1,4 +1,6 @@
-"""The digit classifier of examples/applications: a model that tinygrad trained, in one file for five kinds."""
+"""The digit classifier of examples/applications: a model that tinygrad trained, in one file for
+five kinds.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ def test_the_committed_file_reads_digits_on_each_device(tmp_path: Path) -> None:
     for kind in ("opencl", "webgpu"):
         first_device(kind)
     command = [sys.executable, str(FOLDER / "run.py"), "opencl", "webgpu"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONUTF8": "1"})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUTF8": "1"},
+    )
     assert done.returncode == 0, done.stderr
     lines = [line.split("  ")[1:] for line in done.stdout.splitlines() if "are right" in line]
     assert {"opencl:0", "webgpu:0"} <= {device for device, _ in lines}
@@ -38,7 +47,9 @@ def test_the_double_of_metal_reads_digits(monkeypatch: pytest.MonkeyPatch) -> No
     replace_metal(monkeypatch)
     classify: Any = devmod.load(FOLDER / "digits.devmod")["classify"]
     pictures = np.load(FOLDER / "test.npz")["pictures"]
-    (digits, scores), (expected, other) = (classify.on(kind)(pictures) for kind in ("metal", first_device("opencl")))
+    (digits, scores), (expected, other) = (
+        classify.on(kind)(pictures) for kind in ("metal", first_device("opencl"))
+    )
     np.testing.assert_array_equal(digits, expected)
     np.testing.assert_allclose(scores, other, atol=1e-6)
 
@@ -47,7 +58,16 @@ def test_the_double_of_metal_reads_digits(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_file_has_each_kind_and_the_weights_once() -> None:
     module = devmod.load(FOLDER / "digits.devmod")
     modules = [*devmod.backend.walk(module)]
-    assert {each.kind for each in modules} == {"bundle", "program", "const_loader", "opencl", "webgpu", "cuda", "rocm", "metal"}
+    assert {each.kind for each in modules} == {
+        "bundle",
+        "program",
+        "const_loader",
+        "opencl",
+        "webgpu",
+        "cuda",
+        "rocm",
+        "metal",
+    }
     assert sum(each.kind == "const_loader" for each in modules) == 1
     assert devmod.dumps(module) == (FOLDER / "digits.devmod").read_bytes()
 
@@ -70,5 +90,7 @@ def test_a_process_without_tinygrad_runs_the_file() -> None:
 def test_a_call_of_more_pictures_than_the_file_has_launches_for_is_refused() -> None:
     first_device("opencl")
     classify: Any = devmod.load(FOLDER / "digits.devmod")["classify"].on("opencl")
-    with pytest.raises(devmod.ArgumentError, match=r"it requires count <= 400, and that is 401 <= 400"):
+    with pytest.raises(
+        devmod.ArgumentError, match=r"it requires count <= 400, and that is 401 <= 400"
+    ):
         classify(np.zeros((401, 8, 8), "uint8"))

@@ -1,4 +1,6 @@
-"""The pages of docs/ build without a warning, their links work, and public docstrings have one form."""
+"""The pages of docs/ build without a warning, their links work, and public docstrings have one
+form.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,18 @@ DOCUMENTS = [
     *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
     *(
         path
-        for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "frameworks", "tvm", "trust", "simulators")
+        for folder in (
+            "core",
+            "readers",
+            "targets",
+            "conformance",
+            "runtime",
+            "remote",
+            "frameworks",
+            "tvm",
+            "trust",
+            "simulators",
+        )
         for path in ROOT.glob(f"{folder}/*.md")
     ),
     *ROOT.glob("plugins/*/*.md"),
@@ -94,12 +107,16 @@ PUBLIC = (
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return the public names of a module: its `__all__`, or the functions and classes that it defines."""
+    """Return the public names of a module: its `__all__`, or the functions and classes that it
+    defines.
+    """
     listed: list[str] | None = getattr(module, "__all__", None)
     if listed is not None:
         return listed
     return [
-        name for name, value in vars(module).items() if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
     ]
 
 
@@ -125,9 +142,20 @@ class Page(HTMLParser):
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the pages as `make docs` does: a warning is an error."""
     out = tmp_path_factory.mktemp("docs")
-    line = re.search(r"-m sphinx (.*) -d build/doctrees docs build/docs\n", (ROOT / "Makefile").read_text())
+    line = re.search(
+        r"-m sphinx (.*) -d build/doctrees docs build/docs\n", (ROOT / "Makefile").read_text()
+    )
     assert line, "make docs runs another command"
-    command = [sys.executable, "-m", "sphinx", *line[1].split(), "-d", str(out / "doctrees"), str(DOCS), str(out / "html")]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        *line[1].split(),
+        "-d",
+        str(out / "doctrees"),
+        str(DOCS),
+        str(out / "html"),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return out / "html"
@@ -136,9 +164,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.volume  # the build takes 30 s, and other tests compare the sources of the pages
 def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
     pages = {path: Page(path) for path in built.rglob("*.html")}
-    assert {path.relative_to(DOCS).with_suffix(".html") for path in [*DOCS.rglob("*.md"), *(DOCS / name for name in GENERATED)]} <= {
-        path.relative_to(built) for path in pages
-    }
+    assert {
+        path.relative_to(DOCS).with_suffix(".html")
+        for path in [*DOCS.rglob("*.md"), *(DOCS / name for name in GENERATED)]
+    } <= {path.relative_to(built) for path in pages}
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -146,7 +175,9 @@ def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
             if re.match(r"[a-z]+:", target):
                 continue  # of another site; not fetched
             found = (path.parent / target.partition("?")[0]).resolve() if target else path
-            if not found.exists() or (anchor and found in pages and anchor not in pages[found].anchors):
+            if not found.exists() or (
+                anchor and found in pages and anchor not in pages[found].anchors
+            ):
                 broken.append(f"{path.name} → {link}")
     assert broken == []
 
@@ -161,7 +192,10 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 def test_the_api_page_has_every_public_name(built: Path) -> None:
     anchors = Page(built / "api.html").anchors
     names = {f"{module.__name__}.{name}" for module in PUBLIC for name in public_names(module)}
-    modules = {"devmod.__version__", *(name for name in names if inspect.ismodule(sys.modules.get(name)))}
+    modules = {
+        "devmod.__version__",
+        *(name for name in names if inspect.ismodule(sys.modules.get(name))),
+    }
     assert sorted(names - modules - anchors) == []
     assert {f"devmod.{name}" for name in devmod.errors.__all__} <= names - modules
 
@@ -174,7 +208,12 @@ def slugs(document: Path) -> set[str]:
     page = GENERATED[document.name]() if document.name in GENERATED else document.read_text()
     text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).replace(
+            " ", "-"
+        )
+        for heading in headings
+    }
 
 
 def test_links_between_documents_work() -> None:
@@ -196,7 +235,9 @@ def test_links_between_documents_work() -> None:
 
 
 def code() -> str:
-    """Return all code of core, the readers, the build side and the plugins, without the quotes and line breaks inside a message."""
+    """Return all code of core, the readers, the build side and the plugins, without the quotes and
+    line breaks inside a message.
+    """
     folders = [
         "core/src",
         "readers/src",
@@ -209,27 +250,53 @@ def code() -> str:
         "trust/src",
         *(str(path) for path in ROOT.glob("plugins/*/src")),
     ]
-    return re.sub(r'"\s*f?"', "", "".join(path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))))
+    return re.sub(
+        r'"\s*f?"',
+        "",
+        "".join(
+            path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))
+        ),
+    )
 
 
 def test_the_page_explains_messages_that_the_code_has() -> None:
-    section = (DOCS / "upgrading.md").read_text().partition("## If versions do not fit\n")[2].partition("\n## ")[0]
+    section = (
+        (DOCS / "upgrading.md")
+        .read_text()
+        .partition("## If versions do not fit\n")[2]
+        .partition("\n## ")[0]
+    )
     messages = re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)
     assert len(messages) == 7
     text = code()
     # An ellipsis stands for a name.
-    assert [each for each in messages if not re.search(r"[^\n]*?".join(map(re.escape, each.split("…"))), text)] == []
+    assert [
+        each
+        for each in messages
+        if not re.search(r"[^\n]*?".join(map(re.escape, each.split("…"))), text)
+    ] == []
 
 
 # -- environment variables
 
 
-READERS = {"environment_text", "environment_flag", "environment_items", "environment_paths", "read_number"}
+READERS = {
+    "environment_text",
+    "environment_flag",
+    "environment_items",
+    "environment_paths",
+    "read_number",
+}
 
 
-def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a_function_of_core() -> None:
+def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a_function_of_core() -> (
+    None
+):
     read = set()
-    folders = [*(ROOT / each / "src" for each in ("core", "remote", "runtime", "targets")), *ROOT.glob("plugins/*/src")]
+    folders = [
+        *(ROOT / each / "src" for each in ("core", "remote", "runtime", "targets")),
+        *ROOT.glob("plugins/*/src"),
+    ]
     for path in (path for folder in folders for path in folder.rglob("*.py")):
         text = path.read_text()
         if not re.search(r"environ|getenv|read_number|Trial\(", text):
@@ -238,22 +305,43 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
         constants = {
             node.targets[0].id: node.value.value
             for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and isinstance(node.value, ast.Constant)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in READERS:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in READERS
+            ):
                 first = node.args[0]
                 if isinstance(first, ast.Name) and first.id in constants:
                     read.add(constants[first.id])
                 elif isinstance(first, ast.Constant):
                     read.add(first.value)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Trial":
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "Trial"
+            ):
                 read.add(f"DEVMOD_{ast.literal_eval(node.args[0]).upper()}_TRIAL")
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.environ.get", "os.getenv", "os.environ.pop"):
-                assert "DEVMOD_" not in ast.unparse(node.args[0]), f"{path.name}: {ast.unparse(node)}"
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "os.environ.get",
+                "os.getenv",
+                "os.environ.pop",
+            ):
+                assert "DEVMOD_" not in ast.unparse(node.args[0]), (
+                    f"{path.name}: {ast.unparse(node)}"
+                )
             elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ":
                 assert "DEVMOD_" not in ast.unparse(node.slice), f"{path.name}: {ast.unparse(node)}"
-    section = (DOCS / "plugins.md").read_text().partition("## Environment variables\n")[2].partition("\n## ")[0]
+    section = (
+        (DOCS / "plugins.md")
+        .read_text()
+        .partition("## Environment variables\n")[2]
+        .partition("\n## ")[0]
+    )
     rows = re.findall(r"^\| `(DEVMOD_\w+)` \|", section, re.MULTILINE)
     assert sorted(rows) == sorted(name for name in read if name.startswith("DEVMOD_"))
 
@@ -261,26 +349,38 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
 # -- the pages of the commands and of the errors
 
 
-def test_the_page_of_the_commands_has_each_command_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_the_commands_has_each_command_with_its_options(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     page = GENERATED["commands.md"]()
     for name in KNOWN:
         assert main([name, "--help"]) == 0
         options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
         section = page.partition(f"\n## devmod {name}\n")[2].partition("\n## ")[0]
         assert "--help" in options
-        assert {option for option in options if not re.search(rf"`[^`]*{option}\b", section)} == set(), name
+        assert {
+            option for option in options if not re.search(rf"`[^`]*{option}\b", section)
+        } == set(), name
 
 
 def test_git_ignores_the_generated_pages() -> None:
-    assert {f"/docs/{name}" for name in GENERATED} <= set((ROOT / ".gitignore").read_text().splitlines())
+    assert {f"/docs/{name}" for name in GENERATED} <= set(
+        (ROOT / ".gitignore").read_text().splitlines()
+    )
 
 
 def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
     page = (DOCS / "errors.md").read_text()
-    rows = re.findall(r"^\| \[?(\w+Error)(?:\]\(.+?\))? \| (.+?) \| (.+?) \| (.+?) \|$", page, re.MULTILINE)
+    rows = re.findall(
+        r"^\| \[?(\w+Error)(?:\]\(.+?\))? \| (.+?) \| (.+?) \| (.+?) \|$", page, re.MULTILINE
+    )
     assert sorted(name for name, *_ in rows) == sorted(set(devmod.errors.__all__) - {"DevmodError"})
     for name, bases, _, _ in rows:
-        assert bases.split(", ") == [base.__name__ for base in getattr(devmod, name).__bases__ if base is not devmod.DevmodError], name
+        assert bases.split(", ") == [
+            base.__name__
+            for base in getattr(devmod, name).__bases__
+            if base is not devmod.DevmodError
+        ], name
 
 
 def test_the_index_lists_every_page() -> None:
@@ -294,11 +394,23 @@ def test_the_index_lists_every_page() -> None:
 # -- the docstrings
 
 
-SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "See Also", "Notes", "Examples")
+SECTIONS = (
+    "Parameters",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Warns",
+    "See Also",
+    "Notes",
+    "Examples",
+)
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """Yield every public function and class once, and the public methods and properties of classes."""
+    """Yield every public function and class once, and the public methods and properties of
+    classes.
+    """
     seen: set[int] = set()
     for module in PUBLIC:
         for name in public_names(module):
@@ -309,7 +421,9 @@ def public() -> Iterator[tuple[str, object]]:
             yield f"{module.__name__}.{name}", found
             for part, value in vars(found).items() if inspect.isclass(found) else ():
                 value = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
-                if (not part.startswith("_") or part == "__call__") and (inspect.isfunction(value) or isinstance(value, property)):
+                if (not part.startswith("_") or part == "__call__") and (
+                    inspect.isfunction(value) or isinstance(value, property)
+                ):
                     yield f"{module.__name__}.{name}.{part}", value
 
 
@@ -328,22 +442,36 @@ def names_in(section: str) -> list[str]:
     return [name.strip("* ") for line in found for name in line.split(",")]
 
 
-@pytest.mark.parametrize(("name", "found"), list(public()), ids=lambda value: value if isinstance(value, str) else "")
-def test_a_public_docstring_has_numpys_form_and_the_actual_parameters(name: str, found: object) -> None:
+@pytest.mark.parametrize(
+    ("name", "found"), list(public()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_public_docstring_has_numpys_form_and_the_actual_parameters(
+    name: str, found: object
+) -> None:
     text = inspect.getdoc(found)
     assert text, f"{name} has no docstring"
     summary = text.splitlines()[0]
     assert summary[0].isupper() or summary[0] in "`_'\"*", f"{name}: {summary}"
     parts = sections(text)
-    assert summary.rstrip().endswith((".", ":", ";", ",")) or "\n" in parts[""], f"{name}: {summary}"
+    assert summary.rstrip().endswith((".", ":", ";", ",")) or "\n" in parts[""], (
+        f"{name}: {summary}"
+    )
     assert list(parts) == ["", *(title for title in SECTIONS if title in parts)], (
         f"{name}: unknown sections, or in another order: {list(parts)}"
     )
     if "Parameters" in parts and not isinstance(found, property):
         taken = inspect.signature(found).parameters  # type: ignore[arg-type]
         documented = names_in(parts["Parameters"])
-        assert sorted(documented) == sorted(set(taken) - {"self", "cls"}), f"{name}: documents {documented}, takes {list(taken)}"
+        assert sorted(documented) == sorted(set(taken) - {"self", "cls"}), (
+            f"{name}: documents {documented}, takes {list(taken)}"
+        )
     for error in names_in(parts.get("Raises", "")):
         module, _, error = error.rpartition(".")
-        places = [sys.modules[module]] if module else [devmod, devmod.backend, devmod_conformance, builtins]
-        assert any(hasattr(place, error) for place in places), f"{name} raises {error}, which is not an exception"
+        places = (
+            [sys.modules[module]]
+            if module
+            else [devmod, devmod.backend, devmod_conformance, builtins]
+        )
+        assert any(hasattr(place, error) for place in places), (
+            f"{name} raises {error}, which is not an exception"
+        )

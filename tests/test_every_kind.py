@@ -1,4 +1,6 @@
-"""Modules of every kind and format, with payloads that no driver runs: the kit's rows about bytes and files, imports, missing drivers."""
+"""Modules of every kind and format, with payloads that no driver runs: the kit's rows about bytes
+and files, imports, missing drivers.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +27,37 @@ def spec_of(kind: str) -> Any:
 
 
 def code_of(kind: str) -> Any:
-    """Return a payload. Vulkan's has a flag and the number of its words, and Hexagon's has the header by which a file is recognized."""
-    headers = {"vulkan": bytes(4) + b"\1" + bytes(7) + b"\3\2#\7", "hexagon": b"\x7fELF\1\1\1" + bytes(9) + b"\3\0\xa4\0"}
+    """Return a payload. Vulkan's has a flag and the number of its words, and Hexagon's has the
+    header by which a file is recognized.
+    """
+    headers = {
+        "vulkan": bytes(4) + b"\1" + bytes(7) + b"\3\2#\7",
+        "hexagon": b"\x7fELF\1\1\1" + bytes(9) + b"\3\0\xa4\0",
+    }
     code = headers.get(kind, b"// a payload")
     return {"k": code} if spec_of(kind).shader_map else code
 
 
 @pytest.mark.row("R14", "R18", "R19", "R22", "R23", "R26")
-@pytest.mark.parametrize(("kind", "fmt"), [(kind, fmt) for kind in KINDS for fmt in spec_of(kind).formats])
+@pytest.mark.parametrize(
+    ("kind", "fmt"), [(kind, fmt) for kind in KINDS for fmt in spec_of(kind).formats]
+)
 def test_a_module_of_each_format_equals_its_fallback(kind: str, fmt: str) -> None:
     source = dict.fromkeys((*spec_of(kind).source_keys, "x"), "a text")
     case = Conformance()
     case.kind, case.samples = kind, [Sample(code_of(kind), fmt, {"k": INFO}, source=source)]
-    assert [(result.row.id, result.outcome, result.reason) for result in run(case, ROWS)] == [(row, "passed", "") for row in ROWS]
+    assert [(result.row.id, result.outcome, result.reason) for result in run(case, ROWS)] == [
+        (row, "passed", "") for row in ROWS
+    ]
 
 
 @pytest.mark.row("R5", "R6", "R39")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_module_is_made_saved_and_loaded_without_numpy(kind: str) -> None:
     """The kit's rows R6 and R23-lazy show that no driver is imported."""
-    formats = [fmt for fmt in spec_of(kind).formats if fmt != "cuda"]  # CUDA C++ may be compiled by create
+    formats = [
+        fmt for fmt in spec_of(kind).formats if fmt != "cuda"
+    ]  # CUDA C++ may be compiled by create
     program = (
         f"import sys, devmod, devmod_{kind}\n"
         f"for fmt in {formats}:\n"
@@ -98,7 +111,11 @@ MISSING = [
     ),
     ("opencl", NO_PLATFORM, ""),
     ("opencl", "import pyopencl\npyopencl.get_platforms = lambda: []", ""),
-    ("vulkan", "sys.modules['vulkan'] = None", "no Vulkan device can be used: vulkan is not installed. To add it: pip install vulkan"),
+    (
+        "vulkan",
+        "sys.modules['vulkan'] = None",
+        "no Vulkan device can be used: vulkan is not installed. To add it: pip install vulkan",
+    ),
     (
         "vulkan",
         BROKEN.format("vulkan", "cffi is broken"),
@@ -115,7 +132,9 @@ MISSING = [
 
 @pytest.mark.row("R23")
 @pytest.mark.parametrize(("kind", "break_it", "text"), MISSING)
-def test_the_error_without_a_driver_has_the_command_that_installs_one(kind: str, break_it: str, text: str) -> None:
+def test_the_error_without_a_driver_has_the_command_that_installs_one(
+    kind: str, break_it: str, text: str
+) -> None:
     samples = find("devmod.conformance", kind)().samples
     code, fmap = samples[0].code, samples[0].fmap
     program = (
@@ -127,7 +146,9 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(kind: str,
         f"assert not [each for each in devmod.devices() if each.kind == {kind!r}]\n"
     )
     # Without Intel's runtime, and without a driver of another kind.
-    lines = run_python(program, "-W", "error", OCL_ICD_VENDORS="none", DEVMOD_PLUGINS_ALLOW=f"devmod-{kind}").splitlines()
+    lines = run_python(
+        program, "-W", "error", OCL_ICD_VENDORS="none", DEVMOD_PLUGINS_ALLOW=f"devmod-{kind}"
+    ).splitlines()
     assert lines == lines[:1] * 3
     if text:
         assert lines[0] == text
@@ -144,7 +165,9 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(kind: str,
         ("webgpu", "maxBufferSize", 4, ("backend",)),
     ],
 )
-def test_a_device_is_listed_with_what_its_driver_reports(kind: str, limit: str, step: int, reported: tuple[str, ...]) -> None:
+def test_a_device_is_listed_with_what_its_driver_reports(
+    kind: str, limit: str, step: int, reported: tuple[str, ...]
+) -> None:
     device: Any = first_device(kind)
     assert device in devmod.devices()
     assert [name for name in reported if not getattr(device, name)] == []

@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT / "examples" / "demo"))
 
 from build import SOURCES, compile_kind  # noqa: E402
 
-#: The functions of the examples, with the types of their arguments. Buffers of vectors have the base type of the scalar ones.
+#: The functions of the examples, with the types of their arguments. Buffers of vectors have the
+#: base type of the scalar ones.
 SIGNATURES = {
     "softmax": "x: float32*, y: float32*, columns: int32",
     "sum": "x: float32*, partial: float32*, n: int32",
@@ -39,7 +40,12 @@ def functions(kind: str) -> dict[str, devmod.FunctionInfo]:
         made = compile_kind(ROOT, kind)
     except devmod.ToolchainNotFoundError as error:
         pytest.skip(str(error))
-    return {key: info for name, module in made if name != "TVM's matmul" for key, info in module.functions.items()}
+    return {
+        key: info
+        for name, module in made
+        if name != "TVM's matmul"
+        for key, info in module.functions.items()
+    }
 
 
 @pytest.mark.row("R12", "R37")
@@ -55,7 +61,9 @@ def test_an_example_has_the_same_signature_and_a_block_on_each_kind(kind: str) -
             for each in params
         ]
         # Metal has an order of its own for images and values, so calls of `resize` are by name.
-        assert texts == SIGNATURES[name].split(", ") or (kind == "metal" and sorted(texts) == sorted(SIGNATURES[name].split(", ")))
+        assert texts == SIGNATURES[name].split(", ") or (
+            kind == "metal" and sorted(texts) == sorted(SIGNATURES[name].split(", "))
+        )
         # A call needs no block.
         assert interface.open_block or interface.block or interface.default_block, name
     assert set(found) == set(SIGNATURES) - ({"resize"} if kind == "rocm" else set())
@@ -63,7 +71,10 @@ def test_an_example_has_the_same_signature_and_a_block_on_each_kind(kind: str) -
 
 def test_the_calls_of_the_readme_have_the_names_of_the_kernels() -> None:
     table = (ROOT / "examples" / "README.md").read_text().partition("## The calls\n")[2]
-    calls = [ast.parse(text.replace("…", "...")).body[0].value for text in re.findall(r"`(\w+\(\w+=.*?\))`", table)]  # type: ignore[attr-defined]
+    calls = [
+        ast.parse(text.replace("…", "...")).body[0].value
+        for text in re.findall(r"`(\w+\(\w+=.*?\))`", table)
+    ]  # type: ignore[attr-defined]
     seen = set()
     for call in calls:
         if call.func.id in SIGNATURES:  # others are compile(…)
@@ -78,8 +89,12 @@ FOLDERS = sorted(path.name for path in (ROOT / "examples").iterdir() if path.nam
 
 
 @pytest.fixture
-def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Return a function that writes a manifest for folders of the examples, if there is none, and builds it."""
+def build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Return a function that writes a manifest for folders of the examples, if there is none, and
+    builds it.
+    """
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     project = tmp_path / "project"
 
@@ -96,18 +111,26 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
 @pytest.mark.volume_but("opencl", "vulkan")
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_folder_builds_with_the_manifest_of_init(folder: str, build: Callable[..., tuple[int, str]]) -> None:
+def test_each_folder_builds_with_the_manifest_of_init(
+    folder: str, build: Callable[..., tuple[int, str]]
+) -> None:
     functions(folder)  # skips the test without a compiler
     assert build(folder)[0] == 0
 
 
 @pytest.mark.volume
-def test_the_folder_of_a_kind_that_init_does_not_guess(build: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+def test_the_folder_of_a_kind_that_init_does_not_guess(
+    build: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
     pytest.importorskip("ziglang", reason="needs the compiler of Hexagon")
     shutil.copytree(ROOT / "examples" / "hexagon", tmp_path / "project")
     assert main(["init", str(tmp_path / "project"), "-t", "hexagon -arch=v66"]) == 0
     manifest = tmp_path / "project" / "devmod.toml"
-    manifest.write_text(manifest.read_text().replace("[kernels.brighten]\n", '[kernels.brighten]\noptions = ["-mhvx=v66"]\n'))
+    manifest.write_text(
+        manifest.read_text().replace(
+            "[kernels.brighten]\n", '[kernels.brighten]\noptions = ["-mhvx=v66"]\n'
+        )
+    )
     assert build()[0] == 0
 
 
@@ -132,5 +155,9 @@ def test_the_examples_of_two_kinds_build_with_the_line_that_the_error_and_the_ma
     manifest = tmp_path / "project" / "devmod.toml"
     comment = "# [kernels.reduction.target.opencl]  # a default size, so that one call fits every target\n# local ="
     assert comment in manifest.read_text()
-    manifest.write_text(manifest.read_text().replace(comment, comment.replace("# [", "[").replace("# local", "local")))
+    manifest.write_text(
+        manifest.read_text().replace(
+            comment, comment.replace("# [", "[").replace("# local", "local")
+        )
+    )
     assert build()[0] == 0

@@ -1,4 +1,6 @@
-"""The table of docs/find-out-what-is-wrong.md: what `devmod.testing` finds. The plugins' tests compare each kind with its column."""
+"""The table of docs/find-out-what-is-wrong.md: what `devmod.testing` finds. The plugins' tests
+compare each kind with its column.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_the_table_has_each_fault() -> None:
     assert {tuple(row) for row in rows.values()} == {KINDS}
 
 
-@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of pyopencl, for any text of a build
+@pytest.mark.filterwarnings(
+    "ignore:Non-empty compiler output"
+)  # of pyopencl, for any text of a build
 @pytest.mark.volume_but("opencl:0")
 @pytest.mark.devices("opencl", "vulkan", "webgpu", "hexagon")
 def test_what_is_found_on_each_device(device: devmod.Device) -> None:
@@ -36,7 +40,8 @@ def test_what_verify_finds(device: devmod.Device) -> None:
     check_verify(FAULTS)
 
 
-#: What a kernel with one element too many writes, by the types for which each language has it. WGSL has a function for a choice.
+#: What a kernel with one element too many writes, by the types for which each language has it. WGSL
+#: has a function for a choice.
 COPIES = {
     "y[i] = x[i]": "f32 i32 u32 u8",
     "y[i] = x[n - i]": "f32 i32 u32 u8",
@@ -71,16 +76,28 @@ NUMBERS = {"MASK": "0x7DFDFDFD", "ZERO": "0", "LOW": "-40000000", "HIGH": "100"}
 @pytest.mark.filterwarnings("ignore:Non-empty compiler output")
 @pytest.mark.parametrize(
     ("target", "language"),
-    [("opencl", "OpenCL C"), ("vulkan", "GLSL"), ("vulkan", "Slang"), ("webgpu", "Slang"), ("webgpu", "WGSL")],
+    [
+        ("opencl", "OpenCL C"),
+        ("vulkan", "GLSL"),
+        ("vulkan", "Slang"),
+        ("webgpu", "Slang"),
+        ("webgpu", "WGSL"),
+    ],
 )
 def test_one_element_too_many_is_found_whatever_is_written(target: str, language: str) -> None:
-    """The element behind the end gets bytes of another zone. With `<` for `<=` each kernel is innocent."""
+    """The element behind the end gets bytes of another zone. With `<` for `<=` each kernel is
+    innocent.
+    """
     device = first_device(target)
     for body, types in COPIES.items():
         for name in types.split():
             if name == "u8" and language != "OpenCL C":
                 continue
-            text = re.sub("|".join(NUMBERS), lambda match, name=name: NUMBERS[match[0]] + ".0f" * (name == "f32"), body)
+            text = re.sub(
+                "|".join(NUMBERS),
+                lambda match, name=name: NUMBERS[match[0]] + ".0f" * (name == "f32"),
+                body,
+            )
             if language == "WGSL":
                 text = re.sub(r"= (.*) \? (.*) : (.*)", r"= select(\3, \2, \1)", text)
             element = name if language == "WGSL" else TYPES[name]
@@ -90,11 +107,17 @@ def test_one_element_too_many_is_found_whatever_is_written(target: str, language
             for test in ("<", "<="):
                 source = TEXTS[language].format(type=element, test=test, body=text)
                 source = source.replace("x[n - i]", "x[n - 1 - i]") if test == "<" else source
-                kernel = devmod.compile(source, target, language=language, name="k", block=64 if target == "opencl" else None)["k"].on(
-                    device
-                )
+                kernel = devmod.compile(
+                    source,
+                    target,
+                    language=language,
+                    name="k",
+                    block=64 if target == "opencl" else None,
+                )["k"].on(device)
                 try:
-                    assert_kernel(kernel, lambda y, x, n: y, [case], atol=1e30)  # any result will do
+                    assert_kernel(
+                        kernel, lambda y, x, n: y, [case], atol=1e30
+                    )  # any result will do
                 except devmod.GuardError as error:
                     results.append(str(error).partition(" has ")[2].partition(" outside")[0])
                 else:
@@ -117,10 +140,20 @@ def test_a_read_outside_names_the_result(device: devmod.Device) -> None:
     )
     ones = np.ones(8, "float32")
     with pytest.raises(devmod.GuardError) as caught:
-        assert_kernel(module["past"].on(device), lambda y, x, n: x, [{"y": 0 * ones, "x": ones, "n": 8, "threads": 64}])
+        assert_kernel(
+            module["past"].on(device),
+            lambda y, x, n: x,
+            [{"y": 0 * ones, "x": ones, "n": 8, "threads": 64}],
+        )
     assert re.fullmatch(text.format("past", r"y\[7\]"), str(caught.value))
     error = caught.value
-    assert (error.kind, error.function, error.argument, error.index, abs(error.value) > 1e22) == ("opencl", "past", "y", 7, True)
+    assert (error.kind, error.function, error.argument, error.index, abs(error.value) > 1e22) == (
+        "opencl",
+        "past",
+        "y",
+        7,
+        True,
+    )
     # What the reference does not have is compared too.
     case = {"y": 0 * ones, "z": 0 * ones, "n": 8, "threads": 64}
     with pytest.raises(devmod.GuardError, match=text.format("both", r"z\[\d\]")):
@@ -128,10 +161,15 @@ def test_a_read_outside_names_the_result(device: devmod.Device) -> None:
     # An array of a device is not copied, so the kernel is called once.
     x = device.from_numpy(ones)
     with pytest.raises(AssertionError, match=r"the worst is y\[7\]"):
-        assert_kernel(module["past"].on(device), lambda y, x, n: ones, [{"y": 0 * ones, "x": x, "n": 8, "threads": 64}])
+        assert_kernel(
+            module["past"].on(device),
+            lambda y, x, n: ones,
+            [{"y": 0 * ones, "x": x, "n": 8, "threads": 64}],
+        )
 
 
-#: What a call may depend on beside its arguments: the number of calls before it, and the order of threads.
+#: What a call may depend on beside its arguments: the number of calls before it, and the order of
+#: threads.
 CALLS = {
     "counter": "y[0] = calls++;",
     "toggle": "y[0] = calls++ & 1;",
@@ -153,10 +191,22 @@ kernel void update(global int *y, global int *count, int n) { int i = get_global
 @pytest.mark.devices("opencl", "hexagon")
 def test_a_result_that_differs_by_itself_is_no_fault(device: devmod.Device) -> None:
     if device.kind == "hexagon":
-        source = "".join(f"void {name}(int *y) {{ static int calls; {body} }}" for name, body in CALLS.items())
-        module, cases = devmod.compile(source, "hexagon -arch=v66"), [{"y": np.zeros(1, "int32")}] * 2
+        source = "".join(
+            f"void {name}(int *y) {{ static int calls; {body} }}" for name, body in CALLS.items()
+        )
+        module, cases = (
+            devmod.compile(source, "hexagon -arch=v66"),
+            [{"y": np.zeros(1, "int32")}] * 2,
+        )
     else:
         module = devmod.compile(ORDERS, "opencl", block=16)
-        cases = [{"y": np.zeros(5000, "int32"), "count": np.zeros(1, "int32"), "n": 5000, "threads": 5008}] * 5
+        cases = [
+            {
+                "y": np.zeros(5000, "int32"),
+                "count": np.zeros(1, "int32"),
+                "n": 5000,
+                "threads": 5008,
+            }
+        ] * 5
     for name in module.functions:
         assert_kernel(module[name].on(device), lambda y, **_: {"y": y}, cases, atol=2**32)

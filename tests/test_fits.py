@@ -1,4 +1,6 @@
-"""Made candidates under, at and over the limits of the devices here: `explain` and the call agree in each."""
+"""Made candidates under, at and over the limits of the devices here: `explain` and the call agree
+in each.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ FORMATS = {
 
 def near(rng: random.Random, most: int, unit: int = 1) -> int:
     """Return an amount under, at or over a limit, a multiple of a unit."""
-    return max(unit, rng.choice((unit, most // 2, most, most, most + unit, 2 * most)) // unit * unit)
+    return max(
+        unit, rng.choice((unit, most // 2, most, most, most + unit, 2 * most)) // unit * unit
+    )
 
 
 def make_block(rng: random.Random, limits: Any, *names: str) -> tuple[int, int, int]:
@@ -53,31 +57,49 @@ def make_block(rng: random.Random, limits: Any, *names: str) -> tuple[int, int, 
 def webgpu(rng: random.Random) -> devmod.Module:
     limits = first_device("webgpu").limits
     block, head, declared, body = (64, 1, 1), "", "", ""
-    match rng.choice(("block", "memory", "uniform", "buffers", "textures", "group", "format", "enable")):
+    match rng.choice(
+        ("block", "memory", "uniform", "buffers", "textures", "group", "format", "enable")
+    ):
         case "block":
             block = make_block(rng, limits, *(f"maxComputeWorkgroupSize{axis}" for axis in "XYZ"))
         case "memory":
             count = near(rng, limits["maxComputeWorkgroupStorageSize"], 16) // 4
-            declared, body = f"var<workgroup> t: array<f32, {count}>;", f"t[i % {count}] = y[0]; y[1] = t[(i + 1) % {count}];"
+            declared, body = (
+                f"var<workgroup> t: array<f32, {count}>;",
+                f"t[i % {count}] = y[0]; y[1] = t[(i + 1) % {count}];",
+            )
         case "uniform":
             count = min(near(rng, limits["maxUniformBufferBindingSize"], 16) // 16, 4095)
-            declared = f"struct U {{ m: array<vec4f, {count}> }} @group(0) @binding(1) var<uniform> u: U;"
+            declared = (
+                f"struct U {{ m: array<vec4f, {count}> }} @group(0) @binding(1) var<uniform> u: U;"
+            )
             body = "_ = u.m[0];"
         case "buffers":
             count = near(rng, limits["maxStorageBuffersPerShaderStage"])
-            declared = "".join(f"@group(0) @binding({n}) var<storage> b{n}: array<f32>;" for n in range(1, count))
+            declared = "".join(
+                f"@group(0) @binding({n}) var<storage> b{n}: array<f32>;" for n in range(1, count)
+            )
             body = "".join(f"_ = b{n}[0];" for n in range(1, count))
         case "textures":
             count = near(rng, limits["maxSampledTexturesPerShaderStage"])
-            declared = "".join(f"@group(1) @binding({n}) var b{n}: texture_2d<f32>;" for n in range(count))
+            declared = "".join(
+                f"@group(1) @binding({n}) var b{n}: texture_2d<f32>;" for n in range(count)
+            )
             body = "".join(f"_ = textureLoad(b{n}, vec2(0, 0), 0);" for n in range(count))
         case "group":
             most = limits["maxBindGroups"] - 1
-            declared, body = f"@group({near(rng, most)}) @binding(0) var<storage> b: array<f32>;", "_ = b[0];"
+            declared, body = (
+                f"@group({near(rng, most)}) @binding(0) var<storage> b: array<f32>;",
+                "_ = b[0];",
+            )
         case "format":
             name, access = rng.choice([*FORMATS]), rng.choice(("write", "read", "read_write"))
             declared = f"@group(0) @binding(1) var t: texture_storage_2d<{name}, {access}>;"
-            body = "_ = textureLoad(t, vec2(0, 0));" if access == "read" else "textureStore(t, vec2(0, 0), vec4f());"
+            body = (
+                "_ = textureLoad(t, vec2(0, 0));"
+                if access == "read"
+                else "textureStore(t, vec2(0, 0), vec4f());"
+            )
         case _:
             head = rng.choice(("enable f16;", "enable subgroups;", "enable f16; enable subgroups;"))
     text = WGSL.format(head=head, declared=declared, block=", ".join(map(str, block)), body=body)
@@ -89,20 +111,30 @@ def vulkan(rng: random.Random) -> devmod.Module:
     block, declared, body = (64, 1, 1), "", ""
     match rng.choice(("block", "memory", "push", "uniform", "buffers", "set", "format")):
         case "block":
-            block = make_block(rng, limits, *(f"maxComputeWorkGroupSize[{axis}]" for axis in range(3)))
+            block = make_block(
+                rng, limits, *(f"maxComputeWorkGroupSize[{axis}]" for axis in range(3))
+            )
         case "memory":
             count = near(rng, limits["maxComputeSharedMemorySize"], 4) // 4
-            declared, body = f"shared float t[{count}];", f"t[i % {count}] = y[0]; barrier(); y[1] = t[(i + 1) % {count}];"
+            declared, body = (
+                f"shared float t[{count}];",
+                f"t[i % {count}] = y[0]; barrier(); y[1] = t[(i + 1) % {count}];",
+            )
         case "push":
             count = near(rng, limits["maxPushConstantsSize"], 4) // 4
             declared = f"layout(push_constant) uniform P {{ {''.join(f'float p{n};' for n in range(count))} }};"
             body = f"y[1] = p{count - 1};"
         case "uniform":
             count = min(near(rng, limits["maxUniformBufferRange"], 16) // 16, 4095)
-            declared, body = f"layout(binding = 1) uniform U {{ vec4 m[{count}]; }};", "y[1] = m[0].x;"
+            declared, body = (
+                f"layout(binding = 1) uniform U {{ vec4 m[{count}]; }};",
+                "y[1] = m[0].x;",
+            )
         case "buffers":
             count = near(rng, limits["maxPerStageDescriptorStorageBuffers"])
-            declared = "".join(f"layout(binding = {n}) buffer B{n} {{ float b{n}[]; }};" for n in range(1, count))
+            declared = "".join(
+                f"layout(binding = {n}) buffer B{n} {{ float b{n}[]; }};" for n in range(1, count)
+            )
             body = "".join(f"y[1] += b{n}[0];" for n in range(1, count))
         case "set":
             declared = f"layout(set = {near(rng, limits['maxBoundDescriptorSets'] - 1)}, binding = 0) buffer B {{ float b[]; }};"
@@ -119,7 +151,9 @@ def opencl(rng: random.Random) -> devmod.Module:
     limits = first_device("opencl").limits
     fields: dict[str, Any] = {"block": (64, 1, 1)}
     if rng.random() < 0.5:
-        fields["block"] = make_block(rng, limits, *(f"max_work_item_sizes[{axis}]" for axis in range(3)))
+        fields["block"] = make_block(
+            rng, limits, *(f"max_work_item_sizes[{axis}]" for axis in range(3))
+        )
     else:
         fields["extra"] = {"workgroup_memory": near(rng, limits["local_mem_size"])}
     return with_needs(devmod.compile(CL, "opencl", defines={"VALUE": "7"}), rng, **fields)
@@ -139,7 +173,12 @@ def with_needs(module: devmod.Module, rng: random.Random, **fields: Any) -> devm
         fields["needs"] = {*interface.needs, *rng.sample([*FEATURES, "unknown"], rng.randint(1, 2))}
     if rng.random() < 0.15:
         fields["subgroup"] = rng.choice((4, 8, 16, 32, 1024))
-    return devmod.create(module.kind, module.code, module.format, {"k": info.replace(interface=interface.replace(**fields))})
+    return devmod.create(
+        module.kind,
+        module.code,
+        module.format,
+        {"k": info.replace(interface=interface.replace(**fields))},
+    )
 
 
 def arguments(function: devmod.Function) -> list[Any]:
@@ -168,7 +207,11 @@ def disagreement(module: devmod.Module) -> str:
         values = arguments(function)
         function(*values, **({} if module.kind == "hexagon" else {"grid": 1}))
     except devmod.DeviceNotFoundError as error:
-        return "" if str(error) == f"the {module.kind} function 'k' {candidate.text}" else f"{candidate.text}; the call: {error}"
+        return (
+            ""
+            if str(error) == f"the {module.kind} function 'k' {candidate.text}"
+            else f"{candidate.text}; the call: {error}"
+        )
     except devmod.DevmodError as error:
         return f"{candidate.text}; the call: {error}"
     if candidate.outcome != "best" or values[0][0] != 7:
@@ -189,13 +232,20 @@ def bundle_disagreement(module: devmod.Module, other: devmod.Module) -> str:
     return "" if y[0] == expected else f"{best}; the call: {y[0]}"
 
 
-MAKERS: dict[str, Callable[[random.Random], devmod.Module]] = {"vulkan": vulkan, "webgpu": webgpu, "opencl": opencl, "hexagon": hexagon}
+MAKERS: dict[str, Callable[[random.Random], devmod.Module]] = {
+    "vulkan": vulkan,
+    "webgpu": webgpu,
+    "opencl": opencl,
+    "hexagon": hexagon,
+}
 
 
 @pytest.mark.row("R40")
 @pytest.mark.volume_but("vulkan-14-0", "webgpu-14-0", "opencl-10-0", "hexagon-2-0")
 @pytest.mark.parametrize("part", range(5))
-@pytest.mark.parametrize(("kind", "count"), [("vulkan", 14), ("webgpu", 14), ("opencl", 10), ("hexagon", 2)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("vulkan", 14), ("webgpu", 14), ("opencl", 10), ("hexagon", 2)]
+)
 def test_explain_and_the_call_agree(kind: str, count: int, part: int) -> None:
     rng = random.Random(f"{kind} {part}")
     assert set(FORMATS) <= set(IMAGE_FORMATS)
@@ -206,9 +256,16 @@ def test_a_disagreement_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that only the driver has, and one that only the table has."""
     device = first_device("opencl")
     module = with_needs(
-        devmod.compile(CL, "opencl", defines={"VALUE": "7"}), random.Random(1), block=(1 << 20, 1, 1), needs=(), subgroup=None
+        devmod.compile(CL, "opencl", defines={"VALUE": "7"}),
+        random.Random(1),
+        block=(1 << 20, 1, 1),
+        needs=(),
+        subgroup=None,
     )
     assert disagreement(module) == ""
     assert devmod.explain(module, "k").best("k") is None
     monkeypatch.setattr(type(device), "capabilities", property(lambda device: Capabilities(device)))
-    assert f"the call: the opencl function 'k' cannot be launched on {device}: its max_work_item_sizes[0] is " in disagreement(module)
+    assert (
+        f"the call: the opencl function 'k' cannot be launched on {device}: its max_work_item_sizes[0] is "
+        in disagreement(module)
+    )

@@ -1,4 +1,6 @@
-"""Limits of a device that a file is known to exceed: `explain` refuses the candidate, as the call does, and the next one is used."""
+"""Limits of a device that a file is known to exceed: `explain` refuses the candidate, as the call
+does, and the next one is used.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,16 @@ COPY = {
     "hexagon": "void copy(const float *x, float *y) {{ y[0] = x[0]; }}",
 }
 ADDRESSES = """[shader("compute")] [numthreads(1, 1, 1)] void copy(uniform float* x, uniform float* y) { y[0] = x[0]; }"""
-#: An array with a fixed length, in each role. The call needs no memory for it: it is refused before.
+#: An array with a fixed length, in each role. The call needs no memory for it: it is refused
+#: before.
 ROLES: dict[str, Callable[[int], Any]] = {
     "constant": lambda count: {"constants": [f"x: float32[{count}]"], "outputs": ["y: float32[1]"]},
     "input": lambda count: {"inputs": [f"x: float32[{count}]"], "outputs": ["y: float32[1]"]},
     "output": lambda count: {"inputs": ["x: float32[1]"], "outputs": [f"y: float32[{count}]"]},
-    "temporary": lambda count: {"temporaries": [f"x: float32[{count}] = 0"], "outputs": ["y: float32[1]"]},
+    "temporary": lambda count: {
+        "temporaries": [f"x: float32[{count}] = 0"],
+        "outputs": ["y: float32[1]"],
+    },
 }
 
 
@@ -49,7 +55,9 @@ def kernel(kind: str, count: int | str = "") -> devmod.Module:
     return devmod.compile(COPY[kind].format(count, ", " if count else ""), target, name="copy")
 
 
-def launch(kernels: devmod.Module, step: str = "copy(x=x, y=y, threads=1)", **declared: Any) -> devmod.Module:
+def launch(
+    kernels: devmod.Module, step: str = "copy(x=x, y=y, threads=1)", **declared: Any
+) -> devmod.Module:
     if "constants" in declared:
         lengths = [int(each.partition("[")[2][:-1]) for each in declared["constants"]]
         constants = devmod.const_loader({"x": np.zeros(lengths[0], "float32")}, {"init": ["x"]})
@@ -58,7 +66,9 @@ def launch(kernels: devmod.Module, step: str = "copy(x=x, y=y, threads=1)", **de
 
 
 def check(module: devmod.Module, name: str, kind: str, problem: str) -> None:
-    """Check that a function fits the kind, or that `explain` and the look-up have the same problem."""
+    """Check that a function fits the kind, or that `explain` and the look-up have the same
+    problem.
+    """
     best = devmod.explain(module, name, kind).functions[name][0]
     if not problem:
         assert best.outcome == "best"
@@ -71,7 +81,9 @@ def check(module: devmod.Module, name: str, kind: str, problem: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(("kind", "limit"), CASES)
-def test_an_array_of_a_program(kind: str, limit: str, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_of_a_program(
+    kind: str, limit: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = first_device(kind)
     kernels = kernel(kind)
     monkeypatch.setitem(device.limits, limit, 4096)
@@ -79,7 +91,12 @@ def test_an_array_of_a_program(kind: str, limit: str, role: str, monkeypatch: py
     text = f"it cannot run on {device}: its {limit} is 4096, but the array {name!r} has 4100 bytes"
     for count, problem in ((1024, ""), (1025, text)):
         check(launch(kernels, **ROLES[role](count)), "p", kind, problem)
-    assert devmod.explain(launch(kernels, inputs=["x: float32[n]"], outputs=["y: float32[n]"]), "p", kind).best("p") is not None
+    assert (
+        devmod.explain(
+            launch(kernels, inputs=["x: float32[n]"], outputs=["y: float32[n]"]), "p", kind
+        ).best("p")
+        is not None
+    )
 
 
 def test_a_constant_whose_length_is_not_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +104,11 @@ def test_a_constant_whose_length_is_not_fixed(monkeypatch: pytest.MonkeyPatch) -
     device = first_device("opencl")
     constants = devmod.const_loader({"x": np.zeros(1025, "float32")}, {})
     module = devmod.bundle(kernel("opencl"), constants, mixed=True)
-    declared: Any = {"constants": ["x: float32[n]"], "outputs": ["y: float32[n]"], "steps": ["copy(x=x, y=y, threads=1)"]}
+    declared: Any = {
+        "constants": ["x: float32[n]"],
+        "outputs": ["y: float32[n]"],
+        "steps": ["copy(x=x, y=y, threads=1)"],
+    }
     monkeypatch.setattr(device, "_max_bytes", 4096)
     with pytest.raises(DeviceMemoryError) as caught:
         devmod.program("p", module, **declared)["p"].on(device)()
@@ -95,19 +116,30 @@ def test_a_constant_whose_length_is_not_fixed(monkeypatch: pytest.MonkeyPatch) -
     assert str(caught.value) == text
 
 
-@pytest.mark.parametrize(("kind", "limit"), [case for case in CASES if case[0] in ("vulkan", "webgpu")])
+@pytest.mark.parametrize(
+    ("kind", "limit"), [case for case in CASES if case[0] in ("vulkan", "webgpu")]
+)
 def test_an_array_of_a_kernel(kind: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device = first_device(kind)
     monkeypatch.setitem(device.limits, limit, 4096)
     what = "a storage buffer" if "Storage" in limit else "an array"
-    for count, problem in ((1024, ""), (1025, f"cannot run on {device}: its {limit} is 4096, but the kernel takes {what} of 4100 bytes")):
+    for count, problem in (
+        (1024, ""),
+        (
+            1025,
+            f"cannot run on {device}: its {limit} is 4096, but the kernel takes {what} of 4100 bytes",
+        ),
+    ):
         check(kernel(kind, count), "copy", kind, problem)
 
 
 def test_an_array_at_an_address_is_no_storage_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     device = first_device("vulkan")
     monkeypatch.setitem(device.limits, "maxStorageBufferRange", 4096)
-    module = launch(devmod.compile(ADDRESSES, "vulkan", language="Slang"), updates=["x: float32[1025]", "y: float32[1]"])
+    module = launch(
+        devmod.compile(ADDRESSES, "vulkan", language="Slang"),
+        updates=["x: float32[1025]", "y: float32[1]"],
+    )
     check(module, "p", "vulkan", "")
     x, y = np.ones(1025, "float32"), np.zeros(1, "float32")
     module["p"].on("vulkan")(x, y)
@@ -128,4 +160,7 @@ def test_the_next_kind_of_the_file_is_used(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("DEVMOD_PREFER", "webgpu,opencl")
     first_device("opencl")
     kernels = devmod.bundle(kernel("webgpu"), kernel("opencl"))
-    assert [launch(kernels, **ROLES["input"](count))["p"].kind for count in (1024, 1025)] == ["webgpu", "opencl"]
+    assert [launch(kernels, **ROLES["input"](count))["p"].kind for count in (1024, 1025)] == [
+        "webgpu",
+        "opencl",
+    ]

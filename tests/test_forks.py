@@ -1,4 +1,6 @@
-"""Forks (docs/processes.md): what a child may do with what its parent has opened, and how it ends; and launches at the interpreter's exit."""
+"""Forks (docs/processes.md): what a child may do with what its parent has opened, and how it ends;
+and launches at the interpreter's exit.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks h
 
 def run(program: str, kind: str, code: int = 0) -> str:
     """What a program prints; its exit status is looked at too."""
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {HERE!r}); KIND = {kind!r}\n{program}"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {HERE!r}); KIND = {kind!r}\n{program}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == code, done.stdout + done.stderr
     noise = "error: XDG_RUNTIME_DIR is invalid or not set in the environment.\n"
@@ -237,7 +243,9 @@ user = User()
 @pytest.mark.row("R34")
 def test_a_finalizer_may_launch_at_the_interpreters_exit(kind: str) -> None:
     closed = {"opencl": (2,)}.get(kind, range(4))
-    assert run(AT_EXIT, kind).split() == ["closed" if number in closed else "done" for number in range(4)]
+    assert run(AT_EXIT, kind).split() == [
+        "closed" if number in closed else "done" for number in range(4)
+    ]
 
 
 COPYING = """

@@ -1,4 +1,6 @@
-"""docs/formats.md is enough to write a reader: tests/spec_reader.py is one, and it and devmod agree on every file."""
+"""docs/formats.md is enough to write a reader: tests/spec_reader.py is one, and it and devmod agree
+on every file.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ from handmade import blobs_of, file_of, head_of, headed, with_pages  # noqa: E40
 
 VERSIONS = sorted(path for path in GOLDEN.glob("v*") if path.is_dir())
 MODULES = sorted(path for folder in VERSIONS for path in folder.glob("*.bytes"))
-READ = (".devmod", ".tvm_meta.json", *(f".{kind}.bytes" for kind in [*spec_reader.KINDS, "const_loader"]))
+READ = (
+    ".devmod",
+    ".tvm_meta.json",
+    *(f".{kind}.bytes" for kind in [*spec_reader.KINDS, "const_loader"]),
+)
 BAD = sorted(path for path in (GOLDEN / "bad").glob("*") if path.name.endswith(READ))
 BUNDLES = sorted(path for folder in VERSIONS for path in folder.glob("*.devmod"))
 
@@ -80,15 +86,24 @@ def seen_by_devmod(kind: str, data: bytes) -> Any:
             module = devmod.load_from_bytes(kind, data)
             names = spec_reader.read_constants(data)["constants"]
             tensors = {name: module.get_global(name) for name in names}
-            constants = {name: (list(each.shape), each.dtype, bytes(each.data)) for name, each in tensors.items()}
-            return constants, {symbol: len(module.get_function(symbol)()) for symbol in module.functions}
+            constants = {
+                name: (list(each.shape), each.dtype, bytes(each.data))
+                for name, each in tensors.items()
+            }
+            return constants, {
+                symbol: len(module.get_function(symbol)()) for symbol in module.functions
+            }
         spec = find_spec(kind)
         assert spec is not None
         fmt, functions, code = decode(spec, data)
         infos = {name: info_of(info) for name, info in functions.items()}  # each is decoded here
     except devmod.FormatError:
         return None
-    whole = bytes(code) if isinstance(code, memoryview) else {name: bytes(shader) for name, shader in code.items()}
+    whole = (
+        bytes(code)
+        if isinstance(code, memoryview)
+        else {name: bytes(shader) for name, shader in code.items()}
+    )
     return {"format": fmt, "functions": infos, "code": whole}
 
 
@@ -99,24 +114,43 @@ def seen_by_second(kind: str, data: bytes) -> Any:
         return None
     if kind != "const_loader":
         return made
-    constants = {name: (each["shape"], each["type"], each["data"]) for name, each in made["constants"].items()}
+    constants = {
+        name: (each["shape"], each["type"], each["data"])
+        for name, each in made["constants"].items()
+    }
     return constants, {symbol: len(names) for symbol, names in made["symbols"].items()}
 
 
 def bundle_by_devmod(data: bytes) -> Any:
-    """The modules in a bundle, each with what the second reader says of it too; None where devmod refuses it."""
+    """The modules in a bundle, each with what the second reader says of it too; None where devmod
+    refuses it.
+    """
     try:
         root = devmod.loads(data)
-        return [(each.kind, [child.kind for child in each.imports], *bytes_of(each), list(each.functions)) for each in walked(root)]
+        return [
+            (
+                each.kind,
+                [child.kind for child in each.imports],
+                *bytes_of(each),
+                list(each.functions),
+            )
+            for each in walked(root)
+        ]
     except devmod.FormatError:
         return None
 
 
-def bytes_of(module: devmod.Module) -> tuple[tuple[bytes, dict[str, Any]] | None, dict[str, Any] | None]:
+def bytes_of(
+    module: devmod.Module,
+) -> tuple[tuple[bytes, dict[str, Any]] | None, dict[str, Any] | None]:
     origin = module.origin
-    known = origin and {key: getattr(origin, key) for key in ("target", "toolchain", "options", "sources")}
+    known = origin and {
+        key: getattr(origin, key) for key in ("target", "toolchain", "options", "sources")
+    }
     return (
-        None if module.kind in ("bundle", "_lib") else (module.save_to_bytes(), dict(module.source)),
+        None
+        if module.kind in ("bundle", "_lib")
+        else (module.save_to_bytes(), dict(module.source)),
         known and origin and known | {"options": list(origin.options)} | dict(origin.extra),
     )
 
@@ -136,15 +170,26 @@ def bundle_by_second(data: bytes) -> Any:
         rows = []
         for module in (modules[number] for number in numbers):
             below = walk(module["imports"])
-            names = list(dict.fromkeys(name for child in module["imports"] for name in named_by(child)))
+            names = list(
+                dict.fromkeys(name for child in module["imports"] for name in named_by(child))
+            )
             data = (module["bytes"], module.get("source", {})) if "bytes" in module else None
-            own = [module["kind"], [modules[child]["kind"] for child in module["imports"]], data, module["origin"]]
+            own = [
+                module["kind"],
+                [modules[child]["kind"] for child in module["imports"]],
+                data,
+                module["origin"],
+            ]
             rows += [(*own, names if module["kind"] == "bundle" else module["functions"]), *below]
         return rows
 
     def named_by(number: int) -> list[str]:
         module = modules[number]
-        return [name for child in module["imports"] for name in named_by(child)] if module["kind"] == "bundle" else module["functions"]
+        return (
+            [name for child in module["imports"] for name in named_by(child)]
+            if module["kind"] == "bundle"
+            else module["functions"]
+        )
 
     roots = found["roots"]
     if len(roots) == 1:
@@ -158,9 +203,18 @@ def bundle_by_second(data: bytes) -> Any:
 
 def test_the_second_reader_imports_nothing_of_devmod() -> None:
     tree = ast.parse(SECOND.read_text())
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names) | {"msgpack", "backports", "compression"}
+    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names) | {
+        "msgpack",
+        "backports",
+        "compression",
+    }
 
 
 def test_there_are_golden_files() -> None:
@@ -178,17 +232,26 @@ def test_the_second_reader_and_devmod_read_the_same_in_a_golden_module(path: Pat
 
 
 @pytest.mark.row("R15", "R17")
-@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "const_loader"], ids=named)
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.stem != "const_loader"], ids=named
+)
 def test_values_of_the_second_reader_make_the_same_bytes(path: Path) -> None:
     made = spec_reader.read_module(path.stem, path.read_bytes())
     fmap = {}
     for name, fields in made["functions"].items():
-        interface = devmod.Interface.from_dict(fields["interface"]) if "interface" in fields else None
+        interface = (
+            devmod.Interface.from_dict(fields["interface"]) if "interface" in fields else None
+        )
         four = (fields[key] for key in ("name", "arg_types", "launch_param_tags", "arg_extra_tags"))
         fmap[name] = devmod.FunctionInfo(*four, interface=interface)
-    assert devmod.create_with_fallback(path.stem, made["code"], made["format"], fmap).save_to_bytes() == path.read_bytes()
+    assert (
+        devmod.create_with_fallback(path.stem, made["code"], made["format"], fmap).save_to_bytes()
+        == path.read_bytes()
+    )
     if path.stem == "vulkan":
-        assert [spec_reader.vulkan_words(value)[1][:4] for value in made["code"].values()] == [b"\x03\x02\x23\x07"] * len(made["code"])
+        assert [spec_reader.vulkan_words(value)[1][:4] for value in made["code"].values()] == [
+            b"\x03\x02\x23\x07"
+        ] * len(made["code"])
 
 
 @pytest.mark.row("R21", "R41", "R42", "R43")
@@ -216,16 +279,32 @@ def test_there_are_bad_files_of_each_sort() -> None:
 
 @pytest.mark.row("R22")
 def test_the_two_readers_take_and_refuse_the_same_metadata() -> None:
-    fields = {"name": "k", "arg_types": ["handle", "float16x4"], "launch_param_tags": ["blockIdx.x"], "arg_extra_tags": [0, 1]}
+    fields = {
+        "name": "k",
+        "arg_types": ["handle", "float16x4"],
+        "launch_param_tags": ["blockIdx.x"],
+        "arg_extra_tags": [0, 1],
+    }
     interface = {
-        "params": [{"name": "x", "kind": "buffer"}, {"name": "n", "kind": "scalar", "at": [0, 4], "more": None}],
+        "params": [
+            {"name": "x", "kind": "buffer"},
+            {"name": "n", "kind": "scalar", "at": [0, 4], "more": None},
+        ],
         "block": [1, 2, 3],
     }
-    data = json.dumps({"func_info": {"f": fields | {"interface": interface}, "g": fields}, "shader": "f", "tvm_version": "0.25"}).encode()
+    data = json.dumps(
+        {
+            "func_info": {"f": fields | {"interface": interface}, "g": fields},
+            "shader": "f",
+            "tvm_version": "0.25",
+        }
+    ).encode()
 
     def by_devmod(data: bytes) -> Any:
         try:
-            return {name: info_of(info) for name, info in devmod.load_metadata_from_json(data).items()}
+            return {
+                name: info_of(info) for name, info in devmod.load_metadata_from_json(data).items()
+            }
         except devmod.FormatError:
             return None
 
@@ -251,7 +330,8 @@ def all_others(data: bytes) -> list[set[int]]:
 
 
 def others(data: bytes) -> list[set[int]]:
-    """Return what each byte of some msgpack objects becomes, if the binaries are digests or the data of constants.
+    """Return what each byte of some msgpack objects becomes, if the binaries are digests or the
+    data of constants.
 
     A byte of them has no meaning by itself, so it becomes one other.
     """
@@ -269,7 +349,14 @@ def others(data: bytes) -> list[set[int]]:
             inside = value.encode() if isinstance(value, str) else value
             for match in re.finditer(re.escape(inside), data):
                 for at in range(*match.span()):
-                    results[at] = {data[at] ^ 1, *([*OTHERS_IN_TEXTS, (data[at] + 1) & 255] if isinstance(value, str) else [])}
+                    results[at] = {
+                        data[at] ^ 1,
+                        *(
+                            [*OTHERS_IN_TEXTS, (data[at] + 1) & 255]
+                            if isinstance(value, str)
+                            else []
+                        ),
+                    }
     return results
 
 
@@ -280,13 +367,18 @@ def compare(
     others: Callable[[bytes], list[set[int]]] = all_others,
     step: int = 1,
 ) -> tuple[int, int]:
-    """Change, cut and double bytes everywhere; both readers must say the same. Gives how many were taken and refused.
+    """Change, cut and double bytes everywhere; both readers must say the same. Gives how many were
+    taken and refused.
 
     `others` returns what each byte becomes. Of `step` changes that follow each other, one is made.
     """
     values = others(data)
     taken = refused = 0
-    changed = (data[:at] + bytes([value]) + data[at + 1 :] for at in range(len(data)) for value in values[at])
+    changed = (
+        data[:at] + bytes([value]) + data[at + 1 :]
+        for at in range(len(data))
+        for value in values[at]
+    )
     cut = (data[:at] for at in range(len(data)))
     without = (data[:at] + data[at + size :] for at in range(len(data)) for size in (1, 4))
     doubled = (data[: at + size] + data[at:] for at in range(len(data)) for size in (1, 4))
@@ -304,16 +396,25 @@ def has_nan(value: Any) -> bool:
 
 @pytest.mark.row("R19")
 @pytest.mark.volume_but("v1/webgpu.bytes", "v1/cuda.bytes")
-@pytest.mark.parametrize("path", [path for path in MODULES if path.stem in ("webgpu", "vulkan", "cuda")], ids=named)
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.stem in ("webgpu", "vulkan", "cuda")], ids=named
+)
 def test_the_two_readers_take_and_refuse_the_same_modules(path: Path) -> None:
     kind = path.stem
-    taken, refused = compare(lambda data: seen_by_devmod(kind, data), lambda data: seen_by_second(kind, data), path.read_bytes())
+    taken, refused = compare(
+        lambda data: seen_by_devmod(kind, data),
+        lambda data: seen_by_second(kind, data),
+        path.read_bytes(),
+    )
     assert taken > 50
     assert refused > 500
 
 
 def programs_by_devmod(data: bytes) -> Any:
-    """The programs in a module's bytes, as the objects of their steps; None where one is refused."""
+    """The programs in a module's bytes, as the objects of their steps;
+
+    None where one is refused.
+    """
     found = seen_by_devmod("program", data)
     try:
         if found is not None:
@@ -347,14 +448,24 @@ def test_the_two_readers_take_and_refuse_the_same_programs() -> None:
 @pytest.mark.row("R45")
 def test_the_two_readers_read_the_same_steps() -> None:
     found = spec_reader.read_module("program", (GOLDEN / "v1" / "program.bytes").read_bytes())
-    _, functions, code = decode(find_spec("program"), (GOLDEN / "v1" / "program.bytes").read_bytes())  # type: ignore[arg-type]
+    _, functions, code = decode(
+        find_spec("program"), (GOLDEN / "v1" / "program.bytes").read_bytes()
+    )  # type: ignore[arg-type]
     assert [*functions] == ["twice", "show"]
     for name, info in functions.items():
         second = spec_reader.read_program(name, found["functions"][name], found["code"][name])
         program = read_program(name, info, code[name])  # type: ignore[index, arg-type]
         assert [each["name"] for each in second["params"]] == [*program.declared]
         steps = [
-            [each.kernel, each.arguments, {key: dims for key, dims in zip(("grid", "threads", "block"), each[2:], strict=True) if dims}]
+            [
+                each.kernel,
+                each.arguments,
+                {
+                    key: dims
+                    for key, dims in zip(("grid", "threads", "block"), each[2:], strict=True)
+                    if dims
+                },
+            ]
             for each in program.steps
         ]
         assert lists([second["requires"], second["steps"]]) == lists([program.requires, steps])
@@ -419,7 +530,9 @@ def test_the_two_readers_have_the_same_bounds(sound: bytes, refused: bytes) -> N
         ({"origin": {}}, {"origin": None}),
     ],
 )
-def test_the_two_readers_have_the_same_bounds_in_an_index(sound: dict[str, Any], refused: dict[str, Any]) -> None:
+def test_the_two_readers_have_the_same_bounds_in_an_index(
+    sound: dict[str, Any], refused: dict[str, Any]
+) -> None:
     good, bad = (bundle_of([{"kind": "toy"} | fields], [0], [b"x"]) for fields in (sound, refused))
     assert bundle_by_second(good) == bundle_by_devmod(good) != None  # noqa: E711
     assert bundle_by_second(bad) is bundle_by_devmod(bad) is None
@@ -428,7 +541,10 @@ def test_the_two_readers_have_the_same_bounds_in_an_index(sound: dict[str, Any],
 @pytest.mark.row("R41")
 def test_the_two_readers_count_the_depth_of_a_tree_alike() -> None:
     for depth, taken in ((64, True), (65, False)):
-        chain = [{"kind": "toy", "imports": [number + 1] if number + 1 < depth else []} for number in range(depth)]
+        chain = [
+            {"kind": "toy", "imports": [number + 1] if number + 1 < depth else []}
+            for number in range(depth)
+        ]
         data = bundle_of(chain, [0], [b""] * depth)
         assert bundle_by_second(data) == bundle_by_devmod(data)
         assert (bundle_by_second(data) is not None) is taken
@@ -438,12 +554,19 @@ def test_the_two_readers_count_the_depth_of_a_tree_alike() -> None:
 def test_the_two_readers_take_and_refuse_the_same_constants() -> None:
     import array
 
-    tensors = {"w": memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)), "bias": b"abc", "empty": b""}
+    tensors = {
+        "w": memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)),
+        "bias": b"abc",
+        "empty": b"",
+    }
     module = devmod.const_loader(tensors, {"__init": ["w", "bias"], "nothing": []})
     data = module.save_to_bytes()
     assert list(spec_reader.read_constants(data)["constants"]) == sorted(tensors)
     taken, refused = compare(
-        lambda data: seen_by_devmod("const_loader", data), lambda data: seen_by_second("const_loader", data), data, others
+        lambda data: seen_by_devmod("const_loader", data),
+        lambda data: seen_by_second("const_loader", data),
+        data,
+        others,
     )
     assert taken > 50
     assert refused > 500
@@ -451,10 +574,27 @@ def test_the_two_readers_take_and_refuse_the_same_constants() -> None:
 
 @pytest.mark.row("R41")
 def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
-    origin = {"target": "opencl", "toolchain": "libclang 18.1.1", "options": ["-O2"], "sources": {"k.cl": "00"}, "of tomorrow": 1}
+    origin = {
+        "target": "opencl",
+        "toolchain": "libclang 18.1.1",
+        "options": ["-O2"],
+        "sources": {"k.cl": "00"},
+        "of tomorrow": 1,
+    }
     blob = (GOLDEN / "v1" / "opencl.bytes").read_bytes()
     whole = bundle_of(
-        [{"kind": "opencl", "imports": [1], "variant": "v", "origin": origin, "functions": ["add"]}, {"kind": "toy"}], [0], [blob, b"x"]
+        [
+            {
+                "kind": "opencl",
+                "imports": [1],
+                "variant": "v",
+                "origin": origin,
+                "functions": ["add"],
+            },
+            {"kind": "toy"},
+        ],
+        [0],
+        [blob, b"x"],
     )
     (page,) = packed_pages(whole)
 
@@ -462,10 +602,17 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
         return with_pages(whole, head_of(whole), [page])
 
     assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
-    taken, refused = compare(lambda data: bundle_by_devmod(with_page(data)), lambda data: bundle_by_second(with_page(data)), page, others)
+    taken, refused = compare(
+        lambda data: bundle_by_devmod(with_page(data)),
+        lambda data: bundle_by_second(with_page(data)),
+        page,
+        others,
+    )
     assert taken > 50
     assert refused > 500
-    heads = random.Random(7).sample(range(8 * len(whole)), 200)  # and bits anywhere, the digests not mended
+    heads = random.Random(7).sample(
+        range(8 * len(whole)), 200
+    )  # and bits anywhere, the digests not mended
     for bit in heads:
         bad = bytearray(whole)
         bad[bit // 8] ^= 1 << bit % 8
@@ -485,7 +632,11 @@ def test_the_two_readers_take_and_refuse_the_same_pages(name: str, step: int) ->
 
     assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
     taken, refused = compare(
-        lambda data: bundle_by_devmod(with_page(data)), lambda data: bundle_by_second(with_page(data)), page, others, step
+        lambda data: bundle_by_devmod(with_page(data)),
+        lambda data: bundle_by_second(with_page(data)),
+        page,
+        others,
+        step,
     )
     assert taken > 50 // step
     assert refused > 500 // step
@@ -554,7 +705,9 @@ def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
         for offset, shown in re.findall(r"^\| (\d+) \| `([0-9a-f ]+)` \|", table, re.MULTILINE):
             part = bytes.fromhex(shown)
             assert int(offset) == at, f"{name}: the row {offset} should begin at {at}"
-            assert part == data[at : at + len(part)], f"{name} at {at}: {data[at : at + len(part)].hex(' ')}"
+            assert part == data[at : at + len(part)], (
+                f"{name} at {at}: {data[at : at + len(part)].hex(' ')}"
+            )
             at += len(part)
         assert at == len(data) or name.endswith(".devmod"), f"{name}: the table ends at {at}"
 
@@ -562,15 +715,28 @@ def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
 def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
     values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", PAGE, re.DOTALL)
     assert [name for name, _ in values] == [
-        *("v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v1/program.devmod", "v1/shared.devmod"),
+        *(
+            "v1/webgpu.bytes",
+            "v1/const_loader.bytes",
+            "v1/tree.devmod",
+            "v1/program.devmod",
+            "v1/shared.devmod",
+        ),
     ]
     for name, value in values:
         found = spec_reader.to_json(spec_reader.read_file(GOLDEN / name))
-        assert json.loads(value) == found, f"python tests/spec_reader.py tests/golden/{name} prints what the page should show"
+        assert json.loads(value) == found, (
+            f"python tests/spec_reader.py tests/golden/{name} prints what the page should show"
+        )
 
 
 def test_the_second_reader_shows_a_file_to_people() -> None:
-    done = subprocess.run([sys.executable, SECOND, GOLDEN / "v1" / "webgpu.bytes"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, SECOND, GOLDEN / "v1" / "webgpu.bytes"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert json.loads(done.stdout)["functions"]["scale"]["name"] == "main"
 
 
@@ -582,5 +748,7 @@ def test_the_table_of_kinds_on_the_page_is_devmods() -> None:
         spec = find_spec(kind)
         assert spec is not None
         last = "shaders" if spec.shader_map else "code"
-        assert rows[kind].split(", ") == [last if field == "code" else field for field in spec.fields]
+        assert rows[kind].split(", ") == [
+            last if field == "code" else field for field in spec.fields
+        ]
         assert re.findall(r"`(\w+)`", formats[kind]) == list(spec.formats)

@@ -1,4 +1,6 @@
-"""Programs without an installer's metadata of their own: frozen by PyInstaller, with devmod copied into their tree, from a zip, in a notebook."""
+"""Programs without an installer's metadata of their own: frozen by PyInstaller, with devmod copied
+into their tree, from a zip, in a notebook.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,10 @@ def expected(*, frozen: bool, who: str, acme: str, opencl: str = "") -> dict[str
     runtime = {"program": f"devmod-runtime {devmod.__version__}"} if opencl else {}
     return {
         "frozen": frozen,
-        "who": {"devmod.create": {"const_loader": core} | named, "devmod.load_from_bytes": {"const_loader": core} | named | runtime},
+        "who": {
+            "devmod.create": {"const_loader": core} | named,
+            "devmod.load_from_bytes": {"const_loader": core} | named | runtime,
+        },
         "specs": ["CUDA", "ROCm", "Metal", "Vulkan", "OpenCL", "Hexagon", "WebGPU"],
         "acme": "f of the box" if who else acme.format("create"),
         "loaded": "f of the bytes" if who else acme.format("load_from_bytes"),
@@ -103,13 +108,22 @@ NOBODY = (
 def clean(tmp_path: Path, **more: str) -> dict[str, str]:
     """An environment without settings of devmod or Python."""
     kept = {
-        name: value for name, value in os.environ.items() if name == "DEVMOD_OPENCL_POCL_CPU" or not name.startswith(("DEVMOD_", "PYTHON"))
+        name: value
+        for name, value in os.environ.items()
+        if name == "DEVMOD_OPENCL_POCL_CPU" or not name.startswith(("DEVMOD_", "PYTHON"))
     }
     return kept | {"DEVMOD_CACHE_DIR": str(tmp_path / "cache"), "PYTHONUTF8": "1"} | more
 
 
 def ran(command: list[str], tmp_path: Path, **env: str) -> Any:
-    done = subprocess.run(command, cwd=tmp_path, env=clean(tmp_path, **env), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=clean(tmp_path, **env),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -121,16 +135,30 @@ def acme_wheel(folder: Path) -> Path:
     folder.mkdir()
     made = folder / "devmod_acme-1.5-py3-none-any.whl"
     info = "devmod_acme-1.5.dist-info"
-    entries = "".join(f"[devmod.{group}]\nacme = devmod_acme._entries:{group}\n" for group in ("create", "load_from_bytes"))
+    entries = "".join(
+        f"[devmod.{group}]\nacme = devmod_acme._entries:{group}\n"
+        for group in ("create", "load_from_bytes")
+    )
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("devmod_acme/__init__.py", "")
-        archive.writestr("devmod_acme/_entries.py", "from importlib import import_module\n_real = import_module('devmod_acme._' + 'hidden')\n"
-                         "create, load_from_bytes = _real.create, _real.load_from_bytes\n")  # fmt: skip
+        archive.writestr(
+            "devmod_acme/_entries.py",
+            "from importlib import import_module\n_real = import_module('devmod_acme._' + 'hidden')\n"
+            "create, load_from_bytes = _real.create, _real.load_from_bytes\n",
+        )
         archive.writestr("devmod_acme/_hidden.py", ACME)
         archive.writestr("devmod_acme/_cases.py", "raise AssertionError('for developers')\n")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: devmod-acme\nVersion: 1.5\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/entry_points.txt", f"{entries}[devmod.conformance]\nacme = devmod_acme._cases:CASES\n")
+        archive.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: devmod-acme\nVersion: 1.5\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr(
+            f"{info}/entry_points.txt",
+            f"{entries}[devmod.conformance]\nacme = devmod_acme._cases:CASES\n",
+        )
         archive.writestr(f"{info}/RECORD", "")
     return made
 
@@ -141,7 +169,9 @@ def acme_wheel(folder: Path) -> Path:
 def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_that_runs_a_kernel(
     installed: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path
 ) -> None:
-    """The backend of the page comes with PoCL's LLVM, which is most of the time. `make test` freezes core and another backend."""
+    """The backend of the page comes with PoCL's LLVM, which is most of the time. `make test`
+    freezes core and another backend.
+    """
     (program,) = re.findall(r"with this `program\.py`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)
     install, command, _ = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
     assert install == 'pip install pyinstaller "devmod-opencl[pocl]" numpy'
@@ -151,17 +181,33 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
     if installed == "page":
         backends += [wheels.direct("devmod-opencl", "pocl"), "numpy"]
     else:
-        assert [word for word in options if word != "--collect-all"] == ["pyopencl", "pocl_binary_distribution"]
+        assert [word for word in options if word != "--collect-all"] == [
+            "pyopencl",
+            "pocl_binary_distribution",
+        ]
         options, program = [], ""
     try:
         box = environment("pyinstaller>=6.10", wheels.direct("devmod-core"), *backends)
     except InstallError as error:
         pytest.skip(f"PyInstaller cannot be installed here: {str(error).splitlines()[-1]}")
     # Freezing takes most of the time, so one executable is both programs.
-    (tmp_path / source).write_text(f"import sys\nif len(sys.argv) > 2:\n{indent(PROGRAM, ' ')}\nelse:\n{indent(program or 'pass', ' ')}")
+    (tmp_path / source).write_text(
+        f"import sys\nif len(sys.argv) > 2:\n{indent(PROGRAM, ' ')}\nelse:\n{indent(program or 'pass', ' ')}"
+    )
     # No program needs setuptools, and following its imports takes a quarter of the time.
-    line = [str(box.python), "-m", "PyInstaller", source, "--noconfirm", "--log-level=WARN", "--exclude-module=setuptools", *options]
-    done = subprocess.run(line, cwd=tmp_path, env=clean(tmp_path), capture_output=True, text=True, timeout=500)
+    line = [
+        str(box.python),
+        "-m",
+        "PyInstaller",
+        source,
+        "--noconfirm",
+        "--log-level=WARN",
+        "--exclude-module=setuptools",
+        *options,
+    ]
+    done = subprocess.run(
+        line, cwd=tmp_path, env=clean(tmp_path), capture_output=True, text=True, timeout=500
+    )
     if "without a shared library" in done.stderr:
         pytest.skip("PyInstaller wants a Python that was built with a shared library")
     assert done.returncode == 0, done.stderr
@@ -174,8 +220,18 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
     if program:
         kernel = b"__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }"
         info = devmod.FunctionInfo("twice", ("handle",), ("blockIdx.x", "threadIdx.x"))
-        devmod.save(devmod.create_with_fallback("opencl", kernel, "cl", {"twice": info}), tmp_path / "twice.devmod")
-        done = subprocess.run([frozen, "twice.devmod"], cwd=tmp_path, env=clean(tmp_path), capture_output=True, text=True, timeout=300)
+        devmod.save(
+            devmod.create_with_fallback("opencl", kernel, "cl", {"twice": info}),
+            tmp_path / "twice.devmod",
+        )
+        done = subprocess.run(
+            [frozen, "twice.devmod"],
+            cwd=tmp_path,
+            env=clean(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout == (
             f"[0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]\ndevmod.create {opencl}\ndevmod.load_from_bytes {opencl}\ndevmod.device {opencl}\n"
@@ -183,14 +239,21 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
 
     # Core, and the backends that were installed.
     check = [frozen, str(tmp_path / "k.devmod"), "check"]
-    assert ran(check, tmp_path) == expected(frozen=True, who="devmod-acme 1.5", acme="", opencl=opencl)
+    assert ran(check, tmp_path) == expected(
+        frozen=True, who="devmod-acme 1.5", acme="", opencl=opencl
+    )
     denied = (
         "NotRegisteredError: devmod.{}.acme is not registered: devmod-acme 1.5 provides it, and the environment variable "
         "DEVMOD_PLUGINS_DENY excludes it. To use it, remove devmod-acme from DEVMOD_PLUGINS_DENY"
     )
-    assert ran(check, tmp_path, DEVMOD_PLUGINS_DENY="devmod-acme") == expected(frozen=True, who="", acme=denied, opencl=opencl)
+    assert ran(check, tmp_path, DEVMOD_PLUGINS_DENY="devmod-acme") == expected(
+        frozen=True, who="", acme=denied, opencl=opencl
+    )
     names = {path.name for path in moved.rglob("*")}
-    assert {"devmod_core-" + devmod.__version__ + ".dist-info", "devmod_acme-1.5.dist-info"} <= names
+    assert {
+        "devmod_core-" + devmod.__version__ + ".dist-info",
+        "devmod_acme-1.5.dist-info",
+    } <= names
 
 
 # -- a copy of core, without metadata
@@ -223,7 +286,9 @@ for group in ("create", "load_from_bytes"):
 @pytest.mark.row("R10", "R20", "R24", "R28")
 @pytest.mark.parametrize("form", ["a folder", "a zip"])
 @pytest.mark.parametrize("backend", ["none", "registered"])
-def test_a_copy_of_core_without_metadata_works_with_registered_backends(tmp_path: Path, form: str, backend: str) -> None:
+def test_a_copy_of_core_without_metadata_works_with_registered_backends(
+    tmp_path: Path, form: str, backend: str
+) -> None:
     vendored = tmp_path / "vendored"
     shutil.copytree(SOURCE, vendored / "devmod", ignore=without_caches)
     (vendored / "devmod_acme.py").write_text(ACME)
@@ -232,15 +297,24 @@ def test_a_copy_of_core_without_metadata_works_with_registered_backends(tmp_path
         place = Path(shutil.make_archive(str(tmp_path / "lib"), "zip", vendored))
     program = (BY_HAND if backend == "registered" else "") + PROGRAM
     path = os.pathsep.join((str(place), str(beside(tmp_path / "beside"))))
-    found = ran([sys.executable, "-S", "-c", program, str(tmp_path / "k.devmod")], tmp_path, PYTHONPATH=path)
-    assert found == expected(frozen=False, who="in this process" if backend == "registered" else "", acme=NOBODY)
+    found = ran(
+        [sys.executable, "-S", "-c", program, str(tmp_path / "k.devmod")], tmp_path, PYTHONPATH=path
+    )
+    assert found == expected(
+        frozen=False, who="in this process" if backend == "registered" else "", acme=NOBODY
+    )
 
 
 @pytest.mark.row("R7", "R10")
 def test_the_page_registers_every_declared_entry_of_modules_and_devices(tmp_path: Path) -> None:
     pytest.importorskip("devmod_opencl", reason="devmod-opencl is not installed")
-    (block,) = re.findall(r"```python\n(import devmod\nimport devmod_opencl\n.*?)```", PAGE, re.DOTALL)
-    program = block + "import json\nprint(json.dumps([devmod.registered(group)['opencl'].provider for group in devmod_groups]))\n"
+    (block,) = re.findall(
+        r"```python\n(import devmod\nimport devmod_opencl\n.*?)```", PAGE, re.DOTALL
+    )
+    program = (
+        block
+        + "import json\nprint(json.dumps([devmod.registered(group)['opencl'].provider for group in devmod_groups]))\n"
+    )
     groups = ["devmod.create", "devmod.load_from_bytes", "devmod.device"]
     found = ran([sys.executable, "-c", f"devmod_groups = {groups}\n{program}"], tmp_path)
     assert found == ["in this process"] * 3
@@ -275,7 +349,22 @@ for line in sys.stdin:
 @pytest.mark.row("R10")
 def test_a_backend_is_made_in_the_cells_of_a_notebook(tmp_path: Path) -> None:
     path = os.pathsep.join((str(SOURCE.parent), str(beside(tmp_path / "beside"))))
-    cells = ["define", "use", "register", "use", "list", "register", "redefine", "register", "keep", "again", "use", "back", "use", "kept"]
+    cells = [
+        "define",
+        "use",
+        "register",
+        "use",
+        "list",
+        "register",
+        "redefine",
+        "register",
+        "keep",
+        "again",
+        "use",
+        "back",
+        "use",
+        "kept",
+    ]
     done = subprocess.run(
         [sys.executable, "-S", "-c", KERNEL],
         input="".join(json.dumps(CELLS[name]) + "\n" for name in cells),
@@ -292,6 +381,18 @@ def test_a_backend_is_made_in_the_cells_of_a_notebook(tmp_path: Path) -> None:
         "devmod.register('devmod.load_from_bytes', 'acme', obj, replace=True)"
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
-        None, miss, None, "f of cell one", "in this process", None, None, taken, None, None, "f of new cell one", None, miss,
+        None,
+        miss,
+        None,
+        "f of cell one",
+        "in this process",
+        None,
+        None,
+        taken,
+        None,
+        None,
+        "f of new cell one",
+        None,
+        miss,
         ["f of kept", "f of kept"],
-    ]  # fmt: skip
+    ]

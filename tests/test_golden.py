@@ -1,4 +1,6 @@
-"""Files that a released devmod wrote are read for ever, and the same payloads still give the same bytes."""
+"""Files that a released devmod wrote are read for ever, and the same payloads still give the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,17 @@ import golden  # noqa: E402 - tools/golden.py, which makes the payloads
 #: Every version of the format that there ever was. Its folder is never removed.
 VERSIONS = ("v1",)
 #: What the folder of version 1 holds at least: a module of each kind, and a tree.
-KINDS = ("cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu", "const_loader", "program")
+KINDS = (
+    "cuda",
+    "rocm",
+    "opencl",
+    "hexagon",
+    "metal",
+    "vulkan",
+    "webgpu",
+    "const_loader",
+    "program",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +43,9 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(version: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((GOLDEN / version / golden.CONTENTS).read_text(encoding="utf-8"))["files"]
+    data: dict[str, Any] = json.loads(
+        (GOLDEN / version / golden.CONTENTS).read_text(encoding="utf-8")
+    )["files"]
     return data
 
 
@@ -50,7 +64,10 @@ def test_the_golden_files_are_complete_and_unchanged() -> None:
         items = contents(version)
         assert {path.name for path in (GOLDEN / version).iterdir()} == {*items, golden.CONTENTS}
         for name, entry in items.items():
-            assert hashlib.sha256((GOLDEN / version / name).read_bytes()).hexdigest() == entry["sha256"], name
+            assert (
+                hashlib.sha256((GOLDEN / version / name).read_bytes()).hexdigest()
+                == entry["sha256"]
+            ), name
 
 
 @pytest.mark.row("R17", "R19", "R20", "R21", "R42")
@@ -84,8 +101,14 @@ def test_a_golden_tree_has_the_golden_modules_in_it() -> None:
 
 
 def uses_this_library(path: Path) -> bool:
-    """Whether a file is not compressed, or by the version of libzstd that is here: another version gives other bytes."""
-    texts = {str(each.origin.extra.get("compression", "")) for each in devmod.load(path).imports if each.origin is not None}
+    """Whether a file is not compressed, or by the version of libzstd that is here: another version
+    gives other bytes.
+    """
+    texts = {
+        str(each.origin.extra.get("compression", ""))
+        for each in devmod.load(path).imports
+        if each.origin is not None
+    }
     return all(golden.library().partition(" level")[0] in text for text in texts if text)
 
 
@@ -93,7 +116,9 @@ def uses_this_library(path: Path) -> bool:
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_the_same_payload_gives_the_bytes_of_the_golden_file(path: Path) -> None:
     if path.suffix == ".devmod" and not uses_this_library(path):
-        pytest.skip(f"the file was compressed by another version of libzstd than {golden.library()}")
+        pytest.skip(
+            f"the file was compressed by another version of libzstd than {golden.library()}"
+        )
     assert golden.files(path.parent.name)[path.name] == path.read_bytes()
 
 
@@ -113,6 +138,14 @@ def test_a_replaced_file_is_kept_too() -> None:
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_the_same_bytes_in_any_process(seed: str) -> None:
     script = "import hashlib, golden, json; print(json.dumps({n: hashlib.sha256(d).hexdigest() for n, d in golden.files('v1').items()}))"
-    env = {"PYTHONPATH": str(ROOT / "tools"), "PYTHONHASHSEED": seed, "DEVMOD_COMPILE_FORCE_FALLBACK": "1"}
-    data = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=env).stdout)
+    env = {
+        "PYTHONPATH": str(ROOT / "tools"),
+        "PYTHONHASHSEED": seed,
+        "DEVMOD_COMPILE_FORCE_FALLBACK": "1",
+    }
+    data = json.loads(
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, check=True, env=env
+        ).stdout
+    )
     assert data == {name: entry["sha256"] for name, entry in contents("v1").items()}

@@ -1,4 +1,6 @@
-"""The corpus of bad files: each is refused in the very words that it was refused in when it was written."""
+"""The corpus of bad files: each is refused in the very words that it was refused in when it was
+written.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ import golden_bad  # noqa: E402 - tools/golden_bad.py, which makes the files and
 
 FOUND = json.loads((BAD / golden_bad.EXPECTATIONS).read_text(encoding="utf-8"))
 EXPECTED = FOUND["files"]
-#: One for each thing that goes wrong with files in the world; the corpus may grow and never shrinks below it.
+#: One for each thing that goes wrong with files in the world; the corpus may grow and never shrinks
+#: below it.
 ALWAYS = (
     "cut-in-the-header.devmod",
     "cut-in-a-module.devmod",
@@ -49,7 +52,9 @@ def test_the_corpus_is_whole() -> None:
     assert len(EXPECTED) >= 149
     assert FOUND["about"] == golden_bad.ABOUT
     for suffix in golden_bad.READERS:
-        assert [name for name in EXPECTED if name.endswith(f".{suffix}")], f"nothing for the reader of {suffix}"
+        assert [name for name in EXPECTED if name.endswith(f".{suffix}")], (
+            f"nothing for the reader of {suffix}"
+        )
 
 
 def test_the_committed_files_are_those_of_the_tool() -> None:
@@ -67,7 +72,9 @@ def test_a_bad_file_is_refused_in_the_same_words(name: str) -> None:
 @pytest.mark.row("R4")
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name.endswith(".devmod")])
 def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name: str) -> None:
-    """From the disk it is mapped, and never a driver's matter; the words differ in the file's name alone."""
+    """From the disk it is mapped, and never a driver's matter; the words differ in the file's name
+    alone.
+    """
     path = BAD / name
 
     def use() -> None:
@@ -82,7 +89,9 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name:
 
     with pytest.raises(devmod.FormatError) as caught:
         use()
-    assert str(caught.value) == EXPECTED[name]["message"].replace("the bundle in memory", repr(str(path)))
+    assert str(caught.value) == EXPECTED[name]["message"].replace(
+        "the bundle in memory", repr(str(path))
+    )
 
 
 def test_every_message_is_complete_and_quotes_no_command_of_a_file() -> None:

@@ -1,4 +1,6 @@
-"""`devmod inspect` reads every golden file and every vector, good and bad: plain lines, or JSON as RFC 8259 has it."""
+"""`devmod inspect` reads every golden file and every vector, good and bad: plain lines, or JSON as
+RFC 8259 has it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,21 @@ FILES = sorted(
     path
     for folder in ("tests/golden", "core/tests/vectors")
     for path in (ROOT / folder).rglob("*")
-    if path.is_file() and path.suffix != ".md" and path.name not in ("contents.json", "expectations.json")
+    if path.is_file()
+    and path.suffix != ".md"
+    and path.name not in ("contents.json", "expectations.json")
 )
 GOOD = {"devmod", "tvmimports"}
 
 
 def test_there_are_files() -> None:
     assert len(FILES) > 180
-    assert {"tree.devmod", "not-UTF-8.tvm_meta.json", "matmul.cuda.tvmimports", "compressed.fatbin"} <= {path.name for path in FILES}
+    assert {
+        "tree.devmod",
+        "not-UTF-8.tvm_meta.json",
+        "matmul.cuda.tvmimports",
+        "compressed.fatbin",
+    } <= {path.name for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())

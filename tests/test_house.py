@@ -1,4 +1,6 @@
-"""The structure of the repository: layers without circles, wheels that know each other's public names alone, one version."""
+"""The structure of the repository: layers without circles, wheels that know each other's public
+names alone, one version.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ LAZY = {"devmod", "devmod.backend", "devmod.interop", "devmod_runtime"}
 PROJECTS = sorted(
     path
     for path in ROOT.glob("**/pyproject.toml")
-    if not {".venv", "build", "node_modules", "tests"} & {*path.relative_to(ROOT).parts}  # a clone may be in a folder of such a name
+    if not {".venv", "build", "node_modules", "tests"}
+    & {*path.relative_to(ROOT).parts}  # a clone may be in a folder of such a name
 )
 METADATA = {path: tomllib.loads(path.read_text())["project"] for path in PROJECTS}
 
@@ -42,13 +45,19 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_no_modules_need_the_types_of_each_other() -> None:
     # The parts of the interpreter of PTX name each other's types: its lanes know their execution.
-    graph = {name: found for name, found in imports(types=True).items() if not name.startswith("devmod_simulators.ptx.")}
+    graph = {
+        name: found
+        for name, found in imports(types=True).items()
+        if not name.startswith("devmod_simulators.ptx.")
+    }
     assert circles({name: set() if name in LAZY else found for name, found in graph.items()}) == []
 
 
 @pytest.mark.parametrize("folder", ["page", "js/src"])
 def test_no_files_of_javascript_import_each_other_in_a_circle(folder: str) -> None:
-    statement = re.compile(r'^(?:import |export |\}).* from "\./([\w.]+)"', re.MULTILINE)  # none in a comment, which imports types
+    statement = re.compile(
+        r'^(?:import |export |\}).* from "\./([\w.]+)"', re.MULTILINE
+    )  # none in a comment, which imports types
     files = (ROOT / "browser" / folder).glob("*.js")
     graph = {path.name: set(statement.findall(path.read_text())) for path in files}
     assert sum(map(len, graph.values())) > len(graph)
@@ -62,19 +71,28 @@ def test_a_layer_imports_the_layers_below_it_alone(name: str) -> None:
         for module, found in imports().items()
         if module.split(".")[0] == "devmod" and layer(module) == name
         for to in sorted(found)
-        if to.split(".")[0] == "devmod" and layer(to) not in {name, *LAYERS[name]} and to != "devmod"
+        if to.split(".")[0] == "devmod"
+        and layer(to) not in {name, *LAYERS[name]}
+        and to != "devmod"
     ]
     assert wrong == []
 
 
 def test_no_test_measures_time() -> None:
     """The load of the machine would decide. `core/tests/work.py` counts calls, lines and jumps."""
-    tests = [path for pattern in ("*/tests/**/*.py", "tests/**/*.py", "*/*/tests/**/*.py") for path in ROOT.glob(pattern)]
+    tests = [
+        path
+        for pattern in ("*/tests/**/*.py", "tests/**/*.py", "*/*/tests/**/*.py")
+        for path in ROOT.glob(pattern)
+    ]
     found = {
         f"{path.relative_to(ROOT)}: {match[0]}"
         for path in tests
-        if not {".venv", "build", "toy"} & {*path.relative_to(ROOT).parts} and path != Path(__file__)
-        for match in re.finditer(r"perf_counter|process_time|thread_time|\btimeout=\d{1,2}\b", path.read_text())
+        if not {".venv", "build", "toy"} & {*path.relative_to(ROOT).parts}
+        and path != Path(__file__)
+        for match in re.finditer(
+            r"perf_counter|process_time|thread_time|\btimeout=\d{1,2}\b", path.read_text()
+        )
     }
     assert found == set()
 
@@ -83,7 +101,11 @@ def test_no_test_measures_time() -> None:
 def test_core_imports_no_other_wheel() -> None:
     graph = imports()
     assert [
-        (module, to) for module in graph if module.split(".")[0] == "devmod" for to in graph[module] if to.split(".")[0] != "devmod"
+        (module, to)
+        for module in graph
+        if module.split(".")[0] == "devmod"
+        for to in graph[module]
+        if to.split(".")[0] != "devmod"
     ] == []
 
 
@@ -108,15 +130,29 @@ def test_core_has_no_network_code() -> None:
     for module, path in modules().items():
         if module.split(".")[0] == "devmod":
             for node, _ in statements(path):
-                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                names = (
+                    [alias.name for alias in node.names]
+                    if isinstance(node, ast.Import)
+                    else [node.module or ""]
+                )
                 found |= {(module, name) for name in names if name.split(".")[0] in network}
     assert found == set()
 
 
-@pytest.mark.parametrize(("package", "below"), [("devmod_readers", {"devmod"}), ("devmod_runtime", {"devmod", "devmod_readers"})])
-def test_what_runtimes_share_imports_the_wheels_below_it_alone(package: str, below: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("package", "below"),
+    [("devmod_readers", {"devmod"}), ("devmod_runtime", {"devmod", "devmod_readers"})],
+)
+def test_what_runtimes_share_imports_the_wheels_below_it_alone(
+    package: str, below: set[str]
+) -> None:
     graph = imports()
-    wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == package for to in graph[module]}
+    wheels = {
+        to.split(".")[0]
+        for module in graph
+        if module.split(".")[0] == package
+        for to in graph[module]
+    }
     assert wheels == {package, *below}
 
 
@@ -142,19 +178,30 @@ def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> No
         for module, found in imports().items()
         if module.split(".")[0] == "devmod_runtime" and layer(module) == name
         for to in sorted(found)
-        if to.split(".")[0] == "devmod_runtime" and layer(to) not in {name, *ROOMS[name]} and to != "devmod_runtime"
+        if to.split(".")[0] == "devmod_runtime"
+        and layer(to) not in {name, *ROOMS[name]}
+        and to != "devmod_runtime"
     ]
     assert wrong == []
 
 
 def test_nothing_of_a_call_imports_the_tools_of_the_runtime() -> None:
-    """`devmod_runtime` names their public functions, and imports a tool when a program uses its name, or the guard with DEVMOD_GUARD."""
+    """`devmod_runtime` names their public functions, and imports a tool when a program uses its
+    name, or the guard with DEVMOD_GUARD.
+    """
     tools = "devmod_runtime.tools."
-    uses = {(name, to) for name, found in imports().items() if not name.startswith(tools) for to in found if to.startswith(tools)}
+    uses = {
+        (name, to)
+        for name, found in imports().items()
+        if not name.startswith(tools)
+        for to in found
+        if to.startswith(tools)
+    }
     assert uses == {("devmod_pytest", f"{tools}testing"), ("devmod_runtime", f"{tools}guard")}
 
 
-#: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.
+#: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a
+#: stranger.
 STARTS = {
     "devmod.worker",
     "devmod_hexagon._transport",
@@ -175,19 +222,32 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
         return {module for module, text in texts.items() if re.search(pattern, text)}
 
     assert (
-        modules_with(r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)\(|\bos\.(?:exec|spawn|posix_spawn|system|popen)\w*\(") == STARTS
+        modules_with(
+            r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)\(|\bos\.(?:exec|spawn|posix_spawn|system|popen)\w*\("
+        )
+        == STARTS
     )
-    starts_python = modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool")
-    assert starts_python - {"devmod_simulators._command", "devmod_simulators.drivers.library"} == {"devmod.worker"}  # `-P`; a file's path
+    starts_python = modules_with(
+        r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool"
+    )
+    assert starts_python - {"devmod_simulators._command", "devmod_simulators.drivers.library"} == {
+        "devmod.worker"
+    }  # `-P`; a file's path
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 
 def test_each_temporary_folder_is_removed_after_its_process_was_killed() -> None:
-    """Every folder is one of `devmod.backend.temporary_folder`, but those of a build in a source tree and of devmod unpack.
+    """Every folder is one of `devmod.backend.temporary_folder`, but those of a build in a source
+    tree and of devmod unpack.
 
-    unpack moves its files, of gigabytes, into the new folder that its user names, so they are in it from the start.
+    unpack moves its files, of gigabytes, into the new folder that its user names, so they are in it
+    from the start.
     """
-    found = [module for module, path in modules().items() if re.search(r"mkdtemp|TemporaryDirectory", path.read_text())]
+    found = [
+        module
+        for module, path in modules().items()
+        if re.search(r"mkdtemp|TemporaryDirectory", path.read_text())
+    ]
     assert sorted(found) == ["devmod_simulators.drivers.build", "devmod_targets.packing"]
 
 
@@ -256,26 +316,40 @@ TAKEN = {
 
 @pytest.mark.row("R7")
 def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
-    """devmod-runtime alone does: it pins core exactly. The modules of core that it takes such names from are listed."""
+    """devmod-runtime alone does: it pins core exactly. The modules of core that it takes such names
+    from are listed.
+    """
     wrong, taken = [], set()
     for module, path in modules().items():
         own = module.split(".")[0]
         for node, _ in statements(path):
-            found = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            found = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+            )
             for name in found:
-                names = [name, *(alias.name for alias in node.names)] if isinstance(node, ast.ImportFrom) else [name]
-                private = any(re.match(r"_[a-z]", part) for each in names for part in each.split("."))
+                names = (
+                    [name, *(alias.name for alias in node.names)]
+                    if isinstance(node, ast.ImportFrom)
+                    else [name]
+                )
+                private = any(
+                    re.match(r"_[a-z]", part) for each in names for part in each.split(".")
+                )
                 if name.startswith("devmod") and name.split(".")[0] != own and private:
                     if own == "devmod_runtime" and name.startswith("devmod._"):
-                        taken |= {f"{name.removeprefix('devmod.')}.{alias.name}" for alias in node.names}
+                        taken |= {
+                            f"{name.removeprefix('devmod.')}.{alias.name}" for alias in node.names
+                        }
                     else:
                         wrong.append(f"{module}: {ast.unparse(node)}")
     assert wrong == []
     assert taken == TAKEN
 
 
-#: Packages that a wheel imports and does not name: those of the program that calls the module, and those without which it does less or has an
-#: error with the command that installs them.
+#: Packages that a wheel imports and does not name: those of the program that calls the module, and
+#: those without which it does less or has an error with the command that installs them.
 GIVEN = {
     *("pluggy", "devmod_conformance", "devmod_targets", "pytest", "hatchling", "PyInstaller"),
     *("compression", "matplotlib", "ml_dtypes", "numpy", "PIL", "rich", "tinygrad"),
@@ -289,15 +363,26 @@ def test_a_wheel_names_what_it_imports_in_its_metadata(path: Path) -> None:
     extras = project.get("optional-dependencies", {})
     named = {
         re.split(r"[^\w.-]", each)[0].lower().replace("_", "-")
-        for each in [*project.get("dependencies", []), *(each for extra in extras.values() for each in extra)]
+        for each in [
+            *project.get("dependencies", []),
+            *(each for extra in extras.values() for each in extra),
+        ]
     }
     imported: dict[str, str] = {}
     own = {each.name for each in path.parent.glob("src/*")}
     for module, file in modules().items():
         if file.is_relative_to(path.parent / "src"):
             for node, is_for_types in statements(file):
-                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-                imported |= {name.split(".")[0]: module for name in names if not is_for_types and not getattr(node, "level", 0)}
+                names = (
+                    [alias.name for alias in node.names]
+                    if isinstance(node, ast.Import)
+                    else [node.module or ""]
+                )
+                imported |= {
+                    name.split(".")[0]: module
+                    for name in names
+                    if not is_for_types and not getattr(node, "level", 0)
+                }
     owners = {
         **packages_distributions(),
         "devmod": ["devmod-core"],
@@ -323,11 +408,16 @@ def test_no_runtime_needs_the_build_side() -> None:
         for to in graph[module]
         if to.split(".")[0] == "devmod_targets"
     }
-    # CUDA C++ is compiled at the receiver (R30) by NVRTC, which devmod-cuda[jit] installs with devmod-targets.
+    # CUDA C++ is compiled at the receiver (R30) by NVRTC, which devmod-cuda[jit] installs with
+    # devmod-targets.
     assert found == {("devmod_cuda._jit", "devmod_targets.cuda.nvrtc")}
     for project in METADATA.values():
-        if project["name"].removeprefix("devmod-").replace("-", "_") in {name.removeprefix("devmod_") for name in plugins}:
-            assert not [each for each in project["dependencies"] if each.startswith("devmod-targets")]
+        if project["name"].removeprefix("devmod-").replace("-", "_") in {
+            name.removeprefix("devmod_") for name in plugins
+        }:
+            assert not [
+                each for each in project["dependencies"] if each.startswith("devmod-targets")
+            ]
 
 
 def test_all_distributions_share_one_version() -> None:
@@ -345,14 +435,20 @@ def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path
     for requirement in project.get("dependencies", []):
         match = re.match(r"devmod-core(?:\[[^]]*\])?(.*)", requirement)
         if match:
-            assert match[1] == (f"=={version}" if project["name"] in pinned else f">={version}"), requirement
+            assert match[1] == (f"=={version}" if project["name"] in pinned else f">={version}"), (
+                requirement
+            )
 
 
-def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import weight
 
     assert weight.problems() == []
-    monkeypatch.setattr(weight, "limits", lambda: {"python": {"core": 10}, "words": {"docs": 1_000_000}})
+    monkeypatch.setattr(
+        weight, "limits", lambda: {"python": {"core": 10}, "words": {"docs": 1_000_000}}
+    )
     core, docs = weight.counts()["python"]["core"], weight.counts()["words"]["docs"]
     assert (
         f"core has {core:,} lines of python, and tools/weight.toml allows 10: make it smaller. Only an issue raises the limit"
@@ -369,9 +465,15 @@ def test_lines_of_code_are_counted_without_comments_and_docstrings() -> None:
 
     python = '"""Doc\nof two lines."""\n\n# comment\nx = """\n# text\n"""  # end\nif x:\n    def f():\n        "Doc."\n        return 1\n'
     assert code_lines(python, "python") == 5
-    assert code_lines('/* a\n b */ int x; // c\n\nchar *s = "/*";\n// d\nint y; /* e */\n', "c") == 3
+    assert (
+        code_lines('/* a\n b */ int x; // c\n\nchar *s = "/*";\n// d\nint y; /* e */\n', "c") == 3
+    )
 
 
 def test_what_finalizers_change_is_copied_into_a_list_before_a_loop() -> None:
-    """Python 3.11 may collect garbage in the middle of `tuple(values)`: a finalizer that changes them then ends it with RuntimeError."""
-    assert [module for module, path in modules().items() if re.search(r"\bin tuple\(", path.read_text())] == []
+    """Python 3.11 may collect garbage in the middle of `tuple(values)`: a finalizer that changes
+    them then ends it with RuntimeError.
+    """
+    assert [
+        module for module, path in modules().items() if re.search(r"\bin tuple\(", path.read_text())
+    ] == []

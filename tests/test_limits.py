@@ -1,4 +1,6 @@
-"""A candidate that the device cannot run: `explain` refuses it, a bundle takes the next one, and its own error names the limit."""
+"""A candidate that the device cannot run: `explain` refuses it, a bundle takes the next one, and
+its own error names the limit.
+"""
 
 from __future__ import annotations
 
@@ -35,30 +37,49 @@ CASES = [
     ("webgpu", lambda most: wgsl(threads=most + 1), "maxComputeWorkgroupSizeX"),
     (
         "webgpu",
-        lambda most: wgsl(f"var<workgroup> t: array<f32, {most // 4 + 4}>;", body="t[id.x] = y[0];"),
+        lambda most: wgsl(
+            f"var<workgroup> t: array<f32, {most // 4 + 4}>;", body="t[id.x] = y[0];"
+        ),
         "maxComputeWorkgroupStorageSize",
     ),
     ("vulkan", lambda most: glsl(threads=most + 1), "maxComputeWorkGroupSize[0]"),
-    ("vulkan", lambda most: glsl(f"shared float t[{most // 4 + 1}];", body=READ), "maxComputeSharedMemorySize"),
+    (
+        "vulkan",
+        lambda most: glsl(f"shared float t[{most // 4 + 1}];", body=READ),
+        "maxComputeSharedMemorySize",
+    ),
     (
         "vulkan",
         lambda most: glsl(
-            f"layout(push_constant) uniform P {{ {''.join(f'float p{i};' for i in range(most // 4 + 1))} }};", body="y[0] = p0;"
+            f"layout(push_constant) uniform P {{ {''.join(f'float p{i};' for i in range(most // 4 + 1))} }};",
+            body="y[0] = p0;",
         ),
         "maxPushConstantsSize",
     ),
-    ("opencl", lambda most: devmod.compile(CL.format(most + 1), "opencl"), "max_work_item_sizes[0]"),
+    (
+        "opencl",
+        lambda most: devmod.compile(CL.format(most + 1), "opencl"),
+        "max_work_item_sizes[0]",
+    ),
 ]
 
 
 @pytest.mark.row("R40")
-@pytest.mark.parametrize(("kind", "make", "limit"), CASES, ids=[f"{kind} {limit}" for kind, _, limit in CASES])
+@pytest.mark.parametrize(
+    ("kind", "make", "limit"), CASES, ids=[f"{kind} {limit}" for kind, _, limit in CASES]
+)
 def test_a_candidate_over_a_limit(kind: str, make: Any, limit: str) -> None:
     device = first_device(kind)
     first_device("vulkan"), first_device("opencl")
-    over, other = make(device.limits[limit]), glsl() if kind == "opencl" else devmod.compile(CL.format(64), "opencl")
+    over, other = (
+        make(device.limits[limit]),
+        glsl() if kind == "opencl" else devmod.compile(CL.format(64), "opencl"),
+    )
     module = devmod.loads(devmod.dumps(devmod.bundle(over, other, mixed=True)))
-    assert [(each.kind, each.outcome, each.reason) for each in devmod.explain(module, "k").functions["k"]] == [
+    assert [
+        (each.kind, each.outcome, each.reason)
+        for each in devmod.explain(module, "k").functions["k"]
+    ] == [
         (other.kind, "best", ""),
         (kind, "refused", "no device"),
     ]
@@ -77,7 +98,9 @@ def test_a_source_that_does_not_compile_is_raised() -> None:
     """Only what the device lacks leaves a candidate out."""
     first_device("vulkan"), first_device("opencl")
     source = devmod.compile(CL.format(64), "opencl")
-    broken = devmod.create("opencl", source.code.replace(b"= 7", b"= undeclared"), "cl", dict(source.functions))
+    broken = devmod.create(
+        "opencl", source.code.replace(b"= 7", b"= undeclared"), "cl", dict(source.functions)
+    )
     module = devmod.bundle(broken, glsl())
     with pytest.raises(devmod.CompileError, match="undeclared"):
         module["k"]

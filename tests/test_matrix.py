@@ -1,7 +1,9 @@
-"""Every wheel, as users have them: core alone, core and each, all of them, then one after the other taken out again.
+"""Every wheel, as users have them: core alone, core and each, all of them, then one after the other
+taken out again.
 
-In each of these environments a runtime's being installed is the switch between the real module and the fallback, and nothing else is:
-the bytes are the same, the errors name what is missing, `devmod plugins` lists what is there.
+In each of these environments a runtime's being installed is the switch between the real module and
+the fallback, and nothing else is: the bytes are the same, the errors name what is missing, `devmod
+plugins` lists what is there.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ print(json.dumps({"kinds": found, "file": digest(file), "entered": entered}))
 
 @functools.cache
 def expected() -> tuple[dict[str, str], str]:
-    """The digests of the bytes of core's kinds, and of the file with all of them, as this process makes them."""
+    """The digests of the bytes of core's kinds, and of the file with all of them, as this process
+    makes them.
+    """
     made = {}
     with mock.patch.dict(os.environ, {"DEVMOD_COMPILE_FORCE_FALLBACK": "1"}):
         for kind in targets.KINDS:
@@ -93,8 +97,12 @@ def expected() -> tuple[dict[str, str], str]:
             assert spec is not None
             code = bytes(4) + b"\1" + bytes(7) + b"\3\2#\7" if kind == "vulkan" else b"// a payload"
             info = devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
-            made[kind] = devmod.create_with_fallback(kind, {"k": code} if spec.shader_map else code, spec.formats[0], {"k": info})
-    digests = {kind: hashlib.sha256(module.save_to_bytes()).hexdigest() for kind, module in made.items()}
+            made[kind] = devmod.create_with_fallback(
+                kind, {"k": code} if spec.shader_map else code, spec.formats[0], {"k": info}
+            )
+    digests = {
+        kind: hashlib.sha256(module.save_to_bytes()).hexdigest() for kind, module in made.items()
+    }
     return digests, hashlib.sha256(devmod.dumps(devmod.bundle(*made.values()))).hexdigest()
 
 
@@ -110,17 +118,26 @@ def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, st
 
 
 def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[str, str]]:
-    """All of it, in an environment that has core, these plugins, and the wheels that they need. Returns the rows of `devmod plugins`."""
-    find = (
-        "from importlib.util import find_spec; print(*(each for each in ('readers', 'runtime', 'targets') if find_spec(f'devmod_{each}')))"
-    )
+    """All of it, in an environment that has core, these plugins, and the wheels that they need.
+    Returns the rows of `devmod plugins`.
+    """
+    find = "from importlib.util import find_spec; print(*(each for each in ('readers', 'runtime', 'targets') if find_spec(f'devmod_{each}')))"
     installed = [*installed, *(f"devmod-{each}" for each in box.run("-c", find).split())]
     plugins = [name for name in projects if is_backend(projects[name])]
-    kinds = sorted({*targets.KINDS, *(name for group, name, _ in declared(projects, plugins) if group == "devmod.create")})
+    kinds = sorted(
+        {
+            *targets.KINDS,
+            *(name for group, name, _ in declared(projects, plugins) if group == "devmod.create"),
+        }
+    )
     packages = [name.replace("-", "_") for name in plugins]
     told = json.loads(box.run("-c", PROBE, json.dumps([kinds, packages])))
     offered = declared(projects, installed)
-    here = {(group, name): distribution for group, name, distribution in offered if group != "devmod.protocol"}
+    here = {
+        (group, name): distribution
+        for group, name, distribution in offered
+        if group != "devmod.protocol"
+    }
     digests, file = expected()
     assert told["file"] == file
     assert told["entered"] == []
@@ -135,7 +152,9 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[s
             assert found["forced"] == ("devmod" if known else package)
         elif known:
             title, install = title_and_install(kind)
-            missing = f"is not registered: the {title} runtime is not installed. To add it: {install}"
+            missing = (
+                f"is not registered: the {title} runtime is not installed. To add it: {install}"
+            )
             assert found["create"] == f"NotRegisteredError: devmod.create.{kind} {missing}"
             assert found["loaded"] == f"NotRegisteredError: devmod.load_from_bytes.{kind} {missing}"
             assert (found["made"], found["forced"]) == ("devmod", "devmod")
@@ -154,24 +173,37 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[s
     assert {(row["group"], row["name"], row["distribution"]) for row in rows} == offered
     without_kit = "ok" if "devmod-conformance" in installed else "needs devmod-conformance"
     assert {(row["group"], row["distribution"], row["state"], row["problem"]) for row in rows} == {
-        (group, name, without_kit if group == "devmod.conformance" else "ok", "") for group, _, name in offered
+        (group, name, without_kit if group == "devmod.conformance" else "ok", "")
+        for group, _, name in offered
     }
-    assert {(row["distribution"], row["version"]) for row in rows} == {(name, projects[name]["version"]) for name in installed}
+    assert {(row["distribution"], row["version"]) for row in rows} == {
+        (name, projects[name]["version"]) for name in installed
+    }
     if not installed:
         none = 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
         assert box.run("-m", "devmod", "plugins") == none
     return list(listed)
 
 
-#: Wheels of strangers, each with something wrong; what is wrong is in the text of the module or in the entries.
+#: Wheels of strangers, each with something wrong; what is wrong is in the text of the module or in
+#: the entries.
 NEIGHBOURS = {
     "import": (
         "raise OSError('no libimport.so')",
         {"devmod.create": "create", "devmod.load_from_bytes": "load", "devmod.device": "devices"},
     ),
-    "call": ("def create(*all): 1 // 0\nload = create\ndef devices(): 1 // 0", {"devmod.create": "create", "devmod.device": "devices"}),
-    "result": ("def create(*all): return 1\ndef devices(): return 1", {"devmod.create": "create", "devmod.device": "devices"}),
-    "leave": ("import atexit\natexit.register(lambda: 1 // 0)\ndef create(*all): ...", {"devmod.create": "create"}),
+    "call": (
+        "def create(*all): 1 // 0\nload = create\ndef devices(): 1 // 0",
+        {"devmod.create": "create", "devmod.device": "devices"},
+    ),
+    "result": (
+        "def create(*all): return 1\ndef devices(): return 1",
+        {"devmod.create": "create", "devmod.device": "devices"},
+    ),
+    "leave": (
+        "import atexit\natexit.register(lambda: 1 // 0)\ndef create(*all): ...",
+        {"devmod.create": "create"},
+    ),
     "later": ("def create(*all): ...", {"devmod.create": "create", "devmod.protocol": ""}),
     "half": ("def create(*all): ...", {"devmod.create": "create"}),
     "devmod": ("def file(*all): ...", {"devmod.load_from_file": "file"}),
@@ -183,16 +215,28 @@ def neighbour(folder: Path, kind: str) -> str:
     """The wheel of one of them, acme-<kind> 0.7."""
     text, named = NEIGHBOURS[kind]
     stem, info = f"acme_{kind}", f"acme_{kind}-0.7.dist-info"
-    entries = "".join(f"[{group}]\n" + (f"{kind} = {stem}:{name}\n" if name else "2 = devmod\n") for group, name in named.items())
+    entries = "".join(
+        f"[{group}]\n" + (f"{kind} = {stem}:{name}\n" if name else "2 = devmod\n")
+        for group, name in named.items()
+    )
     made = folder / f"{stem}-0.7-py3-none-any.whl"
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr(f"{stem}.py", text + "\n")
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: acme-{kind.replace('_', '-')}\nVersion: 0.7\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: acme-{kind.replace('_', '-')}\nVersion: 0.7\n",
+        )
+        archive.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         archive.writestr(f"{info}/entry_points.txt", entries)
         archive.writestr(
             f"{info}/RECORD",
-            f"{stem}.py,,\n" + "".join(f"{info}/{name},,\n" for name in ("METADATA", "WHEEL", "entry_points.txt", "RECORD")),
+            f"{stem}.py,,\n"
+            + "".join(
+                f"{info}/{name},,\n" for name in ("METADATA", "WHEEL", "entry_points.txt", "RECORD")
+            ),
         )
     return str(made)
 
@@ -202,11 +246,18 @@ def test_all_plugins_beside_broken_plugins_of_every_sort(
     environment: Callable[..., Any], wheels: Any, projects: Projects, tmp_path: Path
 ) -> None:
     plugins = [name for name in projects if is_backend(projects[name])]
-    box = environment(*(wheels.direct(name) for name in ["devmod-core", *plugins]), *(neighbour(tmp_path, kind) for kind in NEIGHBOURS))
+    box = environment(
+        *(wheels.direct(name) for name in ["devmod-core", *plugins]),
+        *(neighbour(tmp_path, kind) for kind in NEIGHBOURS),
+    )
     (package,) = box.folder.rglob("acme_half.py")
     package.unlink()
     rows = check(box, projects, plugins)
-    problems = {row["distribution"]: row["problem"] for row in rows if row["distribution"].startswith("acme") and row["problem"]}
+    problems = {
+        row["distribution"]: row["problem"]
+        for row in rows
+        if row["distribution"].startswith("acme") and row["problem"]
+    }
     for name, part in {
         "acme-import": "acme-import 0.7: importing acme_import failed (OSError: no libimport.so)",
         "acme-later": f"acme-later 0.7 supports version 2 of devmod's plugin protocol, and devmod-core {devmod.__version__} supports version 1",
@@ -222,7 +273,9 @@ def test_all_plugins_beside_broken_plugins_of_every_sort(
         "call: devmod.device.call of acme-call 0.7 failed: ZeroDivisionError",
         "result: devmod.device.result is broken: acme-result 0.7 returned int, not a sequence of devmod.Device",
     ):
-        assert [problem for problem in found["problems"] if problem.startswith(text)], found["problems"]
+        assert [problem for problem in found["problems"] if problem.startswith(text)], found[
+            "problems"
+        ]
 
 
 def title_and_install(kind: str) -> tuple[str, str]:
@@ -234,7 +287,9 @@ def title_and_install(kind: str) -> tuple[str, str]:
 @pytest.mark.volume  # test_clean_install.py has core alone
 @pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28", "R38")
 @pytest.mark.parametrize("version", pythons.TESTED, ids=lambda version: "{}.{}".format(*version))
-def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any, projects: Projects, version: tuple[int, int]) -> None:
+def test_core_alone_on_each_python(
+    environment: Callable[..., Any], wheels: Any, projects: Projects, version: tuple[int, int]
+) -> None:
     interpreter = pythons.find().get(version)
     if interpreter is None:
         pytest.skip("Python {}.{} is not on this machine".format(*version))
@@ -243,7 +298,9 @@ def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any,
 
 @pytest.mark.volume_but("devmod-opencl")  # test_devmod_host.py has a kind that core does not know
 @pytest.mark.row("R4", "R6", "R7", "R18", "R19", "R24", "R28")
-def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str) -> None:
+def test_core_and_one(
+    environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str
+) -> None:
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
 
 
@@ -259,14 +316,19 @@ def test_a_plugin_with_conformance_cases_passes_them_without_other_plugins(
     for kind in kinds:
         rows = json.loads(box.run("-m", "devmod", "conformance", kind, "--json"))
         assert not [
-            row for row in rows if row["outcome"] not in ("passed", "skipped") or (row["outcome"] == "skipped") != bool(row["reason"])
+            row
+            for row in rows
+            if row["outcome"] not in ("passed", "skipped")
+            or (row["outcome"] == "skipped") != bool(row["reason"])
         ]
         assert sum(row["outcome"] == "passed" for row in rows) >= 15
 
 
 @pytest.mark.volume
 @pytest.mark.row("R4", "R6", "R18", "R19", "R24", "R28")
-def test_all_then_one_less_each_time(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
+def test_all_then_one_less_each_time(
+    environment: Callable[..., Any], wheels: Any, projects: Projects
+) -> None:
     left = [name for name in projects if is_backend(projects[name])]
     box = environment(*(wheels.direct(name) for name in ["devmod-core", *left]))
     check(box, projects, left)

@@ -1,4 +1,6 @@
-"""`devmod new-backend`: its distribution is built, installed in a clean environment, checked, used and uninstalled."""
+"""`devmod new-backend`: its distribution is built, installed in a clean environment, checked, used
+and uninstalled.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +60,23 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple
 def wheel_of(folder: Path) -> str:
     """Build the wheel of a distribution, and return it as a requirement."""
     out = folder / "dist"
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)], cwd=folder, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+    )
     (wheel,) = out.glob("*.whl")
     return f"{folder.name} @ {wheel.as_uri()}"
 
 
 def run_own_tests(box: Any, folder: Path, *options: str) -> None:
     """Run a distribution's own tests on the installed wheel."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTEST_", "PYTHON"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DEVMOD_", "PYTEST_", "PYTHON"))
+    }
     done = subprocess.run(
         [str(box.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=folder,
@@ -104,23 +115,46 @@ def test_a_new_backend_is_installed_used_and_uninstalled(
     box.install(wheel_of(whole))
     run_own_tests(box, whole, *own_tests)
     # Its own tests check every row. The command finds the cases too.
-    rows = json.loads(box.run("-m", "devmod", "conformance", "acme", "--json", "--row", "R18", "--row", "R37-host"))
+    rows = json.loads(
+        box.run(
+            "-m", "devmod", "conformance", "acme", "--json", "--row", "R18", "--row", "R37-host"
+        )
+    )
     assert [row["outcome"] for row in rows] == ["passed", "passed"]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"  # compiled without the runtime
     assert box.run("-c", COMPILE, bundle).split() == ["AcmeModule", digest]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "twice.acme").write_text("kernel twice x:float32[]\n    x = add x x\n")
-    (tmp_path / "p" / "devmod.toml").write_text('targets = ["acme"]\n[kernels.twice]\nsources = ["twice.acme"]\n')
-    statuses = [json.loads(box.run("-m", "devmod", "build", str(tmp_path / "p"), "-q", "--json"))["jobs"][0]["status"] for _ in range(2)]
+    (tmp_path / "p" / "devmod.toml").write_text(
+        'targets = ["acme"]\n[kernels.twice]\nsources = ["twice.acme"]\n'
+    )
+    statuses = [
+        json.loads(box.run("-m", "devmod", "build", str(tmp_path / "p"), "-q", "--json"))["jobs"][
+            0
+        ]["status"]
+        for _ in range(2)
+    ]
     assert statuses == ["compiled", "cached"]
     (readme,) = re.findall(r"```python\n(.*?)```", (whole / "README.md").read_text(), re.DOTALL)
-    assert box.run("-W", "error", "-c", readme + "\nprint(y.tolist() == (2 * x + 1).tolist())") == "True\n"
+    assert (
+        box.run("-W", "error", "-c", readme + "\nprint(y.tolist() == (2 * x + 1).tolist())")
+        == "True\n"
+    )
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
     assert {(row["distribution"], row["state"]) for row in listed} == {
-        (name, "ok") for name in ("devmod-acme", "devmod-conformance", "devmod-readers", "devmod-runtime", "devmod-targets")
+        (name, "ok")
+        for name in (
+            "devmod-acme",
+            "devmod-conformance",
+            "devmod-readers",
+            "devmod-runtime",
+            "devmod-targets",
+        )
     }
-    name, forced, _ = box.run("-c", COMPILE, bundle, env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1"}).split(maxsplit=2)
+    name, forced, _ = box.run(
+        "-c", COMPILE, bundle, env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1"}
+    ).split(maxsplit=2)
     assert (name, forced) == ("FallbackModule", digest)
 
     # After uninstalling, the file can be read, and the errors name what is missing.
@@ -135,16 +169,36 @@ def test_a_new_backend_is_installed_used_and_uninstalled(
 
 
 def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Ruff runs with the settings of the distribution, and mypy with --strict. The second run of mypy has the cache of the first."""
+    """Ruff runs with the settings of the distribution, and mypy with --strict. The second run of
+    mypy has the cache of the first.
+    """
     env = os.environ | {
-        "MYPYPATH": ":".join(["src", *(str(ROOT / part / "src") for part in ("core", "readers", "targets", "conformance"))])
+        "MYPYPATH": ":".join(
+            [
+                "src",
+                *(
+                    str(ROOT / part / "src")
+                    for part in ("core", "readers", "targets", "conformance")
+                ),
+            ]
+        )
     }
     for sort, flags in (("whole", ()), ("target", ("--target-only",))):
         names = ("--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>")
         assert run_command(capsys, "my_npu2", "--output", tmp_path / sort, *names, *flags)[0] == 0
         folder = tmp_path / sort / "devmod-my_npu2"
-        for tool in (["ruff", "check", "--no-cache"], ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / "new-backend"), "src"]):
-            done = subprocess.run([sys.executable, "-m", *tool], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        for tool in (
+            ["ruff", "check", "--no-cache"],
+            ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / "new-backend"), "src"],
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", *tool],
+                cwd=folder,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert done.returncode == 0, f"{sort}: {done.stdout}{done.stderr}"
         table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         assert table["project"]["name"] == "devmod-my_npu2"
@@ -153,7 +207,11 @@ def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 @pytest.mark.parametrize("flags", [(), ("--target-only",)], ids=["whole", "target"])
-@pytest.mark.parametrize(("name", "text"), [("z", "Z"), ("acme", "Acme"), ("z" * 31 + "9", "Z" * 80)], ids=["short", "usual", "longest"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("z", "Z"), ("acme", "Acme"), ("z" * 31 + "9", "Z" * 80)],
+    ids=["short", "usual", "longest"],
+)
 def test_the_files_are_formatted_for_any_name(
     name: str, text: str, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -169,35 +227,76 @@ def test_the_files_are_formatted_for_any_name(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_command_prints_the_next_steps(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_prints_the_next_steps(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     folder = tmp_path / "new" / "devmod-acme"
     assert run_command(capsys, "acme", "--output", tmp_path / "new") == (
         0,
         f'Created {folder}, a working backend. Next:\n  cd {folder}\n  pip install -e ".[dev]"\n  pytest\n  devmod conformance acme\n'
         "README.md lists the files, and what to change in each.\n",
     )
-    assert {path.name for path in folder.iterdir()} == {".github", ".gitignore", "LICENSE", "README.md", "pyproject.toml", "src", "tests"}
+    assert {path.name for path in folder.iterdir()} == {
+        ".github",
+        ".gitignore",
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+        "src",
+        "tests",
+    }
     assert (folder / "src" / "devmod_acme" / "py.typed").read_bytes() == b""
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["Acme"], "'Acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
-        (["acme_"], "'acme_' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
-        (["../acme"], "'../acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
-        (["devmod-acme"], "expected the name of the kind, 'acme', got 'devmod-acme'. The distribution is devmod-<kind>"),
-        (["cuda"], "'cuda' is a kind of devmod-core, and devmod-cuda is its runtime. Choose the name of a new kind"),
-        (["hip"], "'hip' is a format or a file suffix of the kind cuda. Choose the name of a new kind"),
-        (["ptx"], "'ptx' is a format or a file suffix of the kind cuda. Choose the name of a new kind"),
-        (["const_loader"], "'const_loader' is reserved for devmod-core. Choose the name of a new kind"),
+        (
+            ["Acme"],
+            "'Acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore",
+        ),
+        (
+            ["acme_"],
+            "'acme_' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore",
+        ),
+        (
+            ["../acme"],
+            "'../acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore",
+        ),
+        (
+            ["devmod-acme"],
+            "expected the name of the kind, 'acme', got 'devmod-acme'. The distribution is devmod-<kind>",
+        ),
+        (
+            ["cuda"],
+            "'cuda' is a kind of devmod-core, and devmod-cuda is its runtime. Choose the name of a new kind",
+        ),
+        (
+            ["hip"],
+            "'hip' is a format or a file suffix of the kind cuda. Choose the name of a new kind",
+        ),
+        (
+            ["ptx"],
+            "'ptx' is a format or a file suffix of the kind cuda. Choose the name of a new kind",
+        ),
+        (
+            ["const_loader"],
+            "'const_loader' is reserved for devmod-core. Choose the name of a new kind",
+        ),
         (["core"], "'core' is reserved for devmod-core. Choose the name of a new kind"),
-        (["acme", "--title", 'A"'], "'A\"' cannot be written into source files: expected up to 80 printable characters, no quotes, braces or backslashes"),
+        (
+            ["acme", "--title", 'A"'],
+            "'A\"' cannot be written into source files: expected up to 80 printable characters, no quotes, braces or backslashes",
+        ),
         ([], "NAME is missing: devmod new-backend NAME (on a terminal, the command asks for it)"),
     ],
-)  # fmt: skip
+)
 def test_an_invalid_value_is_an_error_and_nothing_is_written(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, output = run_command(capsys, *arguments)
@@ -205,11 +304,15 @@ def test_an_invalid_value_is_an_error_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_folder_is_not_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_changed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "devmod-acme").mkdir()
     code, output = run_command(capsys, "acme", "--output", tmp_path)
     assert code == 2
-    assert output.splitlines()[-1] == (f"Error: {tmp_path / 'devmod-acme'} exists already. Choose another --output, or remove it")
+    assert output.splitlines()[-1] == (
+        f"Error: {tmp_path / 'devmod-acme'} exists already. Choose another --output, or remove it"
+    )
     assert list((tmp_path / "devmod-acme").iterdir()) == []
 
 
@@ -221,14 +324,22 @@ def test_an_incomplete_folder_is_removed(
 
     def full(path: Path, *text: Any, **how: Any) -> int:
         if path.name == "py.typed":
-            raise KeyboardInterrupt if cause == "Ctrl-C" else OSError(28, "No space left on device", str(path))
+            raise (
+                KeyboardInterrupt
+                if cause == "Ctrl-C"
+                else OSError(28, "No space left on device", str(path))
+            )
         return write(path, *text, **how)
 
     monkeypatch.setattr(Path, "write_text", full)
     code, output = run_command(capsys, "acme", "--output", tmp_path / "new")
     folder = tmp_path / "new" / "devmod-acme"
-    error = f"devmod: error: {folder / 'src' / 'devmod_acme' / 'py.typed'}: No space left on device\n"
-    assert (code, output) == ((130, f"\ninterrupted: {folder} was not written\n") if cause == "Ctrl-C" else (1, error))
+    error = (
+        f"devmod: error: {folder / 'src' / 'devmod_acme' / 'py.typed'}: No space left on device\n"
+    )
+    assert (code, output) == (
+        (130, f"\ninterrupted: {folder} was not written\n") if cause == "Ctrl-C" else (1, error)
+    )
     assert not folder.exists()
     monkeypatch.undo()
     assert run_command(capsys, "acme", "--output", tmp_path / "new")[0] == 0
@@ -237,7 +348,11 @@ def test_an_incomplete_folder_is_removed(
 def test_on_a_terminal_the_command_asks_for_the_values(tmp_path: Path) -> None:
     terminal, stdin = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "devmod", "new-backend"], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
+        [sys.executable, "-m", "devmod", "new-backend"],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=tmp_path,
     )
     os.write(terminal, b"cuda\nacme\n\nAcme Inc.\nn\nout\n")
     output, _ = process.communicate(timeout=300)

@@ -1,4 +1,6 @@
-"""The notebook of examples/ runs in a new kernel, draws each picture on each device, and has no stored outputs."""
+"""The notebook of examples/ runs in a new kernel, draws each picture on each device, and has no
+stored outputs.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,16 @@ NOTEBOOK = EXAMPLES / "one_call.ipynb"
 #: What reads the text of a kernel, from docs/find-out-what-is-wrong.md.
 (PRINTING,) = [
     f"import devmod\n{block}"
-    for mark, _, block in blocks((EXAMPLES.parent / "docs" / "find-out-what-is-wrong.md").read_text())
+    for mark, _, block in blocks(
+        (EXAMPLES.parent / "docs" / "find-out-what-is-wrong.md").read_text()
+    )
     if mark == "run" and "os.dup2" in block
 ]
-WRONG = ("mandelbrot(1, threads=8)", "def draw():\n    mandelbrot(1, threads=8)\ndraw()", "devmod.device('openCL')")
+WRONG = (
+    "mandelbrot(1, threads=8)",
+    "def draw():\n    mandelbrot(1, threads=8)\ndraw()",
+    "devmod.device('openCL')",
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,37 +42,69 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run the notebook with this Python, without the settings of the user."""
     home = tmp_path_factory.mktemp("jupyter")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "DEVMOD_CACHE_DIR"):
+        for name in (
+            "IPYTHONDIR",
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+            "DEVMOD_CACHE_DIR",
+        ):
             patch.setenv(name, str(home / name.lower()))
         patch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
         notebook = nbformat.read(NOTEBOOK, as_version=4)
-        notebook.cells += [nbformat.v4.new_code_cell(source, metadata={"tags": ["raises-exception"]}) for source in (*WRONG, PRINTING)]
+        notebook.cells += [
+            nbformat.v4.new_code_cell(source, metadata={"tags": ["raises-exception"]})
+            for source in (*WRONG, PRINTING)
+        ]
         # The default limits on time would make the result depend on the load of the machine.
-        client = nbclient.NotebookClient(notebook, timeout=None, startup_timeout=3600, resources={"metadata": {"path": str(EXAMPLES)}})
+        client = nbclient.NotebookClient(
+            notebook,
+            timeout=None,
+            startup_timeout=3600,
+            resources={"metadata": {"path": str(EXAMPLES)}},
+        )
         return client.execute()
 
 
 def outputs(notebook: Any, line: str) -> list[Any]:
     """Return the outputs of the one cell whose source has a line."""
-    (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and line in cell.source.splitlines()]
+    (cell,) = [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and line in cell.source.splitlines()
+    ]
     return list(cell.outputs)
 
 
 def text(notebook: Any, line: str) -> str:
     """Return what a cell printed, and its result as text."""
-    return "".join(each.text if each.output_type == "stream" else each.data["text/plain"] for each in outputs(notebook, line))
+    return "".join(
+        each.text if each.output_type == "stream" else each.data["text/plain"]
+        for each in outputs(notebook, line)
+    )
 
 
 def pictures(notebook: Any, line: str) -> list[np.ndarray]:
     """Return the pictures that a cell displayed."""
-    encoded = [each.data["image/png"] for each in outputs(notebook, line) if "image/png" in each.get("data", {})]
-    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(each))).convert("RGB"), dtype=np.int32) for each in encoded]
+    encoded = [
+        each.data["image/png"]
+        for each in outputs(notebook, line)
+        if "image/png" in each.get("data", {})
+    ]
+    return [
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(each))).convert("RGB"), dtype=np.int32)
+        for each in encoded
+    ]
 
 
-@pytest.mark.parametrize("line", ["    display(coloured(escape))", "    display(Image.fromarray(pixels))"])
+@pytest.mark.parametrize(
+    "line", ["    display(coloured(escape))", "    display(Image.fromarray(pixels))"]
+)
 def test_it_draws_the_same_picture_on_each_device(executed: Any, line: str) -> None:
     # A kind whose compiler is missing here is not in the bundle of the notebook.
-    devices = [str(device) for device in devmod.devices() if str(device) in text(executed, "devices")]
+    devices = [
+        str(device) for device in devmod.devices() if str(device) in text(executed, "devices")
+    ]
     assert any(device.startswith("opencl") for device in devices)
     drawn = pictures(executed, line)
     assert len(drawn) == len(devices)
@@ -74,12 +114,21 @@ def test_it_draws_the_same_picture_on_each_device(executed: Any, line: str) -> N
 
 
 def test_it_shows_signatures_arrays_and_an_error(executed: Any) -> None:
-    assert "mandelbrot(escape, width, height, left, top, pixel, steps)" in text(executed, "mandelbrot")
+    assert "mandelbrot(escape, width, height, left, top, pixel, steps)" in text(
+        executed, "mandelbrot"
+    )
     described = text(executed, "help(mandelbrot)")
-    for line in ("escape : float32* ", "steps : int32", "threads= or grid=", "opencl/cl", "webgpu/wgsl"):
+    for line in (
+        "escape : float32* ",
+        "steps : int32",
+        "threads= or grid=",
+        "opencl/cl",
+        "webgpu/wgsl",
+    ):
         assert line in described
     assert "opencl LaunchConfig(grid=(" in text(
-        executed, "    print(device.kind, mandelbrot.on(device).launch_config(threads=(WIDTH, HEIGHT)))"
+        executed,
+        "    print(device.kind, mandelbrot.on(device).launch_config(threads=(WIDTH, HEIGHT)))",
     )
     assert text(executed, "blurred").startswith("<Array uint32[320, 480] on ")
     assert "has no argument 'bands'" in text(executed, "except devmod.ArgumentError as error:")
@@ -95,10 +144,24 @@ def test_the_traceback_of_a_wrong_call_has_the_frames_of_the_cell_alone(executed
     assert call[:-1] == ["Cell, line 1", "----> 1 mandelbrot(1, threads=8)", ""]
     assert call[-1].startswith("ArgumentError: the ")
     assert function[:-1] == [
-        *("Cell, line 3", "      1 def draw():", "      2     mandelbrot(1, threads=8)", "----> 3 draw()", ""),
-        *("Cell, line 2, in draw()", "      1 def draw():", "----> 2     mandelbrot(1, threads=8)", ""),
+        *(
+            "Cell, line 3",
+            "      1 def draw():",
+            "      2     mandelbrot(1, threads=8)",
+            "----> 3 draw()",
+            "",
+        ),
+        *(
+            "Cell, line 2, in draw()",
+            "      1 def draw():",
+            "----> 2     mandelbrot(1, threads=8)",
+            "",
+        ),
     ]
-    assert kind[-1] == "FormatError: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+0043 at character 5. Did you mean 'opencl'?"
+    assert (
+        kind[-1]
+        == "FormatError: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+0043 at character 5. Did you mean 'opencl'?"
+    )
     assert len(kind) == 4
 
 

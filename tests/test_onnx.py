@@ -1,4 +1,6 @@
-"""`devmod onnx`: models as files, the check before a file is written, and what ends the process that traces a stranger's model."""
+"""`devmod onnx`: models as files, the check before a file is written, and what ends the process
+that traces a stranger's model.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def numbers(name: str, *values: int) -> Any:
 
 
 def write(path: Path, nodes: Any, inputs: Any, outputs: Any, constants: Any = ()) -> Path:
-    values = [onnx.helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in inputs.items()]
+    values = [
+        onnx.helper.make_tensor_value_info(name, dtype, shape)
+        for name, (dtype, shape) in inputs.items()
+    ]
     results = [onnx.helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
     graph = onnx.helper.make_graph(nodes, "g", values, results, list(constants))
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), path)
@@ -59,7 +64,9 @@ def expected(x: Any) -> Any:
 
 
 @pytest.mark.row("R47")
-def test_a_model_is_checked_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_checked_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     classifier(tmp_path)
     (tmp_path / "bin").mkdir()
     for name in ("ld", "gcc"):  # PoCL's; there is no clang
@@ -77,7 +84,9 @@ def test_a_model_is_checked_and_written(tmp_path: Path, capsys: pytest.CaptureFi
     x = RANDOM.standard_normal((1, 8)).astype(np.float32)
     for device in devmod.devices():
         if device.kind in ("opencl", "webgpu"):
-            np.testing.assert_allclose(devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5)
+            np.testing.assert_allclose(
+                devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5
+            )
     first_bytes = Path("small.devmod").read_bytes()
     monkeypatch.setenv("PYTHONHASHSEED", "77")
     monkeypatch.setenv("DEBUG", "4")
@@ -96,11 +105,15 @@ def test_a_call_chooses_a_length(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert "(rows=9)\n" in out
         for rows in (1, 4, 9):
             x = RANDOM.standard_normal((rows, 8)).astype(np.float32)
-            np.testing.assert_allclose(devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5)
+            np.testing.assert_allclose(
+                devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5
+            )
 
 
 def length_nodes() -> list[Any]:
-    """The nodes by which PyTorch writes shapes: of heads, of a mask, of a table of positions, of the last position."""
+    """The nodes by which PyTorch writes shapes: of heads, of a mask, of a table of positions, of
+    the last position.
+    """
     return [
         node("Shape", ["x"], ["s"]),
         *(node("Gather", ["s", index], [name]) for index, name in (("i0", "b"), ("i1", "n"))),
@@ -135,15 +148,31 @@ def length_nodes() -> list[Any]:
 
 
 @pytest.mark.row("R47")
-def test_nodes_that_compute_with_a_length_that_a_call_chooses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scalars = [onnx.numpy_helper.from_array(np.array(value), f"i{value}".replace("-", "_")) for value in (0, 1, 2, -1)]
+def test_nodes_that_compute_with_a_length_that_a_call_chooses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scalars = [
+        onnx.numpy_helper.from_array(np.array(value), f"i{value}".replace("-", "_"))
+        for value in (0, 1, 2, -1)
+    ]
     lists = {"v0": [0], "v1": [1], "v2": [2], "v_1": [-1], "column": [-1, 1, 1], "end": [2**63 - 1]}
     vectors = [numbers(name, *values) for name, values in lists.items()]
     constants = [*scalars, *vectors, constant("table", 9, 2, 3), constant("bias", 1, 1, 1, 3)]
-    write(tmp_path / "shapes.onnx", length_nodes(), {"x": (FLOAT, ["batch", "n", 6])}, ["y", "first", "later"], constants)
-    status, out, err = call(capsys, "onnx", "shapes.onnx", "-t", "opencl", "--dim", "n=2..9", "--dim", "batch=1..2")
+    write(
+        tmp_path / "shapes.onnx",
+        length_nodes(),
+        {"x": (FLOAT, ["batch", "n", 6])},
+        ["y", "first", "later"],
+        constants,
+    )
+    status, out, err = call(
+        capsys, "onnx", "shapes.onnx", "-t", "opencl", "--dim", "n=2..9", "--dim", "batch=1..2"
+    )
     assert (status, err) == (0, "")
-    assert "output y: float32[batch, n, 6]; output first: float32[batch, n // 2, 6]; output later: float32[batch, n + -1, 6]" in out
+    assert (
+        "output y: float32[batch, n, 6]; output first: float32[batch, n // 2, 6]; output later: float32[batch, n + -1, 6]"
+        in out
+    )
     program = devmod.load("shapes.devmod")["shapes"]
     from onnx.reference import ReferenceEvaluator
 
@@ -158,20 +187,48 @@ def test_nodes_that_compute_with_a_length_that_a_call_chooses(tmp_path: Path, ca
 @pytest.mark.parametrize(
     ("nodes", "error"),
     [
-        ([node("Slice", ["x", "zero", "five"], ["y"])],
-         "Slice (output 'y'): tinygrad cannot trace it: ValueError: eval failed to be a single number, range is False to True in ((5<n)!=True); a fixed length may do (--dim)"),
-        ([node("Shape", ["x"], ["s"]), node("ReduceMax", ["s"], ["m"]), node("Expand", ["x", "m"], ["y"])],
-         "Expand (output 'y'): a shape or an option is computed from a length that a call chooses; a fixed length may do (--dim)"),
-        ([node("Size", ["x"], ["s0"]), *(node("Mul", [f"s{n}"] * 2, [f"s{n + 1}"]) for n in range(40)), node("Expand", ["x", "s40"], ["y"])],
-         "Mul (output 's5'): tinygrad cannot trace it: OverflowError: a length has more than 63 bits; a fixed length may do (--dim)"),
+        (
+            [node("Slice", ["x", "zero", "five"], ["y"])],
+            "Slice (output 'y'): tinygrad cannot trace it: ValueError: eval failed to be a single number, range is False to True in ((5<n)!=True); a fixed length may do (--dim)",
+        ),
+        (
+            [
+                node("Shape", ["x"], ["s"]),
+                node("ReduceMax", ["s"], ["m"]),
+                node("Expand", ["x", "m"], ["y"]),
+            ],
+            "Expand (output 'y'): a shape or an option is computed from a length that a call chooses; a fixed length may do (--dim)",
+        ),
+        (
+            [
+                node("Size", ["x"], ["s0"]),
+                *(node("Mul", [f"s{n}"] * 2, [f"s{n + 1}"]) for n in range(40)),
+                node("Expand", ["x", "s40"], ["y"]),
+            ],
+            "Mul (output 's5'): tinygrad cannot trace it: OverflowError: a length has more than 63 bits; a fixed length may do (--dim)",
+        ),
     ],
-)  # fmt: skip
-def test_what_depends_on_a_length_and_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: Any, error: str) -> None:
-    write(tmp_path / "m.onnx", nodes, {"x": (FLOAT, ["n"])}, ["y"], [numbers("zero", 0), numbers("five", 5)])
-    assert call(capsys, "onnx", "m.onnx", "-t", "opencl", "--dim", "n=2..9") == (1, "", f"devmod: error: m.onnx: {error}\n")
+)
+def test_what_depends_on_a_length_and_is_no_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: Any, error: str
+) -> None:
+    write(
+        tmp_path / "m.onnx",
+        nodes,
+        {"x": (FLOAT, ["n"])},
+        ["y"],
+        [numbers("zero", 0), numbers("five", 5)],
+    )
+    assert call(capsys, "onnx", "m.onnx", "-t", "opencl", "--dim", "n=2..9") == (
+        1,
+        "",
+        f"devmod: error: m.onnx: {error}\n",
+    )
 
 
-def test_a_convolution_with_omitted_outputs_and_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_convolution_with_omitted_outputs_and_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = onnx.numpy_helper.from_array(np.float32(0.7), "one")
     empty = onnx.TensorProto(name="empty", data_type=FLOAT, dims=[0], raw_data=bytes(8))
     nodes = [
@@ -189,15 +246,36 @@ def test_a_convolution_with_omitted_outputs_and_inputs(tmp_path: Path, capsys: p
         [constant("w", 4, 3, 3, 3), constant("b", 4), one, empty],
     )
     np.save("x.npy", RANDOM.standard_normal((2, 3, 6, 5)).astype(np.float32))
-    status, out, err = call(capsys, "onnx", "conv.onnx", "-t", "opencl", "--inputs", "x.npy", "--name", "net", "-o", "n.devmod")
+    status, out, err = call(
+        capsys,
+        "onnx",
+        "conv.onnx",
+        "-t",
+        "opencl",
+        "--inputs",
+        "x.npy",
+        "--name",
+        "net",
+        "-o",
+        "n.devmod",
+    )
     assert (status, err) == (0, "")
-    assert "input x: float32[2, 3, 6, 5]; output y: float32[2, 8, 1, 1]; output x_2: float32[2, 3, 6, 5]; 'x' is x_2\n" in out
+    assert (
+        "input x: float32[2, 3, 6, 5]; output y: float32[2, 8, 1, 1]; output x_2: float32[2, 3, 6, 5]; 'x' is x_2\n"
+        in out
+    )
     assert out.endswith('y, x_2 = devmod.load("n.devmod")["net"](x)\n')
 
 
 def test_indices_are_within_their_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [node("Unsqueeze", ["ids", "axes"], ["i"]), node("Gather", ["table", "i"], ["y"])]
-    write(tmp_path / "3t.onnx", nodes, {"ids": (INT64, [64])}, ["y"], [constant("table", 3, 2), numbers("axes", 0)])
+    write(
+        tmp_path / "3t.onnx",
+        nodes,
+        {"ids": (INT64, [64])},
+        ["y"],
+        [constant("table", 3, 2), numbers("axes", 0)],
+    )
     status, out, err = call(capsys, "onnx", "3t.onnx", "-t", "opencl")
     assert (status, err) == (0, "")
     assert out.startswith("_3t: ")
@@ -209,18 +287,41 @@ def test_indices_are_within_their_table(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("nodes", "words", "error"),
     [
-        ([node("Reshape", ["x", "s"], ["y"])], [],
-         "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has"),
-        ([node("Frobnicate", ["x"], ["y"])], [], "Frobnicate (output 'y'): tinygrad does not have this operator. It lacks 'Frobnicate'"),
-        ([node("Relu", ["x"], ["y"], nonsense=1)], [],
-         "Relu (output 'y'): tinygrad cannot trace it: TypeError: ElementwiseMixin.relu() got an unexpected keyword argument 'nonsense'"),
-        ([node("Relu", ["x"], ["y"])], ["--dim", "rows=3"], "no input and no length of one has the name 'rows'"),
-        ([node("Relu", ["x"], ["y"])], ["--inputs", "x=bad.npy"], "--inputs x: expected float32[2, 6], got float64[2, 6]"),
-        ([node("Relu", ["x"], ["y"])], ["-t", "hexagon"],
-         "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'hexagon'"),
+        (
+            [node("Reshape", ["x", "s"], ["y"])],
+            [],
+            "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has",
+        ),
+        (
+            [node("Frobnicate", ["x"], ["y"])],
+            [],
+            "Frobnicate (output 'y'): tinygrad does not have this operator. It lacks 'Frobnicate'",
+        ),
+        (
+            [node("Relu", ["x"], ["y"], nonsense=1)],
+            [],
+            "Relu (output 'y'): tinygrad cannot trace it: TypeError: ElementwiseMixin.relu() got an unexpected keyword argument 'nonsense'",
+        ),
+        (
+            [node("Relu", ["x"], ["y"])],
+            ["--dim", "rows=3"],
+            "no input and no length of one has the name 'rows'",
+        ),
+        (
+            [node("Relu", ["x"], ["y"])],
+            ["--inputs", "x=bad.npy"],
+            "--inputs x: expected float32[2, 6], got float64[2, 6]",
+        ),
+        (
+            [node("Relu", ["x"], ["y"])],
+            ["-t", "hexagon"],
+            "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'hexagon'",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_no_program_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: Any, words: Any, error: str) -> None:
+)
+def test_what_is_no_program_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: Any, words: Any, error: str
+) -> None:
     write(tmp_path / "m.onnx", nodes, {"x": (FLOAT, [2, 6]), "s": (INT64, [2])}, ["y"])
     np.save("bad.npy", np.ones((2, 6)))
     Path("m.devmod").write_bytes(b"old")
@@ -232,15 +333,24 @@ def test_what_is_no_program_is_an_error(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.row("R47")
-def test_a_result_that_differs_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The reference is computed by a tinygrad whose ReLU is wrong on the CPU alone: it is planted before tinygrad's own."""
+def test_a_result_that_differs_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reference is computed by a tinygrad whose ReLU is wrong on the CPU alone: it is planted
+    before tinygrad's own.
+    """
     if all(each.kind != "opencl" for each in devmod.devices()):
         pytest.skip("no OpenCL device is here")
-    plant(tmp_path, "import numpy, tinygrad\nown = tinygrad.Tensor.numpy\ntinygrad.Tensor.numpy = lambda self: own(self) + 1\n")
+    plant(
+        tmp_path,
+        "import numpy, tinygrad\nown = tinygrad.Tensor.numpy\ntinygrad.Tensor.numpy = lambda self: own(self) + 1\n",
+    )
     classifier(tmp_path)
     run = devmod_in_process(tmp_path, "onnx", "small.onnx", "-t", "opencl")
     assert run.returncode == 1
-    assert run.stderr.startswith("devmod: error: small.onnx: result 0 of 'small' on opencl:0 differs by 1.0e+00 from that of tinygrad")
+    assert run.stderr.startswith(
+        "devmod: error: small.onnx: result 0 of 'small' on opencl:0 differs by 1.0e+00 from that of tinygrad"
+    )
     assert not Path("small.devmod").exists()
 
 
@@ -252,10 +362,18 @@ def plant(folder: Path, code: str) -> None:
     (folder / "planted" / "onnx" / "__init__.py").write_text(text)
 
 
-def devmod_in_process(folder: Path, *words: str, seconds: int = 600) -> subprocess.CompletedProcess[str]:
+def devmod_in_process(
+    folder: Path, *words: str, seconds: int = 600
+) -> subprocess.CompletedProcess[str]:
     code = f"import devmod_targets._cli.onnx as c, sys; c.TIMEOUT = {seconds}; from devmod._cli import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "PYTHONPATH": str(folder / "planted")}
-    return subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.row("R47")
@@ -267,17 +385,25 @@ def devmod_in_process(folder: Path, *words: str, seconds: int = 600) -> subproce
         ("import os; os._exit(3)", 600, "ends with exit status 3"),
     ],
 )
-def test_a_model_that_ends_or_hangs_the_tracer(tmp_path: Path, code: str, seconds: int, end: str) -> None:
+def test_a_model_that_ends_or_hangs_the_tracer(
+    tmp_path: Path, code: str, seconds: int, end: str
+) -> None:
     plant(tmp_path, code)
     classifier(tmp_path)
     run = devmod_in_process(tmp_path, "onnx", "small.onnx", "-t", "opencl", seconds=seconds)
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == f"devmod: error: small.onnx: the process that traces the model {end}; nothing was written\n"
+    assert (
+        run.stderr
+        == f"devmod: error: small.onnx: the process that traces the model {end}; nothing was written\n"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="Ctrl-C is a signal of POSIX")
 def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
-    plant(tmp_path, f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(1000)")
+    plant(
+        tmp_path,
+        f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(1000)",
+    )
     classifier(tmp_path)
     words = [sys.executable, "-m", "devmod", "onnx", "small.onnx", "-t", "opencl"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "planted")}
@@ -295,35 +421,56 @@ def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--dim", "rows"], "--dim rows: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"),
-        (["--dim", "rows=-1"], "--dim rows=-1: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"),
-        (["--name", "a b"], "the name of the program is 'a b', which is no identifier; choose another: --name NAME"),
+        (
+            ["--dim", "rows"],
+            "--dim rows: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192",
+        ),
+        (
+            ["--dim", "rows=-1"],
+            "--dim rows=-1: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192",
+        ),
+        (
+            ["--name", "a b"],
+            "the name of the program is 'a b', which is no identifier; choose another: --name NAME",
+        ),
         (["-o", "small.onnx"], "small.onnx is the model; writing to it would overwrite it"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: Any, error: str) -> None:
+def test_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: Any, error: str
+) -> None:
     classifier(tmp_path)
     status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", *words)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].removeprefix("devmod: error: ").removeprefix("Error: ") == error
 
 
-def test_a_device_that_cannot_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_cannot_compile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PoCL needs a linker."""
-    if not any(each.kind == "opencl" and each.name.startswith("pthread") for each in devmod.devices()):
+    if not any(
+        each.kind == "opencl" and each.name.startswith("pthread") for each in devmod.devices()
+    ):
         pytest.skip("PoCL is not here")
     monkeypatch.setenv("PATH", str(tmp_path))
     classifier(tmp_path, (3, 8))
     status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl")
     assert (status, err) == (0, "")
     assert re.search(
-        r"^not checked on opencl:\d+: opencl device .* \(pthread-.*\) cannot run kernels: PoCL runs the system's linker", out, re.M
+        r"^not checked on opencl:\d+: opencl device .* \(pthread-.*\) cannot run kernels: PoCL runs the system's linker",
+        out,
+        re.M,
     )
     assert Path("small.devmod").exists()
 
 
 def test_a_file_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, "onnx", "none.onnx", "-t", "opencl") == (1, "", "devmod: error: none.onnx: No such file or directory\n")
+    assert call(capsys, "onnx", "none.onnx", "-t", "opencl") == (
+        1,
+        "",
+        "devmod: error: none.onnx: No such file or directory\n",
+    )
 
 
 # -- Models from the package index.
@@ -331,7 +478,10 @@ def test_a_file_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = {
     "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048)),
-    "direction": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192)),
+    "direction": (
+        "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        (1, 3, 48, 192),
+    ),
     "boxes": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", (1, 3, 160, 320)),
     "characters": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320)),
 }
@@ -351,10 +501,27 @@ def wheels() -> Path:
     """The wheels with the models, and onnxruntime: in a folder that git ignores."""
     folder = ROOT / "build" / "onnx-models"
     if not (folder / "done").exists():
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", "--target", str(folder)]
-        run = subprocess.run([*command, "magika", "rapidocr-onnxruntime", "onnxruntime"], capture_output=True, text=True, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--target",
+            str(folder),
+        ]
+        run = subprocess.run(
+            [*command, "magika", "rapidocr-onnxruntime", "onnxruntime"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if run.returncode:
-            pytest.skip(f"the wheels with the models cannot be fetched: {run.stderr.strip().splitlines()[-1]}")
+            pytest.skip(
+                f"the wheels with the models cannot be fetched: {run.stderr.strip().splitlines()[-1]}"
+            )
         (folder / "done").touch()
     return folder
 
@@ -372,20 +539,38 @@ def picture(shape: tuple[int, ...]) -> Any:
 
 
 @pytest.mark.volume
-@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of PoCL, about what it does not vectorize
+@pytest.mark.filterwarnings(
+    "ignore:Non-empty compiler output"
+)  # of PoCL, about what it does not vectorize
 @pytest.mark.row("R47")
 @pytest.mark.parametrize("name", MODELS)
-def test_models_of_others_give_what_onnxruntime_gives(name: str, wheels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_of_others_give_what_onnxruntime_gives(
+    name: str, wheels: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, shape = MODELS[name]
     x = picture(shape)
     np.save("x.npy", x)
     words = [sys.executable, "-c", REFERENCE, str(wheels / path), "x.npy", "want.npy"]
     subprocess.run(words, env={**os.environ, "PYTHONPATH": str(wheels)}, check=True)
     want = np.load("want.npy")
-    status, out, err = call(capsys, "onnx", wheels / path, "-t", "opencl", "-t", "webgpu", "--inputs", "x.npy", "--name", name)
+    status, out, err = call(
+        capsys,
+        "onnx",
+        wheels / path,
+        "-t",
+        "opencl",
+        "-t",
+        "webgpu",
+        "--inputs",
+        "x.npy",
+        "--name",
+        name,
+    )
     assert (status, [line for line in err.splitlines() if "note" not in line]) == (0, [])
     assert out.startswith(f"{name}: ")
     for device in devmod.devices():
         if device.kind in ("opencl", "webgpu"):
             result = devmod.load(f"{name}.devmod")[name].on(device)(x)
-            np.testing.assert_allclose(result, want, rtol=0, atol=3e-4 * abs(want).max())  # softmax of sharp logits
+            np.testing.assert_allclose(
+                result, want, rtol=0, atol=3e-4 * abs(want).max()
+            )  # softmax of sharp logits

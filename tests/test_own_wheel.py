@@ -1,4 +1,6 @@
-"""Other people's wheels with kernels: the page's project with hatchling and with setuptools, and the example distribution."""
+"""Other people's wheels with kernels: the page's project with hatchling and with setuptools, and
+the example distribution.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ HATCHLING, _, REST = REST.partition("\n## With setuptools\n")
 SETUPTOOLS, _, USE = REST.partition("\n## Use\n")
 #: What pip calls of a build backend.
 PEP517 = "import {0} as backend; print('\\n@' + backend.{1}({2!r}))"
-PROJECTS = {"hatchling": ("hatchling.build", HATCHLING), "setuptools": ("setuptools.build_meta", SETUPTOOLS)}
+PROJECTS = {
+    "hatchling": ("hatchling.build", HATCHLING),
+    "setuptools": ("setuptools.build_meta", SETUPTOOLS),
+}
 
 
 class Project:
@@ -37,7 +42,9 @@ class Project:
     def build(self, hook: str, result: str, folder: Path | None = None) -> Path:
         """Build a distribution as pip does, and return its path."""
         folder = folder or self.folder
-        script = f"import os; os.chdir({str(folder)!r}); {PEP517.format(self.backend, hook, result)}"
+        script = (
+            f"import os; os.chdir({str(folder)!r}); {PEP517.format(self.backend, hook, result)}"
+        )
         output = self.box.run("-c", script)
         (name,) = re.findall(r"^@(.+)$", output, re.MULTILINE)
         return folder / result / name
@@ -51,7 +58,9 @@ def bundle_in(wheel: Path) -> bytes:
 @pytest.mark.row("R38", "R43")
 @pytest.mark.volume_but("setuptools")
 @pytest.mark.parametrize("backend", PROJECTS)
-def test_the_project_of_the_page(backend: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+def test_the_project_of_the_page(
+    backend: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     core = wheels.direct("devmod-core", "build-opencl", "build-webgpu")
     needs = ("editables",) if backend == "hatchling" else ()  # pip asks the backend for it
     box = environment(core, wheels.direct("devmod-opencl", "pocl"), backend, *needs, "numpy")
@@ -70,21 +79,45 @@ def test_the_project_of_the_page(backend: str, environment: Callable[..., Any], 
         box.install("--no-deps", "--force-reinstall", str(distribution))
         output = box.run("-W", "error", "-c", f"{use}\nprint(my_kernels.__file__)")
         assert output.startswith(prints)
-        assert output.removeprefix(prints).startswith(str(project.folder)) is (distribution is not wheel)
+        assert output.removeprefix(prints).startswith(str(project.folder)) is (
+            distribution is not wheel
+        )
     # From a zip file on the path, nothing is unpacked.
     box.uninstall("my-kernels")
-    assert box.run("-W", "error", "-c", f"import sys; sys.path.insert(0, {str(wheel)!r})\n{use}") == prints
+    assert (
+        box.run("-W", "error", "-c", f"import sys; sys.path.insert(0, {str(wheel)!r})\n{use}")
+        == prints
+    )
     box.uninstall("devmod-opencl")
     code = f"import sys; sys.path.insert(0, {str(wheel)!r})\nimport devmod, my_kernels, numpy\ntry: my_kernels.twice(numpy.ones(1, 'f'))\nexcept devmod.NotRegisteredError as error: print(error)"
     assert "pip install devmod-opencl" in box.run("-c", code)
 
 
-def test_the_example_distribution(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
-    box = environment(wheels.direct("devmod-core"), wheels.direct("picture-kernels"), wheels.direct("devmod-opencl", "pocl"), "pytest")
-    tests = shutil.copytree(
-        ROOT / "examples" / "picture-kernels" / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
+def test_the_example_distribution(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
+    box = environment(
+        wheels.direct("devmod-core"),
+        wheels.direct("picture-kernels"),
+        wheels.direct("devmod-opencl", "pocl"),
+        "pytest",
     )
-    command = [str(box.python), "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(tests)]
+    tests = shutil.copytree(
+        ROOT / "examples" / "picture-kernels" / "tests",
+        tmp_path / "tests",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    command = [
+        str(box.python),
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "error",
+        "-p",
+        "no:cacheprovider",
+        str(tests),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout

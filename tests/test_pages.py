@@ -42,7 +42,8 @@ PAGES = (
     "rocm.md",
     "trust.md",
 )
-#: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
+#: Blocks without a mark: what installs devmod, needs files that the page does not make, or another
+#: compiler.
 NOT_RUN = {
     "getting-started.md": 1,
     "build-in-ci.md": 0,
@@ -63,7 +64,8 @@ NOT_RUN = {
     "rocm.md": 1,
     "trust.md": 0,
 }
-#: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
+#: The page shows what happens where this distribution is missing, so the test hides it if it is
+#: installed.
 MISSING = {"bundles.md": "devmod-cuda"}
 
 
@@ -77,19 +79,35 @@ def run_command(words: list[str], folder: Path, status: int = 0) -> str:
         words = words[1:]
     assert words[0] in ("devmod", "python"), f"{shlex.join(words)}: the test runs no such command"
     command = ["-m", *words] if words[0] == "devmod" else words[1:]
-    done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == status, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout + (done.stderr if status else "")
 
 
 def run_in_process(words: list[str], status: int) -> str:
-    """Return what a command prints, here in the current folder: a process of its own takes longer than most commands."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    """Return what a command prints, here in the current folder: a process of its own takes longer
+    than most commands.
+    """
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(out if status else err))
         stack.enter_context(mock.patch.dict(os.environ, COLUMNS="160"))
-        if words[0] in ("bench", "run", "verify"):  # as in a frozen program, these launch in this process too
+        if words[0] in (
+            "bench",
+            "run",
+            "verify",
+        ):  # as in a frozen program, these launch in this process too
             stack.enter_context(mock.patch.object(sys, "frozen", True, create=True))
         found = main(words)
     printed, errors = (stream.buffer.getvalue().decode() for stream in (out, err))
@@ -98,12 +116,16 @@ def run_in_process(words: list[str], status: int) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_a_page_do_what_it_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "readers").symlink_to(DOCS.parent / "readers")  # vectors of the tests
     monkeypatch.chdir(tmp_path)
     if page in MISSING:
         monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it
-        monkeypatch.setattr(discovery, "_scan_all", discovery._scan_all)  # the end of the test restores it
+        monkeypatch.setattr(
+            discovery, "_scan_all", discovery._scan_all
+        )  # the end of the test restores it
         hide(MISSING[page])
     names: dict[str, Any] = {"__name__": "page"}
     printed = ""
@@ -122,11 +144,16 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
         else:
             for words, expected in commands(text):
                 got = run_command(words, tmp_path, int(name or 0))
-                assert same(expected, got), f"$ {shlex.join(words)}\nthe page has\n{expected}\nand the command prints\n{got}"
+                assert same(expected, got), (
+                    f"$ {shlex.join(words)}\nthe page has\n{expected}\nand the command prints\n{got}"
+                )
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_code_is_run(page: str) -> None:
     text = (DOCS / page).read_text()
     fences = re.findall(r"^```(python|c|wgsl|hlsl|toml|console)$", text, re.MULTILINE)
-    assert len(fences) == len([mark for mark, _, _ in blocks(text) if mark != "prints"]) + NOT_RUN[page]
+    assert (
+        len(fences)
+        == len([mark for mark, _, _ in blocks(text) if mark != "prints"]) + NOT_RUN[page]
+    )

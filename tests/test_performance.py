@@ -21,19 +21,41 @@ RUNS = {
         "figures": [
             {"note": "Peer 1.0."},
             {"table": "A call", "row": "devmod", "value": 0.123, "unit": "µs", "column": 64},
-            {"table": "A call", "row": "devmod", "value": 15621.4, "unit": "µs", "column": 16 << 20},
+            {
+                "table": "A call",
+                "row": "devmod",
+                "value": 15621.4,
+                "unit": "µs",
+                "column": 16 << 20,
+            },
             {"table": "A call", "row": "peer", "value": 96.54, "unit": "µs", "column": 16 << 20},
             {"table": "An import", "row": "devmod", "value": 0.0, "unit": "ms", "column": ""},
         ],
     },
-    "save": {"date": "2026-11-21", "machine": "a box", "figures": [{"what": "saving", "ratio": 1.013, "most": 1.5, "of": "a write"}]},
-    "runs": {"date": "2026-11-21", "machine": "a box", "peers": "peer 1.0, other 2", "figures": [CALLING]},
-    "load": {"date": "2026-11-21", "machine": "a box", "figures": [{"what": "opening", "ratio": 0.2, "most": 0.00003, "of": "a read"}]},
+    "save": {
+        "date": "2026-11-21",
+        "machine": "a box",
+        "figures": [{"what": "saving", "ratio": 1.013, "most": 1.5, "of": "a write"}],
+    },
+    "runs": {
+        "date": "2026-11-21",
+        "machine": "a box",
+        "peers": "peer 1.0, other 2",
+        "figures": [CALLING],
+    },
+    "load": {
+        "date": "2026-11-21",
+        "machine": "a box",
+        "figures": [{"what": "opening", "ratio": 0.2, "most": 0.00003, "of": "a read"}],
+    },
 }
 
 
 def test_a_recorded_table_has_its_columns_and_its_origin() -> None:
-    page = performance.fill("a\n<!-- table: A call -->\nold\n<!-- end -->\nb <!-- table: An import -->\n<!-- end -->\n", RUNS)
+    page = performance.fill(
+        "a\n<!-- table: A call -->\nold\n<!-- end -->\nb <!-- table: An import -->\n<!-- end -->\n",
+        RUNS,
+    )
     assert page == (
         "a\n<!-- table: A call -->\n\n| µs | 64 B | 16 MiB |\n| --- | --: | --: |\n| devmod | 0.12 | 15,600 |\n| peer |  | 96.5 |\n"
         "\n*2026-11-22, a box; peer 1.0*\n\n<!-- end -->\n"
@@ -48,7 +70,9 @@ def test_the_notes_of_a_benchmark() -> None:
 
 
 def test_a_table_of_bounds_has_the_ratios_of_its_benchmarks() -> None:
-    page = performance.fill("<!-- bounds: save absent load/open save/open -->\n<!-- end -->\n", RUNS)
+    page = performance.fill(
+        "<!-- bounds: save absent load/open save/open -->\n<!-- end -->\n", RUNS
+    )
     assert page == (
         "<!-- bounds: save absent load/open save/open -->\n\n| what | ratio | at most | of |\n| --- | --: | --: | --- |\n| saving | 1.01 | 1.5 | a write |\n| opening | **over:** 0.2 | 0.00003 | a read |\n"
         "\n*2026-11-21, a box*\n\n<!-- end -->\n"
@@ -56,11 +80,16 @@ def test_a_table_of_bounds_has_the_ratios_of_its_benchmarks() -> None:
 
 
 def test_a_table_of_bounds_has_the_spread_of_several_runs_and_the_versions_of_the_peers() -> None:
-    expected = "| calling | 1.5 (1.4 to 3) | 2 | a call |\n\n*2026-11-21, a box; peer 1.0, other 2*\n"
+    expected = (
+        "| calling | 1.5 (1.4 to 3) | 2 | a call |\n\n*2026-11-21, a box; peer 1.0, other 2*\n"
+    )
     assert expected in performance.fill("<!-- bounds: runs -->\n<!-- end -->\n", RUNS)
 
 
 def test_a_table_without_figures_stays_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     page = "<!-- table: Another -->\n\nof another machine\n\n<!-- end -->\n<!-- bounds: peers -->\n<!-- end -->\n"
     assert performance.fill(page, RUNS) == page
-    assert capsys.readouterr().out == "no figures for the table: Another\nno figures for the table: peers\n"
+    assert (
+        capsys.readouterr().out
+        == "no figures for the table: Another\nno figures for the table: peers\n"
+    )

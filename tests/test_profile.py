@@ -1,4 +1,6 @@
-"""The command `devmod profile`, and the hook `devmod_launch`. The plugins' tests show what a profile records on each kind."""
+"""The command `devmod profile`, and the hook `devmod_launch`. The plugins' tests show what a
+profile records on each kind.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def test_the_command_runs_a_script_and_prints_the_table(tmp_path: Path) -> None:
     rows = [line.split() for line in done.stderr.splitlines()]
     assert [row[:3] for row in rows if row[0] == "add"] == [["add", "opencl:0", "3"]]
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert done.stderr.endswith(f"trace.json: a trace of {len([each for each in events if each['pid'] == 1]) - 1} records\n")
+    assert done.stderr.endswith(
+        f"trace.json: a trace of {len([each for each in events if each['pid'] == 1]) - 1} records\n"
+    )
 
 
 def test_the_trace_is_written_to_the_folder_of_the_command(tmp_path: Path) -> None:
@@ -56,7 +60,9 @@ def test_the_trace_is_written_to_the_folder_of_the_command(tmp_path: Path) -> No
     assert (tmp_path / "trace.json").exists()
 
 
-@pytest.mark.parametrize(("end", "status"), [pytest.param("", 0, marks=pytest.mark.volume), ("sys.exit('no data')", 1)])
+@pytest.mark.parametrize(
+    ("end", "status"), [pytest.param("", 0, marks=pytest.mark.volume), ("sys.exit('no data')", 1)]
+)
 def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, status: int) -> None:
     done = profile(tmp_path, end, "--json", "script.py", 3, "--json")
     report = json.loads(done.stdout)
@@ -65,7 +71,9 @@ def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, s
     assert (launches["name"], launches["device"], launches["number"]) == ("add", "opencl:0", 3)
     assert 0 < launches["on_device"] < 100
     assert launches["gb_per_s"] == pytest.approx(3 * 256e-9 / launches["on_device"])
-    assert done.stderr.startswith("3.0 ['script.py', '3', '--json'] __main__\n")  # what the script prints, and no table
+    assert done.stderr.startswith(
+        "3.0 ['script.py', '3', '--json'] __main__\n"
+    )  # what the script prints, and no table
     assert " opencl:0 " not in done.stderr
 
 
@@ -75,10 +83,16 @@ def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, s
         ("sys.exit(7)", 7, ""),
         pytest.param("sys.exit('no data')", 1, "no data\n", marks=pytest.mark.volume),
         ("raise KeyboardInterrupt", 130, "\ninterrupted\n"),
-        ("raise ValueError('no')", 1, 'Traceback (most recent call last):\n  File "script.py", line 10, in <module>\n'),
+        (
+            "raise ValueError('no')",
+            1,
+            'Traceback (most recent call last):\n  File "script.py", line 10, in <module>\n',
+        ),
     ],
 )
-def test_the_exit_status_is_that_of_the_script(tmp_path: Path, end: str, status: int, text: str) -> None:
+def test_the_exit_status_is_that_of_the_script(
+    tmp_path: Path, end: str, status: int, text: str
+) -> None:
     done = profile(tmp_path, end, "script.py", 1)
     assert done.returncode == status
     assert done.stderr.startswith(text)
@@ -110,7 +124,9 @@ def test_tracers_get_each_launch_by_a_hook() -> None:
         devmod.register("devmod.hooks", "devmod_launch.opencl", None, replace=True)
     with devmod.profile():
         add(x, 1.0, threads=64)
-    assert [(each.action, each.name, each.device, each.nbytes) for each in Tracer.records] == [("launch", "add", "opencl:0", 256)]
+    assert [(each.action, each.name, each.device, each.nbytes) for each in Tracer.records] == [
+        ("launch", "add", "opencl:0", 256)
+    ]
 
 
 FAILING_HOOK = """
@@ -123,7 +139,12 @@ def devmod_launch(record):
 
 @pytest.mark.parametrize("made", ["calls", "prepared"])
 def test_a_hook_that_fails_is_one_warning_and_the_launches_go_on(tmp_path: Path, made: str) -> None:
-    install(tmp_path, "acme-tracer", groups={"devmod.hooks": {"devmod_launch": "acme_tracer"}}, modules={"acme_tracer": FAILING_HOOK})
+    install(
+        tmp_path,
+        "acme-tracer",
+        groups={"devmod.hooks": {"devmod_launch": "acme_tracer"}},
+        modules={"acme_tracer": FAILING_HOOK},
+    )
     launch = {"calls": "add(x, 1.0, threads=64)", "prepared": "launch()"}[made]
     program = f"""
 import warnings
@@ -148,8 +169,15 @@ print(*(f"{{each.category.__name__}}: {{each.message}}" for each in found), sep=
 
 def test_a_hook_that_fails_stops_no_other(tmp_path: Path) -> None:
     for name in ("acme", "bad", "worse"):
-        source = FAILING_HOOK if name != "acme" else FAILING_HOOK.replace("raise ValueError(f", "print(")
-        groups = {"devmod.hooks": {"devmod_launch": f"{name}_tracer", "devmod_launch.opencl": f"{name}_tracer"}}  # one plugin, called once
+        source = (
+            FAILING_HOOK if name != "acme" else FAILING_HOOK.replace("raise ValueError(f", "print(")
+        )
+        groups = {
+            "devmod.hooks": {
+                "devmod_launch": f"{name}_tracer",
+                "devmod_launch.opencl": f"{name}_tracer",
+            }
+        }  # one plugin, called once
         install(tmp_path, f"{name}-tracer", groups=groups, modules={f"{name}_tracer": source})
     program = f"""
 import warnings
@@ -188,7 +216,11 @@ def test_a_launch_by_a_tracer_is_passed_to_no_tracer() -> None:
                 module["add"](x, 1.0, threads=64)
     finally:
         devmod.register("devmod.hooks", "devmod_launch.opencl", None, replace=True)
-    assert (Tracer.count, [each.action for each in p.records].count("launch"), x.numpy()[0]) == (2, 4, 4)
+    assert (Tracer.count, [each.action for each in p.records].count("launch"), x.numpy()[0]) == (
+        2,
+        4,
+        4,
+    )
 
 
 def test_a_profile_of_several_threads_has_all_launches() -> None:
@@ -219,13 +251,17 @@ def test_a_guard_and_a_profile_work_together() -> None:
         with devmod.guard(), devmod.profile() as q, pytest.raises(devmod.GuardError):
             put(np.zeros(4, "float32"), threads=1)
         for each in (p, q):
-            assert [record.name for record in each.records if record.action in ("launch", "call")] == ["put", "put"]
+            assert [
+                record.name for record in each.records if record.action in ("launch", "call")
+            ] == ["put", "put"]
     put(np.zeros(5, "float32"), threads=1)
 
 
 @pytest.fixture(name="methods")
 def all_methods() -> Iterator[None]:
-    """Check that the test leaves each class of devices, streams and functions as it was, in the order of its names too."""
+    """Check that the test leaves each class of devices, streams and functions as it was, in the
+    order of its names too.
+    """
 
     def classes(base: type) -> Iterator[type]:
         yield base
@@ -235,7 +271,11 @@ def all_methods() -> Iterator[None]:
 
     def attributes() -> dict[type, list[tuple[str, int]]]:
         bases: tuple[type, ...] = (Device, Stream, Function, Launch)
-        return {owner: [(name, id(value)) for name, value in vars(owner).items()] for base in bases for owner in classes(base)}
+        return {
+            owner: [(name, id(value)) for name, value in vars(owner).items()]
+            for base in bases
+            for owner in classes(base)
+        }
 
     devmod.device("opencl")
     with devmod.guard():
@@ -274,7 +314,9 @@ def test_profiles_that_overlap_may_end_in_any_order(first: int) -> None:
 @pytest.mark.usefixtures("methods")
 def test_guards_that_overlap_may_end_in_any_order() -> None:
     device = devmod.device("opencl")
-    put = devmod.compile("__kernel void put(__global char *x, int at) { x[at] = 1; }", "opencl")["put"]
+    put = devmod.compile("__kernel void put(__global char *x, int at) { x[at] = 1; }", "opencl")[
+        "put"
+    ]
 
     def finds(after: int) -> bool:
         try:
@@ -331,7 +373,9 @@ except devmod.LaunchError as error:
 if child:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), [each.on_device is None for each in p.records])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "the child: LaunchError\n0 [False]\n"), done.stderr
 
 
@@ -349,13 +393,20 @@ def test_the_trace_has_no_launch_before_the_host_queued_it(tmp_path: Path) -> No
             x.numpy()
     p.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    on_host, on_device = ([each["ts"] for each in events if each.get("cat") == "launch" and each["pid"] == pid] for pid in (1, 2))
+    on_host, on_device = (
+        [each["ts"] for each in events if each.get("cat") == "launch" and each["pid"] == pid]
+        for pid in (1, 2)
+    )
     assert len(on_host) == len(on_device) == 3
     assert all(host <= device + 1e-3 for host, device in zip(on_host, on_device, strict=True))
 
 
-def test_the_trace_has_no_launch_after_the_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process may have the processor between an event, which an idle device reaches at once, and the launch."""
+def test_the_trace_has_no_launch_after_the_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have the processor between an event, which an idle device reaches at
+    once, and the launch.
+    """
     device = first_device("webgpu")  # its driver starts what is queued at once
     source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;\n@compute @workgroup_size(1) fn f() { y[0] += 1; }"
     launch = devmod.compile(source, "webgpu")["f"].bind(device.zeros(64, "float32"), grid=1)
@@ -428,11 +479,19 @@ def test_profiles_begin_and_end_while_other_threads_call() -> None:
 def test_an_observer_replaces_no_private_method() -> None:
     with devmod.guard():
         pass  # it imports the part of programs
-    modules = [module for name, module in sys.modules.items() if name.startswith("devmod_runtime._")]
-    owners = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
+    modules = [
+        module for name, module in sys.modules.items() if name.startswith("devmod_runtime._")
+    ]
+    owners = {
+        each for module in modules for each in vars(module).values() if isinstance(each, type)
+    }
 
     def attributes() -> set[tuple[str, str, int]]:
-        return {(owner.__qualname__, name, id(value)) for owner in owners for name, value in vars(owner).items()}
+        return {
+            (owner.__qualname__, name, id(value))
+            for owner in owners
+            for name, value in vars(owner).items()
+        }
 
     before = attributes()
     with devmod.guard(), devmod.profile():
@@ -441,17 +500,40 @@ def test_an_observer_replaces_no_private_method() -> None:
     assert attributes() == before
 
 
-@pytest.mark.parametrize("made", ["a call", "a call with a host array", "a program", "a prepared launch", "a prepared program"])
-def test_a_profile_that_begins_in_a_call_has_the_next_one_and_none_after_it(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "made",
+    ["a call", "a call with a host array", "a program", "a prepared launch", "a prepared program"],
+)
+def test_a_profile_that_begins_in_a_call_has_the_next_one_and_none_after_it(
+    made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device, module = devmod.device("opencl"), devmod.compile(SOURCE, "opencl")
     steps = ["add(x=x, v=1, threads=n)", "add(x=x, v=1, threads=n - 1)"]
-    functions = {"kernel": module["add"], "program": devmod.program("p", module, updates=["x: float32[n]"], steps=steps)["p"]}
-    x, kernel, stack, p = device.zeros(64, "float32"), type(functions["kernel"].open(device)), ExitStack(), devmod.profile()
+    functions = {
+        "kernel": module["add"],
+        "program": devmod.program("p", module, updates=["x: float32[n]"], steps=steps)["p"],
+    }
+    x, kernel, stack, p = (
+        device.zeros(64, "float32"),
+        type(functions["kernel"].open(device)),
+        ExitStack(),
+        devmod.profile(),
+    )
     cases: dict[str, tuple[str, Any, int, Callable[[], Any]]] = {
         "a call": ("kernel", (Function, "keep_caller"), 1, lambda f: f(x, 1.0, threads=64)),
-        "a call with a host array": ("kernel", (Function, "keep_caller"), 1, lambda f: f(np.zeros(64, "float32"), 1.0, threads=64)),
+        "a call with a host array": (
+            "kernel",
+            (Function, "keep_caller"),
+            1,
+            lambda f: f(np.zeros(64, "float32"), 1.0, threads=64),
+        ),
         "a program": ("program", (kernel, "caller"), 2, lambda f: f(x)),
-        "a prepared launch": ("kernel", (kernel, "prepare"), 1, lambda f: f.bind(x, 1.0, threads=64)),
+        "a prepared launch": (
+            "kernel",
+            (kernel, "prepare"),
+            1,
+            lambda f: f.bind(x, 1.0, threads=64),
+        ),
         "a prepared program": ("program", (kernel, "prepare"), 2, lambda f: f.bind(x)),
     }
     name, (owner, method), number, call = cases[made]
@@ -468,7 +550,9 @@ def test_a_profile_that_begins_in_a_call_has_the_next_one_and_none_after_it(made
     count = sum(each.action == "launch" for each in p.records)
     with stack:
         repeat()
-    assert sum(each.action == "launch" for each in p.records) - count == (2 if made == "a program" else 1)
+    assert sum(each.action == "launch" for each in p.records) - count == (
+        2 if made == "a program" else 1
+    )
     length = len(p.records)
     repeat()
     assert len(p.records) == length
@@ -476,7 +560,12 @@ def test_a_profile_that_begins_in_a_call_has_the_next_one_and_none_after_it(made
 
 def test_a_profile_has_the_launches_of_a_program_of_several_modules() -> None:
     steps, x = ["add(x=x, v=1, threads=n)"], devmod.device("opencl").zeros(64, "float32")
-    modules = [devmod.program("p", devmod.compile(SOURCE, "opencl"), updates=["x: float32[n]"], steps=steps) for _ in range(2)]
+    modules = [
+        devmod.program(
+            "p", devmod.compile(SOURCE, "opencl"), updates=["x: float32[n]"], steps=steps
+        )
+        for _ in range(2)
+    ]
     function = devmod.bundle(*modules)["p"]
     function(x)
     with devmod.profile() as p:
@@ -496,16 +585,26 @@ def test_a_launch_that_is_prepared_while_a_profile_begins_is_recorded() -> None:
 
     waiting = [p]
     with devmod.profile(), stack:
-        launch = devmod.compile(SOURCE, "opencl")["add"].bind(devmod.device("opencl").zeros(64, "float32"), Number(1), threads=64)
+        launch = devmod.compile(SOURCE, "opencl")["add"].bind(
+            devmod.device("opencl").zeros(64, "float32"), Number(1), threads=64
+        )
         launch()
     assert [each.action for each in p.records if each.action == "launch"] == ["launch"]
 
 
-def test_a_guard_that_begins_in_a_call_finds_the_next_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    put = devmod.compile("__kernel void put(__global char *x, int at) { x[at] = 1; }", "opencl")["put"]
+def test_a_guard_that_begins_in_a_call_finds_the_next_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put = devmod.compile("__kernel void put(__global char *x, int at) { x[at] = 1; }", "opencl")[
+        "put"
+    ]
     device, stack, original = devmod.device("opencl"), ExitStack(), Function.keep_caller
     x = device.zeros(128, "int8")
-    monkeypatch.setattr(Function, "keep_caller", lambda *args: (stack.enter_context(devmod.guard()), original(*args)))
+    monkeypatch.setattr(
+        Function,
+        "keep_caller",
+        lambda *args: (stack.enter_context(devmod.guard()), original(*args)),
+    )
     put(x, 1, threads=1)
     monkeypatch.undo()
     with stack:
@@ -517,17 +616,32 @@ def test_a_guard_that_begins_in_a_call_finds_the_next_write(monkeypatch: pytest.
 def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
     device, module = devmod.device("opencl"), devmod.compile(SOURCE, "opencl")
     add, x, h = module["add"], device.zeros(64, "float32"), np.zeros(64, "float32")
-    program = devmod.program("p", module, updates=["x: float32[n]"], steps=["add(x=x, v=1, threads=n)"] * 2)["p"].on(device)
+    program = devmod.program(
+        "p", module, updates=["x: float32[n]"], steps=["add(x=x, v=1, threads=n)"] * 2
+    )["p"].on(device)
     launch, prepared = add.bind(x, 1.0, threads=64), program.bind(x)
-    calls = (lambda: add(x, 1.0, threads=64), lambda: add(h, 1.0, threads=64), launch, lambda: program(x), lambda: program(h), prepared)
+    calls = (
+        lambda: add(x, 1.0, threads=64),
+        lambda: add(h, 1.0, threads=64),
+        launch,
+        lambda: program(x),
+        lambda: program(h),
+        prepared,
+    )
 
     def frames(call: Callable[[], object]) -> int:
         counts = []
         for _ in range(4):
             call()
-        for _ in range(20):  # a call after one that took long waits for its end first, and a wait of more than 10 µs is another thread's
+        for _ in range(
+            20
+        ):  # a call after one that took long waits for its end first, and a wait of more than 10 µs is another thread's
             count: list[object] = []
-            sys.setprofile(lambda frame, event, argument, count=count: count.append(frame) if event == "call" else None)
+            sys.setprofile(
+                lambda frame, event, argument, count=count: (
+                    count.append(frame) if event == "call" else None
+                )
+            )
             try:
                 call()
             finally:
@@ -540,7 +654,9 @@ def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
         during = [frames(each) for each in calls]
     assert sum(each.action == "call" for each in p.records) == 4 * 24
     assert all(one < two for one, two in zip(before, during, strict=True))
-    assert all(after <= one for after, one in zip([frames(each) for each in calls], before, strict=True))
+    assert all(
+        after <= one for after, one in zip([frames(each) for each in calls], before, strict=True)
+    )
 
 
 def test_a_profile_is_used_once() -> None:
@@ -552,7 +668,9 @@ def test_a_profile_is_used_once() -> None:
     assert p.table() == "  device  count  host  device  GB/s"
 
 
-def test_launches_of_threads_in_one_stream_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_of_threads_in_one_stream_are_counted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     add = devmod.compile(SOURCE, "opencl")["add"]
     device = devmod.device("opencl")
     launches = [add.bind(device.zeros(64, "float32"), 1.0, threads=64) for _ in range(4)]
@@ -590,7 +708,10 @@ def test_each_stream_has_its_track(tmp_path: Path) -> None:
                 add(x, 1.0, threads=64, stream=each)
     p.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [each["args"]["name"] for each in events if each["name"] == "thread_name"] == ["opencl:0", "opencl:0, stream 2"]
+    assert [each["args"]["name"] for each in events if each["name"] == "thread_name"] == [
+        "opencl:0",
+        "opencl:0, stream 2",
+    ]
     assert [each["tid"] for each in events if each["ph"] == "X" and each["pid"] == 2] == [1, 2] * 3
 
 
@@ -602,7 +723,12 @@ def test_a_queue_without_time_stamps_leaves_those_of_others() -> None:
     with devmod.profile() as p:
         for each in (queue, None, queue, None):
             add(x, 1.0, threads=64, stream=each)
-    assert [each.on_device is not None for each in p.records if each.action == "launch"] == [False, True, False, True]
+    assert [each.on_device is not None for each in p.records if each.action == "launch"] == [
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_bytes_of_a_launch_are_those_of_its_arrays() -> None:
@@ -614,21 +740,37 @@ def test_the_bytes_of_a_launch_are_those_of_its_arrays() -> None:
         f(x, x, np.float32(1), devmod.Local(4096), threads=1, block=1)  # one array, counted once
         f.bind(x[:1024], x[2048:], 1.0, devmod.Local(per_thread=4), threads=1, block=1)()
         f(host, np.zeros(6, "float32")[::2], 1.0, devmod.Local(4), threads=1, block=1)
-    assert [each.nbytes for each in p.records if each.action == "launch"] == [16384, 4096 + 8192, 400 + 12]
+    assert [each.nbytes for each in p.records if each.action == "launch"] == [
+        16384,
+        4096 + 8192,
+        400 + 12,
+    ]
 
 
 def test_a_queued_copy_without_times_of_the_device_has_no_rate() -> None:
     device = devmod.device("opencl")
-    x, y, host = device.zeros(1 << 16, "float32"), device.zeros(1 << 16, "float32"), np.zeros(1 << 16, "float32")
+    x, y, host = (
+        device.zeros(1 << 16, "float32"),
+        device.zeros(1 << 16, "float32"),
+        np.zeros(1 << 16, "float32"),
+    )
     for device_times in (True, False):
         with devmod.profile(device_times=device_times) as p:
             y.copy_from(x, wait=False)
             y.copy_from(host, wait=False)
             y.copy_to(host)
-        copies = {each.name: each.on_device is not None for each in p.records if each.action == "copy"}
-        assert copies == {"copy on the device": device_times, "queued copy to the device": device_times, "copy to the host": False}
+        copies = {
+            each.name: each.on_device is not None for each in p.records if each.action == "copy"
+        }
+        assert copies == {
+            "copy on the device": device_times,
+            "queued copy to the device": device_times,
+            "copy to the host": False,
+        }
         title, *rows = p.table().splitlines()
-        with_rate = {row[: title.index("  device")].strip() for row in rows if len(row) == len(title)}
+        with_rate = {
+            row[: title.index("  device")].strip() for row in rows if len(row) == len(title)
+        }
         assert with_rate == ({*copies} if device_times else {"copy to the host"})
 
 
@@ -644,7 +786,11 @@ def test_each_device_has_its_clock(tmp_path: Path) -> None:
                 function(x, 1.0, threads=64)
                 x.numpy()
     p.save(tmp_path / "trace.json")
-    events = [each for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if each.get("cat") == "launch"]
+    events = [
+        each
+        for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        if each.get("cat") == "launch"
+    ]
     queued = [each["ts"] for each in events if each["pid"] == 1]
     starts = [each["ts"] for each in events if each["pid"] == 2]
     ends = [each["ts"] + each["dur"] for each in events if each["pid"] == 2]

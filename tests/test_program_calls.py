@@ -1,4 +1,6 @@
-"""Calls of programs: the main path on each kind, and on OpenCL what a call takes, returns and refuses."""
+"""Calls of programs: the main path on each kind, and on OpenCL what a call takes, returns and
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -112,12 +114,19 @@ def candidates(kind: str) -> list[devmod.Module]:
         return [devmod.compile(CL, "opencl", block=64)]
     if kind == "hexagon":
         return [devmod.compile(C, "hexagon -arch=v66")]
-    return [devmod.compile(text, kind, name=name) for name, text in (GLSL if kind == "vulkan" else WGSL).items()]
+    return [
+        devmod.compile(text, kind, name=name)
+        for name, text in (GLSL if kind == "vulkan" else WGSL).items()
+    ]
 
 
 def normalize(*kinds: str) -> devmod.Module:
     """A file with the program, for some kinds."""
-    module = devmod.program("normalize", devmod.bundle(*[each for kind in kinds for each in candidates(kind)]), **NORMALIZE)
+    module = devmod.program(
+        "normalize",
+        devmod.bundle(*[each for kind in kinds for each in candidates(kind)]),
+        **NORMALIZE,
+    )
     return devmod.loads(devmod.dumps(module))
 
 
@@ -194,12 +203,24 @@ def test_the_main_path_on_each_kind(every_kind: devmod.Module, kind: str) -> Non
 
 
 def test_a_program_works_after_its_device_lost_the_memory() -> None:
-    """A kernel that ends the runner of a Hexagon device takes the program's temporaries and constants with it."""
+    """A kernel that ends the runner of a Hexagon device takes the program's temporaries and
+    constants with it.
+    """
     device = first_device("hexagon")
-    kernels = devmod.compile(C + "void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66")
+    kernels = devmod.compile(
+        C + "void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66"
+    )
     constants = devmod.const_loader({"weight": W}, {"init": ["weight"]})
-    declared = {**NORMALIZE, "inputs": [NORMALIZE["inputs"][0], NORMALIZE["inputs"][2]], "constants": [NORMALIZE["inputs"][1]]}
-    f: Any = devmod.loads(devmod.dumps(devmod.program("normalize", devmod.bundle(kernels, constants, mixed=True), **declared)))["normalize"]
+    declared = {
+        **NORMALIZE,
+        "inputs": [NORMALIZE["inputs"][0], NORMALIZE["inputs"][2]],
+        "constants": [NORMALIZE["inputs"][1]],
+    }
+    f: Any = devmod.loads(
+        devmod.dumps(
+            devmod.program("normalize", devmod.bundle(kernels, constants, mixed=True), **declared)
+        )
+    )["normalize"]
     for _ in range(2):
         assert equal(f(X), expected())
         assert equal(f(device.from_numpy(X)), expected())
@@ -208,10 +229,14 @@ def test_a_program_works_after_its_device_lost_the_memory() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_on_one_stream_and_on_two(
+    every_kind: devmod.Module, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device, count = first_device(kind), 1000 if kind == "opencl" else 100
     f: Any = every_kind["normalize"].on(device)
-    inputs = [(device.from_numpy(X[:rows]), device.empty((rows, 8), "float32")) for rows in range(1, 6)]
+    inputs = [
+        (device.from_numpy(X[:rows]), device.empty((rows, 8), "float32")) for rows in range(1, 6)
+    ]
     weight = device.from_numpy(W)
     streams = [device.stream(), device.stream()]
     problems: list[BaseException] = []
@@ -227,7 +252,9 @@ def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, 
             problems.append(error)
 
     def run(*used: Any) -> None:
-        threads = [threading.Thread(target=call, args=(stream, seed)) for seed, stream in enumerate(used)]
+        threads = [
+            threading.Thread(target=call, args=(stream, seed)) for seed, stream in enumerate(used)
+        ]
         for each in threads:
             each.start()
         for each in threads:
@@ -236,13 +263,16 @@ def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, 
 
     run(*streams)
     run(streams[0], streams[0])
-    # The buffers of temporaries and the launches are there: with the outputs given, a call allocates nothing.
+    # The buffers of temporaries and the launches are there: with the outputs given, a call
+    # allocates nothing.
     for x, y in inputs:
         f(x, weight, y=y, stream=streams[0])
     plans = len(f._plans)
     sizes: list[int] = []
     allocate = type(device).allocate
-    monkeypatch.setattr(type(device), "allocate", lambda self, size: sizes.append(size) or allocate(self, size))
+    monkeypatch.setattr(
+        type(device), "allocate", lambda self, size: sizes.append(size) or allocate(self, size)
+    )
     for _ in range(20):
         for x, y in inputs:
             f(x, weight, y=y, stream=streams[0])
@@ -256,7 +286,9 @@ def sums(kind: str, **declared: Any) -> Any:
         "outputs": ["sums: float32[rows + 3]"],
         "steps": NORMALIZE["steps"][:1],
     }
-    return devmod.loads(devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared)))["p"].on(kind)  # type: ignore[attr-defined]
+    return devmod.loads(
+        devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared))
+    )["p"].on(kind)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -278,13 +310,18 @@ def test_an_output_that_begins_cleared_is_zero_in_each_call(kind: str, guarded: 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("guarded", [False, True])
-def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(kind: str, guarded: bool) -> None:
+def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(
+    kind: str, guarded: bool
+) -> None:
     device = first_device(kind)
     two_steps: dict[str, Any] = {
         "outputs": ["y: float32[2, 4]"],
         "inputs": ["x: float32[rows, columns]", "one: float32[4]"],
         "temporaries": ["sums: float32[rows + 3]"],
-        "steps": [NORMALIZE["steps"][0], "scale(x=one, sums=sums, weight=one, y=y, rows=1, columns=4, epsilon=1, threads=4)"],
+        "steps": [
+            NORMALIZE["steps"][0],
+            "scale(x=one, sums=sums, weight=one, y=y, rows=1, columns=4, epsilon=1, threads=4)",
+        ],
     }
     f, of_temporary = sums(kind), sums(kind, **two_steps)
     with devmod.guard() if guarded else nullcontext():
@@ -294,7 +331,10 @@ def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(kind: str, g
         for empty in (X[:0], device.from_numpy(X[:0])):
             for _ in range(2):
                 assert equal(f(empty), [0] * 3)
-            assert equal(of_temporary(empty, np.ones(4, "float32"), y=np.zeros((2, 4), "float32")), [[1] * 4, [0] * 4])
+            assert equal(
+                of_temporary(empty, np.ones(4, "float32"), y=np.zeros((2, 4), "float32")),
+                [[1] * 4, [0] * 4],
+            )
         given = np.ones(3, "float32")
         assert f(X[:0], sums=given).tolist() == [1] * 3
         f.call_into_new(X[:0], sums=given)
@@ -327,7 +367,8 @@ def test_a_merged_file_runs_each_part(tmp_path: Path) -> None:
         devmod.program(
             "triple",
             devmod.compile(
-                "kernel void scale(global const int *x, global int *y) { int i = get_global_id(0); y[i] = 3 * x[i]; }", "opencl"
+                "kernel void scale(global const int *x, global int *y) { int i = get_global_id(0); y[i] = 3 * x[i]; }",
+                "opencl",
             ),
             inputs=["x: int32[n]"],
             outputs=["y: int32[n]"],
@@ -336,18 +377,32 @@ def test_a_merged_file_runs_each_part(tmp_path: Path) -> None:
         tmp_path / "other.devmod",
     )
     files = [str(tmp_path / f"{name}.devmod") for name in ("opencl", "vulkan", "other")]
-    command = [sys.executable, "-m", "devmod", "bundle", *files, "--mixed", "-o", str(tmp_path / "all.devmod")]
+    command = [
+        sys.executable,
+        "-m",
+        "devmod",
+        "bundle",
+        *files,
+        "--mixed",
+        "-o",
+        str(tmp_path / "all.devmod"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     for prefer in ("opencl", "vulkan"):
         module = devmod.load(tmp_path / "all.devmod", prefer=(prefer,))
         assert list(module) == ["normalize", "square_sums", "scale", "triple"]
         f = module["normalize"]
-        assert (f.kind, devmod.explain(module, "normalize").best("normalize").kind) == (prefer, prefer)  # type: ignore[attr-defined, union-attr]
+        assert (f.kind, devmod.explain(module, "normalize").best("normalize").kind) == (
+            prefer,
+            prefer,
+        )  # type: ignore[attr-defined, union-attr]
         for kind in ("vulkan", "opencl"):
             assert equal(f.on(kind)(X, W), expected())
             assert f.on(kind).kind == kind  # type: ignore[attr-defined]
         assert module["triple"](np.arange(4, dtype="int32")).tolist() == [0, 3, 6, 9]
-    assert refusal(lambda: f.on(first_device("webgpu"))).startswith("the program 'normalize' cannot run on webgpu device 0")
+    assert refusal(lambda: f.on(first_device("webgpu"))).startswith(
+        "the program 'normalize' cannot run on webgpu device 0"
+    )
 
 
 @pytest.mark.row("R16", "R33")
@@ -364,7 +419,10 @@ def test_a_candidate_that_cannot_be_built_gives_way(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sound, "_function_on", refuse)
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         devmod.program("other", module, **NORMALIZE)["other"]
-    assert str(caught.value) == "the program 'other' cannot run here:\n  1. opencl: scale cannot be built"
+    assert (
+        str(caught.value)
+        == "the program 'other' cannot run here:\n  1. opencl: scale cannot be built"
+    )
 
 
 TWO_DEVICES = """
@@ -404,7 +462,9 @@ assert devmod.explain(module, "normalize").best("normalize").device == "opencl:1
 def test_device_arrays_decide_between_two_devices() -> None:
     if first_device("opencl").platform != "Portable Computing Language":  # type: ignore[attr-defined]
         pytest.skip("only PoCL can show several devices of one processor")
-    run_python(f"TESTS = {str(Path(__file__).parent)!r}\n{TWO_DEVICES}", POCL_DEVICES="pthread pthread")
+    run_python(
+        f"TESTS = {str(Path(__file__).parent)!r}\n{TWO_DEVICES}", POCL_DEVICES="pthread pthread"
+    )
 
 
 class Exported:
@@ -435,37 +495,85 @@ def test_arrays_of_other_libraries(function: Any) -> None:
     assert function(x, W, y=y) is y
     assert equal(y.get(), expected())
     assert equal(function(x, W, stream=queue), expected())
-    read_only = cl_array.Array(queue, (5, 8), "float32", data=cl.Buffer(function.device.context, cl.mem_flags.READ_ONLY, 160))
+    read_only = cl_array.Array(
+        queue,
+        (5, 8),
+        "float32",
+        data=cl.Buffer(function.device.context, cl.mem_flags.READ_ONLY, 160),
+    )
     text = "the opencl program 'normalize': "
     assert refusal(lambda: function(x, W, y=read_only)) == (
         f"{text}the argument 'y' is an array of shape (5, 8) that is read-only, and the program may write to it; pass an array that kernels "
         "may write to"
     )
     overlap = f"{text}the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"
-    assert refusal(lambda: function(x, W, y=x)) == refusal(lambda: function(x, W, y=x.ravel().reshape(5, 8))) == overlap
-    whole = cl_array.zeros(queue, 128, np.float32)  # each slice is a sub-buffer, which PoCL begins at a multiple of 128 bytes
+    assert (
+        refusal(lambda: function(x, W, y=x))
+        == refusal(lambda: function(x, W, y=x.ravel().reshape(5, 8)))
+        == overlap
+    )
+    whole = cl_array.zeros(
+        queue, 128, np.float32
+    )  # each slice is a sub-buffer, which PoCL begins at a multiple of 128 bytes
     first, second, third = (whole[at : at + 40].reshape(5, 8) for at in (0, 32, 64))
     first[:] = X
-    assert refusal(lambda: function(first, W, y=second)) == refusal(lambda: function(second, W, y=whole[:40].reshape(5, 8))) == overlap
+    assert (
+        refusal(lambda: function(first, W, y=second))
+        == refusal(lambda: function(second, W, y=whole[:40].reshape(5, 8)))
+        == overlap
+    )
     assert function(first, W, y=third) is third
     assert equal(third.get(), expected())
 
 
-#: What a call of `normalize` refuses: the arguments by position, those by name, and the text after the program.
+#: What a call of `normalize` refuses: the arguments by position, those by name, and the text after
+#: the program.
 WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] = {
     "a missing input": (lambda device: (X,), {}, "it also needs 'weight'"),
-    "too many": (lambda device: (X, W, 1, 2), {}, "it takes 3 arguments by position, 'x', 'weight', 'epsilon'; 4 given"),
+    "too many": (
+        lambda device: (X, W, 1, 2),
+        {},
+        "it takes 3 arguments by position, 'x', 'weight', 'epsilon'; 4 given",
+    ),
     "twice": (lambda device: (X, W), {"x": X}, "the argument 'x' is given by position and by name"),
-    "an unknown name": (lambda device: (X, W), {"epsilom": 1}, "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?"),
-    "a temporary": (lambda device: (X, W), {"sums": X}, "it has no argument 'sums'; it has 'x', 'weight', 'epsilon', 'y'"),
-    "a grid": (lambda device: (X, W), {"grid": 1}, "it takes no grid=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
-    "a requirement": (lambda device: (X[:, :6].copy(), W[:6]), {}, "it requires columns % 4 == 0, and that is 2 == 0"),
-    "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
+    "an unknown name": (
+        lambda device: (X, W),
+        {"epsilom": 1},
+        "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?",
+    ),
+    "a temporary": (
+        lambda device: (X, W),
+        {"sums": X},
+        "it has no argument 'sums'; it has 'x', 'weight', 'epsilon', 'y'",
+    ),
+    "a grid": (
+        lambda device: (X, W),
+        {"grid": 1},
+        "it takes no grid=: the steps of a program have their own, which follow from the shapes and the scalars of the call",
+    ),
+    "a requirement": (
+        lambda device: (X[:, :6].copy(), W[:6]),
+        {},
+        "it requires columns % 4 == 0, and that is 2 == 0",
+    ),
+    "a length": (
+        lambda device: (X, W[:4]),
+        {},
+        "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8",
+    ),
     "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
-    "vectors": (lambda device: (device.zeros((5, 2), "float32x4"), W), {}, "the argument 'x' is an array of float32x4, and the program takes float32"),
-    "an output's shape": (lambda device: (X, W), {"y": np.zeros((5, 4), "float32")}, "the argument 'y' has the shape (5, 4), and the program returns (5, 8)"),
+    "vectors": (
+        lambda device: (device.zeros((5, 2), "float32x4"), W),
+        {},
+        "the argument 'x' is an array of float32x4, and the program takes float32",
+    ),
+    "an output's shape": (
+        lambda device: (X, W),
+        {"y": np.zeros((5, 4), "float32")},
+        "the argument 'y' has the shape (5, 4), and the program returns (5, 8)",
+    ),
     "no number": (lambda device: (X, W, None), {}, "the argument 'epsilon': None is not a number"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -473,7 +581,10 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
 def test_a_wrong_call_names_the_argument(function: Any, case: str) -> None:
     make, keywords, text = WRONG[case]
     arguments = make(function.device)
-    assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize': {text}"
+    assert (
+        refusal(lambda: function(*arguments, **keywords))
+        == f"the opencl program 'normalize': {text}"
+    )
 
 
 @pytest.mark.row("R34")
@@ -499,11 +610,29 @@ def test_overlaps_and_views(function: Any) -> None:
 def increments(role: str, count: int, *, length: str = "n", **more: Any) -> Any:
     """A program of many arrays of a role. Each step takes one."""
     source = "kernel void inc(global int *y) { y[get_global_id(0)] += 1; } kernel void get(global const int *x) { }"
-    names, updates = [f"a{number}" for number in range(count)], ["u: int32[n]"] if role == "inputs" else []
-    arrays = [f"{name}: int32[{length.format(number)}]{' = 0' if role == 'outputs' else ''}" for number, name in enumerate(names)]
-    step, rest = ("get", "x") if role == "inputs" else ("inc", "y"), [devmod.step("inc", y="u", threads="n")] if updates else []
+    names, updates = (
+        [f"a{number}" for number in range(count)],
+        ["u: int32[n]"] if role == "inputs" else [],
+    )
+    arrays = [
+        f"{name}: int32[{length.format(number)}]{' = 0' if role == 'outputs' else ''}"
+        for number, name in enumerate(names)
+    ]
+    step, rest = (
+        ("get", "x") if role == "inputs" else ("inc", "y"),
+        [devmod.step("inc", y="u", threads="n")] if updates else [],
+    )
     steps = [*rest, *(devmod.step(step[0], **{step[1]: name}, threads=1) for name in names)]
-    return made(source, **{"updates": updates, "inputs": ["x: int32[n]"] if role == "outputs" else [], role: arrays, "steps": steps} | more)
+    return made(
+        source,
+        **{
+            "updates": updates,
+            "inputs": ["x: int32[n]"] if role == "outputs" else [],
+            role: arrays,
+            "steps": steps,
+        }
+        | more,
+    )
 
 
 def whole(count: int) -> Any:
@@ -511,13 +640,29 @@ def whole(count: int) -> Any:
 
 
 MANY: dict[str, tuple[str, Callable[[Any, int], Any]]] = {
-    "updates on the host": ("updates", lambda device, count: [np.zeros(4, "int32") for _ in range(count)]),
+    "updates on the host": (
+        "updates",
+        lambda device, count: [np.zeros(4, "int32") for _ in range(count)],
+    ),
     "rows of one array": ("updates", lambda device, count: list(whole(count))),
-    "updates on the device": ("updates", lambda device, count: [device.zeros(4, "int32") for _ in range(count)]),
-    "views of one array on the device": ("updates", lambda device, count: [whole[at : at + 4] for whole in [device.zeros(64 * count, "int32")] for at in range(0, 64 * count, 64)]),
-    "one array for all inputs": ("inputs", lambda device, count: [*[np.zeros(4, "int32")] * count, np.zeros(4, "int32")]),
+    "updates on the device": (
+        "updates",
+        lambda device, count: [device.zeros(4, "int32") for _ in range(count)],
+    ),
+    "views of one array on the device": (
+        "updates",
+        lambda device, count: [
+            whole[at : at + 4]
+            for whole in [device.zeros(64 * count, "int32")]
+            for at in range(0, 64 * count, 64)
+        ],
+    ),
+    "one array for all inputs": (
+        "inputs",
+        lambda device, count: [*[np.zeros(4, "int32")] * count, np.zeros(4, "int32")],
+    ),
     "outputs": ("outputs", lambda device, count: [np.zeros(4, "int32")]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", MANY)
@@ -538,7 +683,10 @@ def test_the_work_of_a_first_call_is_linear_in_what_it_requires() -> None:
     from work import assert_linear
 
     def call(count: int) -> Callable[[], object]:
-        f, x = increments("updates", 1, requires=[f"n * 2 + {number} > 0" for number in range(count)]), np.zeros(4, "int32")
+        f, x = (
+            increments("updates", 1, requires=[f"n * 2 + {number} > 0" for number in range(count)]),
+            np.zeros(4, "int32"),
+        )
         return lambda: (f._plans.clear(), f(x))
 
     assert_linear(call, 200)
@@ -552,7 +700,9 @@ def test_an_overlap_of_many_arrays_is_found(seed: int) -> None:
     base, on_device = np.zeros((count * 64, 2), "int32"), f.device.zeros(count * 64, "int32")
 
     def arrays(places: Any) -> tuple[list[Any], list[Any], list[Any]]:
-        """Views of the host with a step, forwards and backwards, and contiguous ones of the device."""
+        """Views of the host with a step, forwards and backwards, and contiguous ones of the
+        device.
+        """
         forwards = [base[at : at + 64 : 2, 0] for at in places]
         return (
             forwards,
@@ -569,7 +719,10 @@ def test_an_overlap_of_many_arrays_is_found(seed: int) -> None:
     text = "the opencl program 'p': the argument {1} overlaps the argument {0}, and the program writes to one of them; pass a copy of it"
     for group in (arrays(places)[0], arrays(places)[2]):
         assert refusal(lambda group=group: f(*group)) == text.format(f"'a{one}'", f"'a{two}'")  # type: ignore[misc]
-    reads, many = increments("inputs", count, length="n{0}"), [np.zeros(8, "int32") for _ in range(count)]
+    reads, many = (
+        increments("inputs", count, length="n{0}"),
+        [np.zeros(8, "int32") for _ in range(count)],
+    )
     many[one] = np.zeros(160, "int32")[32:96]
     for start in (0, 16, 48, 80, 96):
         update = many[one].base[start : start + 32]
@@ -589,13 +742,37 @@ def test_bind_needs_device_arrays_and_outputs(function: Any) -> None:
     host = f"{text}the argument 'weight' is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)"
     assert refusal(lambda: function.bind(x, W, y=y)) == host
     bound = function.bind(x, weight, y=y)
-    assert refusal(lambda: bound(x)).startswith("a prepared launch of the opencl program 'normalize' takes no arguments")
+    assert refusal(lambda: bound(x)).startswith(
+        "a prepared launch of the opencl program 'normalize' takes no arguments"
+    )
     bound()
     assert equal(y, expected())
 
 
-SCALARS = {"a": "int8", "b": "uint8", "c": "int16", "d": "uint16", "e": "int32", "f": "uint32", "g": "int64", "h": "uint64", "i": "float32", "j": "float64"}  # fmt: skip
-NARROW = {"a": 128, "b": -1, "c": 40000, "d": 65536, "e": 2**31, "f": -1, "g": 2**63, "h": 2**64, "i": 1e39, "j": "x"}
+SCALARS = {
+    "a": "int8",
+    "b": "uint8",
+    "c": "int16",
+    "d": "uint16",
+    "e": "int32",
+    "f": "uint32",
+    "g": "int64",
+    "h": "uint64",
+    "i": "float32",
+    "j": "float64",
+}
+NARROW = {
+    "a": 128,
+    "b": -1,
+    "c": 40000,
+    "d": 65536,
+    "e": 2**31,
+    "f": -1,
+    "g": 2**63,
+    "h": 2**64,
+    "i": 1e39,
+    "j": "x",
+}
 
 
 @pytest.mark.row("R34")
@@ -606,19 +783,45 @@ def test_scalars_of_each_type() -> None:
     )
     f = made(
         source,
-        inputs=[f"{name}: {dtype}{' = 3' if name in 'bdj' else ''}" for name, dtype in SCALARS.items()],
+        inputs=[
+            f"{name}: {dtype}{' = 3' if name in 'bdj' else ''}" for name, dtype in SCALARS.items()
+        ],
         outputs=["y: float64[10]"],
         steps=[f"put(y=y, {', '.join(f'{name}={name}' for name in SCALARS)}, threads=1)"],
     )
     assert f.names == (*"acefghi", *"bdj")
     assert f(-1, -2, 5, 6, 7, 8, 9.5).tolist() == [-1, 3, -2, 3, 5, 6, 7, 8, 9.5, 3]
-    assert f(1, 2, 3, 4, 5, 6, 7, 200, 65535, 0.25).tolist() == [1, 200, 2, 65535, 3, 4, 5, 6, 7, 0.25]
-    assert f(**dict.fromkeys("acefgh", np.int8(1)), i=np.float64(2)).tolist() == [1, 3, 1, 3, 1, 1, 1, 1, 2, 3]
+    assert f(1, 2, 3, 4, 5, 6, 7, 200, 65535, 0.25).tolist() == [
+        1,
+        200,
+        2,
+        65535,
+        3,
+        4,
+        5,
+        6,
+        7,
+        0.25,
+    ]
+    assert f(**dict.fromkeys("acefgh", np.int8(1)), i=np.float64(2)).tolist() == [
+        1,
+        3,
+        1,
+        3,
+        1,
+        1,
+        1,
+        1,
+        2,
+        3,
+    ]
     zeros: dict[str, Any] = dict.fromkeys("acefghi", 0)
     for name, value in NARROW.items():
         text = refusal(lambda name=name, value=value: f(**{**zeros, name: value}))  # type: ignore[misc]
         assert text.startswith(f"the opencl program 'p': the argument '{name}': {value!r} ")
-    assert refusal(lambda: f(**{**zeros, "e": 2.0})).endswith("the argument 'e': 2.0 is a float, and int32 takes an int; pass 2")
+    assert refusal(lambda: f(**{**zeros, "e": 2.0})).endswith(
+        "the argument 'e': 2.0 is a float, and int32 takes an int; pass 2"
+    )
 
 
 @pytest.mark.row("R34")
@@ -634,8 +837,18 @@ def test_a_float_has_its_declared_type_in_every_kernel() -> None:
     assert f(0.1, 0.1).tolist() == wanted
     assert f(np.float64(0.1), 0.1, Fraction(1, 10)).tolist() == wanted
     assert f(0.1, 0.1, 2**24 + 1, 2**24 + 1).tolist()[2:] == [2**24, 2**24 + 1]
-    special = [-0.0, float("inf"), float("-inf"), 2.0**-24, -(2.0**-133), 1.0 + 2**-8, 1.0 + 3 * 2**-8]
-    assert [f(0, each)[1].hex() for each in special] == [each.hex() for each in (*special[:5], 1.0, 1.0 + 2**-6)]
+    special = [
+        -0.0,
+        float("inf"),
+        float("-inf"),
+        2.0**-24,
+        -(2.0**-133),
+        1.0 + 2**-8,
+        1.0 + 3 * 2**-8,
+    ]
+    assert [f(0, each)[1].hex() for each in special] == [
+        each.hex() for each in (*special[:5], 1.0, 1.0 + 2**-6)
+    ]
     assert np.isnan(f(0, float("nan"))[1])
 
 
@@ -661,7 +874,11 @@ def test_updates_and_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     constants = devmod.const_loader({"w": np.arange(4, dtype="int32")}, {"init": ["w"]})
     uploads: list[Any] = []
     from_numpy = type(device).from_numpy
-    monkeypatch.setattr(type(device), "from_numpy", lambda self, array: uploads.append(array) or from_numpy(self, array))
+    monkeypatch.setattr(
+        type(device),
+        "from_numpy",
+        lambda self, array: uploads.append(array) or from_numpy(self, array),
+    )
     declared: dict[str, Any] = {"updates": ["t: int32[n]"], "constants": ["w: int32[n]"]}
     f = made(ADD, "twice", constants, **declared, steps=["add(t=t, w=w, threads=n)"] * 2)
     host, on_device = np.zeros(4, "int32"), device.zeros(4, "int32")
@@ -722,14 +939,35 @@ def test_several_outputs_and_images() -> None:
     for height in range(1, 8):  # the images of other sizes
         assert np.array_equal(f(picture[:height])[0], picture[:height])
     for case, text in (
-        ({"picture": picture[:0]}, "the argument 'picture' has the shape (0, 9, 4), and an image has lengths of 1 or more"),
-        ({"picture": picture[..., :3]}, "the argument 'picture' has the shape (7, 9, 3); expected (height, width, 4) for an image of rgba8unorm"),
-        ({"picture": device.image((9, 7), "r32float")}, "the argument 'picture' is an image of r32float, and the program takes rgba8unorm"),
-        ({"picture": device.zeros((7, 9), "uint8")}, "the argument 'picture' is an array of shape (7, 9), and the program takes an image of rgba8unorm, such as device.image_from_numpy(array), whose format you choose"),
-        ({"picture": image, "back": image}, "the argument 'back' overlaps the argument 'picture', and the program writes to one of them; pass a copy of it"),
-        ({"picture": picture, "back": picture}, "the argument 'back' overlaps the argument 'picture', and the program writes to one of them; pass a copy of it"),
-        ({"picture": image, "back": device.image((9, 6), "rgba8unorm")}, "the argument 'back' has the shape (6, 9), and the program returns (7, 9)"),
-    ):  # fmt: skip
+        (
+            {"picture": picture[:0]},
+            "the argument 'picture' has the shape (0, 9, 4), and an image has lengths of 1 or more",
+        ),
+        (
+            {"picture": picture[..., :3]},
+            "the argument 'picture' has the shape (7, 9, 3); expected (height, width, 4) for an image of rgba8unorm",
+        ),
+        (
+            {"picture": device.image((9, 7), "r32float")},
+            "the argument 'picture' is an image of r32float, and the program takes rgba8unorm",
+        ),
+        (
+            {"picture": device.zeros((7, 9), "uint8")},
+            "the argument 'picture' is an array of shape (7, 9), and the program takes an image of rgba8unorm, such as device.image_from_numpy(array), whose format you choose",
+        ),
+        (
+            {"picture": image, "back": image},
+            "the argument 'back' overlaps the argument 'picture', and the program writes to one of them; pass a copy of it",
+        ),
+        (
+            {"picture": picture, "back": picture},
+            "the argument 'back' overlaps the argument 'picture', and the program writes to one of them; pass a copy of it",
+        ),
+        (
+            {"picture": image, "back": device.image((9, 6), "rgba8unorm")},
+            "the argument 'back' has the shape (6, 9), and the program returns (7, 9)",
+        ),
+    ):
         assert refusal(lambda case=case: f(**case)) == f"the opencl program 'p': {text}"  # type: ignore[misc]
 
 
@@ -753,7 +991,9 @@ def chain(count: int) -> Any:
         CHAIN,
         inputs=["x: int32[n]"],
         outputs=["y: int32[n]"],
-        temporaries=[f"{name}: int32[n]{' = 0' if number % 2 else ''}" for number, name in enumerate(names)],
+        temporaries=[
+            f"{name}: int32[n]{' = 0' if number % 2 else ''}" for number, name in enumerate(names)
+        ],
         steps=[*steps, f"put(x={names[-1]}, y=y, threads=n)"],
     )
 
@@ -771,8 +1011,14 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
         assert np.array_equal(result.numpy(), x + 7)
         assert np.array_equal(f(x[:10]), x[:10] + 7)
     assert refusal(f.temporary_bytes) == "the program 'p': it also needs 'n'"
-    assert refusal(lambda: f.temporary_bytes(n=1, m=2)) == "the program 'p': it has no length 'm'; it has 'n'"
-    assert refusal(lambda: f.temporary_bytes(n="1")) == "the program 'p': the length 'n' is an integer, got '1'"
+    assert (
+        refusal(lambda: f.temporary_bytes(n=1, m=2))
+        == "the program 'p': it has no length 'm'; it has 'n'"
+    )
+    assert (
+        refusal(lambda: f.temporary_bytes(n="1"))
+        == "the program 'p': the length 'n' is an integer, got '1'"
+    )
 
 
 INC = """
@@ -782,23 +1028,37 @@ kernel void inc(read_only image2d_t source, write_only image2d_t result, global 
 
 
 def images(count: int) -> Any:
-    """A program of temporary images, each one more than the image before. A temporary array is cleared before the second step."""
+    """A program of temporary images, each one more than the image before. A temporary array is
+    cleared before the second step.
+    """
     names = ["picture", *[f"t{number}" for number in range(count)], "result"]
     return made(
         INC,
         inputs=["picture: rgba8uint[height, width]"],
         outputs=["result: rgba8uint[height, width]"],
-        temporaries=["first: int32[1]", "t: int32[1] = 0", *[f"{name}: rgba8uint[height, width]" for name in names[1:-1]]],
-        steps=[f"inc(source={a}, result={b}, t={'first' if a == 'picture' else 't'}, threads=(width, height))" for a, b in pairwise(names)],
+        temporaries=[
+            "first: int32[1]",
+            "t: int32[1] = 0",
+            *[f"{name}: rgba8uint[height, width]" for name in names[1:-1]],
+        ],
+        steps=[
+            f"inc(source={a}, result={b}, t={'first' if a == 'picture' else 't'}, threads=(width, height))"
+            for a, b in pairwise(names)
+        ],
     )
 
 
 @pytest.mark.parametrize("how", ["in a handler of a signal", "in a thread, after 32 other streams"])
 @pytest.mark.row("R32")
-def test_a_call_between_the_launches_of_another_has_images_of_its_own(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_between_the_launches_of_another_has_images_of_its_own(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     f, another = images(4), images(1)
     device, stream = f.device, f.device.stream()
-    pictures = [device.image_from_numpy(np.full((4, 4, 4), value, np.uint8), "rgba8uint") for value in (0, 100)]
+    pictures = [
+        device.image_from_numpy(np.full((4, 4, 4), value, np.uint8), "rgba8uint")
+        for value in (0, 100)
+    ]
     inner: list[Any] = []
     clear = type(device).start_clear
 
@@ -823,18 +1083,26 @@ def test_a_call_between_the_launches_of_another_has_images_of_its_own(how: str, 
     assert [np.unique(each.numpy()).tolist() for each in (outer, *inner)] == [[5], [105]]
 
 
-def test_temporary_images_share_memory_and_a_stream_keeps_those_of_few_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_images_share_memory_and_a_stream_keeps_those_of_few_forms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     f = images(9)
     device, stream = f.device, f.device.stream()
     create, made_images = type(device).create_image, []
-    monkeypatch.setattr(type(device), "create_image", lambda self, image: made_images.append(image) or create(self, image))
+    monkeypatch.setattr(
+        type(device),
+        "create_image",
+        lambda self, image: made_images.append(image) or create(self, image),
+    )
 
     def count(height: int, *, bound: bool = False) -> int:
         """The temporary images that a call makes."""
         picture, result = (device.image((4, height), "rgba8uint") for _ in range(2))
         picture.copy_from(np.zeros((height, 4, 4), np.uint8))
         made_images.clear()
-        f.bind(picture, result=result, stream=stream)() if bound else f(picture, result=result, stream=stream)
+        f.bind(picture, result=result, stream=stream)() if bound else f(
+            picture, result=result, stream=stream
+        )
         assert np.unique(result.numpy()).tolist() == [10]
         return len(made_images)
 
@@ -844,14 +1112,23 @@ def test_temporary_images_share_memory_and_a_stream_keeps_those_of_few_forms(mon
 
 
 def test_temporaries_that_the_device_has_no_memory_for_name_the_program() -> None:
-    f = made(CHAIN, inputs=["x: int32[n]"], outputs=["y: int32[n]"], temporaries=["t: int32[n * 1099511627776]"], steps=[
-        "put(x=x, y=t, threads=n)", "put(x=t, y=y, threads=n)",
-    ])  # fmt: skip
+    f = made(
+        CHAIN,
+        inputs=["x: int32[n]"],
+        outputs=["y: int32[n]"],
+        temporaries=["t: int32[n * 1099511627776]"],
+        steps=[
+            "put(x=x, y=t, threads=n)",
+            "put(x=t, y=y, threads=n)",
+        ],
+    )
     x, y = f.device.from_numpy(np.zeros(1000, "int32")), f.device.empty(1000, "int32")
     for call in (lambda: f(x), lambda: f.bind(x, y=y)):
         with pytest.raises(devmod.DeviceMemoryError) as caught:
             call()
-        assert str(caught.value).startswith(f"the opencl program 'p': {f.device} cannot allocate 4398046511104000 bytes: ")
+        assert str(caught.value).startswith(
+            f"the opencl program 'p': {f.device} cannot allocate 4398046511104000 bytes: "
+        )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -860,7 +1137,10 @@ def test_no_two_temporaries_that_live_at_once_share_a_buffer(seed: int) -> None:
 
     rng = np.random.default_rng(seed)
     starts, lengths = rng.integers(0, 60, 80), rng.integers(0, 12, 80)
-    lives = {str(number): (int(start), int(start + length)) for number, (start, length) in enumerate(zip(starts, lengths, strict=True))}
+    lives = {
+        str(number): (int(start), int(start + length))
+        for number, (start, length) in enumerate(zip(starts, lengths, strict=True))
+    }
     sizes = {name: int(rng.integers(0, 100)) for name in (*lives, "of no step")}
     buffers, totals = share(sizes, lives)
     assert buffers.keys() == lives.keys()
@@ -872,8 +1152,13 @@ def test_no_two_temporaries_that_live_at_once_share_a_buffer(seed: int) -> None:
 
 
 def least(sizes: dict[str, int], lives: dict[str, tuple[int, int]]) -> int:
-    """The least bytes of whole buffers: the n-th largest holds the n-th largest temporary of each step."""
-    steps = [[sizes[name] for name, (start, end) in lives.items() if start <= step <= end] for step in range(80)]
+    """The least bytes of whole buffers: the n-th largest holds the n-th largest temporary of each
+    step.
+    """
+    steps = [
+        [sizes[name] for name, (start, end) in lives.items() if start <= step <= end]
+        for step in range(80)
+    ]
     return sum(map(max, zip_longest(*(sorted(each, reverse=True) for each in steps), fillvalue=0)))
 
 
@@ -881,11 +1166,26 @@ def test_the_temporaries_of_a_decoder_take_the_fewest_bytes() -> None:
     """The layers of a transformer, for several sizes."""
     from devmod_runtime._program.temporaries import share
 
-    for size, hidden, context, heads in ((64, 192, 64, 4), (256, 672, 128, 8), (288, 768, 256, 6), (4096, 11008, 2048, 32)):
-        layer = {"y": (size, 0, 17), "q": (size, 1, 10), "k": (size // 2, 2, 6), "v": (size // 2, 3, 6), "scores": (heads * context, 7, 9)}
+    for size, hidden, context, heads in (
+        (64, 192, 64, 4),
+        (256, 672, 128, 8),
+        (288, 768, 256, 6),
+        (4096, 11008, 2048, 32),
+    ):
+        layer = {
+            "y": (size, 0, 17),
+            "q": (size, 1, 10),
+            "k": (size // 2, 2, 6),
+            "v": (size // 2, 3, 6),
+            "scores": (heads * context, 7, 9),
+        }
         layer |= {"g": (hidden, 13, 16), "u": (hidden, 14, 15)}
         sizes = {f"{number}{name}": each[0] for number in range(4) for name, each in layer.items()}
-        lives = {f"{number}{name}": (20 * number + each[1], 20 * number + each[2]) for number in range(4) for name, each in layer.items()}
+        lives = {
+            f"{number}{name}": (20 * number + each[1], 20 * number + each[2])
+            for number in range(4)
+            for name, each in layer.items()
+        }
         assert sum(share(sizes, lives)[1]) == least(sizes, lives)
 
 
@@ -917,7 +1217,9 @@ def test_threads_that_call_one_prepared_program_take_turns(monkeypatch: pytest.M
 
     monkeypatch.setattr(type(device), "start_clear", clear_and_let_others_run)
     for call in (bound, lambda: f(x, total, stream=stream)):
-        threads = [threading.Thread(target=lambda call=call: [call() for _ in range(50)]) for _ in range(4)]  # type: ignore[misc]
+        threads = [
+            threading.Thread(target=lambda call=call: [call() for _ in range(50)]) for _ in range(4)
+        ]  # type: ignore[misc]
         for each in threads:
             each.start()
         for each in threads:
@@ -926,10 +1228,22 @@ def test_threads_that_call_one_prepared_program_take_turns(monkeypatch: pytest.M
 
 
 def test_a_number_that_a_later_call_cannot_convert_and_what_no_step_writes() -> None:
-    source = "kernel void put(global int *y, int k) { int i = get_global_id(0); if (i != 1) y[i] = k; }"
+    source = (
+        "kernel void put(global int *y, int k) { int i = get_global_id(0); if (i != 1) y[i] = k; }"
+    )
     steps = ["put(y=y, k=k, threads=3)", "put(y=y, k=k, threads=3)"]
-    f = devmod.program("p", devmod.compile(source, "opencl", block=1), inputs=["k: int64"], outputs=["y: int32[3]"], steps=steps)["p"]
-    assert f(7, y=np.full(3, -1, "int32")).tolist() == [7, -1, 7]  # an output that is given keeps what is not written
+    f = devmod.program(
+        "p",
+        devmod.compile(source, "opencl", block=1),
+        inputs=["k: int64"],
+        outputs=["y: int32[3]"],
+        steps=steps,
+    )["p"]
+    assert f(7, y=np.full(3, -1, "int32")).tolist() == [
+        7,
+        -1,
+        7,
+    ]  # an output that is given keeps what is not written
     text = "the opencl program 'p', step 1: the opencl function 'put': argument 2 'k': 1099511627776 does not fit int32"
     assert refusal(lambda: f(2**40)).startswith(text)
     f(7)
@@ -945,7 +1259,10 @@ def test_a_step_without_threads_is_checked_like_the_others() -> None:
         for x in (np.zeros(0, "int32"), np.zeros(2, "int32")):
             assert f(x, 2).tolist() == [3 if steps[-1] == two else 1] * len(x)
             number = steps.index(two) + 1
-            assert refusal(lambda f=f, x=x: f(x, 0)) == f"the opencl program 'p': step {number} ('put'): 6 // k divides by zero"  # type: ignore[misc]
+            assert (
+                refusal(lambda f=f, x=x: f(x, 0))
+                == f"the opencl program 'p': step {number} ('put'): 6 // k divides by zero"
+            )  # type: ignore[misc]
 
 
 # -- launches that fail
@@ -959,10 +1276,14 @@ def in_place(kind: str, **declared: Any) -> Any:
         "updates": ["u: float32[rows]"],
         "steps": [
             NORMALIZE["steps"][0].replace("sums=sums", "sums=u"),
-            NORMALIZE["steps"][1].replace("sums=sums", "sums=u").replace("epsilon=epsilon", "epsilon=0"),
+            NORMALIZE["steps"][1]
+            .replace("sums=sums", "sums=u")
+            .replace("epsilon=epsilon", "epsilon=0"),
         ],
     }
-    return devmod.loads(devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared)))["p"].on(kind)  # type: ignore[attr-defined]
+    return devmod.loads(
+        devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared))
+    )["p"].on(kind)  # type: ignore[attr-defined]
 
 
 @pytest.mark.row("R34")
@@ -979,12 +1300,17 @@ def test_what_webgpu_cannot_bind_is_refused_before_the_first_launch() -> None:
         with pytest.raises(ArgumentError) as caught:
             f(x, weight, u, y=y)
         assert (str(caught.value), caught.value.function, caught.value.argument) == (text, "p", "y")
-        f(x, weight, device.zeros(5, "float32"), y=device.empty((5, 8), "float32"))  # the launches are cached from now on
+        f(
+            x, weight, device.zeros(5, "float32"), y=device.empty((5, 8), "float32")
+        )  # the launches are cached from now on
     assert refusal(lambda: f.bind(x, weight, u, y=y)) == text
     assert not whole.numpy().any()
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("vulkan", "maxStorageBufferRange"), ("webgpu", "maxStorageBufferBindingSize")])
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [("vulkan", "maxStorageBufferRange"), ("webgpu", "maxStorageBufferBindingSize")],
+)
 @pytest.mark.row("R34")
 def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, limit: str) -> None:
     device = first_device(kind)
@@ -993,7 +1319,11 @@ def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, l
         pytest.skip("the limit is too large for a test")
     steps = [NORMALIZE["steps"][0].replace("sums=sums", f"sums={name}") for name in ("u", "large")]
     f = in_place(
-        kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[rows + {most // 4 - 4}]"], steps=steps
+        kind,
+        inputs=["x: float32[rows, columns]"],
+        outputs=[],
+        temporaries=[f"large: float32[rows + {most // 4 - 4}]"],
+        steps=steps,
     )
     x, u = device.from_numpy(X), device.zeros(5, "float32")
     stream = device.stream()  # which keeps the large buffer
@@ -1009,24 +1339,44 @@ def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, l
 
 def test_a_launch_that_fails_names_the_program_and_the_step() -> None:
     device, f = first_device("hexagon"), in_place("hexagon")
-    spoil = devmod.compile("void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66")
-    crash: Any = devmod.program("q", spoil, updates=["x: int32[n]"], steps=["spoil(x=x, threads=n)"])["q"]
-    x, weight, u, y = (device.from_numpy(each) for each in (X, W, np.zeros(5, "float32"), np.zeros((5, 8), "float32")))
+    spoil = devmod.compile(
+        "void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66"
+    )
+    crash: Any = devmod.program(
+        "q", spoil, updates=["x: int32[n]"], steps=["spoil(x=x, threads=n)"]
+    )["q"]
+    x, weight, u, y = (
+        device.from_numpy(each)
+        for each in (X, W, np.zeros(5, "float32"), np.zeros((5, 8), "float32"))
+    )
     bound = f.bind(x, weight, u, y=y)
-    with pytest.raises(devmod.LaunchError, match=r"^the hexagon program 'q': hexagon device 0 .*: a kernel has ended its runner"):
+    with pytest.raises(
+        devmod.LaunchError,
+        match=r"^the hexagon program 'q': hexagon device 0 .*: a kernel has ended its runner",
+    ):
         crash(np.zeros(1, "int32"))  # the device reports it after the launch
-    with devmod.guard(), pytest.raises(devmod.LaunchError, match=r"^the hexagon program 'q', step 1: hexagon device 0 .*: a kernel has"):
+    with (
+        devmod.guard(),
+        pytest.raises(
+            devmod.LaunchError,
+            match=r"^the hexagon program 'q', step 1: hexagon device 0 .*: a kernel has",
+        ),
+    ):
         crash(np.zeros(1, "int32"))
     lost = "an array of hexagon device 0 .* cannot be used: its runner has ended"
     with pytest.raises(devmod.LaunchError, match=f"^the hexagon program 'p', step 1: {lost}"):
         bound()
-    x, u, y = (device.from_numpy(each) for each in (X, np.zeros(5, "float32"), np.zeros((5, 8), "float32")))
+    x, u, y = (
+        device.from_numpy(each) for each in (X, np.zeros(5, "float32"), np.zeros((5, 8), "float32"))
+    )
     for call in (lambda: f(x, weight, u), lambda: f.bind(x, weight, u, y=y)):
         with pytest.raises(devmod.LaunchError, match=f"^the hexagon program 'p', step 2: {lost}"):
             call()
 
 
-def test_a_prepared_launch_that_the_driver_refuses_has_a_note_of_its_step(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prepared_launch_that_the_driver_refuses_has_a_note_of_its_step(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An error of a driver keeps its class and its text."""
     kernel = type(function.functions["scale"].open(function.device))
 
@@ -1034,9 +1384,15 @@ def test_a_prepared_launch_that_the_driver_refuses_has_a_note_of_its_step(functi
         raise OSError("refused")
 
     prepare = kernel.prepare
-    monkeypatch.setattr(kernel, "prepare", lambda self, *args: refuse if self._name == "scale" else prepare(self, *args))
+    monkeypatch.setattr(
+        kernel,
+        "prepare",
+        lambda self, *args: refuse if self._name == "scale" else prepare(self, *args),
+    )
     device = function.device
-    bound = function.bind(device.from_numpy(X), device.from_numpy(W), y=device.empty((5, 8), "float32"))
+    bound = function.bind(
+        device.from_numpy(X), device.from_numpy(W), y=device.empty((5, 8), "float32")
+    )
     with pytest.raises(OSError, match=r"^refused") as caught:
         bound()
     assert caught.value.__notes__ == ["in the opencl program 'normalize', step 2"]
@@ -1112,19 +1468,40 @@ def test_an_interrupt_leaves_the_locks_free_and_a_child_is_refused() -> None:
 
 
 def test_a_program_describes_itself(function: Any) -> None:
-    arguments = "x: 'float32[rows, columns]', weight: 'float32[columns]', epsilon: 'float32' = 1e-05"
+    arguments = (
+        "x: 'float32[rows, columns]', weight: 'float32[columns]', epsilon: 'float32' = 1e-05"
+    )
     keywords = "y: 'float32[rows, columns]' = None, stream=None"
-    assert str(inspect.signature(function)) == f"({arguments}, *, {keywords}) -> 'float32[rows, columns]'"
+    assert (
+        str(inspect.signature(function))
+        == f"({arguments}, *, {keywords}) -> 'float32[rows, columns]'"
+    )
     text = "normalize(x: float32[rows, columns], weight: float32[columns], epsilon: float32 = 1e-05) -> y: float32[rows, columns]"
     assert repr(function) == f"<Program opencl {text}>"
-    assert (function.__name__, function.kind, function.device) == ("normalize", "opencl", first_device("opencl"))
+    assert (function.__name__, function.kind, function.device) == (
+        "normalize",
+        "opencl",
+        first_device("opencl"),
+    )
     lines = inspect.getdoc(function).splitlines()  # type: ignore[union-attr]
-    assert (lines[0], lines[-1]) == (f"The program {text} on opencl.", "    scale, square_sums, in 2 steps")
+    assert (lines[0], lines[-1]) == (
+        f"The program {text} on opencl.",
+        "    scale, square_sums, in 2 steps",
+    )
     assert "y: float32[rows, columns], by name; default: a new array, which is returned" in lines
     assert "<caption>opencl program normalize</caption>" in function._repr_html_()
     assert "<td>weight</td><td>float32[columns]</td>" in function._repr_html_()
-    with pytest.raises(TypeError, match=r"^cannot pickle or copy 'ProgramFunction' object: it belongs to this process"):
+    with pytest.raises(
+        TypeError,
+        match=r"^cannot pickle or copy 'ProgramFunction' object: it belongs to this process",
+    ):
         pickle.dumps(function)
     text = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
-    assert refusal(lambda: function[2, 64]) == f"the opencl program 'normalize': f[…] is no launch: {text}"
-    assert refusal(lambda: function.on(3)) == "the opencl program 'normalize': on() takes a device, such as 'opencl', got int"
+    assert (
+        refusal(lambda: function[2, 64])
+        == f"the opencl program 'normalize': f[…] is no launch: {text}"
+    )
+    assert (
+        refusal(lambda: function.on(3))
+        == "the opencl program 'normalize': on() takes a device, such as 'opencl', got int"
+    )

@@ -1,4 +1,6 @@
-"""The memory of programs as their kernels see it: the run-time length of arrays, and addresses in structs."""
+"""The memory of programs as their kernels see it: the run-time length of arrays, and addresses in
+structs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ pytestmark = pytest.mark.row("R45")
 # -- run-time lengths
 
 
-#: `copy` writes as many elements as both arrays have. `count` gives the sum of an array's elements, and their number.
+#: `copy` writes as many elements as both arrays have. `count` gives the sum of an array's elements,
+#: and their number.
 GLSL = {
     "copy": """layout(local_size_x = 64) in;
 layout(binding = 0) readonly buffer X { T x[]; };
@@ -44,8 +47,14 @@ WGSL = {
 #: The language's type and the line that a shader begins with.
 TYPES = {
     ("vulkan", "int32"): ("int", "#version 450"),
-    ("vulkan", "float16"): ("float16_t", "#version 450\n#extension GL_EXT_shader_16bit_storage : require"),
-    ("vulkan", "uint8"): ("uint8_t", "#version 450\n#extension GL_EXT_shader_8bit_storage : require\n#define float(x) float(int(x))"),
+    ("vulkan", "float16"): (
+        "float16_t",
+        "#version 450\n#extension GL_EXT_shader_16bit_storage : require",
+    ),
+    ("vulkan", "uint8"): (
+        "uint8_t",
+        "#version 450\n#extension GL_EXT_shader_8bit_storage : require\n#define float(x) float(int(x))",
+    ),
     ("webgpu", "int32"): ("i32", ""),
     ("webgpu", "float16"): ("f16", "enable f16;"),
 }
@@ -55,9 +64,12 @@ cases = pytest.mark.parametrize(("kind", "dtype"), TYPES)
 def kernels(kind: str, dtype: str) -> devmod.Module:
     type_, head = TYPES[kind, dtype]
     texts = {
-        name: text.replace("<T>", f"<{type_}>").replace("T ", f"{type_} ") for name, text in (GLSL if kind == "vulkan" else WGSL).items()
+        name: text.replace("<T>", f"<{type_}>").replace("T ", f"{type_} ")
+        for name, text in (GLSL if kind == "vulkan" else WGSL).items()
     }
-    return devmod.bundle(*[devmod.compile(f"{head}\n{text}", kind, name=name) for name, text in texts.items()])
+    return devmod.bundle(
+        *[devmod.compile(f"{head}\n{text}", kind, name=name) for name, text in texts.items()]
+    )
 
 
 def loaded(module: devmod.Module, **declared: Any) -> Any:
@@ -65,7 +77,9 @@ def loaded(module: devmod.Module, **declared: Any) -> Any:
 
 
 def seen(kind: str, dtype: str, n: int) -> int:
-    """The length that a kernel sees of an array: WebGPU binds whole words, and no kind binds nothing."""
+    """The length that a kernel sees of an array: WebGPU binds whole words, and no kind binds
+    nothing.
+    """
     size, unit = np.dtype(dtype).itemsize, 4 if kind == "webgpu" else 1
     return -(-max(n * size, 1) // unit) * unit // size
 
@@ -73,12 +87,19 @@ def seen(kind: str, dtype: str, n: int) -> int:
 @cases
 def test_a_kernel_sees_the_length_of_a_temporary(kind: str, dtype: str) -> None:
     device = first_device(kind)
-    steps = ["copy(x=x, y=t, threads=n)", "copy(x=z, y=s, threads=m)", "count(x=t, y=y, threads=1)", "copy(x=s, y=u, threads=m)"]
+    steps = [
+        "copy(x=x, y=t, threads=n)",
+        "copy(x=z, y=s, threads=m)",
+        "count(x=t, y=y, threads=1)",
+        "copy(x=s, y=u, threads=m)",
+    ]
     f = loaded(
         kernels(kind, dtype),
         inputs=[f"x: {dtype}[n]", f"z: {dtype}[m]"],
         outputs=["y: float32[3]", "v: float32[3]"],
-        temporaries=[f"{name}: {dtype}[{length}]" for name, length in (("t", "n"), ("s", "m"), ("u", "m"))],
+        temporaries=[
+            f"{name}: {dtype}[{length}]" for name, length in (("t", "n"), ("s", "m"), ("u", "m"))
+        ],
         steps=[*steps, "count(x=u, y=v, threads=1)"],
     ).on(device)
     other = device.stream()
@@ -104,7 +125,12 @@ def test_a_temporary_shows_no_element_of_another_program(kind: str, dtype: str) 
     device, module = first_device(kind), kernels(kind, dtype)
     declared: dict[str, Any] = {"outputs": ["y: float32[3]"], "temporaries": [f"t: {dtype}[n]"]}
     first, second = (
-        loaded(module, inputs=[f"x: {dtype}[n]"], **declared, steps=["copy(x=x, y=t, threads=n)", "count(x=t, y=y, threads=1)"]).on(device)
+        loaded(
+            module,
+            inputs=[f"x: {dtype}[n]"],
+            **declared,
+            steps=["copy(x=x, y=t, threads=n)", "count(x=t, y=y, threads=1)"],
+        ).on(device)
         for _ in range(2)
     )
     first(np.full(1000, 99, dtype))
@@ -117,11 +143,22 @@ def test_the_padding_of_an_array_has_no_element_of_another(kind: str, dtype: str
     count = kernels(kind, dtype)["count"].on(device)
     full = device.from_numpy(np.full(64, 99, dtype))
     for _ in range(3):
-        count(device.from_numpy(np.full(1, 99, dtype)), device.empty(3, "float32"), grid=1)  # freed memory with a number
+        count(
+            device.from_numpy(np.full(1, 99, dtype)), device.empty(3, "float32"), grid=1
+        )  # freed memory with a number
     part, update = device.empty(5, dtype), np.zeros(3, "float32")
     part.copy_from(full[:5])
-    arrays = {"copy": (part, 5), "view": (full[:6], 6), "empty view": (full[:0], 0), "host": (np.full(5, 99, dtype), 5)}
-    arrays |= {"empty": (device.empty(0, dtype), 0), "no numbers": (np.zeros(0, dtype), 0), "zeros": (device.zeros(0, dtype), 0)}
+    arrays = {
+        "copy": (part, 5),
+        "view": (full[:6], 6),
+        "empty view": (full[:0], 0),
+        "host": (np.full(5, 99, dtype), 5),
+    }
+    arrays |= {
+        "empty": (device.empty(0, dtype), 0),
+        "no numbers": (np.zeros(0, dtype), 0),
+        "zeros": (device.zeros(0, dtype), 0),
+    }
     for name, (array, length) in arrays.items():
         count(array, update, grid=1)
         assert (name, update.tolist()) == (name, [99 * length, seen(kind, dtype, length), 3])
@@ -204,9 +241,16 @@ INVERT_WGSL = """@group(0) @binding(0) var source: texture_2d<f32>;
 
 
 def invert(device: Any, source: str) -> Any:
-    module = devmod.compile(source, device.kind, **({"block": 1} if device.kind == "opencl" else {}))
-    declared: dict[str, Any] = {"inputs": ["a: rgba8unorm[h, w]"], "outputs": ["b: rgba8unorm[h, w]"]}
-    return loaded(module, **declared, steps=["invert(source=a, result=b, threads=(w, h))"]).on(device)
+    module = devmod.compile(
+        source, device.kind, **({"block": 1} if device.kind == "opencl" else {})
+    )
+    declared: dict[str, Any] = {
+        "inputs": ["a: rgba8unorm[h, w]"],
+        "outputs": ["b: rgba8unorm[h, w]"],
+    }
+    return loaded(module, **declared, steps=["invert(source=a, result=b, threads=(w, h))"]).on(
+        device
+    )
 
 
 def check_images(f: Any, good: Any, alias: Any, unusable: dict[str, tuple[Any, str]]) -> None:
@@ -238,11 +282,19 @@ def test_images_of_pyopencl_are_checked_in_each_call() -> None:
         return cl.create_image(device.context, flags, form, (9, 7))
 
     good = image(cl.mem_flags.READ_WRITE)
-    cl.enqueue_fill_image(device.default_stream.queue, good, np.zeros(4, "float32"), (0, 0, 0), (9, 7, 1)).wait()
+    cl.enqueue_fill_image(
+        device.default_stream.queue, good, np.zeros(4, "float32"), (0, 0, 0), (9, 7, 1)
+    ).wait()
     alias = cl.MemoryObject.from_int_ptr(good.int_ptr)
     unusable = {
-        "a": (image(cl.mem_flags.WRITE_ONLY), " is write-only, and the kernel may read it; pass an image that kernels may read"),
-        "b": (image(cl.mem_flags.READ_ONLY), " is read-only, and the kernel may write to it; pass an image that kernels may write to"),
+        "a": (
+            image(cl.mem_flags.WRITE_ONLY),
+            " is write-only, and the kernel may read it; pass an image that kernels may read",
+        ),
+        "b": (
+            image(cl.mem_flags.READ_ONLY),
+            " is read-only, and the kernel may write to it; pass an image that kernels may write to",
+        ),
     }
     check_images(invert(device, INVERT), good, alias, unusable)
 
@@ -259,7 +311,13 @@ def test_textures_of_wgpu_are_checked_in_each_call() -> None:
 
     good = texture(use.TEXTURE_BINDING | use.STORAGE_BINDING | use.COPY_SRC)
     unusable = {
-        "a": (texture(use.STORAGE_BINDING), " is a wgpu.GPUTexture without TextureUsage.TEXTURE_BINDING; create it with that usage"),
-        "b": (texture(use.TEXTURE_BINDING), " is a wgpu.GPUTexture without TextureUsage.STORAGE_BINDING; create it with that usage"),
+        "a": (
+            texture(use.STORAGE_BINDING),
+            " is a wgpu.GPUTexture without TextureUsage.TEXTURE_BINDING; create it with that usage",
+        ),
+        "b": (
+            texture(use.TEXTURE_BINDING),
+            " is a wgpu.GPUTexture without TextureUsage.STORAGE_BINDING; create it with that usage",
+        ),
     }
     check_images(invert(device, INVERT_WGSL), good, good.create_view(), unusable)

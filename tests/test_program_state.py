@@ -34,14 +34,29 @@ FIRST = np.arange(4, dtype="float32")
 
 
 def kernels(*kinds: str) -> devmod.Module:
-    texts = {"opencl": (CL, "opencl"), "webgpu": (WGSL, "webgpu"), "hexagon": (C, "hexagon -arch=v66")}
-    return devmod.bundle(*[devmod.compile(*texts[kind], name="count", block=4 if kind == "opencl" else None) for kind in kinds])
+    texts = {
+        "opencl": (CL, "opencl"),
+        "webgpu": (WGSL, "webgpu"),
+        "hexagon": (C, "hexagon -arch=v66"),
+    }
+    return devmod.bundle(
+        *[
+            devmod.compile(*texts[kind], name="count", block=4 if kind == "opencl" else None)
+            for kind in kinds
+        ]
+    )
 
 
 def counter(state: str, *kinds: str, name: str = "p", **declared: Any) -> devmod.Module:
     """A program that adds to its state, and returns it."""
     module = devmod.bundle(kernels(*kinds), devmod.const_loader({"first": FIRST}, {}), mixed=True)
-    declared = {"inputs": ["x: float32[rows]"], "outputs": ["y: float32[rows]"], "states": [state], "steps": [STEP], **declared}
+    declared = {
+        "inputs": ["x: float32[rows]"],
+        "outputs": ["y: float32[rows]"],
+        "states": [state],
+        "steps": [STEP],
+        **declared,
+    }
     return devmod.loads(devmod.dumps(devmod.program(name, module, **declared)))
 
 
@@ -61,7 +76,9 @@ def test_a_state_lasts_from_call_to_call(kind: str, guarded: bool) -> None:
         x = np.ones(4, "float32")
         for number in (1, 2, 3):
             found = f(x, state=one)
-            assert isinstance(found, np.ndarray)  # the arrays of the state are no device arrays of the caller's
+            assert isinstance(
+                found, np.ndarray
+            )  # the arrays of the state are no device arrays of the caller's
             assert found.tolist() == (FIRST + number).tolist()
         assert f(device.from_numpy(x), state=other).numpy().tolist() == (FIRST + 1).tolist()
         y = device.empty(4, "float32")
@@ -69,7 +86,9 @@ def test_a_state_lasts_from_call_to_call(kind: str, guarded: bool) -> None:
         launch()
         launch()
         assert (y.numpy().tolist(), one["total"].numpy().tolist()) == ((FIRST + 5).tolist(),) * 2
-        assert f.constants["first"].numpy().tolist() == FIRST.tolist()  # no call writes the first value
+        assert (
+            f.constants["first"].numpy().tolist() == FIRST.tolist()
+        )  # no call writes the first value
 
 
 def test_two_threads_have_states_of_their_own(zeros: devmod.Module) -> None:
@@ -112,10 +131,26 @@ def test_a_length_of_the_state_alone_is_given_once() -> None:
 
 
 CALLS: dict[str, tuple[Any, str, str]] = {
-    "no state": (lambda f: f(FIRST), "it has a state, 'total': s = f.state() makes it, and f(…, state=s) uses it", "state"),
-    "no arrays": (lambda f: f(FIRST, state=3), "state= takes what f.state() returns, arrays by name: 'total'; got int", "state"),
-    "too few": (lambda f: f(FIRST, state={"x": 1}), "state= takes what f.state() returns, arrays by name: 'total'; got 'x'", "state"),
-    "by name": (lambda f: f(FIRST, total=FIRST, state=f.state()), "'total' is of the state, which state= gives", "total"),
+    "no state": (
+        lambda f: f(FIRST),
+        "it has a state, 'total': s = f.state() makes it, and f(…, state=s) uses it",
+        "state",
+    ),
+    "no arrays": (
+        lambda f: f(FIRST, state=3),
+        "state= takes what f.state() returns, arrays by name: 'total'; got int",
+        "state",
+    ),
+    "too few": (
+        lambda f: f(FIRST, state={"x": 1}),
+        "state= takes what f.state() returns, arrays by name: 'total'; got 'x'",
+        "state",
+    ),
+    "by name": (
+        lambda f: f(FIRST, total=FIRST, state=f.state()),
+        "'total' is of the state, which state= gives",
+        "total",
+    ),
     "length": (lambda f: f.state(size=4), "its state has no length 'size' to give", "size"),
     "shape": (
         lambda f: f(FIRST, state={"total": FIRST[:3].copy()}),
@@ -137,26 +172,52 @@ def test_a_wrong_state_names_the_argument(zeros: devmod.Module, case: str) -> No
     call, text, argument = CALLS[case]
     with pytest.raises(ArgumentError) as caught:
         call(zeros["p"].on("opencl"))
-    assert (str(caught.value), caught.value.argument) == (f"the opencl program 'p': {text}", argument)
+    assert (str(caught.value), caught.value.argument) == (
+        f"the opencl program 'p': {text}",
+        argument,
+    )
 
 
 def test_a_program_without_a_state_says_so_and_a_missing_length_is_named() -> None:
     first_device("opencl")
-    plain: Any = counter("total: float32[4] = 0", "opencl", states=[], updates=["total: float32[rows]"])["p"]
+    plain: Any = counter(
+        "total: float32[4] = 0", "opencl", states=[], updates=["total: float32[rows]"]
+    )["p"]
     with pytest.raises(ArgumentError, match=r"^the opencl program 'p': it has no state$"):
         plain.state()
-    with pytest.raises(ArgumentError, match=r"^the opencl program 'p': its state also needs 'size': f\.state\(size=…\)$"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"^the opencl program 'p': its state also needs 'size': f\.state\(size=…\)$",
+    ):
         counter("total: float32[size] = 0", "opencl")["p"].state()  # type: ignore[attr-defined]
 
 
 DECLARED: dict[str, tuple[dict[str, Any], str]] = {
-    "no value": ({"states": ["total: float32[4]"]}, "states: 'total: float32[4]' has no first value; a state begins as = 0, or as a constant of its type and shape"),
-    "one": ({"states": ["total: float32[4] = 1"]}, "states: 'total: float32[4] = 1' has a value; of the arrays, only outputs, temporaries and states have one, which is 0"),
-    "input": ({"states": ["total: float32[4] = x"]}, "'total' cannot begin as 'x': only a state can, as a constant of its type and shape"),
-    "type": ({"states": ["total: float32[4] = w"], "constants": ["w: int32[4]"]}, "'total' cannot begin as 'w': only a state can, as a constant of its type and shape"),
-    "image": ({"states": ["total: r32float[4, 4] = 0"]}, "the state 'total' is an image; a state is an array"),
-    "name": ({"states": ["total: float32[4] = 0"], "inputs": ["x: float32[rows]", "state: int32"]}, "'state' is the keyword of a call that gives the program its state; take another name"),
-}  # fmt: skip
+    "no value": (
+        {"states": ["total: float32[4]"]},
+        "states: 'total: float32[4]' has no first value; a state begins as = 0, or as a constant of its type and shape",
+    ),
+    "one": (
+        {"states": ["total: float32[4] = 1"]},
+        "states: 'total: float32[4] = 1' has a value; of the arrays, only outputs, temporaries and states have one, which is 0",
+    ),
+    "input": (
+        {"states": ["total: float32[4] = x"]},
+        "'total' cannot begin as 'x': only a state can, as a constant of its type and shape",
+    ),
+    "type": (
+        {"states": ["total: float32[4] = w"], "constants": ["w: int32[4]"]},
+        "'total' cannot begin as 'w': only a state can, as a constant of its type and shape",
+    ),
+    "image": (
+        {"states": ["total: r32float[4, 4] = 0"]},
+        "the state 'total' is an image; a state is an array",
+    ),
+    "name": (
+        {"states": ["total: float32[4] = 0"], "inputs": ["x: float32[rows]", "state: int32"]},
+        "'state' is the keyword of a call that gives the program its state; take another name",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", DECLARED)
@@ -174,8 +235,14 @@ def test_a_program_gives_the_state_of_another_one_as_an_array() -> None:
     declared = {"inputs": ["x: float32[rows]"], "outputs": ["y: float32[rows]"], "steps": steps}
     f: Any = devmod.program("outer", module, states=["sums: float32[4] = 0"], **declared)["outer"]  # type: ignore[arg-type]
     state = f.state()
-    assert [f(np.ones(4, "float32"), state=state).tolist() for _ in range(2)] == [[2.0] * 4, [4.0] * 4]
-    with pytest.raises(FormatError, match="its argument 'total' is written, and 'x' is no array that this program may write"):
+    assert [f(np.ones(4, "float32"), state=state).tolist() for _ in range(2)] == [
+        [2.0] * 4,
+        [4.0] * 4,
+    ]
+    with pytest.raises(
+        FormatError,
+        match="its argument 'total' is written, and 'x' is no array that this program may write",
+    ):
         devmod.program("outer", module, **{**declared, "steps": ["inner(x=x, total=x, y=y)"]})  # type: ignore[arg-type]
 
 
@@ -183,7 +250,13 @@ def test_the_file_has_the_state_and_its_first_value() -> None:
     module = counter("total: float32[4] = first", "opencl", constants=["first: float32[4]"])
     (owner,) = (each for each in devmod.backend.walk(module) if each.kind == "program")
     state = read_program("p", owner).declared["total"]
-    assert (state.role, state.type, state.shape, state.initial, state.cleared) == ("state", "float32", (4,), "first", False)
+    assert (state.role, state.type, state.shape, state.initial, state.cleared) == (
+        "state",
+        "float32",
+        (4,),
+        "first",
+        False,
+    )
 
 
 def test_the_tools_make_the_state_of_a_call(zeros: devmod.Module) -> None:
@@ -191,19 +264,32 @@ def test_the_tools_make_the_state_of_a_call(zeros: devmod.Module) -> None:
     first_device("opencl")
     first_device("webgpu")
     found = devmod.verify(zeros, "p").functions["p"]
-    assert {each.outcome for each in found if each.device.split(":")[0] in ("opencl", "webgpu")} == {"reference", "agrees"}
+    assert {
+        each.outcome for each in found if each.device.split(":")[0] in ("opencl", "webgpu")
+    } == {"reference", "agrees"}
     (measured,) = devmod.bench(zeros, "p", devices=["opencl"]).measurements
     assert not measured.problem
 
 
-def test_a_new_position_prepares_the_launches_that_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_position_prepares_the_launches_that_depend_on_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A text has a position of its own for each token, and most launches do not depend on it."""
     first_device("opencl")
-    steps = ["count(total=total, x=x, y=y, rows=rows, threads=rows)", "count(total=total, x=x, y=y, rows=at + 1, threads=at + 1)"]
-    f: Any = counter("total: float32[4] = 0", "opencl", inputs=["x: float32[rows]", "at: int32"], steps=steps)["p"].on("opencl")  # type: ignore[attr-defined]
+    steps = [
+        "count(total=total, x=x, y=y, rows=rows, threads=rows)",
+        "count(total=total, x=x, y=y, rows=at + 1, threads=at + 1)",
+    ]
+    f: Any = counter(
+        "total: float32[4] = 0", "opencl", inputs=["x: float32[rows]", "at: int32"], steps=steps
+    )["p"].on("opencl")  # type: ignore[attr-defined]
     state, x, made = f.state(), np.ones(4, "float32"), []
     prepare = plan.Step.call
-    monkeypatch.setattr(plan.Step, "call", lambda step, *args, **keywords: made.append(step) or prepare(step, *args, **keywords))
+    monkeypatch.setattr(
+        plan.Step,
+        "call",
+        lambda step, *args, **keywords: made.append(step) or prepare(step, *args, **keywords),
+    )
     results = [f(x, at, state=state).tolist() for at in range(3)]
     assert results == [[2, 1, 1, 1], [4, 3, 2, 2], [6, 5, 4, 3]]
     assert len(made) == 2 + 1 + 1

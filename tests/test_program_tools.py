@@ -1,4 +1,6 @@
-"""Programs in the tools: verify, run, bench, profile, guard, inspect and the mark of pytest take them where they take functions."""
+"""Programs in the tools: verify, run, bench, profile, guard, inspect and the mark of pytest take
+them where they take functions.
+"""
 
 from __future__ import annotations
 
@@ -65,12 +67,20 @@ def compiled(source: str, name: str) -> devmod.Module:
 
 
 def kernels(cl: str = CL, sums: str = SUMS, scale: str = SCALE) -> Any:
-    return devmod.bundle(devmod.compile(cl, "opencl", block=64), compiled(sums, "square_sums"), compiled(scale, "scale"))
+    return devmod.bundle(
+        devmod.compile(cl, "opencl", block=64),
+        compiled(sums, "square_sums"),
+        compiled(scale, "scale"),
+    )
 
 
 def normalize(module: Any = None, **more: Any) -> Any:
     declared: dict[str, Any] = {
-        "inputs": ["x: float32[rows, columns]", "weight: float32[columns]", "epsilon: float32 = 1e-5"],
+        "inputs": [
+            "x: float32[rows, columns]",
+            "weight: float32[columns]",
+            "epsilon: float32 = 1e-5",
+        ],
         "outputs": ["y: float32[rows, columns]"],
         "temporaries": ["sums: float32[rows] = 0"],
         "requires": ["columns % 4 == 0"],
@@ -110,7 +120,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def verified(module: Any, name: str = "normalize", **arguments: Any) -> list[tuple[str, str, str]]:
     for kind in KINDS:
         first_device(kind)
-    return [(each.candidate, each.outcome, each.text) for each in devmod.verify(module, name, arguments).functions[name]]
+    return [
+        (each.candidate, each.outcome, each.text)
+        for each in devmod.verify(module, name, arguments).functions[name]
+    ]
 
 
 @pytest.mark.usefixtures("in_process")
@@ -118,7 +131,10 @@ def verified(module: Any, name: str = "normalize", **arguments: Any) -> list[tup
     ("wrong", "step"),
     [
         ({"sums": SUMS.replace("c = 0", "c = 1")}, "step 1 (square_sums): sums"),
-        ({"sums": SUMS.replace("row >= rows", "row >= min(rows, 64)")}, "step 1 (square_sums): sums"),
+        (
+            {"sums": SUMS.replace("row >= rows", "row >= min(rows, 64)")},
+            "step 1 (square_sums): sums",
+        ),
         ({"scale": SCALE.replace("i % columns", "i / columns % columns")}, "step 2 (scale): y"),
     ],
     ids=["the first number", "rows beyond a block", "another weight"],
@@ -137,13 +153,19 @@ def test_verify_finds_a_wrong_kernel_in_a_program(wrong: dict[str, str], step: s
     "innocent",
     [
         {},
-        {"sums": SUMS.replace("c = 0; c < columns; ++c", "c = columns; c-- > 0;")},  # the sum in another order
+        {
+            "sums": SUMS.replace("c = 0; c < columns; ++c", "c = columns; c-- > 0;")
+        },  # the sum in another order
         {"scale": SCALE.replace("* inversesqrt(", "/ sqrt(")},
         # The rounding of the first step would be a difference of whole numbers after the second.
         {
             "sums": SUMS.replace("c = 0; c < columns; ++c", "c = columns; c-- > 0;"),
-            "scale": SCALE.replace("x[i] * inversesqrt(", "floor(1e6 * ").replace("epsilon) * ", "epsilon); // "),
-            "cl": CL.replace("x[i] * rsqrt(", "floor(1e6f * ").replace("epsilon) * ", "epsilon); // "),
+            "scale": SCALE.replace("x[i] * inversesqrt(", "floor(1e6 * ").replace(
+                "epsilon) * ", "epsilon); // "
+            ),
+            "cl": CL.replace("x[i] * rsqrt(", "floor(1e6f * ").replace(
+                "epsilon) * ", "epsilon); // "
+            ),
         },
     ],
     ids=["the same", "another order", "a division", "rounding that grows"],
@@ -153,12 +175,19 @@ def test_verify_finds_no_fault_in_rounding(innocent: dict[str, str]) -> None:
     assert (first, second[:2]) == (("opencl", "reference", ""), ("vulkan", "agrees"))
 
 
-def test_verify_in_other_processes_lists_a_program_before_its_kernels(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_verify_in_other_processes_lists_a_program_before_its_kernels(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
     status, out, err = call(capsys, "verify", file, "normalize", "rows=3", "columns=8")
-    lines = ["payloads: 4 of 4 intact, 4 compared with a digest", "normalize:", "  reference       opencl on opencl:0"]
+    lines = [
+        "payloads: 4 of 4 intact, 4 compared with a digest",
+        "normalize:",
+        "  reference       opencl on opencl:0",
+    ]
     assert (status, err, out.splitlines()[:3]) == (0, "", lines)
     assert re.fullmatch(
-        rf"  agrees          vulkan on vulkan:0  worst error {NUMBER}\n2 candidates compared on 2 devices", "\n".join(out.splitlines()[3:])
+        rf"  agrees          vulkan on vulkan:0  worst error {NUMBER}\n2 candidates compared on 2 devices",
+        "\n".join(out.splitlines()[3:]),
     )
     assert call(capsys, "verify", file, "normalize", "columns=7")[1:] == (
         "",
@@ -166,45 +195,80 @@ def test_verify_in_other_processes_lists_a_program_before_its_kernels(capsys: py
     )
 
 
-#: Programs that return or read memory that nothing wrote, each with the place in a result; and innocents.
+#: Programs that return or read memory that nothing wrote, each with the place in a result; and
+#: innocents.
 UNWRITTEN: dict[str, tuple[dict[str, Any], str]] = {
     "an element of the output": ({"second": "if (i != 3) y[i] = t[i];"}, r"y\[3\]"),
     "the end of the output": ({"outputs": ["y: float32[n + 2]"]}, r"y\[\d+\]"),
     "a sum in the output": ({"second": "y[i] += t[i];"}, r"y\[\d+\]"),
     "an element of the temporary": ({"first": "if (i) t[i] = x[i];"}, r"y\[0\]"),
-    "a square of it": ({"first": "if (i) t[i] = x[i];", "second": "y[i] = t[i] * t[i];"}, r"y\[0\]"),
-    "the maximum with it": ({"first": "if (i) t[i] = x[i];", "second": "y[i] = max(t[i], 0.0f) + 1;"}, r"y\[0\]"),
+    "a square of it": (
+        {"first": "if (i) t[i] = x[i];", "second": "y[i] = t[i] * t[i];"},
+        r"y\[0\]",
+    ),
+    "the maximum with it": (
+        {"first": "if (i) t[i] = x[i];", "second": "y[i] = max(t[i], 0.0f) + 1;"},
+        r"y\[0\]",
+    ),
     "in the place of another temporary": (
         {
             "temporaries": ["t: float32[n]", "u: float32[n]", "v: float32[n]"],
             "first": "if (i || n < 0) t[i] = x[i];",
-            "steps": ["second(t=x, y=t, n=n, threads=n)", "second(t=t, y=u, n=n, threads=n)", "first(x=u, t=v, n=n, threads=n)", "second(t=v, y=y, n=n, threads=n)"],
+            "steps": [
+                "second(t=x, y=t, n=n, threads=n)",
+                "second(t=t, y=u, n=n, threads=n)",
+                "first(x=u, t=v, n=n, threads=n)",
+                "second(t=v, y=y, n=n, threads=n)",
+            ],
         },
         r"y\[0\]",
     ),
-    "into an update": ({"outputs": [], "updates": ["y: float32[n]"], "first": "if (i) t[i] = x[i];"}, r"y\[0\]"),
-}  # fmt: skip
+    "into an update": (
+        {"outputs": [], "updates": ["y: float32[n]"], "first": "if (i) t[i] = x[i];"},
+        r"y\[0\]",
+    ),
+}
 WRITTEN: dict[str, dict[str, Any]] = {
     "sound": {},
     "a sum in an update": {"outputs": [], "updates": ["y: float32[n]"], "second": "y[i] += t[i];"},
-    "a part of an update": {"outputs": [], "updates": ["y: float32[n]"], "second": "if (i != 3) y[i] = t[i];"},
-    "a sum in what begins cleared": {"outputs": ["y: float32[n] = 0"], "temporaries": ["t: float32[n] = 0"], "first": "t[i] += x[i];", "second": "y[i] += t[i];"},
-    "a part of what begins cleared": {"outputs": ["y: float32[n + 2] = 0"], "second": "if (i != 3) y[i] = t[i];"},
-    "an element that nothing reads": {"first": "if (i) t[i] = x[i];", "second": "y[i] = i ? t[i] : 0;"},
-    "atomics": {"temporaries": ["t: float32[n] = 0"], "first": "atomic_add((volatile global int *)t, (int)(x[i] * 100));"},
+    "a part of an update": {
+        "outputs": [],
+        "updates": ["y: float32[n]"],
+        "second": "if (i != 3) y[i] = t[i];",
+    },
+    "a sum in what begins cleared": {
+        "outputs": ["y: float32[n] = 0"],
+        "temporaries": ["t: float32[n] = 0"],
+        "first": "t[i] += x[i];",
+        "second": "y[i] += t[i];",
+    },
+    "a part of what begins cleared": {
+        "outputs": ["y: float32[n + 2] = 0"],
+        "second": "if (i != 3) y[i] = t[i];",
+    },
+    "an element that nothing reads": {
+        "first": "if (i) t[i] = x[i];",
+        "second": "y[i] = i ? t[i] : 0;",
+    },
+    "atomics": {
+        "temporaries": ["t: float32[n] = 0"],
+        "first": "atomic_add((volatile global int *)t, (int)(x[i] * 100));",
+    },
     "atomics in any order": {
         "temporaries": ["t: float32[n] = 0"],
         "first": "volatile global float *sum = t; float old, seen = *sum; "
         "do { old = seen; seen = as_float(atomic_cmpxchg((volatile global int *)sum, as_int(old), as_int(old + x[i]))); } while (seen != old);",
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("case", UNWRITTEN)
 def test_verify_finds_memory_that_nothing_wrote(case: str) -> None:
     declared, place = UNWRITTEN[case]
-    ((_, outcome, text),) = [each for each in verified(simple(**declared), "twice") if each[0] == "opencl"]
+    ((_, outcome, text),) = [
+        each for each in verified(simple(**declared), "twice") if each[0] == "opencl"
+    ]
     assert outcome == "unwritten"
     number = r"(-?\d+(\.\d+)?(e[-+]\d+)?|inf)"
     assert re.fullmatch(
@@ -217,15 +281,23 @@ def test_verify_finds_memory_that_nothing_wrote(case: str) -> None:
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("case", WRITTEN)
 def test_verify_accuses_no_program_that_writes_what_it_reads(case: str) -> None:
-    assert verified(simple(**WRITTEN[case]), "twice") == [("opencl", "ran", "nothing to compare with")]
+    assert verified(simple(**WRITTEN[case]), "twice") == [
+        ("opencl", "ran", "nothing to compare with")
+    ]
 
 
 @pytest.mark.usefixtures("in_process")
-def test_verify_accuses_no_program_whose_results_differ_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_accuses_no_program_whose_results_differ_in_each_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("DEVMOD_DEVICE", "hexagon:0")
     first_device("hexagon")
-    kernel = devmod.compile("static int calls; void count(int *y) { y[0] = ++calls; }", "hexagon -arch=v66")
-    module = devmod.program("p", kernel, inputs=["k: int32"], outputs=["y: int32[1]"], steps=["count(y=y, threads=1)"])
+    kernel = devmod.compile(
+        "static int calls; void count(int *y) { y[0] = ++calls; }", "hexagon -arch=v66"
+    )
+    module = devmod.program(
+        "p", kernel, inputs=["k: int32"], outputs=["y: int32[1]"], steps=["count(y=y, threads=1)"]
+    )
     assert verified(module, "p") == [("hexagon", "ran", "nothing to compare with")]
 
 
@@ -260,16 +332,26 @@ def test_verify_calls_a_program_of_many_steps_few_times(monkeypatch: pytest.Monk
     assert verified(module, "twice") == [("opencl", "ran", "nothing to compare with")]
     assert 2000 <= len(launches) <= 12 * 2000
     # What is wrong is found in the whole, and named by a call of each step.
-    ((_, outcome, text),) = verified(simple(second="y[i] = t[i]; if (n == i + 1) y[n] = 0;", steps=steps), "twice", n=8)
-    assert (outcome, text.partition(": ")[0]) == ("not compared", "every candidate does this for n=8 with sizes that devmod chose")
-    assert ": the opencl program 'twice', step 2: the opencl function 'second' has written outside of argument 2 'y': y[8] is 0.0" in text
+    ((_, outcome, text),) = verified(
+        simple(second="y[i] = t[i]; if (n == i + 1) y[n] = 0;", steps=steps), "twice", n=8
+    )
+    assert (outcome, text.partition(": ")[0]) == (
+        "not compared",
+        "every candidate does this for n=8 with sizes that devmod chose",
+    )
+    assert (
+        ": the opencl program 'twice', step 2: the opencl function 'second' has written outside of argument 2 'y': y[8] is 0.0"
+        in text
+    )
     ((_, outcome, text),) = verified(simple(first="if (i) t[i] = x[i];", steps=steps), "twice")
     assert outcome == "unwritten"
 
 
 @pytest.mark.usefixtures("in_process")
 def test_verify_names_the_step_that_writes_outside() -> None:
-    first, second = verified(normalize(kernels(sums=SUMS.replace("row >= rows", "row >= rows + 1"))), rows=8)
+    first, second = verified(
+        normalize(kernels(sums=SUMS.replace("row >= rows", "row >= rows + 1"))), rows=8
+    )
     assert (first[1], second[1]) == ("ran", "writes outside")
     assert second[2].startswith(
         "the vulkan program 'normalize', step 1: the vulkan function 'square_sums' has written outside of argument 2 'sums'"
@@ -282,8 +364,15 @@ def test_verify_names_the_step_that_writes_outside() -> None:
     [
         {"requires": ["n % 48 == 0", "n > 100"]},
         {"inputs": ["x: float32[n + 1]", "z: float32[n * 2, m]"], "requires": ["m == n // 4 + 3"]},
-        {"inputs": ["x: float32[n]", "length: int32"], "requires": ["length * 3 == n", "length > 20"]},
-        {"inputs": ["x: float32[n]", "z: float32[heads * m]"], "updates": ["k: float32[m, heads]"], "requires": ["n // heads * m == n"]},
+        {
+            "inputs": ["x: float32[n]", "length: int32"],
+            "requires": ["length * 3 == n", "length > 20"],
+        },
+        {
+            "inputs": ["x: float32[n]", "z: float32[heads * m]"],
+            "updates": ["k: float32[m, heads]"],
+            "requires": ["n // heads * m == n"],
+        },
     ],
     ids=["requires", "expressions", "a scalar", "products"],
 )
@@ -293,13 +382,19 @@ def test_lengths_are_made_that_a_program_accepts(declared: dict[str, Any]) -> No
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_program_that_accepts_no_lengths_is_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_program_that_accepts_no_lengths_is_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     module = simple(requires=["n > 10", "n < 10"])
     text = "the opencl program 'twice': no lengths that it accepts were found: give 'n'"
     assert verified(module, "twice") == [("opencl", "not compared", text)]
     devmod.save(module, tmp_path / "t.devmod")
-    assert call(capsys, "run", tmp_path / "t.devmod", "twice", "x=random") == (1, "", f"devmod: error: {text}\n")
+    assert call(capsys, "run", tmp_path / "t.devmod", "twice", "x=random") == (
+        1,
+        "",
+        f"devmod: error: {text}\n",
+    )
 
 
 IMAGES = {
@@ -319,11 +414,16 @@ void main() {
 
 
 @pytest.mark.usefixtures("in_process")
-def test_verify_run_and_guard_take_programs_with_images(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verify_run_and_guard_take_programs_with_images(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     module = devmod.program(
         "quarter",
         devmod.bundle(
-            *(devmod.compile(text, kind, name="halve", block=(8, 8) if kind == "opencl" else None) for kind, text in IMAGES.items())
+            *(
+                devmod.compile(text, kind, name="halve", block=(8, 8) if kind == "opencl" else None)
+                for kind, text in IMAGES.items()
+            )
         ),
         inputs=["picture: rgba8unorm[height, width]"],
         temporaries=["halved: rgba8unorm[height // 2, width // 2]"],
@@ -337,30 +437,70 @@ def test_verify_run_and_guard_take_programs_with_images(capsys: pytest.CaptureFi
     first, second = verified(module, "quarter")
     assert (first[1], second[1:]) == ("reference", ("agrees", "worst error 0"))
     devmod.save(module, tmp_path / "q.devmod")
-    words = ("picture=random", "height=16", "width=24", "--guard", "--save", f"result={tmp_path / 'r.png'}")
+    words = (
+        "picture=random",
+        "height=16",
+        "width=24",
+        "--guard",
+        "--save",
+        f"result={tmp_path / 'r.png'}",
+    )
     status, out, err = call(capsys, "run", tmp_path / "q.devmod", "quarter", *words)
-    assert (status, err, out.splitlines()[1]) == (0, "", f"result: uint8[4,6,4], saved to {tmp_path / 'r.png'}")
+    assert (status, err, out.splitlines()[1]) == (
+        0,
+        "",
+        f"result: uint8[4,6,4], saved to {tmp_path / 'r.png'}",
+    )
 
 
 # -- run and bench
 
 
 @pytest.mark.usefixtures("in_process")
-def test_run_makes_the_declared_shapes_and_returns_the_outputs(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_run_makes_the_declared_shapes_and_returns_the_outputs(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
     x, weight = np.random.default_rng(1).random((3, 8), np.float32), np.full(8, 2, np.float32)
     np.save("x.npy", x)
     np.save("want.npy", x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * weight)
     for kind in KINDS:
-        words = ("x=x.npy", "weight=fill:2", "--device", kind, "--guard", "--expect", "y=want.npy", "--save", "y=y.npy")
+        words = (
+            "x=x.npy",
+            "weight=fill:2",
+            "--device",
+            kind,
+            "--guard",
+            "--expect",
+            "y=want.npy",
+            "--save",
+            "y=y.npy",
+        )
         status, out, err = call(capsys, "run", file, "normalize", *words)
         name, array, verdict = out.splitlines()
         assert (status, err, array) == (0, "", "y: float32[3,8], saved to y.npy")
-        assert re.fullmatch(rf"normalize on {kind}:0 \(.*\): {NUMBER} [mun]?s on the device, {NUMBER} m?s on the host", name)
+        assert re.fullmatch(
+            rf"normalize on {kind}:0 \(.*\): {NUMBER} [mun]?s on the device, {NUMBER} m?s on the host",
+            name,
+        )
         assert verdict.startswith("y agrees with want.npy: worst error ")
     report = json.loads(
-        call(capsys, "run", file, "normalize", "x=random", "weight=random", "rows=5", "columns=4", "epsilon=0.5", "--json")[1]
+        call(
+            capsys,
+            "run",
+            file,
+            "normalize",
+            "x=random",
+            "weight=random",
+            "rows=5",
+            "columns=4",
+            "epsilon=0.5",
+            "--json",
+        )[1]
     )
-    assert (report["arrays"], report["result"]) == ({"y": {"type": "float32", "shape": [5, 4]}}, None)
+    assert (report["arrays"], report["result"]) == (
+        {"y": {"type": "float32", "shape": [5, 4]}},
+        None,
+    )
 
 
 @pytest.mark.usefixtures("in_process")
@@ -368,17 +508,32 @@ def test_run_makes_the_declared_shapes_and_returns_the_outputs(capsys: pytest.Ca
     ("words", "text"),
     [
         (["x=random"], "the opencl program 'normalize': it also needs 'weight'"),
-        (["row=3"], "the opencl program 'normalize' has no argument 'row'. Did you mean 'rows'?; its arguments: 'x', 'weight', 'epsilon', 'y'; "
-         "its lengths: 'rows', 'columns'"),
+        (
+            ["row=3"],
+            "the opencl program 'normalize' has no argument 'row'. Did you mean 'rows'?; its arguments: 'x', 'weight', 'epsilon', 'y'; "
+            "its lengths: 'rows', 'columns'",
+        ),
         (["rows=x"], "rows: expected numbers, got 'x'"),
-        (["x=random", "rows=9223372036854775807"], "rows: expected numbers, got '9223372036854775807'"),
-        (["x=random", "weight=random[4]", "--save", "z=z.npy"], "normalize has no array 'z' to compare, print or save; it has 'x', 'weight', 'y'"),
-        (["x=random[2,8]", "weight=random[4]"], "the opencl program 'normalize': the argument 'weight' has the shape (4,); dimension 1 is 4, and "
-         "expected is columns, which is 8"),
-        (["x=random", "weight=random", "--threads", "8"], "the opencl program 'normalize': it takes no threads=: the steps of a program "
-         "have their own, which follow from the shapes and the scalars of the call"),
+        (
+            ["x=random", "rows=9223372036854775807"],
+            "rows: expected numbers, got '9223372036854775807'",
+        ),
+        (
+            ["x=random", "weight=random[4]", "--save", "z=z.npy"],
+            "normalize has no array 'z' to compare, print or save; it has 'x', 'weight', 'y'",
+        ),
+        (
+            ["x=random[2,8]", "weight=random[4]"],
+            "the opencl program 'normalize': the argument 'weight' has the shape (4,); dimension 1 is 4, and "
+            "expected is columns, which is 8",
+        ),
+        (
+            ["x=random", "weight=random", "--threads", "8"],
+            "the opencl program 'normalize': it takes no threads=: the steps of a program "
+            "have their own, which follow from the shapes and the scalars of the call",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_errors_of_run_name_the_length_or_the_argument(
     capsys: pytest.CaptureFixture[str], file: str, words: list[str], text: str
 ) -> None:
@@ -387,7 +542,19 @@ def test_the_errors_of_run_name_the_length_or_the_argument(
 
 @pytest.mark.usefixtures("in_process")
 def test_bench_measures_a_program_by_lengths(capsys: pytest.CaptureFixture[str], file: str) -> None:
-    words = ("normalize", "columns=64", "--size", "rows=4,8", "--device", "opencl", "--device", "vulkan", "--repeat", "2", "--json")
+    words = (
+        "normalize",
+        "columns=64",
+        "--size",
+        "rows=4,8",
+        "--device",
+        "opencl",
+        "--device",
+        "vulkan",
+        "--repeat",
+        "2",
+        "--json",
+    )
     measured = json.loads(call(capsys, "bench", file, *words)[1])["measurements"]
     assert [(each["device"], each["sizes"], each["problem"]) for each in measured] == [
         (f"{kind}:0", f"rows={rows}", "") for kind in KINDS for rows in (4, 8)
@@ -419,17 +586,35 @@ def test_a_profile_names_the_program_and_its_kernels(tmp_path: Path) -> None:
         before()
         function.bind(x, y=y)()
         device.synchronize()
-    records = [(each.action, each.name, each.device) for each in profile.records if each.action in ("call", "launch")]
+    records = [
+        (each.action, each.name, each.device)
+        for each in profile.records
+        if each.action in ("call", "launch")
+    ]
     launches = [("launch", f"twice: {name}", "opencl:0") for name in ("first", "second")]
     whole = ("launch", "twice", "opencl:0")
-    assert records == [*launches, ("call", "twice", "opencl:0"), *launches, ("call", "twice", "opencl:0"), whole, whole]
-    assert {each.nbytes for each in profile.records if each.name in ("twice: first", "twice: second")} == {64}
+    assert records == [
+        *launches,
+        ("call", "twice", "opencl:0"),
+        *launches,
+        ("call", "twice", "opencl:0"),
+        whole,
+        whole,
+    ]
+    assert {
+        each.nbytes for each in profile.records if each.name in ("twice: first", "twice: second")
+    } == {64}
     assert all(each.on_device is not None for each in profile.records if each.action == "launch")
-    rows = {line.split("  ")[0]: line.split()[-4 if "GB" in line else -6 :] for line in profile.table().splitlines()}
+    rows = {
+        line.split("  ")[0]: line.split()[-4 if "GB" in line else -6 :]
+        for line in profile.table().splitlines()
+    }
     assert {"twice", "twice: first", "twice: second"} <= rows.keys()
     profile.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert {"twice: first", "twice: second"} <= {each["name"] for each in events if each["pid"] == 2}
+    assert {"twice: first", "twice: second"} <= {
+        each["name"] for each in events if each["pid"] == 2
+    }
     count = len(profile.records)
     function(x)
     before()
@@ -443,8 +628,14 @@ def test_a_profile_names_the_program_and_its_kernels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bodies", "place"),
     [
-        ({"first": "t[i] = x[i]; t[n] = 3;"}, "step 1: the opencl function 'first' has written outside of argument 2 't': t[5] is 3.0"),
-        ({"second": "y[i] = t[i]; y[-1] = 2;"}, "step 2: the opencl function 'second' has written outside of argument 2 'y': y[-1] is 2.0"),
+        (
+            {"first": "t[i] = x[i]; t[n] = 3;"},
+            "step 1: the opencl function 'first' has written outside of argument 2 't': t[5] is 3.0",
+        ),
+        (
+            {"second": "y[i] = t[i]; y[-1] = 2;"},
+            "step 2: the opencl function 'second' has written outside of argument 2 'y': y[-1] is 2.0",
+        ),
     ],
     ids=["a temporary", "an output"],
 )
@@ -462,7 +653,9 @@ def test_a_guard_names_the_step_of_a_program(made: str, bodies: dict[str, str], 
 
     with pytest.raises(devmod.GuardError) as caught, devmod.guard():
         run()
-    assert str(caught.value).startswith(f"the opencl program 'twice', {place}, and the array has 5 elements of float32; ")
+    assert str(caught.value).startswith(
+        f"the opencl program 'twice', {place}, and the array has 5 elements of float32; "
+    )
 
 
 def test_a_guard_clears_a_temporary_that_is_no_whole_word() -> None:
@@ -472,8 +665,17 @@ def test_a_guard_clears_a_temporary_that_is_no_whole_word() -> None:
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 layout(local_size_x = 1) in; layout(binding = 0) buffer T { int8_t t[]; }; layout(binding = 1) buffer Y { int8_t y[]; };
 void main() { uint i = gl_GlobalInvocationID.x; t[i] += int8_t(i); y[i] = t[i]; }"""
-    declared: dict[str, Any] = {"inputs": ["n: int32"], "outputs": ["y: int8[n]"], "temporaries": ["t: int8[n] = 0"]}
-    module = devmod.program("p", devmod.compile(source, "vulkan", name="add"), steps=["add(t=t, y=y, threads=n)"], **declared)
+    declared: dict[str, Any] = {
+        "inputs": ["n: int32"],
+        "outputs": ["y: int8[n]"],
+        "temporaries": ["t: int8[n] = 0"],
+    }
+    module = devmod.program(
+        "p",
+        devmod.compile(source, "vulkan", name="add"),
+        steps=["add(t=t, y=y, threads=n)"],
+        **declared,
+    )
     with devmod.guard():
         y = device.empty(3, "int8")
         launch = module["p"].bind(3, y=y)
@@ -484,21 +686,31 @@ void main() { uint i = gl_GlobalInvocationID.x; t[i] += int8_t(i); y[i] = t[i]; 
 
 def test_a_program_is_compared_with_a_reference() -> None:
     device = first_device("vulkan")
-    cases = [{"x": np.random.default_rng(rows).random((rows, 8), np.float32), "weight": np.ones(8, np.float32)} for rows in (1, 65)]
+    cases = [
+        {
+            "x": np.random.default_rng(rows).random((rows, 8), np.float32),
+            "weight": np.ones(8, np.float32),
+        }
+        for rows in (1, 65)
+    ]
 
     def reference(x: Any, weight: Any) -> Any:
         return x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * weight
 
     assert_kernel(normalize()["normalize"].on(device), reference, cases)
     wrong = normalize(kernels(sums=SUMS.replace("c = 0", "c = 1")))["normalize"].on(device)
-    with pytest.raises(AssertionError, match=r"normalize: y differs from the reference in \d+ of 8 elements"):
+    with pytest.raises(
+        AssertionError, match=r"normalize: y differs from the reference in \d+ of 8 elements"
+    ):
         assert_kernel(wrong, lambda **case: {"y": reference(**case)}, cases)
 
 
 # -- inspect
 
 
-def test_inspect_shows_the_declarations_and_the_steps(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_inspect_shows_the_declarations_and_the_steps(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
     status, out, err = call(capsys, "inspect", file, "--verify")
     assert (status, err) == (0, "")
     assert "\n".join(out.splitlines()[1:9]) == re.sub(
@@ -514,7 +726,10 @@ bundle
       step 2: scale(x=x, sums=sums, weight=weight, y=y, count=rows * columns, columns=columns, epsilon=epsilon, threads=rows * columns)
     bundle""",
     )
-    assert "Digests compared: 4; all match.\nPrograms checked with each candidate of their kernels: 1; all are valid.\n" in out
+    assert (
+        "Digests compared: 4; all match.\nPrograms checked with each candidate of their kernels: 1; all are valid.\n"
+        in out
+    )
     report = json.loads(call(capsys, "inspect", file, "--verify", "--json")[1])
     assert report["programs"] == {"checked": 1, "problem": ""}
     program = report["module"]["imports"][0]["functions"][0]["program"]
@@ -529,31 +744,51 @@ bundle
     }
 
 
-def test_inspect_has_the_bytes_of_temporaries(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_inspect_has_the_bytes_of_temporaries(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
     text = "normalize: 256 B of temporaries for rows=64, columns=8\n"
     assert call(capsys, "inspect", file, "--lengths", "rows=64,columns=8") == (0, text, "")
-    assert call(capsys, "inspect", file, "normalize", "--lengths", "rows=64,columns=8", "--json")[1] == '{\n  "normalize": 256\n}\n'
+    assert (
+        call(capsys, "inspect", file, "normalize", "--lengths", "rows=64,columns=8", "--json")[1]
+        == '{\n  "normalize": 256\n}\n'
+    )
     for words, error in (
         (["--lengths", "rows=64"], "the program 'normalize': it also needs 'columns'"),
-        (["--lengths", "rows=64,columns=6"], "the program 'normalize': it requires columns % 4 == 0, and that is 2 == 0"),
-        (["scale", "--lengths", "rows=64"], "the program module has no function 'scale'; it has: 'normalize'"),
+        (
+            ["--lengths", "rows=64,columns=6"],
+            "the program 'normalize': it requires columns % 4 == 0, and that is 2 == 0",
+        ),
+        (
+            ["scale", "--lengths", "rows=64"],
+            "the program module has no function 'scale'; it has: 'normalize'",
+        ),
     ):
         assert call(capsys, "inspect", file, *words) == (1, "", f"devmod: error: {error}\n")
     status, _, err = call(capsys, "inspect", file, "--lengths", "rows")
-    assert (status, err.splitlines()[-1]) == (2, "Error: --lengths: expected NAME=NUMBER, separated by commas, got 'rows'")
+    assert (status, err.splitlines()[-1]) == (
+        2,
+        "Error: --lengths: expected NAME=NUMBER, separated by commas, got 'rows'",
+    )
 
 
 def replaced_kernels(module: Any, others: Any) -> Any:
     """Return the program with other kernels, as a stranger's file may have them."""
     program = module.imports[0]
-    other = devmod.create_with_fallback("program", dict(program.code), program.format, dict(program.functions))
+    other = devmod.create_with_fallback(
+        "program", dict(program.code), program.format, dict(program.functions)
+    )
     other.import_module(others)
     return devmod.bundle(other, others, mixed=True)
 
 
-def test_inspect_and_verify_check_a_program_with_each_candidate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_inspect_and_verify_check_a_program_with_each_candidate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     wrong = devmod.compile(SUMS.replace("columns", "lanes"), "vulkan", name="square_sums")
-    wrong = devmod.bundle(devmod.compile(CL, "opencl", block=64), wrong, compiled(SCALE, "scale"), mixed=True)
+    wrong = devmod.bundle(
+        devmod.compile(CL, "opencl", block=64), wrong, compiled(SCALE, "scale"), mixed=True
+    )
     devmod.save(replaced_kernels(normalize(), wrong), tmp_path / "w.devmod")
     problem = "the program 'normalize', step 1 ('square_sums'), argument 'columns': the kernel has no argument 'columns'"
     status, out, err = call(capsys, "inspect", tmp_path / "w.devmod", "--verify")
@@ -570,7 +805,9 @@ def test_inspect_says_that_a_program_cannot_be_read_here(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: str, reason: str
 ) -> None:
     if reason == "newer":
-        monkeypatch.setattr("devmod._modules.programs.find_spec", lambda kind: SimpleNamespace(formats=("steps0",)))
+        monkeypatch.setattr(
+            "devmod._modules.programs.find_spec", lambda kind: SimpleNamespace(formats=("steps0",))
+        )
         text = "the programs have the format 'steps1', which a newer devmod reads: pip install --upgrade devmod-core devmod-runtime"
     else:
         monkeypatch.delitem(sys.modules, "devmod_readers.programs")

@@ -34,7 +34,9 @@ DECLARED: dict[str, Any] = {"inputs": ["x: bool[n]"], "outputs": ["y: bool[n]"],
 
 
 def flip(**declared: Any) -> devmod.Module:
-    kernels = devmod.bundle(devmod.compile(CL, "opencl", block=4), devmod.compile(WGSL, "webgpu", name="flip"))
+    kernels = devmod.bundle(
+        devmod.compile(CL, "opencl", block=4), devmod.compile(WGSL, "webgpu", name="flip")
+    )
     return devmod.loads(devmod.dumps(devmod.program("p", kernels, **{**DECLARED, **declared})))
 
 
@@ -58,7 +60,11 @@ def test_a_kernel_sees_booleans_as_words(kind: str, guarded: bool) -> None:
 
 def test_a_temporary_a_constant_and_a_part_of_an_array_are_seen_as_words() -> None:
     device = first_device("opencl")
-    module = devmod.bundle(devmod.compile(CL, "opencl", block=4), devmod.const_loader({"c": np.arange(8, dtype="uint8")}, {}), mixed=True)
+    module = devmod.bundle(
+        devmod.compile(CL, "opencl", block=4),
+        devmod.const_loader({"c": np.arange(8, dtype="uint8")}, {}),
+        mixed=True,
+    )
     steps = [
         "flip(x=c.view(uint32), y=t.view(uint32), words=2, threads=2)",
         "flip(x=t.view(uint32), y=y.view(uint32), words=2, threads=2)",
@@ -75,14 +81,18 @@ def test_a_temporary_a_constant_and_a_part_of_an_array_are_seen_as_words() -> No
     part = device.from_numpy(x)[32:34]  # 128 bytes into the memory
     wanted = (x[32:34] ^ 1).tobytes()
     for given in (x[32:34], part):
-        y, z = (np.asarray(each if isinstance(each, np.ndarray) else each.numpy()) for each in f(given))
+        y, z = (
+            np.asarray(each if isinstance(each, np.ndarray) else each.numpy()) for each in f(given)
+        )
         assert y.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
         assert z.tobytes() == wanted
     assert f.constants["c"].numpy().tolist() == list(range(8))
 
 
 def test_the_padding_of_an_array_counts_where_a_device_pads() -> None:
-    """WebGPU's buffers have multiples of four bytes. Elsewhere a kernel that reads them would read what is behind the array."""
+    """WebGPU's buffers have multiples of four bytes. Elsewhere a kernel that reads them would read
+    what is behind the array.
+    """
     first_device("webgpu")
     first_device("opencl")
     module, x = flip(), np.arange(9) % 2 == 0
@@ -96,9 +106,14 @@ def test_the_padding_of_an_array_counts_where_a_device_pads() -> None:
 def test_steps_that_see_an_array_by_different_types_are_checked_each() -> None:
     first_device("opencl")
     source = "kernel void word(global const void *x, global uint *y, int i) { y[i] = ((global const uint *)x)[0]; }"
-    steps = [f"word(x=x.view({each}), y=y, i={number}, threads=1)" for number, each in enumerate(("uint8", "uint32"))]
+    steps = [
+        f"word(x=x.view({each}), y=y, i={number}, threads=1)"
+        for number, each in enumerate(("uint8", "uint32"))
+    ]
     module = devmod.compile(source, "opencl", block=1)
-    f: Any = devmod.program("p", module, inputs=["x: int16[n]"], outputs=["y: uint32[2]"], steps=steps)["p"]
+    f: Any = devmod.program(
+        "p", module, inputs=["x: int16[n]"], outputs=["y: uint32[2]"], steps=steps
+    )["p"]
     assert f(np.array([1, 0x0203], "int16")).tolist() == [0x02030001] * 2
     with pytest.raises(ArgumentError, match=r"step 2 \('word'\): 'x' has 6 bytes"):
         f(np.zeros(3, "int16"))
@@ -124,15 +139,33 @@ def test_a_wrong_view_is_refused_when_the_program_is_made(text: str) -> None:
 
 def test_an_input_seen_as_words_is_still_read_only_and_no_program_takes_a_view() -> None:
     with pytest.raises(FormatError, match="the kernel may write to it, and 'x' is an input"):
-        flip(steps=[FLIP.replace("y=y.view", "y=x.view").replace("x=x.view", "x=y.view")], outputs=["y: bool[n] = 0"])
-    with pytest.raises(FormatError, match="its argument 'x' takes an array of bool and 1 dimensions"):
-        devmod.program("q", flip(), inputs=["x: bool[n]"], outputs=["y: bool[n]"], steps=["p(x=x.view(bool), y=y)"])
+        flip(
+            steps=[FLIP.replace("y=y.view", "y=x.view").replace("x=x.view", "x=y.view")],
+            outputs=["y: bool[n] = 0"],
+        )
+    with pytest.raises(
+        FormatError, match="its argument 'x' takes an array of bool and 1 dimensions"
+    ):
+        devmod.program(
+            "q",
+            flip(),
+            inputs=["x: bool[n]"],
+            outputs=["y: bool[n]"],
+            steps=["p(x=x.view(bool), y=y)"],
+        )
 
 
 def test_a_program_in_another_one_keeps_its_views() -> None:
     first_device("opencl")
     steps = ["p(x=flags, y=t)", "p(x=t, y=y)"]
-    module = devmod.program("q", flip(), inputs=["flags: bool[n]"], outputs=["y: bool[n]"], temporaries=["t: bool[n]"], steps=steps)
+    module = devmod.program(
+        "q",
+        flip(),
+        inputs=["flags: bool[n]"],
+        outputs=["y: bool[n]"],
+        temporaries=["t: bool[n]"],
+        steps=steps,
+    )
     x = np.arange(8) % 3 == 0
     assert module["q"].on("opencl")(x).tolist() == x.tolist()  # type: ignore[attr-defined]
 
@@ -142,8 +175,16 @@ def test_a_program_in_another_one_keeps_its_views() -> None:
 
 def test_an_array_of_no_dimension_is_one_number_of_a_device() -> None:
     device = first_device("opencl")
-    module = devmod.bundle(devmod.compile(CL, "opencl", block=1), devmod.const_loader({"half": np.float32(0.5)}, {}), mixed=True)
-    steps = ["total(x=x, y=sum, n=n, threads=1)", "scale(x=sum, by=by, y=t, n=1, threads=1)", "scale(x=t, by=half, y=mean, n=1, threads=1)"]
+    module = devmod.bundle(
+        devmod.compile(CL, "opencl", block=1),
+        devmod.const_loader({"half": np.float32(0.5)}, {}),
+        mixed=True,
+    )
+    steps = [
+        "total(x=x, y=sum, n=n, threads=1)",
+        "scale(x=sum, by=by, y=t, n=1, threads=1)",
+        "scale(x=t, by=half, y=mean, n=1, threads=1)",
+    ]
     module = devmod.program(
         "p",
         module,
@@ -158,7 +199,12 @@ def test_an_array_of_no_dimension_is_one_number_of_a_device() -> None:
     x = np.arange(5, dtype="float32")
     for by in (np.array(3, "float32"), device.from_numpy(np.array(3, "float32"))):
         mean, total = (each if isinstance(each, np.ndarray) else each.numpy() for each in f(x, by))
-        assert (mean.shape, mean.dtype, float(mean), float(total)) == ((), np.dtype("float32"), 15.0, 10.0)
+        assert (mean.shape, mean.dtype, float(mean), float(total)) == (
+            (),
+            np.dtype("float32"),
+            15.0,
+            10.0,
+        )
     with pytest.raises(ArgumentError, match="the argument 'by' has 1 dimensions; expected 0"):
         f(x, np.ones(1, "float32"))
     found = devmod.verify(devmod.bundle(module), "p").functions["p"]

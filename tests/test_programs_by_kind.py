@@ -14,7 +14,8 @@ from devmod._cli import main
 from devmod.backend import walk
 
 pytestmark = pytest.mark.row("R45")
-#: The square of the sum of each row, times a weight: in OpenCL one kernel, in WGSL two, whose first has the same name and other arguments.
+#: The square of the sum of each row, times a weight: in OpenCL one kernel, in WGSL two, whose first
+#: has the same name and other arguments.
 CL = """
 kernel void k0(global const float *x, global const float *w, global float *y, int rows, int columns) {
   int row = get_global_id(0);
@@ -42,9 +43,16 @@ struct P { rows: i32, columns: i32 };
 }
 STEPS = {
     "opencl": ["k0(x=x, w=w, y=y, rows=rows, columns=columns, threads=rows)"],
-    "webgpu": ["k0(x=x, sums=sums, rows=rows, columns=columns, threads=rows)", "k1(sums=sums, w=w, y=y, rows=rows, threads=rows)"],
+    "webgpu": [
+        "k0(x=x, sums=sums, rows=rows, columns=columns, threads=rows)",
+        "k1(sums=sums, w=w, y=y, rows=rows, threads=rows)",
+    ],
 }
-DECLARED = {"inputs": ["x: float32[rows, columns]"], "outputs": ["y: float32[rows]"], "constants": ["w: float32[4]"]}
+DECLARED = {
+    "inputs": ["x: float32[rows, columns]"],
+    "outputs": ["y: float32[rows]"],
+    "constants": ["w: float32[4]"],
+}
 X, W = np.random.default_rng(0).normal(size=(5, 7)).astype("float32"), np.arange(4, dtype="float32")
 
 
@@ -53,7 +61,10 @@ def squares(kind: str, factor: str = "") -> devmod.Module:
     if kind == "opencl":
         kernels = [devmod.compile(CL.replace("sum * sum", f"sum * sum{factor}"), "opencl", block=8)]
     else:
-        kernels = [devmod.compile(text.replace("* w[", f"{factor} * w["), kind, name=name) for name, text in WGSL.items()]
+        kernels = [
+            devmod.compile(text.replace("* w[", f"{factor} * w["), kind, name=name)
+            for name, text in WGSL.items()
+        ]
     temporaries = ["sums: float32[rows]"] if kind == "webgpu" else []
     module = devmod.bundle(*kernels, devmod.const_loader({"w": W}, {}), mixed=True)
     return devmod.program("squares", module, steps=STEPS[kind], temporaries=temporaries, **DECLARED)  # type: ignore[arg-type]
@@ -82,11 +93,16 @@ def test_the_order_of_the_kinds_chooses_the_program(kind: str, both: devmod.Modu
     assert devmod.loads(devmod.dumps(both), prefer=(kind,))["squares"].kind == kind  # type: ignore[attr-defined]
 
 
-def test_a_device_that_is_refused_has_the_reason_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_refused_has_the_reason_of_its_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     module = devmod.bundle(squares("opencl"), squares("webgpu"))
     device = first_device("webgpu")
     monkeypatch.setitem(device.limits, "maxStorageBufferBindingSize", 12)
-    with pytest.raises(devmod.DeviceNotFoundError, match="its maxStorageBufferBindingSize is 12, but the array 'w' has 16 bytes"):
+    with pytest.raises(
+        devmod.DeviceNotFoundError,
+        match="its maxStorageBufferBindingSize is 12, but the array 'w' has 16 bytes",
+    ):
         module["squares"].on(device)
 
 
@@ -113,13 +129,23 @@ def test_equal_constants_are_stored_once_and_uploaded_once() -> None:
 
 
 def test_kernels_of_one_program_must_still_agree() -> None:
-    other = devmod.compile("kernel void k0(global const float *x, global float *y) { y[0] = x[0]; }", "opencl", block=8)
-    with pytest.raises(FormatError, match="the candidates of the bundle take different arguments in the function 'k0'"):
+    other = devmod.compile(
+        "kernel void k0(global const float *x, global float *y) { y[0] = x[0]; }", "opencl", block=8
+    )
+    with pytest.raises(
+        FormatError,
+        match="the candidates of the bundle take different arguments in the function 'k0'",
+    ):
         devmod.bundle(devmod.compile(CL, "opencl", block=8), other)
     steps = ["k0(x=x, w=x, y=y, rows=rows, columns=1, threads=rows)"]
     module = devmod.compile(CL, "opencl", block=8)
-    program = devmod.program("squares", module, inputs=["x: float32[rows]"], outputs=["y: float32[rows]"], steps=steps)
-    with pytest.raises(FormatError, match="the candidates of the bundle take different arguments in the function 'squares'"):
+    program = devmod.program(
+        "squares", module, inputs=["x: float32[rows]"], outputs=["y: float32[rows]"], steps=steps
+    )
+    with pytest.raises(
+        FormatError,
+        match="the candidates of the bundle take different arguments in the function 'squares'",
+    ):
         devmod.bundle(squares("webgpu"), program)
 
 
@@ -129,17 +155,25 @@ def test_verify_compares_what_the_programs_return(both: devmod.Module) -> None:
         first_device(kind)
     found = devmod.verify(both)
     outcomes = [(each.candidate, each.outcome) for each in found.functions["squares"]]
-    assert (found.ok, outcomes[0], outcomes[-1]) == (True, ("opencl", "reference"), ("webgpu", "agrees"))
+    assert (found.ok, outcomes[0], outcomes[-1]) == (
+        True,
+        ("opencl", "reference"),
+        ("webgpu", "agrees"),
+    )
     # Each program has a kernel k0 of its own: they are not compared with each other.
     assert {each.outcome for each in found.functions["k0"]} <= {"ran", "reference", "agrees"}
     assert set(found.uncompared) <= {"k0", "k1"}
     wrong = devmod.verify(devmod.bundle(squares("opencl"), squares("webgpu", "* 1.001")), "squares")
-    assert [each.outcome for each in wrong.functions["squares"] if each.device == "webgpu:0"] == ["differs"]
+    assert [each.outcome for each in wrong.functions["squares"] if each.device == "webgpu:0"] == [
+        "differs"
+    ]
     assert "y[" in str(wrong)
 
 
 def test_verify_allows_for_the_rounding_of_all_steps(both: devmod.Module) -> None:
-    """A result in another order of operations differs by more than the tolerance of one kernel, of the largest number by less."""
+    """A result in another order of operations differs by more than the tolerance of one kernel, of
+    the largest number by less.
+    """
     for kind in ("opencl", "webgpu"):
         first_device(kind)
     near = devmod.bundle(squares("opencl"), squares("webgpu", "* 1.00003"))
@@ -147,7 +181,9 @@ def test_verify_allows_for_the_rounding_of_all_steps(both: devmod.Module) -> Non
     assert not devmod.verify(near, "squares", rtol=1e-5).ok
 
 
-def test_inspect_shows_each_program_with_its_kernels(both: devmod.Module, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_each_program_with_its_kernels(
+    both: devmod.Module, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     devmod.save(both, tmp_path / "both.devmod")
     main(["inspect", str(tmp_path / "both.devmod")])
     text = capsys.readouterr().out

@@ -66,7 +66,9 @@ PROMISED = [
 
 
 def run(script: str, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -105,7 +107,10 @@ def test_names_in_any_order(order: str) -> None:
 @pytest.mark.parametrize("name", PROMISED)
 def test_a_name_comes_first(name: str) -> None:
     assert (
-        run(f"import devmod; value = devmod.{name}; from devmod import {name} as again; assert value is again; print('good')") == "good\n"
+        run(
+            f"import devmod; value = devmod.{name}; from devmod import {name} as again; assert value is again; print('good')"
+        )
+        == "good\n"
     )
 
 
@@ -134,7 +139,11 @@ def test_type_checkers_see_the_names_where_python_finds_them(module: str) -> Non
     found = importlib.import_module(module)
     tree = ast.parse(Path(str(found.__file__)).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("devmod")]
+    imports = [
+        node
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("devmod")
+    ]
     typed = {alias.name: str(node.module) for node in imports for alias in node.names}
     for name in found.__all__:
         home = found._HOME.get(name)
@@ -151,4 +160,7 @@ def test_an_unknown_name_is_an_attribute_error(module: str) -> None:
 
 
 def test_star_import_gives_every_public_name() -> None:
-    assert run("from devmod import *; import devmod; print(set(devmod.__all__) <= set(globals()))") == "True\n"
+    assert (
+        run("from devmod import *; import devmod; print(set(devmod.__all__) <= set(globals()))")
+        == "True\n"
+    )

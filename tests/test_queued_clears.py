@@ -1,4 +1,6 @@
-"""`Device.start_clear` on each real device: in the order of the stream, in batches and without, and no byte more."""
+"""`Device.start_clear` on each real device: in the order of the stream, in batches and without, and
+no byte more.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_a_queued_clear_is_in_order_and_ends_where_it_should(kind: str, in_batch
     assert target.numpy().tolist() == [0] * 12 + ones[12:].tolist()
 
 
-@pytest.mark.parametrize("kind", ["opencl", "vulkan", "hexagon"])  # a kernel of WebGPU takes no such view
+@pytest.mark.parametrize(
+    "kind", ["opencl", "vulkan", "hexagon"]
+)  # a kernel of WebGPU takes no such view
 @pytest.mark.parametrize("nbytes", [1, 3, 6, 8])
 def test_a_queued_clear_of_a_view_changes_no_element_behind_it(kind: str, nbytes: int) -> None:
     device = devmod.device(kind)

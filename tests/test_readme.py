@@ -24,7 +24,9 @@ def blocks(document: str, language: str) -> list[str]:
 
 def run(command: list[str], folder: Path) -> str:
     env = os.environ | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -40,9 +42,16 @@ def folder(tmp_path: Path) -> Path:
 def compiled(folder: Path) -> Path:
     """Return the folder after the commands of the README, whose output is compared."""
     (_, example, _) = blocks("README.md", "console")
-    commands = [line.removeprefix("$ ") for line in example.splitlines() if line.startswith("$ devmod")]
-    output = "".join(run([sys.executable, "-m", *shlex.split(command, comments=True)], folder) for command in commands)
-    assert output == "".join(f"{line}\n" for line in example.splitlines() if not line.startswith("$ "))
+    commands = [
+        line.removeprefix("$ ") for line in example.splitlines() if line.startswith("$ devmod")
+    ]
+    output = "".join(
+        run([sys.executable, "-m", *shlex.split(command, comments=True)], folder)
+        for command in commands
+    )
+    assert output == "".join(
+        f"{line}\n" for line in example.splitlines() if not line.startswith("$ ")
+    )
     return folder
 
 
@@ -63,7 +72,9 @@ def test_the_python_of_cores_readme(folder: Path) -> None:
 
 
 def stand_in(kind: str) -> dict[str, str]:
-    """Return the environment with a stand-in for the driver of a kind; {} if this repository has none that runs kernels here."""
+    """Return the environment with a stand-in for the driver of a kind; {} if this repository has
+    none that runs kernels here.
+    """
     try:
         if kind == "cuda":
             return libcuda.environment()
@@ -76,13 +87,21 @@ def stand_in(kind: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", devmod.targets.KINDS)
 def test_the_python_of_a_plugins_readme(kind: str, tmp_path: Path) -> None:
-    """Without a device for the kind, the kernel compiles, and its call raises DeviceNotFoundError."""
+    """Without a device for the kind, the kernel compiles, and its call raises
+    DeviceNotFoundError.
+    """
     document = f"plugins/devmod-{kind}/README.md"
     assert len((ROOT / document).read_text().split()) <= 150
     (code,), (printed,) = blocks(document, "python"), blocks(document, "text")
     driver = stand_in(kind)
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | driver, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | driver,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     if "devmod.errors.DeviceNotFoundError: " not in done.stderr or driver or kind == "opencl":
         assert (done.stdout, done.returncode) == (printed, 0), done.stderr

@@ -1,4 +1,6 @@
-"""One record reaches Vulkan's push constants, WebGPU's uniform block and OpenCL's struct, on the devices."""
+"""One record reaches Vulkan's push constants, WebGPU's uniform block and OpenCL's struct, on the
+devices.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ RECORD = np.array((3, 2, (0, 0, 1)), [("n", "i4"), ("a", "f4"), ("v", "f4", 3)])
 @pytest.mark.parametrize("kind", SOURCES)
 def test_one_record_reaches_each_candidate(kind: str) -> None:
     device = first_device(kind)
-    bundle = devmod.bundle(*(devmod.compile(source, each, name="k") for each, source in SOURCES.items()))
+    bundle = devmod.bundle(
+        *(devmod.compile(source, each, name="k") for each, source in SOURCES.items())
+    )
     loaded: Any = devmod.loads(devmod.dumps(bundle), prefer=(kind,))
     f = loaded["k"]
     array = device.from_numpy(np.arange(4, dtype=np.float32))
@@ -54,7 +58,9 @@ def test_one_record_reaches_each_candidate(kind: str) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         f(array, p=VALUES | {"n": 0.5}, threads=4)
     assert str(caught.value).startswith(f"the {kind} function 'k'")
-    assert "0.5 is a float, and int32 takes an int" in str(caught.value) or "0.5 is not a whole number" in str(caught.value)
+    assert "0.5 is a float, and int32 takes an int" in str(
+        caught.value
+    ) or "0.5 is not a whole number" in str(caught.value)
     assert caught.value.argument == "n"
 
 
@@ -69,7 +75,9 @@ def test_the_signature_of_a_bundle_has_the_records_of_all_candidates(tmp_path: A
 
 @pytest.mark.parametrize("place", ["push_constant", "binding = 1"])
 def test_structs_matrices_and_arrays_in_a_block_of_vulkan(place: str) -> None:
-    """A uniform block of such members is one argument, and push constants are a record: both take one value."""
+    """A uniform block of such members is one argument, and push constants are a record: both take
+    one value.
+    """
     device = first_device("vulkan")
     source = f"""
 #version 450
@@ -80,11 +88,23 @@ layout({place}) uniform Push {{ int n; View view; mat2 turn; int table[3]; }} p;
 void main() {{ x[0] = p.n; x[1] = p.view.scale; x[2] = p.view.at.z; x[3] = p.turn[0][1]; x[4] = p.turn[1][0]; x[5] = p.table[2]; }}
 """
     f = devmod.compile(source, "vulkan", name="k")["k"]
-    values = {"n": 1, "view": {"scale": 2, "at": (0, 0, 3)}, "turn": [[0, 4], [5, 0]], "table": [0, 0, 6]}
+    values = {
+        "n": 1,
+        "view": {"scale": 2, "at": (0, 0, 3)},
+        "turn": [[0, 4], [5, 0]],
+        "table": [0, 0, 6],
+    }
     for x in (np.zeros(6, "f4"), device.zeros(6, "float32")):
         for _ in range(2):
             f(x, p=values, grid=1)
-            assert np.asarray(x if isinstance(x, np.ndarray) else x.numpy()).tolist() == [1, 2, 3, 4, 5, 6]
+            assert np.asarray(x if isinstance(x, np.ndarray) else x.numpy()).tolist() == [
+                1,
+                2,
+                3,
+                4,
+                5,
+                6,
+            ]
 
 
 #: Two views of one buffer, as ggml's shaders have them: a variant uses one.
@@ -98,11 +118,15 @@ void main() {{ data_d[0] = {name}[parameters.at]{lane}; }}
 """
 
 
-@pytest.mark.parametrize(("type_", "name", "lane"), [("uint", "data_a", ""), ("uvec2", "data_a_packed64", ".y")])
+@pytest.mark.parametrize(
+    ("type_", "name", "lane"), [("uint", "data_a", ""), ("uvec2", "data_a_packed64", ".y")]
+)
 def test_a_call_with_aliases_reaches_each_variant(type_: str, name: str, lane: str) -> None:
     first_device("vulkan")
     aliases = {"data_a": ["data_a_packed64"], "p": ["parameters"]}
-    module = devmod.compile(VIEWS.format(type=type_, name=name, lane=lane), "vulkan", name="k", aliases=aliases)
+    module = devmod.compile(
+        VIEWS.format(type=type_, name=name, lane=lane), "vulkan", name="k", aliases=aliases
+    )
     f, result = devmod.loads(devmod.dumps(module))["k"], np.zeros(1, np.uint32)
     f(data_a=np.arange(8, dtype=np.uint32), data_d=result, p={"at": 1}, grid=1)
     assert result[0] == (3 if lane else 1)

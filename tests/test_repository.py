@@ -19,10 +19,23 @@ GROUPS = re.findall(r"^##@ (.*)$", MAKEFILE, re.MULTILINE)
 def test_make_help_lists_every_task() -> None:
     tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
     phony = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
-    output = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert tasks == phony
     assert {line.split()[1] for line in output.splitlines() if line.startswith("  make ")} == tasks
-    assert {"demo", "test", "lint", "types", "format", "bench", "golden", "clean", "wheels", "setup"} <= tasks
+    assert {
+        "demo",
+        "test",
+        "lint",
+        "types",
+        "format",
+        "bench",
+        "golden",
+        "clean",
+        "wheels",
+        "setup",
+    } <= tasks
     assert all(line.startswith("  make ") or line in ("", *GROUPS) for line in output.splitlines())
 
 
@@ -33,7 +46,9 @@ def test_the_commands_for_gpus_name_existing_files() -> None:
         "rocm_test",
         "metal_test",
     }
-    for path in re.findall(r"[\w-]+/[\w./-]+", " ".join(commands.values()).replace("$(BIN)/python", "")):
+    for path in re.findall(
+        r"[\w-]+/[\w./-]+", " ".join(commands.values()).replace("$(BIN)/python", "")
+    ):
         assert (ROOT / path).exists(), path
 
 
@@ -49,7 +64,12 @@ def test_the_commands_that_documents_show_exist() -> None:
     from devmod._cli._known import KNOWN
 
     tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("plugins/*/*.md")]:
+    for document in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("plugins/*/*.md"),
+    ]:
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", document.read_text(), re.DOTALL):
             for line in block.splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)
@@ -62,14 +82,31 @@ def test_the_commands_that_documents_show_exist() -> None:
 def test_the_index_of_the_design_notes_lists_each_by_its_title() -> None:
     folder = ROOT / "docs" / "design"
     listed = re.findall(r"^- \[(.+?)\]\((\S+)\)", (folder / "README.md").read_text(), re.MULTILINE)
-    titles = [(note.read_text().splitlines()[0].removeprefix("# "), note.name) for note in folder.glob("*.md") if note.name != "README.md"]
+    titles = [
+        (note.read_text().splitlines()[0].removeprefix("# "), note.name)
+        for note in folder.glob("*.md")
+        if note.name != "README.md"
+    ]
     assert sorted(listed) == sorted(titles)
 
 
 def test_a_package_names_each_design_note_of_a_wheel() -> None:
-    notes = {note.name for note in (ROOT / "docs" / "design").glob("*.md")} - {"README.md", "tests.md"}
-    packages = [*ROOT.glob("*/src/*/__init__.py"), *ROOT.glob("*/src/*/*/__init__.py"), *ROOT.glob("plugins/*/src/*/__init__.py")]
-    named = {note for package in packages for note in re.findall(r"docs/design/([\w-]+\.md)", package.read_text().partition('"""\n')[0])}
+    notes = {note.name for note in (ROOT / "docs" / "design").glob("*.md")} - {
+        "README.md",
+        "tests.md",
+    }
+    packages = [
+        *ROOT.glob("*/src/*/__init__.py"),
+        *ROOT.glob("*/src/*/*/__init__.py"),
+        *ROOT.glob("plugins/*/src/*/__init__.py"),
+    ]
+    named = {
+        note
+        for package in packages
+        for note in re.findall(
+            r"docs/design/([\w-]+\.md)", package.read_text().partition('"""\n')[0]
+        )
+    }
     assert named == notes
 
 
@@ -81,7 +118,15 @@ def test_one_directory_for_each_backend() -> None:
     specs = ROOT / "core" / "src" / "devmod" / "targets"
     assert {path.parent.name for path in specs.glob("*/__init__.py")} == set(NAMES)
     build_side = ROOT / "targets" / "src" / "devmod_targets"
-    shared = {"_cli", "authoring", "build", "interop", "slang", "tinygrad", "triton"}  # the last three are languages
+    shared = {
+        "_cli",
+        "authoring",
+        "build",
+        "interop",
+        "slang",
+        "tinygrad",
+        "triton",
+    }  # the last three are languages
     assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}
     assert not {path.stem.strip("_") for path in build_side.glob("*.py")} & set(KINDS)
     plugins = [path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")]
@@ -98,31 +143,53 @@ def test_one_directory_for_each_backend() -> None:
 
 def test_the_places_to_change_are_there() -> None:
     """The table of CONTRIBUTING.md names files, and names in them."""
-    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where to change what\n")[2].partition("\n## ")[0]
+    table = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text()
+        .partition("## Where to change what\n")[2]
+        .partition("\n## ")[0]
+    )
     places = re.findall(r"`([\w./-]+/[\w./-]*)`(?: \(((?:`\w+`(?:, )?)+)\))?", table)
     assert len(places) > 20
     for place, names in places:
         path = ROOT / place
         assert path.exists(), place
         for name in re.findall(r"\w+", names):
-            assert re.search(rf"^\s*(?:def |class |)\b{name}\b", path.read_text(), re.MULTILINE), f"{place} has no {name}"
+            assert re.search(rf"^\s*(?:def |class |)\b{name}\b", path.read_text(), re.MULTILINE), (
+                f"{place} has no {name}"
+            )
 
 
 def test_the_browser_has_the_table_of_types() -> None:
     from devmod._values import dtypes
 
     script = (ROOT / "browser" / "js" / "src" / "dtypes.js").read_text()
-    sized, named = (script.partition(f"const {name} = new Map([")[2].partition("]);")[0] for name in ("SIZED", "NAMED"))
-    assert {int(code): name for code, name in re.findall(r'\[(\d+), "(\w+)"\]', sized)} == dtypes._SIZED
-    assert {(int(code), int(bits)): name for code, bits, name in re.findall(r'\["(\d+),(\d+)", "(\w+)"\]', named)} == dtypes._NAMED
+    sized, named = (
+        script.partition(f"const {name} = new Map([")[2].partition("]);")[0]
+        for name in ("SIZED", "NAMED")
+    )
+    assert {
+        int(code): name for code, name in re.findall(r'\[(\d+), "(\w+)"\]', sized)
+    } == dtypes._SIZED
+    assert {
+        (int(code), int(bits)): name
+        for code, bits, name in re.findall(r'\["(\d+),(\d+)", "(\w+)"\]', named)
+    } == dtypes._NAMED
 
 
 def test_the_browser_has_the_numbers_of_the_header() -> None:
     from devmod._formats import index
 
-    script = "".join((ROOT / "browser" / "js" / "src" / name).read_text() for name in ("head.js", "pages.js"))
+    script = "".join(
+        (ROOT / "browser" / "js" / "src" / name).read_text() for name in ("head.js", "pages.js")
+    )
     names = ("NUMBER", "HEADER", "ALIGN", "MAX_DEPTH", "MAX_BARE")
-    found = {name: int(number) for name, number in re.findall(rf"^const ({'|'.join(names)}) = (\d+);", script, re.MULTILINE)}
+    found = {
+        name: int(number)
+        for name, number in re.findall(
+            rf"^const ({'|'.join(names)}) = (\d+);", script, re.MULTILINE
+        )
+    }
     assert found == {name: getattr(index, name) for name in names}
     magic = re.search(r"^const MAGIC = \[(.*)\];", script, re.MULTILINE)
     assert magic is not None
@@ -133,11 +200,19 @@ def test_the_browser_has_the_launch_tags() -> None:
     from devmod._values import tags
 
     script = (ROOT / "browser" / "js" / "src" / "tags.js").read_text()
-    lists = dict(re.findall(r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE))
+    lists = dict(
+        re.findall(
+            r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE
+        )
+    )
     scopes, flags = (tuple(re.findall(r'"([^"]*)"', lists[name])) for name in ("SCOPES", "FLAGS"))
     (shared,) = re.findall(r'^export const DYNAMIC_SHARED_MEMORY = "(.*)";', script, re.MULTILINE)
     (write_access,) = re.findall(r'^export const WRITE_ACCESS = "(.*)";', script, re.MULTILINE)
-    assert (scopes, shared, write_access) == (tags.SCOPES, tags.DYNAMIC_SHARED_MEMORY, tags.WRITE_ACCESS_TAG)
+    assert (scopes, shared, write_access) == (
+        tags.SCOPES,
+        tags.DYNAMIC_SHARED_MEMORY,
+        tags.WRITE_ACCESS_TAG,
+    )
     assert {*flags, shared} == tags._KNOWN - tags.DIMENSIONS.keys()
 
 
@@ -146,14 +221,20 @@ def test_the_documents_have_the_tables_of_features_and_limits() -> None:
 
     def names(page: str, heading: str) -> set[str]:
         table = (ROOT / "docs" / page).read_text().partition(heading)[2].partition("\n\n")[0]
-        return {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+        return {
+            name
+            for line in table.splitlines()
+            for name in re.findall(r"`(\w+)`", line.split("|")[1])
+        }
 
     assert names("arrays-and-devices.md", "| name | meaning |\n|---|---|\n") == set(FEATURES)
     assert set(re.findall(r"``(\w+)``", Capabilities.__doc__ or "")) == set(LIMITS)
 
 
 def test_no_file_names_a_machine_or_a_registry_host() -> None:
-    process = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if process.returncode:
         pytest.skip("not a git checkout: git lists no files")
     here = str(ROOT)
@@ -168,9 +249,21 @@ def test_no_file_names_a_machine_or_a_registry_host() -> None:
 
 def test_tests_without_the_emulator_of_rdna3_are_one_group_with_one_line() -> None:
     file = "plugins/devmod-rocm/tests/test_conformance.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file, "-k", "R37-host"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        file,
+        "-k",
+        "R37-host",
+    ]
     environment = os.environ | {"DEVMOD_RDNA3_EMULATOR": str(ROOT / "no emulator")}
-    output = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False).stdout
+    output = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    ).stdout
     line = r"^(\d+) × there is no emulator of RDNA3 here; DEVMOD_RDNA3_EMULATOR names the folder of one$"
     (count,) = re.findall(line, output, re.MULTILINE)
     assert f" {count} without the emulator of RDNA3 in " in output

@@ -62,7 +62,9 @@ def one_device_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def saxpy(kind: str, source: str = "") -> Any:
-    return devmod.compile(source or SOURCES[kind], TARGETS.get(kind, kind), name="saxpy" if kind == "vulkan" else None)
+    return devmod.compile(
+        source or SOURCES[kind], TARGETS.get(kind, kind), name="saxpy" if kind == "vulkan" else None
+    )
 
 
 @pytest.fixture
@@ -79,13 +81,23 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", KINDS)
-def test_run_compares_and_saves_on_each_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
+def test_run_compares_and_saves_on_each_kind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
+) -> None:
     device = first_device(kind)
     devmod.save(saxpy(kind), tmp_path / "k.devmod")
     x = np.arange(100, dtype="float32")
     np.savez(tmp_path / "x.npz", x=x, other=x)
     np.save(tmp_path / "want.npy", 2 * x + 0.5)
-    words = [tmp_path / "k.devmod", "saxpy", "y=fill:0.5[100]", f"x={tmp_path}/x.npz:x", "a=2", "n=100", "--guard"]
+    words = [
+        tmp_path / "k.devmod",
+        "saxpy",
+        "y=fill:0.5[100]",
+        f"x={tmp_path}/x.npz:x",
+        "a=2",
+        "n=100",
+        "--guard",
+    ]
     words += [] if kind == "hexagon" else ["--threads", "100"]
     results = ["--expect", f"y={tmp_path}/want.npy", "--save", f"y={tmp_path}/y.npy"]
     status, out, err = call(capsys, "run", *words, *results)
@@ -94,34 +106,54 @@ def test_run_compares_and_saves_on_each_kind(capsys: pytest.CaptureFixture[str],
     assert first.startswith(f"saxpy on {kind}:0 ({device.name}): ")
     assert first.endswith(" on the host")
     assert second == f"y: float32[100], saved to {tmp_path}/y.npy"
-    assert third == f"y agrees with {tmp_path}/want.npy: worst error 0 at y[0], which is 0.5, expected 0.5"
+    assert (
+        third
+        == f"y agrees with {tmp_path}/want.npy: worst error 0 at y[0], which is 0.5, expected 0.5"
+    )
     assert np.array_equal(np.load(tmp_path / "y.npy"), 2 * x + 0.5)
 
     np.save(tmp_path / "want.npy", np.where(x == 7, 15, 2 * x + 0.5))
     status, out, _ = call(capsys, "run", *words, *results, "--json")
     report = json.loads(out)
     assert status == 1
-    expected = {"file": f"{tmp_path}/want.npy", "error": 0.5, "index": [7], "value": 14.5, "expected": 15.0, "agrees": False}
+    expected = {
+        "file": f"{tmp_path}/want.npy",
+        "error": 0.5,
+        "index": [7],
+        "value": 14.5,
+        "expected": 15.0,
+        "agrees": False,
+    }
     assert report["expected"] == {"y": expected}
-    assert (report["device"], report["arrays"]) == (f"{kind}:0", {"y": {"type": "float32", "shape": [100]}})
+    assert (report["device"], report["arrays"]) == (
+        f"{kind}:0",
+        {"y": {"type": "float32", "shape": [100]}},
+    )
     assert report["host"] > 0
     assert call(capsys, "run", *words, *results, "--atol", "1")[0] == 0
 
 
 @pytest.mark.row("R22")
 @pytest.mark.usefixtures("in_process")
-def test_a_raw_payload_with_its_metadata_runs(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_a_raw_payload_with_its_metadata_runs(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
     saxpy("opencl").write_to_file("raw.cl")
     words = ["raw.cl", "saxpy", "y=zeros[8]", "x=random[8]", "a=2", "n=8", "--threads", "8"]
     assert call(capsys, "run", *words)[1].splitlines()[1:] == ["y: float32[8]"]
-    assert "  best     opencl/cl  it fits opencl device 0; a compiler there" in call(capsys, "inspect", "raw.cl", "--here")[1]
+    assert (
+        "  best     opencl/cl  it fits opencl device 0; a compiler there"
+        in call(capsys, "inspect", "raw.cl", "--here")[1]
+    )
     status, out, _ = call(capsys, "verify", "raw.cl")
     assert (status, out.splitlines()[0]) == (0, "payloads: 1 of 1 intact, 0 compared with a digest")
     assert out.splitlines()[2].startswith("  ran             opencl/cl on opencl:0 ")
 
 
 @pytest.mark.usefixtures("in_process")
-def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_takes_a_picture_and_writes_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     kernels = devmod.compile(
         """
@@ -152,26 +184,55 @@ def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], 
         ]
         assert call(capsys, "run", tmp_path / "p.devmod", name, *words)[::2] == (0, "")
         result = np.asarray(Image.open(tmp_path / f"{name}.png"))
-        assert (result.shape, result[..., :3].tolist()) == ((4, 5, channels), (255 - pixels).tolist())
+        assert (result.shape, result[..., :3].tolist()) == (
+            (4, 5, channels),
+            (255 - pixels).tolist(),
+        )
     for name, order in {"lanes": slice(None, None, -1), "image": slice(None)}.items():
-        words = ["out=zeros[4,5]", f"in={tmp_path}/in.png", "--grid", 1, "--block", 20, "--save", f"out={tmp_path}/{name}.png"]
+        words = [
+            "out=zeros[4,5]",
+            f"in={tmp_path}/in.png",
+            "--grid",
+            1,
+            "--block",
+            20,
+            "--save",
+            f"out={tmp_path}/{name}.png",
+        ]
         assert call(capsys, "run", tmp_path / "p.devmod", name, *words)[::2] == (0, "")
-        assert np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3].tolist() == pixels[..., order].tolist()
+        assert (
+            np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3].tolist()
+            == pixels[..., order].tolist()
+        )
 
 
 @pytest.mark.usefixtures("in_process")
-def test_what_is_no_number_is_black_in_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_no_number_is_black_in_a_picture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     source = "__kernel void k(__global float *out) { out[get_global_id(0)] = get_global_id(0) == 2 ? NAN : INFINITY; }"
     devmod.save(devmod.compile(source, "opencl"), tmp_path / "p.devmod")
-    assert call(capsys, "run", tmp_path / "p.devmod", "k", "out=zeros[1,4]", "--grid", 1, "--block", 4, "--save", f"out={tmp_path}/p.png")[
-        ::2
-    ] == (0, "")
+    assert call(
+        capsys,
+        "run",
+        tmp_path / "p.devmod",
+        "k",
+        "out=zeros[1,4]",
+        "--grid",
+        1,
+        "--block",
+        4,
+        "--save",
+        f"out={tmp_path}/p.png",
+    )[::2] == (0, "")
     assert np.asarray(Image.open(tmp_path / "p.png")).tolist() == [[255, 255, 0, 255]]
 
 
 @pytest.mark.usefixtures("in_process")
-def test_run_compares_pictures_in_the_form_in_which_it_saves_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_compares_pictures_in_the_form_in_which_it_saves_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     source = """
     __kernel void words(__global uint *out) { out[get_global_id(0)] = get_global_id(0) * 1000000; }
@@ -181,44 +242,104 @@ def test_run_compares_pictures_in_the_form_in_which_it_saves_them(capsys: pytest
     }
     """
     devmod.save(devmod.compile(source, "opencl"), tmp_path / "p.devmod")
-    for name, value in {"words": "zeros[4,5]", "floats": "zeros[4,5]", "image": "zeros:float32[4,5,4]"}.items():
+    for name, value in {
+        "words": "zeros[4,5]",
+        "floats": "zeros[4,5]",
+        "image": "zeros:float32[4,5,4]",
+    }.items():
         picture = tmp_path / f"{name}.png"
-        words = ["run", tmp_path / "p.devmod", name, f"out={value}", "--grid", 1, "--block", 20, "--atol", "0.003"]
+        words = [
+            "run",
+            tmp_path / "p.devmod",
+            name,
+            f"out={value}",
+            "--grid",
+            1,
+            "--block",
+            20,
+            "--atol",
+            "0.003",
+        ]
         assert call(capsys, *words, "--expect", f"out={picture}")[0] == 1
         assert call(capsys, *words, "--save", f"out={picture}")[0] == 0
         assert call(capsys, *words, "--expect", f"out={picture}")[0] == 0
         # What differs is saved.
         Image.new("RGBA" if name != "floats" else "L", (5, 4)).save(tmp_path / "black.png")
         again = tmp_path / "again.png"
-        assert call(capsys, *words, "--expect", f"out={tmp_path}/black.png", "--save", f"out={again}")[0] == 1
+        assert (
+            call(capsys, *words, "--expect", f"out={tmp_path}/black.png", "--save", f"out={again}")[
+                0
+            ]
+            == 1
+        )
         assert again.read_bytes() == picture.read_bytes()
         again.unlink()
 
 
-def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_run_with_a_guard_finds_a_write_outside(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
     devmod.save(saxpy("opencl", CL.replace("i < n", "i <= n").replace("+ y[i]", "")), file)
-    words = ["run", file, "saxpy", "y=zeros[100]", "x=fill:1[101]", "a=2", "n=100", "--threads", "128"]
+    words = [
+        "run",
+        file,
+        "saxpy",
+        "y=zeros[100]",
+        "x=fill:1[101]",
+        "a=2",
+        "n=100",
+        "--threads",
+        "128",
+    ]
     status, out, err = call(capsys, *words, "--guard")
     assert (status, out) == (1, "")
-    assert err.startswith("devmod: error: the opencl function 'saxpy' has written outside of argument 1 'y': y[100] is ")
+    assert err.startswith(
+        "devmod: error: the opencl function 'saxpy' has written outside of argument 1 'y': y[100] is "
+    )
     devmod.save(saxpy("opencl", CL.replace("x[i]", "x[i + 1]")), file)
     words[4] = "x=fill:1[100]"
     assert call(capsys, *words)[0] == 0
     status, out, err = call(capsys, *words, "--guard")
     assert (status, out) == (1, "")
-    assert err.startswith("devmod: error: the opencl function 'saxpy' has read outside of its arrays: y[99] is ")
+    assert err.startswith(
+        "devmod: error: the opencl function 'saxpy' has read outside of its arrays: y[99] is "
+    )
 
 
 @pytest.mark.usefixtures("in_process")
-def test_run_prints_arrays_and_lists_functions(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    words = ["run", file, "saxpy", "y=zeros[2000]", "x=fill:1[2000]", "a=2", "n=1999", "--threads", "2000", "--print", "y", "--print", "x"]
+def test_run_prints_arrays_and_lists_functions(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    words = [
+        "run",
+        file,
+        "saxpy",
+        "y=zeros[2000]",
+        "x=fill:1[2000]",
+        "a=2",
+        "n=1999",
+        "--threads",
+        "2000",
+        "--print",
+        "y",
+        "--print",
+        "x",
+    ]
     status, out, err = call(capsys, *words)
     assert (status, err, out.splitlines()[1:]) == (
         0,
         "",
-        ["y: float32[2000]", "[2. 2. 2. ... 2. 2. 0.]", "x: float32[2000]", "[1. 1. 1. ... 1. 1. 1.]"],
+        [
+            "y: float32[2000]",
+            "[2. 2. 2. ... 2. 2. 0.]",
+            "x: float32[2000]",
+            "[1. 1. 1. ... 1. 1. 1.]",
+        ],
     )
-    assert json.loads(call(capsys, *words, "--json")[1])["printed"] == {"y": "[2. 2. 2. ... 2. 2. 0.]", "x": "[1. 1. 1. ... 1. 1. 1.]"}
+    assert json.loads(call(capsys, *words, "--json")[1])["printed"] == {
+        "y": "[2. 2. 2. ... 2. 2. 0.]",
+        "x": "[1. 1. 1. ... 1. 1. 1.]",
+    }
     text = "devmod: error: saxpy has no array 'z' to compare, print or save; it has 'y', 'x'\n"
     assert call(capsys, *words[:-1], "z") == (1, "", text)
     signature = "saxpy(y: float32* rw, x: float32* r, a: float32, n: uint32) any block"
@@ -227,7 +348,9 @@ def test_run_prints_arrays_and_lists_functions(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("guard", [[], ["--guard"]])
-def test_run_and_verify_warn_of_missing_dimensions(capfd: pytest.CaptureFixture[str], tmp_path: Path, guard: list[str]) -> None:
+def test_run_and_verify_warn_of_missing_dimensions(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, guard: list[str]
+) -> None:
     first_device("vulkan")
     body = "if (t.x < width && t.y < height) y[t.y * width + t.x] = 1;"
     source = f"""[shader("compute")] [numthreads(16, 1, 1)] void rows(RWStructuredBuffer<int> y, uniform uint width, uniform uint height, uint3 t :
@@ -235,7 +358,12 @@ def test_run_and_verify_warn_of_missing_dimensions(capfd: pytest.CaptureFixture[
     devmod.save(devmod.compile(source, "vulkan", language="Slang"), tmp_path / "k.devmod")
     text = "the vulkan function 'rows' reads its place in 2 dimensions, and the launch has 1; give all, such as threads=(100, 1)"
     words = ["run", tmp_path / "k.devmod", "rows", "y=zeros[5,100]", "width=100"]
-    assert call(capfd, *words, "height=5", "--threads", "100", *guard)[2].count(f"devmod: warning: {text}\n") == 1
+    assert (
+        call(capfd, *words, "height=5", "--threads", "100", *guard)[2].count(
+            f"devmod: warning: {text}\n"
+        )
+        == 1
+    )
     for options in (["height=5", "--threads", "100,5"], ["height=1", "--threads", "100"]):
         assert "warning" not in call(capfd, *words, *options, *guard)[2]
     (comparison,) = devmod.verify(devmod.load(tmp_path / "k.devmod")).functions["rows"]
@@ -251,7 +379,10 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
     [
         (["y"], "saxpy: expected NAME=VALUE, got 'y'"),
         (["y=1", "y=2"], "saxpy: 'y' is given twice"),
-        (["yy=zeros[3]"], "the opencl function 'saxpy' has no argument 'yy'. Did you mean 'y'?; its arguments: 'y', 'x', 'a', 'n'"),
+        (
+            ["yy=zeros[3]"],
+            "the opencl function 'saxpy' has no argument 'yy'. Did you mean 'y'?; its arguments: 'y', 'x', 'a', 'n'",
+        ),
         (["y=zeros"], "y=zeros: it has no shape; give one, as in y=zeros[1024]"),
         (["y=zeros:flot[3]"], "y: 'flot' is not a type: expected a name such as "),
         (["y=zeros[3,k]"], "y: expected numbers, got 'k'"),
@@ -264,20 +395,40 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
         (["x=cut.npz"], "x: cut.npz cannot be read: File is not a zip file"),
         (["x=damaged.npz:a"], "x: damaged.npz cannot be read: Bad CRC-32"),
         (["x=none.npz"], "x: none.npz has no array\n"),
-        (["x=random.npy"], "x: random.npy cannot be read: it is no file .npy of NumPy, or it has Python objects\n"),
+        (
+            ["x=random.npy"],
+            "x: random.npy cannot be read: it is no file .npy of NumPy, or it has Python objects\n",
+        ),
         (["x=zeros[1000000000000000]"], "x=zeros[1000000000000000]: Unable to allocate "),
-        (["x=random[999999999999999999,999999999999999999]"], "x=random[999999999999999999,999999999999999999]: "),
-        (["y=zeros[8]", "x=zeros:int32[8]", "a=1", "n=8"], "the opencl function 'saxpy': argument 2 'x' "),
+        (
+            ["x=random[999999999999999999,999999999999999999]"],
+            "x=random[999999999999999999,999999999999999999]: ",
+        ),
+        (
+            ["y=zeros[8]", "x=zeros:int32[8]", "a=1", "n=8"],
+            "the opencl function 'saxpy': argument 2 'x' ",
+        ),
         (
             ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "z=z.npy"],
             "saxpy has no array 'z' to compare, print or save; it has 'y', 'x'",
         ),
-        (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.txt"], "--save y=y.txt: expected a file .npy or a picture ("),
-        (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.png"], "--save y=y.png: expected height × width or "),
-        (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--expect", "y=k.npz:a"], "y has the shape (8,), and the expected array (2,)"),
+        (
+            ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.txt"],
+            "--save y=y.txt: expected a file .npy or a picture (",
+        ),
+        (
+            ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.png"],
+            "--save y=y.png: expected height × width or ",
+        ),
+        (
+            ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--expect", "y=k.npz:a"],
+            "y has the shape (8,), and the expected array (2,)",
+        ),
     ],
 )
-def test_the_errors_of_run_name_the_argument(capsys: pytest.CaptureFixture[str], file: Path, words: list[str], text: str) -> None:
+def test_the_errors_of_run_name_the_argument(
+    capsys: pytest.CaptureFixture[str], file: Path, words: list[str], text: str
+) -> None:
     np.savez("k.npz", a=np.zeros(2), c=np.zeros(2))
     Path("k.png").write_text("no picture")
     data = bytearray(Path("k.npz").read_bytes())
@@ -291,8 +442,15 @@ def test_the_errors_of_run_name_the_argument(capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.parametrize("number", ["nan", "-1", "inf"])
-def test_a_tolerance_is_a_finite_number_from_0(capsys: pytest.CaptureFixture[str], file: Path, number: str) -> None:
-    for command, option in (("run", "--rtol"), ("run", "--atol"), ("verify", "--rtol"), ("verify", "--atol")):
+def test_a_tolerance_is_a_finite_number_from_0(
+    capsys: pytest.CaptureFixture[str], file: Path, number: str
+) -> None:
+    for command, option in (
+        ("run", "--rtol"),
+        ("run", "--atol"),
+        ("verify", "--rtol"),
+        ("verify", "--atol"),
+    ):
         status, out, err = call(capsys, command, file, "saxpy", option, number)
         assert (status, out) == (2, "")
         assert err.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
@@ -307,7 +465,9 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
 
     def limited(write: Any) -> Any:
         def written(*values: Any) -> None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as Python sets it; the LLVM of a driver prints and ends the process later
+            signal.signal(
+                signal.SIGXFSZ, signal.SIG_IGN
+            )  # as Python sets it; the LLVM of a driver prints and ends the process later
             soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
             try:
@@ -318,7 +478,18 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
         return written
 
     Path("program.py").touch()
-    run = ["run", file, "saxpy", "y=random[9,9]", "x=random[9,9]", "a=1", "n=81", "--threads", "81", "--save"]
+    run = [
+        "run",
+        file,
+        "saxpy",
+        "y=random[9,9]",
+        "x=random[9,9]",
+        "a=1",
+        "n=81",
+        "--threads",
+        "81",
+        "--save",
+    ]
     commands = (
         ("y.npy", [*run, "y=y.npy"]),
         ("y.png", [*run, "y=y.png"]),
@@ -327,21 +498,33 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
     )
     for _, command in commands:  # what it imports at first is written to Python's own files
         assert call(capsys, *command)[0] == 0
-    for place in ("tools.run.write_array", "tools.bench.Benchmark.plot", "tools.profile.Profile.save"):
+    for place in (
+        "tools.run.write_array",
+        "tools.bench.Benchmark.plot",
+        "tools.profile.Profile.save",
+    ):
         owner, _, name = f"devmod_runtime.{place}".rpartition(".")
         monkeypatch.setattr(f"{owner}.{name}", limited(pkgutil.resolve_name(f"{owner}.{name}")))
     for name, command in commands:
         Path(name).write_text("old")
         status, out, err = call(capsys, *command)
         shown = Path(name).absolute() if command[0] == "profile" else name
-        assert (status, out, err.splitlines()[-1]) == (1, "", f"devmod: error: {shown}: File too large")
+        assert (status, out, err.splitlines()[-1]) == (
+            1,
+            "",
+            f"devmod: error: {shown}: File too large",
+        )
         assert Path(name).read_text() == "old"
     assert [each.name for each in Path().iterdir() if each.suffix == ".partial"] == []
 
 
-def test_an_unknown_suffix_is_an_error_before_the_launch(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_an_unknown_suffix_is_an_error_before_the_launch(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
     words = ["saxpy", "y=y.npy", "--threads", "8"]  # there is no such file
-    assert call(capsys, "run", file, *words, "--save", "y=y.txt")[2].startswith("devmod: error: --save y=y.txt: expected a file .npy or ")
+    assert call(capsys, "run", file, *words, "--save", "y=y.txt")[2].startswith(
+        "devmod: error: --save y=y.txt: expected a file .npy or "
+    )
     status, _, err = call(capsys, "bench", file, *words, "--plot", "p")
     assert (status, err) == (1, "devmod: error: plot('p'): expected a file .svg, .png, .pdf\n")
 
@@ -352,8 +535,11 @@ def test_a_missing_folder_is_an_error_before_the_launch(
     monkeypatch.chdir(tmp_path)
     Path("program.py").write_text("raise AssertionError")
     words = ["saxpy", "y=y.npy", "--threads", "8"]  # there is no such file
-    for command in (["run", file, *words, "--save", "y=no/y.npy"], ["bench", file, *words, "--plot", "no/p.svg"],
-                    ["profile", "-o", "no/t.json", "program.py"]):  # fmt: skip
+    for command in (
+        ["run", file, *words, "--save", "y=no/y.npy"],
+        ["bench", file, *words, "--plot", "no/p.svg"],
+        ["profile", "-o", "no/t.json", "program.py"],
+    ):
         assert call(capsys, *command) == (1, "", "devmod: error: no: No such file or directory\n")
 
 
@@ -362,10 +548,16 @@ def test_bench_prints_in_one_format(capsys: pytest.CaptureFixture[str], file: Pa
     assert (status, err.splitlines()[-1]) == (2, "Error: expected --json or --csv, got both")
 
 
-def test_the_shell_completes_the_kinds_of_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_completes_the_kinds_of_devices(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for command in ("run", "bench"):
         words = f"devmod {command} --device open"
-        for name, value in (("DEVMOD_COMPLETE", "bash_complete"), ("COMP_WORDS", words), ("COMP_CWORD", "3")):
+        for name, value in (
+            ("DEVMOD_COMPLETE", "bash_complete"),
+            ("COMP_WORDS", words),
+            ("COMP_CWORD", "3"),
+        ):
             monkeypatch.setenv(f"_{name}" if name == "DEVMOD_COMPLETE" else name, value)
         with pytest.raises(SystemExit):
             main([])
@@ -378,15 +570,28 @@ def test_a_picture_without_pillow_and_a_plot_without_matplotlib_name_the_install
     Path("PIL.py").write_text("raise ImportError")  # for the process of the launch
     monkeypatch.syspath_prepend(Path.cwd())
     status, _, err = call(capsys, "run", file, "saxpy", "x=a.png", "--threads", "8")
-    assert (status, err) == (1, "devmod: error: x=a.png: a picture needs Pillow, which is missing: pip install pillow\n")
+    assert (status, err) == (
+        1,
+        "devmod: error: x=a.png: a picture needs Pillow, which is missing: pip install pillow\n",
+    )
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    status, _, err = call(capsys, "bench", file, "--threads", "8", "--repeat", "1", "--plot", "p.svg")
-    assert (status, err) == (1, "devmod: error: a plot needs matplotlib, which is not installed: pip install matplotlib\n")
+    status, _, err = call(
+        capsys, "bench", file, "--threads", "8", "--repeat", "1", "--plot", "p.svg"
+    )
+    assert (status, err) == (
+        1,
+        "devmod: error: a plot needs matplotlib, which is not installed: pip install matplotlib\n",
+    )
 
 
-def test_run_returns_the_value_of_a_function(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_returns_the_value_of_a_function(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("hexagon")
-    devmod.save(devmod.compile("int add(int a, int b) { return a + b; }", "hexagon -arch=v67"), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.compile("int add(int a, int b) { return a + b; }", "hexagon -arch=v67"),
+        tmp_path / "k.devmod",
+    )
     status, out, _ = call(capsys, "run", tmp_path / "k.devmod", "add", "a=40", "b=2")
     assert (status, out.splitlines()[1:]) == (0, ["returned 42"])
 
@@ -410,19 +615,35 @@ def crashes(file: Path) -> Path:
     return Path("crashes.devmod")
 
 
-def test_a_kernel_that_ends_its_process_is_an_error_of_run(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
-    begin = "devmod: error: 'wild' of crashes.devmod{}: its launch ends the process with signal 11. " + OUTSIDE
+def test_a_kernel_that_ends_its_process_is_an_error_of_run(
+    capsys: pytest.CaptureFixture[str], crashes: Path
+) -> None:
+    begin = (
+        "devmod: error: 'wild' of crashes.devmod{}: its launch ends the process with signal 11. "
+        + OUTSIDE
+    )
     near = "--guard finds the argument of a write near the end of an array; devmod verify crashes.devmod wild launches all candidates"
     far = "A guard finds writes within 4096 bytes of an array: compare the sizes of the arrays and --threads with the kernel's indices"
     assert call(capsys, "run", crashes, *WILD) == (1, "", f"{begin.format('')} {near}\n")
     words = ("--device", "opencl:0", "--guard", "--save", "x=x.npy")
-    assert call(capsys, "run", crashes, *WILD, *words) == (1, "", f"{begin.format(' on opencl:0')} {far}\n")
+    assert call(capsys, "run", crashes, *WILD, *words) == (
+        1,
+        "",
+        f"{begin.format(' on opencl:0')} {far}\n",
+    )
     assert not Path("x.npy").exists()
 
 
-def test_bench_goes_on_after_a_kernel_that_ends_its_process(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
-    status, out, err = call(capsys, "bench", crashes, "wild", "fine", *WILD[2:], "--repeat", "2", "--json")
-    rows = [(each["function"], each["median"] == "NaN", each["problem"]) for each in json.loads(out)["measurements"]]
+def test_bench_goes_on_after_a_kernel_that_ends_its_process(
+    capsys: pytest.CaptureFixture[str], crashes: Path
+) -> None:
+    status, out, err = call(
+        capsys, "bench", crashes, "wild", "fine", *WILD[2:], "--repeat", "2", "--json"
+    )
+    rows = [
+        (each["function"], each["median"] == "NaN", each["problem"])
+        for each in json.loads(out)["measurements"]
+    ]
     problem = (
         f"its launch ends the process with signal 11. {OUTSIDE} devmod run crashes.devmod wild with --guard finds the argument of a write "
         "outside of it"
@@ -431,7 +652,9 @@ def test_bench_goes_on_after_a_kernel_that_ends_its_process(capsys: pytest.Captu
     assert rows == [("wild", True, problem), ("fine", False, "")]
 
 
-def test_a_time_limit_ends_a_launch_and_none_is_the_default(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
+def test_a_time_limit_ends_a_launch_and_none_is_the_default(
+    capsys: pytest.CaptureFixture[str], crashes: Path
+) -> None:
     endless = ["endless", "x=zeros[2]", "limit=1", "--threads", "1", "--timeout", "1"]
     assert call(capsys, "run", crashes, *endless) == (
         1,
@@ -441,20 +664,32 @@ def test_a_time_limit_ends_a_launch_and_none_is_the_default(capsys: pytest.Captu
     )
     status, out, _ = call(capsys, "bench", crashes, *endless, "--json")
     (row,) = json.loads(out)["measurements"]
-    assert (status, row["problem"]) == (1, "its launch takes longer than 1 s. The kernel may never end. Set a longer --timeout")
-    status, out, err = call(capsys, "run", crashes, "fine", "x=zeros[64]", "--threads", "64", "--timeout", "600")
+    assert (status, row["problem"]) == (
+        1,
+        "its launch takes longer than 1 s. The kernel may never end. Set a longer --timeout",
+    )
+    status, out, err = call(
+        capsys, "run", crashes, "fine", "x=zeros[64]", "--threads", "64", "--timeout", "600"
+    )
     assert (status, err, out.splitlines()[1:]) == (0, "", ["x: int32[64]"])
 
 
 def test_run_and_bench_read_standard_input(crashes: Path) -> None:
-    for words in (["run", "-", "fine", "x=zeros[64]", "--save", "x=x.npy"], ["bench", "-", "fine", "x=zeros[64]", "--repeat", "1"]):
+    for words in (
+        ["run", "-", "fine", "x=zeros[64]", "--save", "x=x.npy"],
+        ["bench", "-", "fine", "x=zeros[64]", "--repeat", "1"],
+    ):
         command = [sys.executable, "-m", "devmod", *words, "--threads", "64"]
-        done = subprocess.run(command, input=crashes.read_bytes(), capture_output=True, check=False, timeout=600)
+        done = subprocess.run(
+            command, input=crashes.read_bytes(), capture_output=True, check=False, timeout=600
+        )
         assert (done.returncode, done.stderr) == (0, b"")
     assert np.load("x.npy").tolist() == [7] * 64
 
 
-def test_an_error_of_the_process_has_its_traceback_with_debug(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
+def test_an_error_of_the_process_has_its_traceback_with_debug(
+    capsys: pytest.CaptureFixture[str], crashes: Path
+) -> None:
     text = "the opencl module has no function 'fin'; it has: 'wild', 'endless', 'fine'. Did you mean 'fine'?"
     assert call(capsys, "run", crashes, "fin") == (1, "", f"devmod: error: {text}\n")
     status, _, err = call(capsys, "run", crashes, "fin", "--debug")
@@ -480,23 +715,44 @@ def test_a_frozen_program_and_a_registered_kind_launch_in_this_process(
         devmod.register("devmod.device", "opencl", None, replace=True)
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state of other processes is read from /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="the state of other processes is read from /proc"
+)
 @pytest.mark.volume_but("2-run", "15-bench", "9-run")
 @pytest.mark.parametrize("command", ["run", "bench"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_launch_that_hangs_ends_with_its_command(command: str, number: signal.Signals, tmp_path: Path) -> None:
-    """It hangs with Python's lock, as after a write over the heap, so no thread of its process can end it."""
+def test_a_launch_that_hangs_ends_with_its_command(
+    command: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """It hangs with Python's lock, as after a write over the heap, so no thread of its process can
+    end it.
+    """
     marker = tmp_path / "pid"
     body = (
         "import ctypes, os, pathlib\n"
         f"path = pathlib.Path({str(marker)!r})\npath.with_suffix('.new').write_text(str(os.getpid()))\n"
         "path.with_suffix('.new').rename(path)\nctypes.PyDLL(None).pause()\n"
     )
-    install(tmp_path / "site", "devmod-hangs", groups={"devmod.load_from_bytes": {"opencl": "hangs:load"}}, modules={"hangs": body})
-    env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-hangs,devmod-runtime"}
+    install(
+        tmp_path / "site",
+        "devmod-hangs",
+        groups={"devmod.load_from_bytes": {"opencl": "hangs:load"}},
+        modules={"hangs": body},
+    )
+    env = os.environ | {
+        "PYTHONPATH": str(tmp_path / "site"),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-hangs,devmod-runtime",
+    }
     devmod.save(devmod.compile(CL, "opencl"), tmp_path / "k.devmod")
     words = interruptible_python("-m", "devmod", command, str(tmp_path / "k.devmod"), "saxpy")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True) as process:
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        start_new_session=True,
+    ) as process:
         for _ in range(HANGS * 100):
             if marker.exists():
                 break
@@ -506,7 +762,11 @@ def test_a_launch_that_hangs_ends_with_its_command(command: str, number: signal.
         process.send_signal(number)
         out, err = process.communicate(timeout=HANGS)
     interrupted = number == signal.SIGINT
-    assert (process.returncode, out, err) == (130 if interrupted else -number, "", "\ninterrupted\n" if interrupted else "")
+    assert (process.returncode, out, err) == (
+        130 if interrupted else -number,
+        "",
+        "\ninterrupted\n" if interrupted else "",
+    )
     for _ in range(HANGS * 100):
         if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
             return
@@ -524,17 +784,31 @@ def bundle(kinds: tuple[str, ...], **sources: str) -> Any:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_verify_finds_that_all_candidates_agree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verify_finds_that_all_candidates_agree(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     devmod.save(bundle(KINDS), tmp_path / "k.devmod")
     status, out, err = call(capsys, "verify", tmp_path / "k.devmod", "--json")
     data = json.loads(out)
     assert (status, err, data["ok"]) == (0, "", True)
     assert [(each["digest"], each["problem"]) for each in data["payloads"]] == [(True, "")] * 4
-    compared = {each["candidate"].partition("/")[0]: each["outcome"] for each in data["functions"]["saxpy"]}
-    assert compared == {"opencl": "reference", "vulkan": "agrees", "webgpu": "agrees", "hexagon": "agrees"}
+    compared = {
+        each["candidate"].partition("/")[0]: each["outcome"] for each in data["functions"]["saxpy"]
+    }
+    assert compared == {
+        "opencl": "reference",
+        "vulkan": "agrees",
+        "webgpu": "agrees",
+        "hexagon": "agrees",
+    }
     text = call(capsys, "verify", tmp_path / "k.devmod", "a=3")[1]
-    assert text.startswith("payloads: 4 of 4 intact, 4 compared with a digest\nsaxpy:\n  reference       opencl/cl on opencl:0")
-    assert call(capsys, "verify", tmp_path / "k.devmod", "b=3")[2] == "devmod: error: verify: no compared function has an argument 'b'\n"
+    assert text.startswith(
+        "payloads: 4 of 4 intact, 4 compared with a digest\nsaxpy:\n  reference       opencl/cl on opencl:0"
+    )
+    assert (
+        call(capsys, "verify", tmp_path / "k.devmod", "b=3")[2]
+        == "devmod: error: verify: no compared function has an argument 'b'\n"
+    )
 
 
 def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(
@@ -545,13 +819,24 @@ def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(
     module = bundle(("opencl", "vulkan", "webgpu"), vulkan=wrong, webgpu=outside)
     verification = devmod.verify(module)
     first, differs, writes = verification.functions["saxpy"]
-    assert (verification.ok, first.outcome, differs.outcome, writes.outcome) == (False, "reference", "differs", "writes outside")
+    assert (verification.ok, first.outcome, differs.outcome, writes.outcome) == (
+        False,
+        "reference",
+        "differs",
+        "writes outside",
+    )
     assert " with opencl/cl on opencl:0 for n=16; they differ by " in differs.text
     assert differs.text.startswith("y[")
-    assert writes.text.startswith("the webgpu function 'saxpy' has written outside of argument 1 'y': y[262144] is ")
+    assert writes.text.startswith(
+        "the webgpu function 'saxpy' has written outside of argument 1 'y': y[262144] is "
+    )
     devmod.save(module, tmp_path / "k.devmod")
-    monkeypatch.setattr(sys, "frozen", True, raising=False)  # in this process, as the write is near the array
-    assert call(capsys, "verify", tmp_path / "k.devmod", "saxpy", "--rtol", "1e9")[0] == 1  # the write is still outside
+    monkeypatch.setattr(
+        sys, "frozen", True, raising=False
+    )  # in this process, as the write is near the array
+    assert (
+        call(capsys, "verify", tmp_path / "k.devmod", "saxpy", "--rtol", "1e9")[0] == 1
+    )  # the write is still outside
 
 
 @pytest.mark.usefixtures("in_process")
@@ -583,19 +868,30 @@ def test_verify_lists_the_devices_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     first_device("opencl")
     monkeypatch.delenv("DEVMOD_DEVICE")
-    source = " ".join(f"__kernel void {name}(__global int *a) {{ a[get_global_id(0)] = 2; }}" for name in ("one", "two"))
+    source = " ".join(
+        f"__kernel void {name}(__global int *a) {{ a[get_global_id(0)] = 2; }}"
+        for name in ("one", "two")
+    )
     devmod.register("devmod.device", "broken", broken)
     try:
         with pytest.warns(RuntimeWarning) as caught:
-            verification = devmod.verify(devmod.bundle(saxpy("opencl", source), saxpy("opencl", source)))
+            verification = devmod.verify(
+                devmod.bundle(saxpy("opencl", source), saxpy("opencl", source))
+            )
     finally:
         devmod.register("devmod.device", "broken", None, replace=True)
-    assert [{each.outcome for each in checked} for checked in verification.functions.values()] == [{"reference", "agrees"}] * 2
-    assert [str(each.message) for each in caught] == ["devmod.device.broken, registered in this process, failed: RuntimeError: no answer"]
+    assert [{each.outcome for each in checked} for checked in verification.functions.values()] == [
+        {"reference", "agrees"}
+    ] * 2
+    assert [str(each.message) for each in caught] == [
+        "devmod.device.broken, registered in this process, failed: RuntimeError: no answer"
+    ]
 
 
 @pytest.mark.usefixtures("in_process")
-def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verify_lists_what_it_cannot_call(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     module = devmod.compile(
         """
@@ -610,14 +906,28 @@ def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tm
         "fine": ("ran", "nothing to compare with"),
     }
     given = {"s": "local:4096"}
-    with pytest.raises(devmod.ArgumentError, match=r"^verify: no compared function has an argument 'q'$"):
+    with pytest.raises(
+        devmod.ArgumentError, match=r"^verify: no compared function has an argument 'q'$"
+    ):
         devmod.verify(module, "fine", {"q": 1})
     (shared,) = devmod.verify(module, "shared", given).functions["shared"]
-    assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads; give one: --block, or block=")
+    assert (shared.outcome, shared.text) == (
+        "not compared",
+        "its interface has no block of threads; give one: --block, or block=",
+    )
     (shared,) = devmod.verify(module, "shared", given, block=64).functions["shared"]
     assert shared.outcome == "ran"
     devmod.save(module, tmp_path / "k.devmod")
-    status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "shared", "s=local:4096", "--block", "16,4", "--json")
+    status, out, _ = call(
+        capsys,
+        "verify",
+        tmp_path / "k.devmod",
+        "shared",
+        "s=local:4096",
+        "--block",
+        "16,4",
+        "--json",
+    )
     assert (status, json.loads(out)["functions"]["shared"][0]["outcome"]) == (0, "ran")
     with pytest.raises(devmod.FunctionNotFoundError):
         devmod.verify(module, "fin")
@@ -629,10 +939,18 @@ def test_verify_prints_once_what_the_machine_lacks() -> None:
     modules = [devmod.compile(source.replace("NAME", name), "metal") for name in ("f", "g")]
     lines = str(devmod.verify(devmod.bundle(*modules))).splitlines()
     (reason,) = [line for line in lines if "Metal needs macOS" in line]
-    assert lines[1:] == ["f:", reason, "g:", "  not compared    metal/metal  as above", "no candidate could be launched"]
+    assert lines[1:] == [
+        "f:",
+        reason,
+        "g:",
+        "  not compared    metal/metal  as above",
+        "no candidate could be launched",
+    ]
 
 
-def test_verify_goes_on_after_a_candidate_that_ends_its_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verify_goes_on_after_a_candidate_that_ends_its_process(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     source = """
     __kernel void crash(__global int *x) { *(__global volatile int *)(ulong)(x[0] & 0) = 1; }
@@ -640,7 +958,10 @@ def test_verify_goes_on_after_a_candidate_that_ends_its_process(capsys: pytest.C
     """
     devmod.save(devmod.compile(source, "opencl"), tmp_path / "k.devmod")
     status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "--json")
-    functions = {name: (each["outcome"], each["text"]) for name, (each,) in json.loads(out)["functions"].items()}
+    functions = {
+        name: (each["outcome"], each["text"])
+        for name, (each,) in json.loads(out)["functions"].items()
+    }
     crash = "failed", "its launch ends the process with signal 11"
     assert (status, functions) == (1, {"crash": crash, "fine": ("ran", "nothing to compare with")})
 
@@ -681,29 +1002,44 @@ def test_verify_makes_images() -> None:
     """One candidate declares no format, so it gets that of the others. Each texel has a thread."""
     for kind in IMAGES:
         first_device(kind)
-    module = devmod.bundle(*(devmod.compile(source, kind, name="image") for kind, source in IMAGES.items()))
+    module = devmod.bundle(
+        *(devmod.compile(source, kind, name="image") for kind, source in IMAGES.items())
+    )
     compared = devmod.verify(module).functions["image"]
     assert [each.outcome for each in compared] == ["reference", "agrees", "agrees"], compared
     wrong = devmod.compile(IMAGES["webgpu"].replace("* 0.7", "* 0.8"), "webgpu")
-    first, differs = devmod.verify(devmod.bundle(devmod.compile(IMAGES["opencl"], "opencl"), wrong)).functions["image"]
+    first, differs = devmod.verify(
+        devmod.bundle(devmod.compile(IMAGES["opencl"], "opencl"), wrong)
+    ).functions["image"]
     assert (first.outcome, differs.outcome, differs.text[:2]) == ("reference", "differs", "b[")
 
 
 def test_verify_makes_no_input_of_a_size_that_fills_the_memory() -> None:
     first_device("opencl")
-    x, n = devmod.Param("x", "buffer", "float32", "rw", size=1 << 29), devmod.Param("n", "scalar", "int32")
-    info = devmod.FunctionInfo("f", ["handle", "int32"], interface=devmod.Interface([x, n], block=(1, 1, 1)))
-    module = devmod.create_with_fallback("opencl", b"__kernel void f(__global float *x, int n) { x[0] = n; }", "cl", {"f": info})
+    x, n = (
+        devmod.Param("x", "buffer", "float32", "rw", size=1 << 29),
+        devmod.Param("n", "scalar", "int32"),
+    )
+    info = devmod.FunctionInfo(
+        "f", ["handle", "int32"], interface=devmod.Interface([x, n], block=(1, 1, 1))
+    )
+    module = devmod.create_with_fallback(
+        "opencl", b"__kernel void f(__global float *x, int n) { x[0] = n; }", "cl", {"f": info}
+    )
     (compared,) = devmod.verify(module).functions["f"]
     text = "x: the kernel declares 536870912 bytes for it, more than 268435456"
     assert (compared.outcome, compared.text) == ("not compared", text)
 
 
 @pytest.mark.usefixtures("in_process")
-def test_verify_names_the_temporary_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_verify_names_the_temporary_folder_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for number in range(4):
         (tmp_path / f"{number}-0-0.npy").mkdir()  # it stands for a full folder
-    monkeypatch.setattr("devmod_runtime.tools.verify.temporary_folder", lambda: nullcontext(str(tmp_path)))
+    monkeypatch.setattr(
+        "devmod_runtime.tools.verify.temporary_folder", lambda: nullcontext(str(tmp_path))
+    )
     with pytest.raises(devmod.DevmodError) as caught:
         devmod.verify(saxpy("opencl"))
     text = "-0-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"
@@ -717,16 +1053,30 @@ def test_verify_finds_damaged_payloads(capsys: pytest.CaptureFixture[str], file:
     file.write_bytes(data[:at] + b"z" + data[at + 1 :])
     status, out, _ = call(capsys, "verify", file)
     assert (status, out.splitlines()[0]) == (1, "payloads: 0 of 1 intact, 0 compared with a digest")
-    assert "  damaged opencl/cl: 'k.devmod': the opencl module with 'saxpy' is damaged: its SHA-256 " in out
+    assert (
+        "  damaged opencl/cl: 'k.devmod': the opencl module with 'saxpy' is damaged: its SHA-256 "
+        in out
+    )
     info = devmod.FunctionInfo("f", ["handle"])
-    for kind, fmt, code in (("cuda", "cubin", b"\x7fELF junk"), ("rocm", "hsaco", b"junk"), ("vulkan", "spv", {"f": b"junk" * 8})):
-        (payload,) = devmod.verify(devmod.create_with_fallback(kind, code, fmt, {"f": info})).payloads
+    for kind, fmt, code in (
+        ("cuda", "cubin", b"\x7fELF junk"),
+        ("rocm", "hsaco", b"junk"),
+        ("vulkan", "spv", {"f": b"junk" * 8}),
+    ):
+        (payload,) = devmod.verify(
+            devmod.create_with_fallback(kind, code, fmt, {"f": info})
+        ).payloads
         assert payload.problem, kind
 
 
-def test_verify_calls_intact_bytes_with_an_invalid_source_invalid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verify_calls_intact_bytes_with_an_invalid_source_invalid(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     info = devmod.FunctionInfo("f", ["handle"])
-    devmod.save(devmod.create_with_fallback("webgpu", {"f": b"fn f( {"}, "wgsl", {"f": info}), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.create_with_fallback("webgpu", {"f": b"fn f( {"}, "wgsl", {"f": info}),
+        tmp_path / "k.devmod",
+    )
     status, out, _ = call(capsys, "verify", tmp_path / "k.devmod")
     first, second = out.splitlines()
     assert (status, first) == (1, "payloads: 1 of 1 intact, 1 compared with a digest")
@@ -740,36 +1090,78 @@ def test_verify_takes_a_grid(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     first_device("opencl")
     source = "__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void f(__global int *x) { x[get_global_id(0)] = get_num_groups(0); }"
     other = source.replace("get_num_groups(0)", "3")
-    devmod.save(devmod.bundle(*(devmod.compile(each, "opencl") for each in (source, other))), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.bundle(*(devmod.compile(each, "opencl") for each in (source, other))),
+        tmp_path / "k.devmod",
+    )
     assert call(capsys, "verify", tmp_path / "k.devmod")[0] == 1
     status, out, err = call(capsys, "verify", tmp_path / "k.devmod", "--grid", "3")
     assert (status, err, out.splitlines()[-1]) == (0, "", "2 candidates compared on 1 device")
 
 
-def test_verify_fails_if_no_candidate_can_be_launched(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verify_fails_if_no_candidate_can_be_launched(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     info = devmod.FunctionInfo(
-        "f", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")], needs=["absent"])
+        "f",
+        ["handle"],
+        interface=devmod.Interface(
+            [devmod.Param("x", "buffer", "float32", "rw")], needs=["absent"]
+        ),
     )
     source = b"__kernel void f(__global float *x) {}"
-    devmod.save(devmod.create_with_fallback("opencl", source, "cl", {"f": info}), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.create_with_fallback("opencl", source, "cl", {"f": info}), tmp_path / "k.devmod"
+    )
     status, out, err = call(capsys, "verify", tmp_path / "k.devmod")
-    assert (status, err, out.splitlines()[-1]) == (1, "devmod: warning: nothing was compared for 'f'\n", "no candidate could be launched")
+    assert (status, err, out.splitlines()[-1]) == (
+        1,
+        "devmod: warning: nothing was compared for 'f'\n",
+        "no candidate could be launched",
+    )
 
 
 # -- bench
 
 
 @pytest.mark.usefixtures("in_process")
-def test_bench_measures_each_combination(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_measures_each_combination(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     devmod.save(bundle(("opencl", "vulkan", "webgpu")), "k.devmod")
-    words = ["bench", "k.devmod", "saxpy", "y=zeros[N]", "x=random[N]", "n=N", "a=1", "--threads", "N", "--size", "N=1024,4096"]
-    words += ["--device", "opencl", "--device", "vulkan", "--device", "webgpu", "--repeat", "3", "--warmup", "1"]
+    words = [
+        "bench",
+        "k.devmod",
+        "saxpy",
+        "y=zeros[N]",
+        "x=random[N]",
+        "n=N",
+        "a=1",
+        "--threads",
+        "N",
+        "--size",
+        "N=1024,4096",
+    ]
+    words += [
+        "--device",
+        "opencl",
+        "--device",
+        "vulkan",
+        "--device",
+        "webgpu",
+        "--repeat",
+        "3",
+        "--warmup",
+        "1",
+    ]
     status, out, err = call(capsys, *words, "--csv", "--plot", "p.svg")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert (status, err) == (0, "")
     assert [(row["device"], row["sizes"]) for row in rows] == [
-        (f"{kind}:0", f"N={size}") for kind in ("opencl", "vulkan", "webgpu") for size in (1024, 4096)
+        (f"{kind}:0", f"N={size}")
+        for kind in ("opencl", "vulkan", "webgpu")
+        for size in (1024, 4096)
     ]
     for row in rows:
         low, median, high = (float(row[name]) for name in ("quartile1", "median", "quartile3"))
@@ -779,25 +1171,58 @@ def test_bench_measures_each_combination(capsys: pytest.CaptureFixture[str], tmp
         assert row["clock"] in ("device", "host")
     assert Path("p.svg").read_text().startswith("<?xml")
     status, out, _ = call(capsys, *words[:-8], "--repeat", "1")
-    assert (status, " ".join(out.split("\n")[0].split())) == (0, "file function device sizes median 25 % 75 % GB/s clock")
+    assert (status, " ".join(out.split("\n")[0].split())) == (
+        0,
+        "file function device sizes median 25 % 75 % GB/s clock",
+    )
 
 
 @pytest.mark.usefixtures("in_process")
-def test_bench_measures_the_others_beside_a_function_that_fits_no_device(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_bench_measures_the_others_beside_a_function_that_fits_no_device(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     params = [devmod.Param("x", "buffer", "float32", "rw")]
-    info = devmod.FunctionInfo("f", ["handle"], interface=devmod.Interface(params, needs=["absent"]))
-    other = devmod.create_with_fallback("opencl", b"__kernel void f(__global float *x) {}", "cl", {"f": info})
-    devmod.save(devmod.bundle(other, devmod.compile("__kernel void g(__global float *x) { x[0] = 1; }", "opencl")), tmp_path / "k.devmod")
-    status, out, err = call(capsys, "bench", tmp_path / "k.devmod", "x=zeros[1]", "--threads", "1", "--csv")
+    info = devmod.FunctionInfo(
+        "f", ["handle"], interface=devmod.Interface(params, needs=["absent"])
+    )
+    other = devmod.create_with_fallback(
+        "opencl", b"__kernel void f(__global float *x) {}", "cl", {"f": info}
+    )
+    devmod.save(
+        devmod.bundle(
+            other, devmod.compile("__kernel void g(__global float *x) { x[0] = 1; }", "opencl")
+        ),
+        tmp_path / "k.devmod",
+    )
+    status, out, err = call(
+        capsys, "bench", tmp_path / "k.devmod", "x=zeros[1]", "--threads", "1", "--csv"
+    )
     rows = list(csv.DictReader(io.StringIO(out)))
     assert (status, err, [row["function"] for row in rows]) == (1, "", ["f", "g"])
-    assert rows[0]["problem"].startswith("no candidate of the bundle can run 'f' here: 1. opencl/cl: needs absent, which opencl device ")
+    assert rows[0]["problem"].startswith(
+        "no candidate of the bundle can run 'f' here: 1. opencl/cl: needs absent, which opencl device "
+    )
     assert (rows[1]["problem"], float(rows[1]["median"]) > 0) == ("", True)
 
 
 @pytest.mark.usefixtures("in_process")
-def test_bench_lists_what_cannot_be_measured(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    status, out, _ = call(capsys, "bench", file, "--threads", "64", "--block", "32", "--block", "1048576", "--repeat", "2", "--json")
+def test_bench_lists_what_cannot_be_measured(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    status, out, _ = call(
+        capsys,
+        "bench",
+        file,
+        "--threads",
+        "64",
+        "--block",
+        "32",
+        "--block",
+        "1048576",
+        "--repeat",
+        "2",
+        "--json",
+    )
     good, bad = json.loads(out)["measurements"]
     assert (status, good["block"], good["problem"], good["gb_per_s"]) == (1, "32", "", None)
     assert (bad["block"], bad["median"]) == ("1048576", "NaN")
@@ -805,42 +1230,108 @@ def test_bench_lists_what_cannot_be_measured(capsys: pytest.CaptureFixture[str],
     status, _, err = call(capsys, "bench", "no.devmod", "--threads", "64")
     assert (status, err.splitlines()[-1]) == (2, "Error: there is no file 'no.devmod'")
     status, _, err = call(capsys, "bench", file, "saxpi", "--threads", "64")
-    assert (status, err) == (1, "devmod: error: there is no file and no function 'saxpi'; the functions: 'saxpy'\n")
+    assert (status, err) == (
+        1,
+        "devmod: error: there is no file and no function 'saxpi'; the functions: 'saxpy'\n",
+    )
 
 
 @pytest.mark.usefixtures("in_process")
-def test_bench_goes_on_after_a_combination_that_does_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_bench_goes_on_after_a_combination_that_does_not_fit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("vulkan")
     first_device("opencl")
     path = tmp_path / "k.devmod"
     devmod.save(bundle(("opencl", "vulkan")), path)  # Vulkan's has blocks of 64 threads
-    words = ["bench", path, "--threads", "64", "--device", "opencl", "--device", "vulkan", "--repeat", "1", "--json"]
+    words = [
+        "bench",
+        path,
+        "--threads",
+        "64",
+        "--device",
+        "opencl",
+        "--device",
+        "vulkan",
+        "--repeat",
+        "1",
+        "--json",
+    ]
     status, out, _ = call(capsys, *words, "--block", "64", "--block", "32")
-    found = {(each["device"], each["block"]): each["problem"] for each in json.loads(out)["measurements"]}
+    found = {
+        (each["device"], each["block"]): each["problem"] for each in json.loads(out)["measurements"]
+    }
     text = "the vulkan function 'saxpy' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
-    assert (status, found) == (1, {("opencl:0", "64"): "", ("opencl:0", "32"): "", ("vulkan:0", "64"): "", ("vulkan:0", "32"): text})
+    assert (status, found) == (
+        1,
+        {
+            ("opencl:0", "64"): "",
+            ("opencl:0", "32"): "",
+            ("vulkan:0", "64"): "",
+            ("vulkan:0", "32"): text,
+        },
+    )
     status, out, err = call(capsys, *words, "q=1")  # wrong in each combination
     assert (status, out) == (1, "")
-    assert err == "devmod: error: the opencl function 'saxpy' has no argument 'q'; its arguments: 'y', 'x', 'a', 'n'\n"
+    assert (
+        err
+        == "devmod: error: the opencl function 'saxpy' has no argument 'q'; its arguments: 'y', 'x', 'a', 'n'\n"
+    )
 
 
 @pytest.mark.usefixtures("in_process")
-def test_bench_gives_each_function_its_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_bench_gives_each_function_its_arguments(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("opencl")
     devmod.save(
-        saxpy("opencl", CL + "__kernel void half_of(__global float *z, uint n) { z[get_global_id(0) % n] /= 2; }"), tmp_path / "k.devmod"
+        saxpy(
+            "opencl",
+            CL
+            + "__kernel void half_of(__global float *z, uint n) { z[get_global_id(0) % n] /= 2; }",
+        ),
+        tmp_path / "k.devmod",
     )
-    words = ["bench", tmp_path / "k.devmod", "y=zeros[N*2]", "x=random[N*2]", "z=zeros[N*2]", "n=N*2", "a=1", "--threads", "N*2"]
+    words = [
+        "bench",
+        tmp_path / "k.devmod",
+        "y=zeros[N*2]",
+        "x=random[N*2]",
+        "z=zeros[N*2]",
+        "n=N*2",
+        "a=1",
+        "--threads",
+        "N*2",
+    ]
     status, out, _ = call(capsys, *words, "--size", "N=64", "--repeat", "1", "--json")
     assert status == 0
-    assert {(each["function"], each["problem"]) for each in json.loads(out)["measurements"]} == {("saxpy", ""), ("half_of", "")}
+    assert {(each["function"], each["problem"]) for each in json.loads(out)["measurements"]} == {
+        ("saxpy", ""),
+        ("half_of", ""),
+    }
 
 
 @pytest.mark.usefixtures("in_process")
-def test_bench_lists_a_problem_of_a_bundle_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_bench_lists_a_problem_of_a_bundle_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first_device("hexagon")
-    devmod.save(devmod.bundle(saxpy("opencl"), devmod.compile(SOURCES["hexagon"], "hexagon -arch=v68")), tmp_path / "k.devmod")
-    data = json.loads(call(capsys, "bench", tmp_path / "k.devmod", "--device", "hexagon", "--threads", "64", "--json")[1])
+    devmod.save(
+        devmod.bundle(saxpy("opencl"), devmod.compile(SOURCES["hexagon"], "hexagon -arch=v68")),
+        tmp_path / "k.devmod",
+    )
+    data = json.loads(
+        call(
+            capsys,
+            "bench",
+            tmp_path / "k.devmod",
+            "--device",
+            "hexagon",
+            "--threads",
+            "64",
+            "--json",
+        )[1]
+    )
     assert data["measurements"][0]["problem"] == (
         "no candidate of the bundle can run 'saxpy' here: 1. hexagon/so for v68: no hexagon device fits v68; there is: v67"
     )
@@ -849,10 +1340,17 @@ def test_bench_lists_a_problem_of_a_bundle_in_one_line(capsys: pytest.CaptureFix
 def test_bench_in_a_program_and_on_hexagon() -> None:
     first_device("hexagon")
     x = np.ones(256, "float32")
-    benchmark = devmod.bench({"a": saxpy("hexagon"), "b": saxpy("hexagon")}, "saxpy", {"x": x, "y": x, "a": 1, "n": 256}, repeat=2)
+    benchmark = devmod.bench(
+        {"a": saxpy("hexagon"), "b": saxpy("hexagon")},
+        "saxpy",
+        {"x": x, "y": x, "a": 1, "n": 256},
+        repeat=2,
+    )
     assert [(each.label, each.clock, each.problem) for each in benchmark.measurements] == [
         ("a saxpy hexagon:0", "device", ""),
         ("b saxpy hexagon:0", "device", ""),
     ]
-    with pytest.raises(devmod.ArgumentError, match=r"^bench\(repeat\): expected an int of 1 or more, got 0$"):
+    with pytest.raises(
+        devmod.ArgumentError, match=r"^bench\(repeat\): expected an int of 1 or more, got 0$"
+    ):
         devmod.bench(saxpy("hexagon"), repeat=0)

@@ -1,4 +1,6 @@
-"""`devmod simulate`, and programs of others below it, unchanged. tests/simulated has them; tools/frameworks.py runs those of large wheels."""
+"""`devmod simulate`, and programs of others below it, unchanged. tests/simulated has them;
+tools/frameworks.py runs those of large wheels.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def simulator() -> None:
 def simulate(*command: str, options: tuple[str, ...] = (), code: int = 0, **variables: str) -> str:
     """Run a command below `devmod simulate`, and return what it prints."""
     words = [sys.executable, "-m", "devmod", "simulate", *options, "--", *command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ | variables)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=os.environ | variables
+    )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -49,7 +53,9 @@ print(x, device, device.name, device.is_simulated, devmod.explain(module), sep="
 
 @pytest.mark.row("R49")
 @pytest.mark.parametrize("way", ["command", "variable"])
-def test_a_simulated_device_says_so_wherever_it_is_listed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulated_device_says_so_wherever_it_is_listed(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run(*command: str) -> str:
         if way == "command":
             return simulate(*command)
@@ -59,8 +65,14 @@ def test_a_simulated_device_says_so_wherever_it_is_listed(way: str, monkeypatch:
         monkeypatch.setenv("DEVMOD_CUDA_DRIVER", "simulator")
     *lines, why = run(sys.executable, "-c", USE).splitlines()
     assert lines == ["[0 2 4 6]", f"cuda device 0 ({NAME})", NAME, "True", "f on this machine:"]
-    assert why.endswith("it fits simulated cuda device 0, sm_90; a compiler there builds it before its first launch")
-    (line,) = (line for line in run(sys.executable, "-m", "devmod", "devices").splitlines() if line.startswith("cuda "))
+    assert why.endswith(
+        "it fits simulated cuda device 0, sm_90; a compiler there builds it before its first launch"
+    )
+    (line,) = (
+        line
+        for line in run(sys.executable, "-m", "devmod", "devices").splitlines()
+        if line.startswith("cuda ")
+    )
     assert line.startswith(f"cuda     0      {NAME} ")
     assert f"; {NAME} (driver CUDA " in run(sys.executable, "-m", "devmod", "doctor", "cuda")
 
@@ -69,25 +81,46 @@ def test_a_simulated_device_says_so_wherever_it_is_listed(way: str, monkeypatch:
 def test_a_simulated_device_is_never_chosen_by_itself() -> None:
     """The wheel is installed here, and a process finds no CUDA device by it."""
     command = [sys.executable, "-m", "devmod", "devices"]
-    assert "simulated" not in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (
+        "simulated"
+        not in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    )
 
 
 def test_each_device_has_its_architecture() -> None:
     program = "import devmod; print([each.arch.partition(':')[0] for each in devmod.devices() if each.kind == 'cuda'])"
     assert python(program, "--devices", "2", "--arch", "sm_90a,80") == "['sm_90', 'sm_80']\n"
-    assert "Invalid value for '--arch': '9.0' is no architecture such as sm_90" in simulate("true", options=("--arch", "9.0"), code=2)
+    assert "Invalid value for '--arch': '9.0' is no architecture such as sm_90" in simulate(
+        "true", options=("--arch", "9.0"), code=2
+    )
 
 
 def test_an_unknown_option_is_no_command() -> None:
-    assert simulate("true", options=("--sanitze",), code=2).endswith("Error: No such option '--sanitze'.\n")
+    assert simulate("true", options=("--sanitze",), code=2).endswith(
+        "Error: No such option '--sanitze'.\n"
+    )
 
 
 def test_the_command_takes_the_place_of_the_process() -> None:
     """So its exit code and the signals are those of the command."""
     assert simulate("sh", "-c", "exit 7", code=7) == ""
-    assert simulate("sh", "-c", "kill -SEGV $$", options=("--sanitize",), code=128 + signal.SIGSEGV).endswith(" 0 reports\n")
-    assert simulate("no-such-program", code=1) == "devmod: error: 'no-such-program' cannot be started: No such file or directory\n"
-    words = [sys.executable, "-m", "devmod", "simulate", "--", "sh", "-c", "echo $$; grep SigIgn /proc/$$/status"]
+    assert simulate(
+        "sh", "-c", "kill -SEGV $$", options=("--sanitize",), code=128 + signal.SIGSEGV
+    ).endswith(" 0 reports\n")
+    assert (
+        simulate("no-such-program", code=1)
+        == "devmod: error: 'no-such-program' cannot be started: No such file or directory\n"
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "devmod",
+        "simulate",
+        "--",
+        "sh",
+        "-c",
+        "echo $$; grep SigIgn /proc/$$/status",
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         number, _, ignored = process.communicate()[0].split()
     assert int(number) == process.pid
@@ -102,7 +135,9 @@ WAITS = "trap 'echo SIGINT; exit 5' INT; trap 'echo SIGTERM; exit 5' TERM; trap 
 def test_signals_reach_the_command(option: str, number: signal.Signals) -> None:
     """A terminal sends SIGINT to all processes in front, and `kill` a signal to one."""
     words = interruptible_python("-m", "devmod", "simulate", option, "--", "sh", "-c", WAITS)
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "starts\n"
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
@@ -115,9 +150,19 @@ def test_signals_reach_the_command(option: str, number: signal.Signals) -> None:
 
 
 def test_caches_are_apart_from_those_of_gpus(tmp_path: Path) -> None:
-    names = ("CACHEDB", "CUDA_CACHE_PATH", "DEVMOD_CACHE_DIR", "NUMBA_CACHE_DIR", "PYCUDA_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME")
+    names = (
+        "CACHEDB",
+        "CUDA_CACHE_PATH",
+        "DEVMOD_CACHE_DIR",
+        "NUMBA_CACHE_DIR",
+        "PYCUDA_CACHE_DIR",
+        "TRITON_CACHE_DIR",
+        "XDG_CACHE_HOME",
+    )
     program = f"import os; print(*(os.environ[name] for name in {names}), sep='\\n')"
-    variables = dict.fromkeys(names[1:], str(tmp_path / "user")) | {"DEVMOD_CACHE_DIR": str(tmp_path / "devmod")}
+    variables = dict.fromkeys(names[1:], str(tmp_path / "user")) | {
+        "DEVMOD_CACHE_DIR": str(tmp_path / "devmod")
+    }
     folders = {Path(line) for line in python(program, **variables).splitlines()}
     assert len(folders) == len(names)
     assert [each for each in folders if tmp_path / "devmod" / "simulate" not in each.parents] == []
@@ -125,12 +170,17 @@ def test_caches_are_apart_from_those_of_gpus(tmp_path: Path) -> None:
 
 def test_a_file_for_other_machines_has_no_ptx_for_a_cubin() -> None:
     program = "import devmod\ntry:\n    devmod.compile('__global__ void f() {}', 'cuda -arch=sm_80')\nexcept devmod.CompileError as error:\n    print(error)"
-    assert python(program) == "below `devmod simulate`, NVIDIA's compilers return PTX for a cubin: compile for compute_NN, or outside\n"
+    assert (
+        python(program)
+        == "below `devmod simulate`, NVIDIA's compilers return PTX for a cubin: compile for compute_NN, or outside\n"
+    )
 
 
 def test_a_cubin_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """PTX beside a cubin runs: plugins/devmod-cuda/tests/test_module.py."""
-    cubin = Path(__file__).parents[1] / "targets" / "tests" / "vectors" / "triton" / "add.cuda.cubin"
+    cubin = (
+        Path(__file__).parents[1] / "targets" / "tests" / "vectors" / "triton" / "add.cuda.cubin"
+    )
     program = (
         "import ctypes, sys\ncuda = ctypes.CDLL('libcuda.so.1')\ncontext, module = ctypes.c_void_p(), ctypes.c_void_p()\n"
         "cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context)\n"
@@ -146,11 +196,16 @@ def test_a_cubin_is_refused_with_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cuda_core(arch: str) -> None:
     pytest.importorskip("cuda.core", reason="cuda.core is not installed")
-    assert simulate(sys.executable, str(PROGRAMS / "core_add.py"), options=("--arch", arch)).splitlines() == [
+    assert simulate(
+        sys.executable, str(PROGRAMS / "core_add.py"), options=("--arch", arch)
+    ).splitlines() == [
         f"{NAME} {arch}",
         "ptx True",
         "cubin True",
-        *(f"{codes} [1, 3, 5, 7, 9, 11, 13, 15]" for codes in ("ptx ptx", "ltoir ltoir", "ltoir ptx")),
+        *(
+            f"{codes} [1, 3, 5, 7, 9, 11, 13, 15]"
+            for codes in ("ptx ptx", "ltoir ltoir", "ltoir ptx")
+        ),
     ]
 
 
@@ -159,8 +214,15 @@ def test_pycuda() -> None:
         pytest.skip("pycuda is not installed (make test-setup builds it)")
     folder = next(iter(find_spec("nvidia").submodule_search_locations), "")  # type: ignore[union-attr,arg-type]
     path = os.pathsep.join([os.path.join(folder, "cu13", "bin"), os.environ["PATH"]])
-    lines = simulate(sys.executable, "-W", "ignore", str(PROGRAMS / "pycuda_kernels.py"), PATH=path).splitlines()
-    assert lines == ["GPUArray True True", "SourceModule True", "ElementwiseKernel True", "ReductionKernel True"]
+    lines = simulate(
+        sys.executable, "-W", "ignore", str(PROGRAMS / "pycuda_kernels.py"), PATH=path
+    ).splitlines()
+    assert lines == [
+        "GPUArray True True",
+        "SourceModule True",
+        "ElementwiseKernel True",
+        "ReductionKernel True",
+    ]
 
 
 @pytest.mark.parametrize("compiler", ["NVRTC", "tinygrad"])
@@ -172,15 +234,21 @@ def test_tinygrad(compiler: str, tmp_path: Path) -> None:
 
         library.symlink_to(load_nvidia_dynamic_lib("nvrtc").abs_path)
     folders = f"{tmp_path}{os.pathsep}{library.resolve().parent}"  # tinygrad looks for NVRTC where the linker does
-    lines = simulate(sys.executable, str(PROGRAMS / "tinygrad_kernels.py"), LD_LIBRARY_PATH=folders).splitlines()
+    lines = simulate(
+        sys.executable, str(PROGRAMS / "tinygrad_kernels.py"), LD_LIBRARY_PATH=folders
+    ).splitlines()
     assert lines == ["add True", "matmul True", "softmax True"]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize(("package", "program"), [("numba_cuda", "numba_kernels"), ("triton", "triton_kernels")])
+@pytest.mark.parametrize(
+    ("package", "program"), [("numba_cuda", "numba_kernels"), ("triton", "triton_kernels")]
+)
 def test_programs_with_large_wheels(package: str, program: str, arch: str) -> None:
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed (make frameworks installs it in an environment)")
-    lines = simulate(sys.executable, "-W", "ignore", str(PROGRAMS / f"{program}.py"), options=("--arch", arch)).splitlines()
+    lines = simulate(
+        sys.executable, "-W", "ignore", str(PROGRAMS / f"{program}.py"), options=("--arch", arch)
+    ).splitlines()
     assert len(lines) == {"numba_cuda": 10, "triton": 5}[package]
     assert [line for line in lines if not line.endswith(" True")] == []

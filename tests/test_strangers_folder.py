@@ -1,4 +1,6 @@
-"""Commands in the folder of a stranger run none of its files: every process that they start imports, reads and searches elsewhere."""
+"""Commands in the folder of a stranger run none of its files: every process that they start
+imports, reads and searches elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ PROGRAMS = (
 OPENCL = "__kernel void k(__global int *x) { x[0] = 1; }\n"
 SOURCES = {
     "k.cl": OPENCL,
-    "deep.cl": "__kernel void deep(__global int *x) { x[0] = " + "+".join(["1"] * 2000) + "; }\n",  # parsed in a process first
+    "deep.cl": "__kernel void deep(__global int *x) { x[0] = "
+    + "+".join(["1"] * 2000)
+    + "; }\n",  # parsed in a process first
     "k.cu": 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n',
     "k.hip": 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n',
     "k.c": "void k(int *x) { x[0] = 1; }\n",
@@ -79,7 +83,9 @@ targets = ["opencl"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a file for each module of Python and each program that devmod could find, which leaves its name in ``../found``."""
+    """A folder with a file for each module of Python and each program that devmod could find, which
+    leaves its name in ``../found``.
+    """
     folder = tmp_path / "stranger"
     folder.mkdir()
     found = tmp_path / "found"
@@ -93,7 +99,9 @@ def folder(tmp_path: Path) -> Path:
     package.mkdir(parents=True)
     (folder / "lib").symlink_to(".")  # npm's prefix has its packages in lib/node_modules
     (package / "naga_bg.wasm").touch()
-    (package / "naga.js").write_text(f"import {{ appendFileSync }} from 'node:fs';\nappendFileSync({str(found)!r}, 'naga.js\\n');\n")
+    (package / "naga.js").write_text(
+        f"import {{ appendFileSync }} from 'node:fs';\nappendFileSync({str(found)!r}, 'naga.js\\n');\n"
+    )
     (folder / ".npmrc").write_text(f"prefix={folder}\n")
     for name in ("clang.cfg", "zig.cfg", "pyvenv.cfg", ".env"):
         (folder / name).write_text("broken\n")
@@ -129,7 +137,9 @@ def test_a_build_for_every_kind(folder: Path) -> None:
     assert "WorkerError" not in done.stdout
 
 
-@pytest.mark.volume_but("compile deep.cl -t opencl", "compile k.cu -t cuda -arch=compute_90 --option=-G")
+@pytest.mark.volume_but(
+    "compile deep.cl -t opencl", "compile k.cu -t cuda -arch=compute_90 --option=-G"
+)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -158,7 +168,9 @@ def test_a_command(folder: Path, arguments: list[str]) -> None:
         ("rocm -arch=gfx1100", '"-std=c++20", "-fimplicit-module-maps", "-fimplicit-modules"'),
     ],
 )
-def test_options_that_start_programs_or_write_files(folder: Path, target: str, options: str) -> None:
+def test_options_that_start_programs_or_write_files(
+    folder: Path, target: str, options: str
+) -> None:
     """The folder is in PATH by its whole name, so its assembler would be found."""
     assembly = '__asm__("no_such_instruction"); ' if "-as" in options else ""
     text = f"void k(int *x) {{ {assembly}x[0] = 1; }}\n"
@@ -167,7 +179,9 @@ def test_options_that_start_programs_or_write_files(folder: Path, target: str, o
     (folder / "x.h").touch()
     (folder / "module.modulemap").write_text('module X { header "x.h" export * }\n')
     source = "k.c" if "hexagon" in target else "k.hip"
-    (folder / "devmod.toml").write_text(f'targets = ["{target}"]\n[kernels.k]\nsources = ["{source}"]\noptions = [{options}]\n')
+    (folder / "devmod.toml").write_text(
+        f'targets = ["{target}"]\n[kernels.k]\nsources = ["{source}"]\noptions = [{options}]\n'
+    )
     home = folder.parent / "home"
     home.mkdir()
     path = os.pathsep.join([str(folder), os.environ["PATH"]])
@@ -178,7 +192,9 @@ def test_options_that_start_programs_or_write_files(folder: Path, target: str, o
 
 
 def test_processes_for_payloads(folder: Path) -> None:
-    """A runtime tries a payload of unknown origin in a process of its own, and an emulator runs that of a DSP."""
+    """A runtime tries a payload of unknown origin in a process of its own, and an emulator runs
+    that of a DSP.
+    """
     program = folder.parent / "program.py"
     program.write_text(
         "import sys, devmod\n"
@@ -200,6 +216,19 @@ def test_a_run_with_checks(folder: Path) -> None:
     run(folder, BIN / "devmod", "compile", "k.cu", "-t", "cuda -arch=compute_90", "-o", f"./{file}")
     if not (folder / file).exists():
         pytest.skip("NVRTC is not installed")
-    done = run(folder, BIN / "devmod", "run", "--grid", "1", "--block", "1", "--sanitize=bounds", "--", file, "k", "x=zeros[1]")
+    done = run(
+        folder,
+        BIN / "devmod",
+        "run",
+        "--grid",
+        "1",
+        "--block",
+        "1",
+        "--sanitize=bounds",
+        "--",
+        file,
+        "k",
+        "x=zeros[1]",
+    )
     assert found_in(folder) == []
     assert (done.returncode, done.stderr) == (0, "devmod-simulators: 0 reports\n")

@@ -1,6 +1,8 @@
-"""Vulkan and WebGPU on SwiftShader, the driver in Chromium's package: a second implementation beside Mesa's lavapipe.
+"""Vulkan and WebGPU on SwiftShader, the driver in Chromium's package: a second implementation
+beside Mesa's lavapipe.
 
-Each test starts a process with that driver: the loader reads its variables once. The kit runs on SwiftShader in `make lowest`.
+Each test starts a process with that driver: the loader reads its variables once. The kit runs on
+SwiftShader in `make lowest`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ FILES = {
 #: Slow tests whose result does not depend on the driver, and a second compiler.
 OMITTED = "not interrupt and not fork and not two_devices and not no_adapter and not listing and not glslangValidator and not deeply and not c_type"
 
-pytestmark = pytest.mark.skipif(not SWIFTSHADER.exists(), reason="SwiftShader is not installed (Debian: apt install chromium)")
+pytestmark = pytest.mark.skipif(
+    not SWIFTSHADER.exists(), reason="SwiftShader is not installed (Debian: apt install chromium)"
+)
 
 LISTED = """
 import os
@@ -47,9 +51,19 @@ def mesa() -> Path:
 
 
 def run_tests(folder: Path, *arguments: str | Path, **variables: str) -> str:
-    """Run tests in a process, and return what it prints. A test fails if one of them does, or if there is no device."""
+    """Run tests in a process, and return what it prints. A test fails if one of them does, or if
+    there is no device.
+    """
     process = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *("-p", "no:xdist", "-p", "no:cacheprovider"), f"--basetemp={folder}", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            *("-p", "no:xdist", "-p", "no:cacheprovider"),
+            f"--basetemp={folder}",
+            *arguments,
+        ],
         cwd=ROOT,
         env=os.environ | variables,
         capture_output=True,
@@ -66,9 +80,13 @@ def run_tests(folder: Path, *arguments: str | Path, **variables: str) -> str:
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("kind", FILES)
 def test_kernels_on_swiftshader(kind: str, tmp_path: Path) -> None:
-    files = [ROOT / "plugins" / f"devmod-{kind}" / "tests" / f"test_{name}.py" for name in FILES[kind]]
+    files = [
+        ROOT / "plugins" / f"devmod-{kind}" / "tests" / f"test_{name}.py" for name in FILES[kind]
+    ]
     files.append(ROOT / "tests" / "test_faults.py")
-    run_tests(tmp_path / "tests", "-m", "not volume", "-k", OMITTED, *files, **vulkan_drivers(SWIFTSHADER))
+    run_tests(
+        tmp_path / "tests", "-m", "not volume", "-k", OMITTED, *files, **vulkan_drivers(SWIFTSHADER)
+    )
 
 
 @pytest.mark.row("R33")
@@ -76,12 +94,21 @@ def test_swiftshader_beside_lavapipe() -> None:
     """The devices of two drivers have one order. DEVMOD_DEVICE chooses each."""
     lavapipe = mesa()
     orders = [vulkan_drivers(lavapipe, SWIFTSHADER), vulkan_drivers(SWIFTSHADER, lavapipe)]
-    (first, last), (second, _) = ((listed[:-2], listed[-2:]) for listed in (run_python(LISTED, **order).splitlines() for order in orders))
+    (first, last), (second, _) = (
+        (listed[:-2], listed[-2:])
+        for listed in (run_python(LISTED, **order).splitlines() for order in orders)
+    )
     assert first == second
-    assert [line.split()[:2] for line in first] == [[kind, number] for kind in FILES for number in "01"]
+    assert [line.split()[:2] for line in first] == [
+        [kind, number] for kind in FILES for number in "01"
+    ]
     for lines in (first[:2], first[2:]):
         assert sorted(line.split()[2] for line in lines) == ["SwiftShader", "llvmpipe"]
-        assert sum("SwiftShader driver" in line for line in lines) == sum("Mesa" in line for line in lines) == 1
+        assert (
+            sum("SwiftShader driver" in line for line in lines)
+            == sum("Mesa" in line for line in lines)
+            == 1
+        )
     assert last == ["[0, 0]", "[1, 1]"]
 
 
@@ -89,4 +116,6 @@ def test_swiftshader_beside_lavapipe() -> None:
 @pytest.mark.row("R33")
 def test_the_kit_with_the_devices_of_two_drivers(tmp_path: Path) -> None:
     kits = [ROOT / "plugins" / f"devmod-{kind}" / "tests" / "test_conformance.py" for kind in FILES]
-    assert "2 passed" in run_tests(tmp_path / "tests", "-k", "R33-several", *kits, **vulkan_drivers(mesa(), SWIFTSHADER))
+    assert "2 passed" in run_tests(
+        tmp_path / "tests", "-k", "R33-several", *kits, **vulkan_drivers(mesa(), SWIFTSHADER)
+    )

@@ -1,4 +1,6 @@
-"""docs/symptoms.md: each error of the page is caused here, and its text is that of the row. `CASES` has the order of the page."""
+"""docs/symptoms.md: each error of the page is caused here, and its text is that of the row. `CASES`
+has the order of the page.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ X = np.zeros(8, "float32")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder. The end of the test restores the plugins that it hides or installs."""
+    """Work in an empty folder. The end of the test restores the plugins that it hides or
+    installs.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_cache", {})
     monkeypatch.setattr(discovery, "_scan_all", discovery._scan_all)
@@ -65,7 +69,10 @@ def without_module(name: str, call: Callable[[], object]) -> object:
 def plugin(kind: str, code: str = "", **groups: str) -> Path:
     """Install a plugin for `devmod.create` of a kind of its own."""
     module = f"acme_{kind}"
-    entries = {"devmod.create": {kind: f"{module}:create"}, **{f"devmod.{group}": {name: f"{module}:f"} for group, name in groups.items()}}
+    entries = {
+        "devmod.create": {kind: f"{module}:create"},
+        **{f"devmod.{group}": {name: f"{module}:f"} for group, name in groups.items()},
+    }
     return install(Path("site"), f"acme-{kind}", "9.0", entries, {module: code} if code else None)
 
 
@@ -110,7 +117,9 @@ def hidden() -> object:
 
 
 def editable() -> object:
-    (plugin("editable") / "direct_url.json").write_text(json.dumps({"url": "file:///acme", "dir_info": {"editable": True}}))
+    (plugin("editable") / "direct_url.json").write_text(
+        json.dumps({"url": "file:///acme", "dir_info": {"editable": True}})
+    )
     return create("editable")
 
 
@@ -122,7 +131,9 @@ def unreadable() -> object:
 def unsigned() -> object:
     devmod.save(devmod.compile(SCALE, "opencl"), "k.devmod")
     main(["keygen", "-o", "acme.pem"])
-    Path("trust.toml").write_text('[[rule]]\nsource = ["*"]\nname = "acme/k"\nkeys = ["acme.pub"]\n')
+    Path("trust.toml").write_text(
+        '[[rule]]\nsource = ["*"]\nname = "acme/k"\nkeys = ["acme.pub"]\n'
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEVMOD_TRUST", "trust.toml")
         return devmod.load("k.devmod")
@@ -147,7 +158,11 @@ def unknown_processor() -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(_pocl.VARIABLE, raising=False)
         patch.setattr(_pocl, "_name_pointer", lambda record: 1)
-        _pocl.name_processor(SimpleNamespace(name="cpu", platform=SimpleNamespace(name=_pocl.POCL), version=version, int_ptr=0))
+        _pocl.name_processor(
+            SimpleNamespace(
+                name="cpu", platform=SimpleNamespace(name=_pocl.POCL), version=version, int_ptr=0
+            )
+        )
 
 
 def too_old() -> object:
@@ -182,12 +197,19 @@ def wrong_manifest() -> object:
 def program(key: str) -> devmod.Module:
     """Make a program of one step, whose array is declared under `key`."""
     declared: dict[str, Any] = {key: ["x: float32[n]"]}
-    return devmod.program("double", devmod.compile(SCALE, "opencl"), **declared, steps=["scale(x=x, a=2.0, threads=n)"])
+    return devmod.program(
+        "double",
+        devmod.compile(SCALE, "opencl"),
+        **declared,
+        steps=["scale(x=x, a=2.0, threads=n)"],
+    )
 
 
 def fallback() -> devmod.Module:
     hide("devmod-cuda")
-    return devmod.create_with_fallback("cuda", b"... PTX ...", "ptx", {"k": devmod.FunctionInfo("k", ("handle",))})
+    return devmod.create_with_fallback(
+        "cuda", b"... PTX ...", "ptx", {"k": devmod.FunctionInfo("k", ("handle",))}
+    )
 
 
 def no_candidate() -> object:
@@ -199,14 +221,20 @@ def no_driver() -> object:
     if ctypes.util.find_library("cuda"):
         pytest.skip("the driver is installed here")
     raise RuntimeError(
-        run_python("import devmod\ntry: devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error: print(error)").strip()
+        run_python(
+            "import devmod\ntry: devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error: print(error)"
+        ).strip()
     )
 
 
 def without_interface(**options: Any) -> devmod.Function:
     """A kernel without bounds on its block, which may have needs."""
     first_device("opencl")
-    interface = devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")], **options) if options else None
+    interface = (
+        devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")], **options)
+        if options
+        else None
+    )
     info = devmod.FunctionInfo("f", ["handle"], interface=interface)
     return devmod.create("opencl", b"__kernel void f(__global float *x) {}", "cl", {"f": info})["f"]
 
@@ -218,7 +246,9 @@ def on_another_device() -> object:
 def strided() -> object:
     function = scale()
     queue = pyopencl.CommandQueue(pyopencl.create_some_context(interactive=False))
-    return function(pyopencl.array.to_device(queue, np.zeros((4, 4), "float32"))[:, ::2], 1, threads=8)
+    return function(
+        pyopencl.array.to_device(queue, np.zeros((4, 4), "float32"))[:, ::2], 1, threads=8
+    )
 
 
 def read_only() -> object:
@@ -246,14 +276,22 @@ def forked() -> object:
 
 
 def reads() -> object:
-    f = devmod.compile("kernel void f(global int *y, global const int *x) { *y = x[8]; }", "opencl")["f"].on(first_device("opencl"))
-    return assert_kernel(f, lambda y, x: y, [{"y": np.zeros(1, "int32"), "x": np.zeros(8, "int32"), "threads": 1}])
+    f = devmod.compile(
+        "kernel void f(global int *y, global const int *x) { *y = x[8]; }", "opencl"
+    )["f"].on(first_device("opencl"))
+    return assert_kernel(
+        f, lambda y, x: y, [{"y": np.zeros(1, "int32"), "x": np.zeros(8, "int32"), "threads": 1}]
+    )
 
 
 def crash() -> object:
     first_device("opencl")
     devmod.save(
-        devmod.compile("__kernel void f(__global int *x) { *(__global volatile int *)(ulong)(x[0] & 0) = 1; }", "opencl"), "k.devmod"
+        devmod.compile(
+            "__kernel void f(__global int *x) { *(__global volatile int *)(ulong)(x[0] & 0) = 1; }",
+            "opencl",
+        ),
+        "k.devmod",
     )
     return main(["run", "k.devmod", "f", "x=zeros[8]", "--threads", "8"])
 
@@ -261,7 +299,9 @@ def crash() -> object:
 CASES: dict[str, Callable[[], object]] = {
     "no runtime": lambda: without("devmod-cuda", lambda: devmod.device("cuda")),
     "unknown kind": lambda: devmod.device("opncl"),
-    "no command": lambda: without("devmod-targets", lambda: main(["compile", "k.cl", "-t", "opencl"])),
+    "no command": lambda: without(
+        "devmod-targets", lambda: main(["compile", "k.cl", "-t", "opencl"])
+    ),
     "too old": too_old,
     "broken": broken,
     "another version": of_another_version,
@@ -278,14 +318,18 @@ CASES: dict[str, Callable[[], object]] = {
     "damaged": lambda: file(lambda data: data.replace(b"scale(__global", b"scale( _global")),
     "newer": lambda: file(lambda data: data[:8] + b"\x09" + data[9:]),
     "unsigned": unsigned,
-    "url": lambda: without_module("devmod_remote", lambda: devmod.load("https://example.org/k.devmod")),
+    "url": lambda: without_module(
+        "devmod_remote", lambda: devmod.load("https://example.org/k.devmod")
+    ),
     "cache": cache_of_others,
     "source": lambda: devmod.compile(SCALE.replace("*= a", "*="), "opencl"),
     "include": lambda: devmod.compile('#include "util.h"\n' + SCALE, "opencl"),
     "unknown target": lambda: devmod.compile(SCALE, "opncl"),
     "no architecture": lambda: devmod.compile(CUDA, "cuda"),
     "unknown architecture": lambda: devmod.compile(CUDA, "cuda -arch=sm_12345"),
-    "no compiler": lambda: without_module("ziglang", lambda: devmod.compile("void f(int *x) {}", "hexagon -arch=v66", language="C")),
+    "no compiler": lambda: without_module(
+        "ziglang", lambda: devmod.compile("void f(int *x) {}", "hexagon -arch=v66", language="C")
+    ),
     "suffix": wrong_suffix,
     "manifest": wrong_manifest,
     "input of a program": lambda: program("inputs"),
@@ -315,8 +359,13 @@ def test_the_page_has_a_row_for_each_case() -> None:
     assert len(ROWS) == len(CASES)
 
 
-@pytest.mark.parametrize(("case", "row"), [pytest.param(case, row, id=case) for case, (row, _) in zip(CASES, ROWS, strict=False)])
-def test_the_error_has_the_text_of_the_page(case: str, row: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("case", "row"),
+    [pytest.param(case, row, id=case) for case, (row, _) in zip(CASES, ROWS, strict=False)],
+)
+def test_the_error_has_the_text_of_the_page(
+    case: str, row: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     if case == "fork" and not hasattr(os, "fork"):
         pytest.skip("there are no forks here")
     with warnings.catch_warnings():
@@ -334,9 +383,17 @@ def test_the_error_has_the_text_of_the_page(case: str, row: str, capsys: pytest.
 
 
 def test_the_commands_of_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each `devmod COMMAND` of the last column, with its options; and each `pip install` of a distribution of devmod, with its extra."""
-    commands = {found for _, todo in ROWS for found in re.findall(r"`(devmod [a-z].*?|pip install .*?)`", todo)}
-    extras = re.findall(r"^(\S+) = \[", (PAGE.parent.parent / "core/pyproject.toml").read_text(), re.MULTILINE)
+    """Each `devmod COMMAND` of the last column, with its options; and each `pip install` of a
+    distribution of devmod, with its extra.
+    """
+    commands = {
+        found
+        for _, todo in ROWS
+        for found in re.findall(r"`(devmod [a-z].*?|pip install .*?)`", todo)
+    }
+    extras = re.findall(
+        r"^(\S+) = \[", (PAGE.parent.parent / "core/pyproject.toml").read_text(), re.MULTILINE
+    )
     assert len(commands) > 8
     for command in commands:
         program, name, *words = shlex.split(command)
@@ -344,6 +401,10 @@ def test_the_commands_of_the_page_exist(capsys: pytest.CaptureFixture[str]) -> N
         if program == "devmod":
             assert main([name, "--help"]) == 0
             shown = capsys.readouterr().out
-            assert [option for option in options if not re.search(rf"(?<![\w-]){option}\b", shown)] == [], command
+            assert [
+                option for option in options if not re.search(rf"(?<![\w-]){option}\b", shown)
+            ] == [], command
         else:
-            assert {extra for found in re.findall(r"\[(.+?)\]", command) for extra in found.split(",")} <= set(extras), command
+            assert {
+                extra for found in re.findall(r"\[(.+?)\]", command) for extra in found.split(",")
+            } <= set(extras), command

@@ -92,14 +92,27 @@ def test_several_arrays_and_nan(kernels: devmod.Module) -> None:
     assert message(kernels["both"], lambda y, z: {"z": z + 3, "y": y}, [case])[0] == (
         "both: y differs from the reference in 2 of 2 elements; the worst is y[0]: got nan, expected 0.0, an error of inf where 0 is allowed"
     )
-    assert message(kernels["both"], lambda y, z: {"z": z[:1]}, [case])[0] == "both: z has the shape (2,), and the reference has (1,)"
+    assert (
+        message(kernels["both"], lambda y, z: {"z": z[:1]}, [case])[0]
+        == "both: z has the shape (2,), and the reference has (1,)"
+    )
 
 
 def test_a_signalling_nan_is_compared_without_a_warning(kernels: devmod.Module) -> None:
-    """Memory that no kernel wrote may hold one. NumPy warns of its conversion, and warnings are errors here."""
-    case = {"y": np.zeros(2, "float32"), "x": np.array([0x7F800001, 0xFF800001], "uint32").view("float32"), "v": 1.0, "threads": 2}
+    """Memory that no kernel wrote may hold one. NumPy warns of its conversion, and warnings are
+    errors here.
+    """
+    case = {
+        "y": np.zeros(2, "float32"),
+        "x": np.array([0x7F800001, 0xFF800001], "uint32").view("float32"),
+        "v": 1.0,
+        "threads": 2,
+    }
     assert_kernel(kernels["scale"], lambda y, x, v: x, [case])
-    assert "the worst is y[0]: got nan, expected 0.0" in message(kernels["scale"], lambda y, x, v: y, [case])[0]
+    assert (
+        "the worst is y[0]: got nan, expected 0.0"
+        in message(kernels["scale"], lambda y, x, v: y, [case])[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,11 +125,17 @@ def test_a_signalling_nan_is_compared_without_a_warning(kernels: devmod.Module) 
             "assert_kernel: the reference returned {y}; expected a mapping from names of arguments to arrays, or the array of the one argument "
             "that the kernel writes (it writes: y, z)",
         ),
-        (lambda y, z: {"q": y}, 1, "assert_kernel: the reference returned an array for 'q', and the case has no NumPy array of that name"),
+        (
+            lambda y, z: {"q": y},
+            1,
+            "assert_kernel: the reference returned an array for 'q', and the case has no NumPy array of that name",
+        ),
         (lambda y, z: {}, 1, "assert_kernel: the reference returned no array"),
     ],
 )
-def test_a_wrong_use_is_an_error(kernels: devmod.Module, reference: Any, count: int, text: str) -> None:
+def test_a_wrong_use_is_an_error(
+    kernels: devmod.Module, reference: Any, count: int, text: str
+) -> None:
     case = {"y": np.zeros(2, "float32"), "z": np.zeros(2, "int32"), "threads": 2}
     with pytest.raises(devmod.ArgumentError) as caught:
         assert_kernel(kernels["both"], reference, [case] * count)
@@ -141,14 +160,21 @@ def test_the_variable_of_a_guard_is_a_number_of_bytes(size: str) -> None:
 
 def test_a_command_reports_a_wrong_variable_of_a_guard_and_blames_no_wheel() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "devmod", "devices"], env=os.environ | {"DEVMOD_GUARD": "4k"}, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "devmod", "devices"],
+        env=os.environ | {"DEVMOD_GUARD": "4k"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     text = "devmod: error: the environment variable DEVMOD_GUARD is '4k'; expected a number of bytes such as 4096\n"
     assert (done.returncode, done.stderr) == (1, text)
 
 
 def test_the_variable_of_a_guard_may_have_zeros_before_the_number() -> None:
-    assert run_python("import devmod\nprint(devmod.guard.__name__)", DEVMOD_GUARD="00000000004096") == "guard\n"
+    assert (
+        run_python("import devmod\nprint(devmod.guard.__name__)", DEVMOD_GUARD="00000000004096")
+        == "guard\n"
+    )
 
 
 @pytest.mark.devices("opencl")
@@ -165,7 +191,11 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
     with devmod.guard():
         on_device = [device.zeros(4, "float32"), device.from_numpy(x)]
         launch = spoil.bind(*on_device, 2, grid=1, block=1)
-        for call in (lambda: spoil(np.zeros(4, "float32"), x, 2, grid=1, block=1), launch, launch.time):
+        for call in (
+            lambda: spoil(np.zeros(4, "float32"), x, 2, grid=1, block=1),
+            launch,
+            launch.time,
+        ):
             on_device[1].copy_from(x)
             with pytest.raises(devmod.GuardError) as caught:
                 call()
@@ -201,20 +231,27 @@ def test_a_guard_counts_elements_that_are_no_whole_bytes(
     scalars = [devmod.Param(name, "scalar", "int32") for name in ("at", "value")]
     with devmod.guard():
         for access, at, index in (("rw", 7, outside), ("r", 2, inside)):
-            interface = devmod.Interface((devmod.Param("x", "buffer", dtype, access=access), *scalars))
+            interface = devmod.Interface(
+                (devmod.Param("x", "buffer", dtype, access=access), *scalars)
+            )
             info = devmod.FunctionInfo("put", ("handle", "int32", "int32"), interface=interface)
             put = devmod.create("opencl", source, "cl", {"put": info})["put"].on(device)
             with pytest.raises(devmod.GuardError) as caught:
                 put(device.zeros(6, dtype), at, value, grid=1, block=1)
             assert caught.value.index == index
-    assert str(caught.value).endswith(f"{text}. Remove the write, or declare the parameter as one that the kernel writes")
+    assert str(caught.value).endswith(
+        f"{text}. Remove the write, or declare the parameter as one that the kernel writes"
+    )
 
 
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_wrong_call_names_the_method_in_a_guard_too(guarded: bool) -> None:
     with devmod.guard() if guarded else nullcontext():
         zeros: Any = devmod.device("opencl").zeros
-        with pytest.raises(TypeError, match=re.escape("Device.zeros() missing 1 required positional argument: 'dtype'")):
+        with pytest.raises(
+            TypeError,
+            match=re.escape("Device.zeros() missing 1 required positional argument: 'dtype'"),
+        ):
             zeros(3)
 
 
@@ -232,7 +269,9 @@ def test_an_array_that_is_too_large_has_its_error_in_a_guard_too(make: str) -> N
 @pytest.mark.volume
 def test_the_workflow_of_the_page_runs(environment: Any, wheels: Any) -> None:
     page = (Path(__file__).parent.parent / "docs" / "find-out-what-is-wrong.md").read_text()
-    steps = [shlex.split(line) for line in re.findall(r"^ +- run: (?!sudo )(.*)$", page, re.MULTILINE)]
+    steps = [
+        shlex.split(line) for line in re.findall(r"^ +- run: (?!sudo )(.*)$", page, re.MULTILINE)
+    ]
     box = environment()
     for mark, name, text in blocks(page):
         if mark == "file":
@@ -242,7 +281,12 @@ def test_the_workflow_of_the_page_runs(environment: Any, wheels: Any) -> None:
         if program == "pip":
             parts = [re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", word) for word in words[1:]]
             found = [(each[1], (each[2] or "").split(",")) for each in parts if each]
-            box.install(*[wheels.direct(name, *filter(None, extras)) if name in wheels else name for name, extras in found])
+            box.install(
+                *[
+                    wheels.direct(name, *filter(None, extras)) if name in wheels else name
+                    for name, extras in found
+                ]
+            )
         else:
             assert program in ("devmod", "pytest")
             printed = box.run("-m", program, *words)
@@ -254,9 +298,28 @@ def test_the_workflow_of_the_page_runs(environment: Any, wheels: Any) -> None:
 
 def run(folder: Path, text: str, *options: str) -> str:
     (folder / "test_it.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-c", "/dev/null", "--rootdir", str(folder), *options, "test_it.py"]
-    command += ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]  # Hypothesis is a third of the time of such a process
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120).stdout
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(folder),
+        *options,
+        "test_it.py",
+    ]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:hypothesispytest",
+    ]  # Hypothesis is a third of the time of such a process
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    ).stdout
 
 
 MARKED = "import pytest\n@pytest.mark.devices({})\ndef test_it({}): print(device.kind)\n"
@@ -273,17 +336,18 @@ def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
 
 def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> None:
     wgsl = devmod.compile("@compute @workgroup_size(1) fn k() {}", "webgpu")
-    devmod.save(devmod.bundle(wgsl, devmod.compile("kernel void k() {}", "metal")), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.bundle(wgsl, devmod.compile("kernel void k() {}", "metal")), tmp_path / "k.devmod"
+    )
     text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.load('k.devmod')['k'].on(device)\n"
     wgsl = devmod.compile(
-        "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn f() { x[0] = 1; }", "webgpu"
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn f() { x[0] = 1; }",
+        "webgpu",
     )
     program = devmod.program("p", wgsl, outputs=["y: float32[1]"], steps=["f(x=y, grid=1)"])
     devmod.save(program, tmp_path / "p.devmod")
     text += "@pytest.mark.devices('opencl')\ndef test_program(device): devmod.load('p.devmod')['p'].on(device)\n"
-    text += (
-        "@pytest.mark.devices('opencl')\ndef test_other(device): devmod.device('opencl', 99)\n"  # an error of another cause fails the test
-    )
+    text += "@pytest.mark.devices('opencl')\ndef test_other(device): devmod.device('opencl', 99)\n"  # an error of another cause fails the test
     done = run(tmp_path, text)
     count = len([each for each in devmod.devices() if each.kind == "opencl"])
     assert f"{count} failed, {2 * count} skipped" in done
@@ -295,15 +359,27 @@ def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> No
 
 #: The kinds of the mark, the argument of the test, and the error.
 WRONG_MARKS = [
-    ("'opncl'", "device", "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?"),
+    (
+        "'opncl'",
+        "device",
+        "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?",
+    ),
     ("", "", "test_it.py::test_it has the mark devices, so it needs the argument `device`"),
     (
         "'OpenCL'",
         "device",
         "test_it.py::test_it: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004F at character 1. Did you mean 'opencl'?",
     ),
-    ("['opencl']", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
-    ("kinds='opencl'", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
+    (
+        "['opencl']",
+        "device",
+        "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')",
+    ),
+    (
+        "kinds='opencl'",
+        "device",
+        "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')",
+    ),
 ]
 
 
@@ -311,7 +387,12 @@ def test_a_wrong_mark_is_an_error(tmp_path: Path) -> None:
     for number, (kinds, argument, _) in enumerate(WRONG_MARKS):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "test_it.py").write_text(MARKED.format(kinds, argument))
-    done = run(tmp_path, "", "--import-mode=importlib", *(f"{number}/test_it.py" for number in range(len(WRONG_MARKS))))
+    done = run(
+        tmp_path,
+        "",
+        "--import-mode=importlib",
+        *(f"{number}/test_it.py" for number in range(len(WRONG_MARKS))),
+    )
     for number, (_, _, text) in enumerate(WRONG_MARKS):
         assert f"{number}/{text}" in done
 

@@ -1,4 +1,6 @@
-"""Functions of tinygrad as programs: what they compute on devices, what an error says, and that a file depends on the function alone."""
+"""Functions of tinygrad as programs: what they compute on devices, what an error says, and that a
+file depends on the function alone.
+"""
 
 from __future__ import annotations
 
@@ -50,17 +52,30 @@ def tensor(*shape: int, dtype: str = "float32") -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [each for each in NAMES if each not in ("float64", "half", "bfloat16", "bfloat16 weights", "constant result")]
+    "name",
+    [
+        each
+        for each in NAMES
+        if each not in ("float64", "half", "bfloat16", "bfloat16 weights", "constant result")
+    ],
 )
 def test_a_small_function(name: str) -> None:
     for kind in BOTH:
         first_device(kind)
     (line,) = checked(*cases()[name], BOTH)
-    assert re.match(r"checked on opencl:0.* and webgpu:0.* against tinygrad on the CPU: worst error ", line)
+    assert re.match(
+        r"checked on opencl:0.* and webgpu:0.* against tinygrad on the CPU: worst error ", line
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("float64", "opencl"), ("bfloat16", "opencl"), ("bfloat16 weights", "opencl"), ("half", "webgpu")]
+    ("name", "kind"),
+    [
+        ("float64", "opencl"),
+        ("bfloat16", "opencl"),
+        ("bfloat16 weights", "opencl"),
+        ("half", "webgpu"),
+    ],
 )
 def test_an_element_type_of_some_kinds(name: str, kind: str) -> None:
     first_device(kind)
@@ -71,21 +86,34 @@ def test_a_result_that_is_constant_is_not_checked() -> None:
     function, inputs = cases()["constant result"]
     line = "not checked: result 0 of tinygrad on the CPU is the same everywhere, so a wrong one may equal it"
     assert checked(function, inputs, "opencl") == [line]
-    program = interop.export(function, *inputs, targets="webgpu", name="f")["f"].on(first_device("webgpu"))
+    program = interop.export(function, *inputs, targets="webgpu", name="f")["f"].on(
+        first_device("webgpu")
+    )
     np.testing.assert_array_equal(program(inputs[0].numpy()), np.full(4, 3, "float32"))
 
 
 def run_cases(environment: dict[str, str], *arguments: str) -> None:
     program = str(Path(tinygrad_cases.__file__))
     done = subprocess.run(
-        [sys.executable, program, *arguments], env=os.environ | environment, capture_output=True, text=True, check=False, timeout=500
+        [sys.executable, program, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr
     unchecked = [line for line in done.stdout.splitlines() if "['checked on " not in line]
-    assert [line.partition(":")[0] for line in unchecked] == (["constant result"] if len(arguments) == 1 else [])
+    assert [line.partition(":")[0] for line in unchecked] == (
+        ["constant result"] if len(arguments) == 1 else []
+    )
 
 
-@pytest.mark.parametrize("names", [["int8 weights", "half", "two results"], pytest.param([], marks=pytest.mark.volume)], ids=str)
+@pytest.mark.parametrize(
+    "names",
+    [["int8 weights", "half", "two results"], pytest.param([], marks=pytest.mark.volume)],
+    ids=str,
+)
 def test_the_small_functions_on_cuda(names: list[str]) -> None:
     try:
         run_cases(libcuda.environment(arch="90"), "cuda -arch=compute_80", *names)
@@ -106,11 +134,15 @@ def test_the_small_functions_on_rocm() -> None:
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
 @pytest.mark.volume_but("int8 weights", "half", "two results")
-@pytest.mark.parametrize("name", [each for each in NAMES if each not in ("float64", "bfloat16", "constant result")])
+@pytest.mark.parametrize(
+    "name", [each for each in NAMES if each not in ("float64", "bfloat16", "constant result")]
+)
 def test_a_small_function_on_metal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A double runs the kernels as C++ on the CPU."""
     replace_metal(monkeypatch)
-    assert checked(*cases()[name], "metal")[0].startswith("checked on metal:0 and metal:1 against tinygrad on the CPU: worst error ")
+    assert checked(*cases()[name], "metal")[0].startswith(
+        "checked on metal:0 and metal:1 against tinygrad on the CPU: worst error "
+    )
 
 
 def test_each_kind_has_its_own_kernels() -> None:
@@ -126,13 +158,27 @@ def test_each_kind_has_its_own_kernels() -> None:
     reports: list[str] = []
     module = interop.export(total, *inputs, targets=targets, name="total", report=reports.append)
     counts = {
-        kind: sum(name.startswith(f"total_{kind}_k") for name in module.functions) for kind in map(str.split, targets) for kind in kind[:1]
+        kind: sum(name.startswith(f"total_{kind}_k") for name in module.functions)
+        for kind in map(str.split, targets)
+        for kind in kind[:1]
     }
-    assert counts["webgpu"] > counts["opencl"] == counts["cuda"] == counts["rocm"] == counts["metal"] == 1
+    assert (
+        counts["webgpu"]
+        > counts["opencl"]
+        == counts["cuda"]
+        == counts["rocm"]
+        == counts["metal"]
+        == 1
+    )
     webgpu = [info.interface for name, info in module.functions.items() if "_webgpu_k" in name]
     assert all(len(each.params) <= 8 for each in webgpu if each)
     assert reports[-1] == "rocm: compiling 1 kernels"
-    lines = interop.check(module, "total", {f"x{n}": each.numpy() for n, each in enumerate(inputs)}, results(total(*inputs)))
+    lines = interop.check(
+        module,
+        "total",
+        {f"x{n}": each.numpy() for n, each in enumerate(inputs)},
+        results(total(*inputs)),
+    )
     assert lines[0].startswith("checked on ")
 
 
@@ -148,38 +194,59 @@ def test_a_symbolic_length() -> None:
     full = tensor(2, 32, 16)
     module = interop.export(attention, full[:, : n.bind(3)], targets=BOTH, name="attention")
     module = devmod.loads(devmod.dumps(module))
-    assert str(module.functions["attention"].interface) == "<Interface (x: float32[2, n, 16]) -> y: float32[2, n, 8]>"
+    assert (
+        str(module.functions["attention"].interface)
+        == "<Interface (x: float32[2, n, 16]) -> y: float32[2, n, 8]>"
+    )
     for length in (1, 3, 7, 32):
         x = full.numpy()[:, :length].copy()
-        assert interop.check(module, "attention", {"x": x}, results(attention(Tensor(x))))[0].startswith("checked on opencl:0")
+        assert interop.check(module, "attention", {"x": x}, results(attention(Tensor(x))))[
+            0
+        ].startswith("checked on opencl:0")
     with pytest.raises(ArgumentError, match=r"it requires n <= 32, and that is 33 <= 32"):
         module["attention"](np.zeros((2, 33, 16), "float32"))
 
 
 def test_a_symbolic_grid_that_exceeds_the_limit_of_a_kind() -> None:
-    """WebGPU has 65,535 blocks in a dimension, so the product of a length and a number becomes two dimensions."""
+    """WebGPU has 65,535 blocks in a dimension, so the product of a length and a number becomes two
+    dimensions.
+    """
     from tinygrad import Variable
 
     def doubled(x: Any) -> Any:
         return {"sum": x.sum(1), "double": x * 2}
 
     full = tensor(70_000, 4)
-    module = interop.export(doubled, full[: Variable("n", 1, 40_000).bind(3)], targets="webgpu", name="f")
+    module = interop.export(
+        doubled, full[: Variable("n", 1, 40_000).bind(3)], targets="webgpu", name="f"
+    )
     x = full.numpy()[:40_000]
     _, double = module["f"].on(first_device("webgpu"))(x)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(double, x * 2)
     with pytest.raises(ArgumentError) as caught:
-        interop.export(doubled, full[: Variable("n", 1, 70_000).bind(3)], targets="webgpu", name="f")
+        interop.export(
+            doubled, full[: Variable("n", 1, 70_000).bind(3)], targets="webgpu", name="f"
+        )
     limit = "a grid of up to 70000 blocks in one dimension, of which it has 65535"
     needs = f"{limit}, for REDUCE. Choose a smaller largest length"
-    assert str(caught.value) == f"the program 'f' cannot be made for webgpu: its output 'sum' needs {needs}"
+    assert (
+        str(caught.value)
+        == f"the program 'f' cannot be made for webgpu: its output 'sum' needs {needs}"
+    )
 
 
 class Step:
-    """One step of a transformer's attention with a cache of keys and values, which it makes in its first call."""
+    """One step of a transformer's attention with a cache of keys and values, which it makes in its
+    first call.
+    """
 
     def __init__(self, size: int) -> None:
-        self.table, self.qkv, self.out, self.size = tensor(20, 8), tensor(8, 24), tensor(8, 20), size
+        self.table, self.qkv, self.out, self.size = (
+            tensor(20, 8),
+            tensor(8, 24),
+            tensor(8, 20),
+            size,
+        )
         self.itself = self
 
     def __call__(self, token: Any, position: Any) -> Any:
@@ -203,12 +270,19 @@ def test_a_step_with_a_cache_in_two_threads(kind: str, is_called: bool) -> None:
     position, number = Variable("position", 0, 15), Tensor(np.array([1], "int32")).realize()
     if is_called:
         step(number, position.bind(0)).realize()
-    module = devmod.loads(devmod.dumps(interop.export(step, number, position.bind(5), targets=kind, name="step")))
-    assert str(module.functions["step"].interface) == "<Interface (token: int32[1], position: int32) -> y: float32[1, 20]>"
+    module = devmod.loads(
+        devmod.dumps(interop.export(step, number, position.bind(5), targets=kind, name="step"))
+    )
+    assert (
+        str(module.functions["step"].interface)
+        == "<Interface (token: int32[1], position: int32) -> y: float32[1, 20]>"
+    )
     function: Any = module["step"].on(device)
     first = function.state()
     assert list(first) == ["cache"]
-    np.testing.assert_array_equal(first["cache"].numpy(), step.cache.numpy())  # the export runs no kernel that changes it
+    np.testing.assert_array_equal(
+        first["cache"].numpy(), step.cache.numpy()
+    )  # the export runs no kernel that changes it
     assert first["cache"].numpy().any() == is_called
     expected = [step(Tensor(tokens[at : at + 1]), position.bind(at)).numpy() for at in range(12)]
     errors: list[float] = []
@@ -241,7 +315,11 @@ def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
             return x @ scale + self.layers[0].sum() + Tensor([1.0, 2, 3, 4])
 
     module = interop.export(Model(), tensor(2, 4), targets="opencl", name="f", names=["x"])
-    constants = next(part for part in module.imports if part.kind == "const_loader") if module.imports else module
+    constants = (
+        next(part for part in module.imports if part.kind == "const_loader")
+        if module.imports
+        else module
+    )
     square = weights.numpy() * weights.numpy() + np.float32(0.1)
     np.testing.assert_array_equal(constants.get_global("c0").numpy().reshape(4, 4), square)
     np.testing.assert_array_equal(constants.get_global("layers_0").numpy(), weights.numpy())
@@ -273,7 +351,13 @@ def child(**environment: str) -> str:
 
 
 def test_the_same_bytes_in_each_process_also_without_a_clang(tmp_path: Path) -> None:
-    settings = {"PATH": str(tmp_path), "CC": "no-such-compiler", "CACHEDB": str(tmp_path / "cache.db"), "NOOPT": "1", "BEAM": "2"}
+    settings = {
+        "PATH": str(tmp_path),
+        "CC": "no-such-compiler",
+        "CACHEDB": str(tmp_path / "cache.db"),
+        "NOOPT": "1",
+        "BEAM": "2",
+    }
     assert child(PYTHONHASHSEED="1") == child(PYTHONHASHSEED="2", **settings)
     assert not (tmp_path / "cache.db").exists()
 
@@ -307,7 +391,9 @@ def test_the_settings_of_tinygrad_stay() -> None:
             id(compiler_cpu.subprocess),
         ]
 
-    interop.export(lambda x: x + 1, tensor(2), targets="webgpu", name="f")  # imports the rest of tinygrad, whose settings are new
+    interop.export(
+        lambda x: x + 1, tensor(2), targets="webgpu", name="f"
+    )  # imports the rest of tinygrad, whose settings are new
     before = state()
     with pytest.raises(ZeroDivisionError):
         interop.export(lambda x: x + 1 // 0, tensor(2), targets="webgpu", name="f")
@@ -348,13 +434,43 @@ RANDOMS = (
             "the program 'f' cannot be made for webgpu: its output 'y1' needs bfloat16 in CAST. Kinds with bfloat16: opencl, cuda, rocm, metal",
         ),
         (rand, [("float32", 4)], ONE, RANDOMS),
-        (lambda x: x + 1, [("float32", 0)], ONE, "'x' is an empty array of shape (0,), which no kernel has"),
-        (moved, [("float32", 4)], ONE, "the program 'f' cannot be made for opencl: its output 'y' needs a copy between devices in each call, which no program has"),
-        (lambda x: 3, [("float32", 4)], ONE, "the function returned int; expected a Tensor, or several of them"),
+        (
+            lambda x: x + 1,
+            [("float32", 0)],
+            ONE,
+            "'x' is an empty array of shape (0,), which no kernel has",
+        ),
+        (
+            moved,
+            [("float32", 4)],
+            ONE,
+            "the program 'f' cannot be made for opencl: its output 'y' needs a copy between devices in each call, which no program has",
+        ),
+        (
+            lambda x: 3,
+            [("float32", 4)],
+            ONE,
+            "the function returned int; expected a Tensor, or several of them",
+        ),
         (lambda: 3, [], ONE, "the function returned int; expected a Tensor, or several of them"),
-        (lambda x: x, [("float32", 4)], {**ONE, "outputs": ["a", "b"]}, "outputs has 2 names; the function has 1 results"),
-        (lambda x, y: x, [("float32", 4)] * 2, {**ONE, "names": ["a", "a"]}, "names has 'a', 'a'; expected 2 different names, one for each input"),
-        (lambda x: x, [("float32", 4)], {**ONE, "name": "my model"}, "tinygrad.export: name='my model' is no name of a program; expected letters, digits and _"),
+        (
+            lambda x: x,
+            [("float32", 4)],
+            {**ONE, "outputs": ["a", "b"]},
+            "outputs has 2 names; the function has 1 results",
+        ),
+        (
+            lambda x, y: x,
+            [("float32", 4)] * 2,
+            {**ONE, "names": ["a", "a"]},
+            "names has 'a', 'a'; expected 2 different names, one for each input",
+        ),
+        (
+            lambda x: x,
+            [("float32", 4)],
+            {**ONE, "name": "my model"},
+            "tinygrad.export: name='my model' is no name of a program; expected letters, digits and _",
+        ),
         (lambda x: x, [3], ONE, "the input 'x' is int; expected a Tensor or a bound Variable"),
         (
             lambda x: x,
@@ -369,25 +485,45 @@ RANDOMS = (
             "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'opencl'",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_program_does_not_have(function: Any, inputs: Any, keywords: Any, text: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        interop.export(function, *(tensor(*each[1:], dtype=each[0]) if isinstance(each, tuple) else each for each in inputs), **keywords)
+        interop.export(
+            function,
+            *(
+                tensor(*each[1:], dtype=each[0]) if isinstance(each, tuple) else each
+                for each in inputs
+            ),
+            **keywords,
+        )
     assert str(caught.value) == text
 
 
 def test_a_tensor_on_another_device() -> None:
     other = tensor(4).to("CPU:1").realize()
     with pytest.raises(ArgumentError) as caught:
-        interop.export(lambda x: x + 1, tensor(4), targets="opencl", name="f", constants={"w": other})
-    assert str(caught.value) == "tensors are on another device than tinygrad's CPU: 'w'. Move them: t.to('CPU')"
+        interop.export(
+            lambda x: x + 1, tensor(4), targets="opencl", name="f", constants={"w": other}
+        )
+    assert (
+        str(caught.value)
+        == "tensors are on another device than tinygrad's CPU: 'w'. Move them: t.to('CPU')"
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "text"),
-    [("0.13.1", "tinygrad 0.13.1 is installed, and its versions differ too much. tinygrad 0.14.0 is not installed. To add it: "), ("", "tinygrad 0.14.0 is not installed. To add it: ")],
-)  # fmt: skip
-def test_another_version_of_tinygrad_is_refused(version: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    [
+        (
+            "0.13.1",
+            "tinygrad 0.13.1 is installed, and its versions differ too much. tinygrad 0.14.0 is not installed. To add it: ",
+        ),
+        ("", "tinygrad 0.14.0 is not installed. To add it: "),
+    ],
+)
+def test_another_version_of_tinygrad_is_refused(
+    version: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(interop, "version", lambda _: version)
     with pytest.raises(ToolchainNotFoundError) as caught:
         interop.export(3, targets=3, name=3)  # type: ignore[arg-type]
@@ -401,12 +537,24 @@ def test_another_version_of_tinygrad_is_refused(version: str, text: str, monkeyp
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        (lambda x: x * 2 + 1.001, "result 0 of 'f' on webgpu:0 differs by 1.0e-03 from that of tinygrad on the CPU, whose largest magnitude is 3: at most 3.0e-04 is allowed"),
-        (lambda x: (x * 2 + 1).log() + float("nan"), "result 0 of 'f' on webgpu:0 differs by nan from that of tinygrad on the CPU, whose largest magnitude is 3: at most 3.0e-04 is allowed"),
-        (lambda x: (x * 2 + 1).reshape(2, 2), "result 0 of 'f' on webgpu:0 is float32[2, 2]; tinygrad gives float32[4]"),
-        (lambda x: (x * 2 + 1).cast("int32"), "result 0 of 'f' on webgpu:0 is int32[4]; tinygrad gives float32[4]"),
+        (
+            lambda x: x * 2 + 1.001,
+            "result 0 of 'f' on webgpu:0 differs by 1.0e-03 from that of tinygrad on the CPU, whose largest magnitude is 3: at most 3.0e-04 is allowed",
+        ),
+        (
+            lambda x: (x * 2 + 1).log() + float("nan"),
+            "result 0 of 'f' on webgpu:0 differs by nan from that of tinygrad on the CPU, whose largest magnitude is 3: at most 3.0e-04 is allowed",
+        ),
+        (
+            lambda x: (x * 2 + 1).reshape(2, 2),
+            "result 0 of 'f' on webgpu:0 is float32[2, 2]; tinygrad gives float32[4]",
+        ),
+        (
+            lambda x: (x * 2 + 1).cast("int32"),
+            "result 0 of 'f' on webgpu:0 is int32[4]; tinygrad gives float32[4]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_program_is_noticed(wrong: Any, text: str) -> None:
     first_device("webgpu")
     x = np.array([0, 0.25, 0.5, 1], "float32")
@@ -431,7 +579,9 @@ def test_an_integer_must_be_equal_and_float16_is_less_exact() -> None:
         interop.check(module, "f", {"x": numbers}, [numbers + np.array([1, 1, 2], "int32")])
     half = np.array([0.5, 1, 2], "float16")
     module = interop.export(lambda x: x + 1, Tensor(half), targets="webgpu", name="f")
-    assert interop.check(module, "f", {"x": half}, [half + np.float16(1.01)])[0].startswith("checked on webgpu:0")
+    assert interop.check(module, "f", {"x": half}, [half + np.float16(1.01)])[0].startswith(
+        "checked on webgpu:0"
+    )
     with pytest.raises(CompileError, match="differs by"):
         interop.check(module, "f", {"x": half}, [half + np.float16(1.1)])
 
@@ -440,10 +590,16 @@ def test_what_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     from tinygrad import Tensor
 
     x = np.array([1, 2], "float32")
-    module = interop.export(lambda x: (x.log(), x * 0, x + 1), Tensor(x), targets="webgpu", name="f")
+    module = interop.export(
+        lambda x: (x.log(), x * 0, x + 1), Tensor(x), targets="webgpu", name="f"
+    )
     expected = [np.array([np.inf, 0], "float32"), x * 0, x + 1]
-    first = "not checked: result 0 of tinygrad on the CPU is not finite, so a wrong one may equal it"
+    first = (
+        "not checked: result 0 of tinygrad on the CPU is not finite, so a wrong one may equal it"
+    )
     second = "not checked: result 1 of tinygrad on the CPU is the same everywhere, so a wrong one may equal it"
     assert interop.check(module, "f", {"x": x}, expected)[-2:] == [first, second]
     monkeypatch.setattr(devmod, "devices", list)
-    assert interop.check(module, "f", {"x": x}, expected[2:]) == ["not checked: no device of the file's kinds is here"]
+    assert interop.check(module, "f", {"x": x}, expected[2:]) == [
+        "not checked: no device of the file's kinds is here"
+    ]

@@ -26,13 +26,17 @@ import system  # noqa: E402
 import vendor_runtimes  # noqa: E402
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, module: Any, **codes: tuple[int, str]) -> list[list[str]]:
+def answers(
+    monkeypatch: pytest.MonkeyPatch, module: Any, **codes: tuple[int, str]
+) -> list[list[str]]:
     """Have subprocess.run answer by the program's name; gives the list of what was run."""
     ran: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         ran.append([str(part) for part in command])
-        code, out = next((answer for name, answer in codes.items() if name in Path(ran[-1][0]).name), (0, ""))
+        code, out = next(
+            (answer for name, answer in codes.items() if name in Path(ran[-1][0]).name), (0, "")
+        )
         return subprocess.CompletedProcess(command, code, out, "")
 
     monkeypatch.setattr(module.subprocess, "run", run)
@@ -89,9 +93,20 @@ def test_a_missing_venv_module_is_installed_where_one_may(
     monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
     ran = answers(monkeypatch, system)
     assert setup.can_make_venvs()
-    assert ran[-1] == ["sudo", "-n", "apt-get", "install", "--yes", "--no-install-recommends", package]
+    assert ran[-1] == [
+        "sudo",
+        "-n",
+        "apt-get",
+        "install",
+        "--yes",
+        "--no-install-recommends",
+        package,
+    ]
     message = capsys.readouterr().err
-    assert f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install" in message
+    assert (
+        f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install"
+        in message
+    )
 
 
 def test_a_missing_venv_module_is_named_where_one_may_not(
@@ -102,19 +117,43 @@ def test_a_missing_venv_module_is_named_where_one_may_not(
     ran = answers(monkeypatch, system, sudo=(1, ""))
     assert not setup.can_make_venvs()
     assert ran == [["sudo", "-n", "true"]]
-    assert f"On Debian and Ubuntu: sudo apt-get install {package}\nsetup: install this first, then run" in capsys.readouterr().err
+    assert (
+        f"On Debian and Ubuntu: sudo apt-get install {package}\nsetup: install this first, then run"
+        in capsys.readouterr().err
+    )
 
 
 def test_missing_packages_are_fetched_once_with_their_purpose(
-    monkeypatch: pytest.MonkeyPatch, person: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    person: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(system, "VENV", tmp_path)
     have = {"there"}
-    needs = [system.Need(name, f"does {name}", lambda name=name: name in have) for name in ("there", "wanted", "nowhere")]
+    needs = [
+        system.Need(name, f"does {name}", lambda name=name: name in have)
+        for name in ("there", "wanted", "nowhere")
+    ]
     ran = answers(monkeypatch, system, sudo=(0, ""))
     system.provide(needs)
-    assert ran == [["sudo", "-n", "true"], ["sudo", "-n", "apt-get", "install", "--yes", "--no-install-recommends", "wanted", "nowhere"]]
-    assert "missing here:\n  - wanted: does wanted\n  - nowhere: does nowhere. Running: sudo" in capsys.readouterr().err
+    assert ran == [
+        ["sudo", "-n", "true"],
+        [
+            "sudo",
+            "-n",
+            "apt-get",
+            "install",
+            "--yes",
+            "--no-install-recommends",
+            "wanted",
+            "nowhere",
+        ],
+    ]
+    assert (
+        "missing here:\n  - wanted: does wanted\n  - nowhere: does nowhere. Running: sudo"
+        in capsys.readouterr().err
+    )
     ran.clear()
     system.provide(needs)
     assert not ran, "what could not be had is asked for once"
@@ -124,11 +163,17 @@ def test_missing_packages_are_fetched_once_with_their_purpose(
 
 
 def test_without_a_network_one_line_lists_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, person: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    person: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(system, "VENV", tmp_path)
     failed: Callable[..., object] = lambda command, **_: subprocess.CompletedProcess(  # noqa: E731
-        command, int("apt-get" in command), "", "W: no list\nE: Temporary failure resolving 'deb.debian.org'\n"
+        command,
+        int("apt-get" in command),
+        "",
+        "W: no list\nE: Temporary failure resolving 'deb.debian.org'\n",
     )
     monkeypatch.setattr(system.subprocess, "run", failed)
     system.provide([system.Need(name, f"does {name}", lambda: False) for name in ("one", "two")])
@@ -138,14 +183,18 @@ def test_without_a_network_one_line_lists_what_is_missing(
     ]
 
 
-def test_a_machine_that_has_no_list_of_packages_gets_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_that_has_no_list_of_packages_gets_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(system.os, "geteuid", lambda: 0)
     ran: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         ran.append(command)
-        return subprocess.CompletedProcess(command, int("update" not in "".join(map("".join, ran))), "", "no such package")
+        return subprocess.CompletedProcess(
+            command, int("update" not in "".join(map("".join, ran))), "", "no such package"
+        )
 
     monkeypatch.setattr(system.subprocess, "run", run)
     assert system.apt(["x"], "why")
@@ -158,7 +207,9 @@ def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(
     monkeypatch.setattr(setup.shutil, "which", lambda name: None)
     assert setup.start_with_newer_python() == 1
     assert "devmod needs Python 3.11 or newer" in capsys.readouterr().err
-    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None)
+    monkeypatch.setattr(
+        setup.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None
+    )
     calls = []
     monkeypatch.setattr(setup.subprocess, "call", lambda command, **_: calls.append(command) or 0)
     assert setup.start_with_newer_python() == 0
@@ -167,7 +218,9 @@ def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(
 
 def test_setup_covers_every_distribution_and_every_extra() -> None:
     assert setup.names()[0] == "devmod-core"
-    extras = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert {"build", "build-opencl", "cli", "conformance"} <= set(extras)
     assert any(each.endswith(f"core[{','.join(sorted(extras))}]") for each in setup.editable())
     assert set(setup.group("test")) < set(setup.group("dev"))
@@ -175,7 +228,9 @@ def test_setup_covers_every_distribution_and_every_extra() -> None:
         assert path.parent.name in setup.names()
 
 
-def test_a_second_run_of_setup_does_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_second_run_of_setup_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(setup, "VENV", tmp_path)
     environments.python_of(tmp_path).parent.mkdir()
     environments.python_of(tmp_path).touch()
@@ -201,14 +256,18 @@ def test_pycuda_that_cannot_be_built_is_skipped_with_the_reason(
     assert capsys.readouterr().err == ""
 
 
-def test_the_wheel_of_pycuda_depends_on_the_versions_it_is_built_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wheel_of_pycuda_depends_on_the_versions_it_is_built_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = build_pycuda.key()
     assert build_pycuda.key() == before
     monkeypatch.setattr(build_pycuda.metadata, "version", lambda name: "99")
     assert build_pycuda.key() != before
 
 
-RUNTIME = vendor_runtimes.Runtime("libmade-up", "bookworm", "main", ("libmade-up1",), "libmade-up.so.1", 1)
+RUNTIME = vendor_runtimes.Runtime(
+    "libmade-up", "bookworm", "main", ("libmade-up1",), "libmade-up.so.1", 1
+)
 
 
 def test_a_library_that_cannot_be_fetched_is_skipped_with_the_reason(
@@ -217,7 +276,9 @@ def test_a_library_that_cannot_be_fetched_is_skipped_with_the_reason(
     monkeypatch.setattr(vendor_runtimes, "VENV", tmp_path)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert VendorRuntime("libmade-up").reason == "libmade-up is not here: make test-setup fetches it"
+    assert (
+        VendorRuntime("libmade-up").reason == "libmade-up is not here: make test-setup fetches it"
+    )
     monkeypatch.setenv("PATH", str(tmp_path))
     vendor_runtimes.provide(RUNTIME)
     expected = "apt-get is not installed; the packages are Debian's"
@@ -232,7 +293,9 @@ def test_a_library_that_cannot_be_fetched_is_skipped_with_the_reason(
     assert expected in capsys.readouterr().err
 
 
-def test_a_library_is_fetched_once_and_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_library_is_fetched_once_and_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(vendor_runtimes, "VENV", tmp_path)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -270,20 +333,34 @@ def test_the_address_of_debians_archive_is_that_of_the_machines_sources(
     parts = tmp_path / "parts"
     parts.mkdir()
     (parts / ("a.list" if source.startswith("deb ") else "a.sources")).write_text(source)
-    (tmp_path / "config").write_text(f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "{parts}";\n')
+    (tmp_path / "config").write_text(
+        f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "{parts}";\n'
+    )
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "debian"})
+    monkeypatch.setattr(
+        vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "debian"}
+    )
     assert vendor_runtimes.find_archives() == ["http://archive.invalid/debian/"]
-    monkeypatch.setattr(vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
-    with pytest.raises(environments.InstallError, match=r"^this system is ubuntu, and the packages are Debian's$"):
+    monkeypatch.setattr(
+        vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"}
+    )
+    with pytest.raises(
+        environments.InstallError, match=r"^this system is ubuntu, and the packages are Debian's$"
+    ):
         vendor_runtimes.find_archives()
 
 
-def test_wheels_for_a_machine_travel_in_folders_and_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_wheels_for_a_machine_travel_in_folders_and_parts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     machine_wheels = pytest.importorskip("machine_wheels", reason="needs packaging")
     monkeypatch.setattr(machine_wheels, "PART", 100)
     monkeypatch.setattr(cuda_machine, "FOLDER", tmp_path / "machine")
-    contents = {"large-1.whl": bytes(range(250)), "small-1.whl": b"s" * 40, "other-1.whl": b"o" * 30}
+    contents = {
+        "large-1.whl": bytes(range(250)),
+        "small-1.whl": b"s" * 40,
+        "other-1.whl": b"o" * 30,
+    }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "machine").mkdir()
@@ -296,14 +373,25 @@ def test_wheels_for_a_machine_travel_in_folders_and_parts(monkeypatch: pytest.Mo
 def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) -> None:
     machine_wheels = pytest.importorskip("machine_wheels", reason="needs packaging")
     path = tmp_path / "list.txt"
-    path.write_text("numpy==2.5.2\nPyOpenCL\n\nnvidia-cuda-nvrtc==13.0.88\nnvidia_cuda_runtime==13.0.96\n")
+    path.write_text(
+        "numpy==2.5.2\nPyOpenCL\n\nnvidia-cuda-nvrtc==13.0.88\nnvidia_cuda_runtime==13.0.96\n"
+    )
     installed = machine_wheels.read_installed(path)
-    assert installed == {"numpy": "2.5.2", "pyopencl": "", "nvidia-cuda-nvrtc": "13.0.88", "nvidia-cuda-runtime": "13.0.96"}
+    assert installed == {
+        "numpy": "2.5.2",
+        "pyopencl": "",
+        "nvidia-cuda-nvrtc": "13.0.88",
+        "nvidia-cuda-runtime": "13.0.96",
+    }
     requirements = machine_wheels._requirements(installed)
     names = {each.partition("==")[0] for each in requirements}
     assert not names & set(installed)
     assert {"msgpack", "platformdirs"} <= names  # the second is a need of pytools alone
-    assert {"nvidia-cuda-crt==13.0.*", "nvidia-cuda-cccl==13.0.*", "nvidia-nvfatbin==13.0.*"} <= set(requirements)
+    assert {
+        "nvidia-cuda-crt==13.0.*",
+        "nvidia-cuda-cccl==13.0.*",
+        "nvidia-nvfatbin==13.0.*",
+    } <= set(requirements)
 
 
 # -- planted faults
@@ -345,12 +433,20 @@ def test_a_fault_whose_text_is_missing_or_ambiguous_is_reported(tmp_path: Path) 
     for folder in ("core", "plugins/devmod-toy"):
         (tmp_path / folder / "src").mkdir(parents=True)
         (tmp_path / folder / "src" / "a.py").write_text("if wrong:\n    pass\n")
-    assert breakages.place_of(breakage, tmp_path) == "text found several times: core/src/a.py, plugins/devmod-toy/src/a.py"
-    assert breakages.place_of(breakage._replace(within="toy"), tmp_path) == tmp_path / "plugins" / "devmod-toy" / "src" / "a.py"
+    assert (
+        breakages.place_of(breakage, tmp_path)
+        == "text found several times: core/src/a.py, plugins/devmod-toy/src/a.py"
+    )
+    assert (
+        breakages.place_of(breakage._replace(within="toy"), tmp_path)
+        == tmp_path / "plugins" / "devmod-toy" / "src" / "a.py"
+    )
     assert breakages.expected_tests(breakage, tmp_path) == "no test test_x.py"
 
 
 def test_each_question_for_a_gpu_has_a_function() -> None:
     code = "import cuda_questions; from cuda_machine import QUESTIONS; print(all(callable(getattr(cuda_questions, name)) for name in QUESTIONS))"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, check=True
+    )
     assert run.stdout == "True\n"

@@ -1,4 +1,6 @@
-"""Every block of docs/backend.md is executed: files are written, code runs, the wheel is built and installed, output is compared."""
+"""Every block of docs/backend.md is executed: files are written, code runs, the wheel is built and
+installed, output is compared.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +45,29 @@ class Reader:
         if not self.installed:
             env["PYTHONPATH"] = str(self.folder / "src")
         process = subprocess.run(
-            [str(self.box.python), *arguments], cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=300
+            [str(self.box.python), *arguments],
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         assert process.returncode == 0, f"{' '.join(arguments)}\n{process.stdout}\n{process.stderr}"
         return process.stdout
 
     def requirement(self, word: str) -> str:
-        """Return the requirement that installs what `word` names: a wheel of the folder, of this repository, or of an index."""
+        """Return the requirement that installs what `word` names: a wheel of the folder, of this
+        repository, or of an index.
+        """
         name, _, extras = word.rstrip("]").partition("[")
         if word.endswith(".whl"):
             return str(self.folder / word)
-        return self.box.wheels.direct(name, *filter(None, extras.split(","))) if name in self.box.wheels else word
+        return (
+            self.box.wheels.direct(name, *filter(None, extras.split(",")))
+            if name in self.box.wheels
+            else word
+        )
 
     def command(self, words: list[str]) -> str:
         """Run a command of a console block. Commands that would use the network are replaced."""
@@ -71,14 +85,19 @@ class Reader:
             self.box.uninstall(*words[3:])
             return ""
         assert words[0] == "ls", f"{shlex.join(words)}: this test cannot run that command"
-        return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            words, cwd=self.folder, capture_output=True, text=True, check=True
+        ).stdout
 
 
 @pytest.mark.volume_but("some")
 @pytest.mark.row("R1", "R6", "R10", "R24", "R25", "R29", "R31", "R34")
 @pytest.mark.parametrize("own_tests", [("-k", "R1 or R33"), ()], ids=["some", "all"])
 def test_the_blocks_print_what_the_page_shows(
-    own_tests: tuple[str, ...], wheels: Wheels, environment: Callable[..., Environment], tmp_path: Path
+    own_tests: tuple[str, ...],
+    wheels: Wheels,
+    environment: Callable[..., Environment],
+    tmp_path: Path,
 ) -> None:
     """The page runs every row by the command, and then by pytest, of which `make test` has some."""
     reader = Reader(environment(), tmp_path / "work", *own_tests)
@@ -95,7 +114,9 @@ def test_the_blocks_print_what_the_page_shows(
         else:
             for words, expected in commands(text):
                 result = reader.command(words)
-                assert same(expected, result), f"$ {shlex.join(words)}\nexpected\n{expected}\ngot\n{result}"
+                assert same(expected, result), (
+                    f"$ {shlex.join(words)}\nexpected\n{expected}\ngot\n{result}"
+                )
     assert reader.installed
 
 
@@ -113,8 +134,17 @@ def test_the_package_of_the_page_passes_ruff(tmp_path: Path) -> None:
             path.write_text(text)
     ruff = [sys.executable, "-m", "ruff"]
     settings = ["--config", str(ROOT / "pyproject.toml"), "--no-cache"]
-    for command in (["check", "--ignore", "D1,A001,I001", *settings], ["format", "--check", *settings]):
-        process = subprocess.run([*ruff, *command, "src", "tests"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    for command in (
+        ["check", "--ignore", "D1,A001,I001", *settings],
+        ["format", "--check", *settings],
+    ):
+        process = subprocess.run(
+            [*ruff, *command, "src", "tests"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert process.returncode == 0, process.stdout + process.stderr
 
 
@@ -122,7 +152,9 @@ def test_the_page_has_the_hooks_and_their_parameters() -> None:
     from devmod._plugins.hooks import _ALL, Hooks
 
     rows = dict(re.findall(r"^\| `(devmod_\w+)\((.*?)\)` \|", PAGE, re.MULTILINE))
-    assert rows == {name: ", ".join([*inspect.signature(getattr(Hooks, name)).parameters][1:]) for name in _ALL}
+    assert rows == {
+        name: ", ".join([*inspect.signature(getattr(Hooks, name)).parameters][1:]) for name in _ALL
+    }
 
 
 @pytest.mark.row("R1")
@@ -130,7 +162,12 @@ def test_the_page_has_the_groups_of_the_contract() -> None:
     from devmod.plugins import GROUPS
 
     def table(text: str) -> dict[str, tuple[str, str]]:
-        return {group: (name, call) for group, name, call in re.findall(r"^\| `(devmod\.\w+)` \| (.+?) \| (.+?) \|$", text, re.MULTILINE)}
+        return {
+            group: (name, call)
+            for group, name, call in re.findall(
+                r"^\| `(devmod\.\w+)` \| (.+?) \| (.+?) \|$", text, re.MULTILINE
+            )
+        }
 
     page, contract = table(PAGE), table((ROOT / "docs" / "contract.md").read_text())
     assert list(page) == list(contract) == list(GROUPS)

@@ -1,4 +1,6 @@
-"""TVM's kernels on a real device: those of the vectors, and one that TVM compiles while the test runs."""
+"""TVM's kernels on a real device: those of the vectors, and one that TVM compiles while the test
+runs.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def opencl() -> None:
 
 @pytest.fixture(scope="session")
 def python_with_tvm(pytestconfig: pytest.Config) -> str:
-    """A Python that has TVM: that of DEVMOD_TVM_PYTHON, else one in an environment that is kept in pytest's cache."""
+    """A Python that has TVM: that of DEVMOD_TVM_PYTHON, else one in an environment that is kept in
+    pytest's cache.
+    """
     named = os.environ.get("DEVMOD_TVM_PYTHON")
     if named:
         return named
@@ -85,7 +89,9 @@ def python_with_tvm(pytestconfig: pytest.Config) -> str:
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one of several workers makes it
         try:
-            python = kept(folder / "venv", TVM, lambda python: install(python, [TVM, "numpy"], cached=True))
+            python = kept(
+                folder / "venv", TVM, lambda python: install(python, [TVM, "numpy"], cached=True)
+            )
         except InstallError as error:
             pytest.skip(f"{TVM} cannot be installed here: {str(error)[-500:]}")
     return str(python)
@@ -95,7 +101,12 @@ def with_tvm(python: str, script: str, *arguments: object) -> str:
     env = os.environ | {"TVM_COMPILE_FORCE_FALLBACK": "1"}
     env.pop("PYTHONPATH", None)
     process = subprocess.run(
-        [python, "-c", script, *map(str, arguments)], capture_output=True, text=True, env=env, check=False, timeout=300
+        [python, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+        timeout=300,
     )
     assert process.returncode == 0, process.stderr
     return process.stdout
@@ -103,10 +114,17 @@ def with_tvm(python: str, script: str, *arguments: object) -> str:
 
 @pytest.mark.row("R21", "R24")
 @pytest.mark.usefixtures("opencl")
-@pytest.mark.parametrize("source", ["vadd.opencl.tvmimports", "vadd_const.opencl+const_loader.tvmimports", "vadd.opencl.so"])
+@pytest.mark.parametrize(
+    "source",
+    ["vadd.opencl.tvmimports", "vadd_const.opencl+const_loader.tvmimports", "vadd.opencl.so"],
+)
 def test_tvms_vadd_runs_and_agrees_with_numpy(source: str) -> None:
     path = VECTORS / source
-    root = devmod.interop.tvm.load_library(path) if source.endswith(".so") else devmod.interop.tvm.load_imports(path.read_bytes())
+    root = (
+        devmod.interop.tvm.load_library(path)
+        if source.endswith(".so")
+        else devmod.interop.tvm.load_imports(path.read_bytes())
+    )
     a, b = np.random.default_rng(1).random((2, 1024), dtype=np.float32)
     c = np.zeros_like(a)
     root.get_function("vadd_kernel", query_imports=True)(a, b, c, grid=16, block=64)
@@ -135,13 +153,23 @@ def test_tvms_matmul_runs_and_agrees_with_numpy_also_by_way_of_a_file(tmp_path: 
 def test_a_kernel_compiled_by_tvm_runs_without_tvm(python_with_tvm: str, tmp_path: Path) -> None:
     path = tmp_path / "axpy.tvmimports"
     with_tvm(python_with_tvm, COMPILE, path)
-    process = subprocess.run([sys.executable, "-c", RUN, str(path)], capture_output=True, text=True, check=False, timeout=300)
+    process = subprocess.run(
+        [sys.executable, "-c", RUN, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     assert (process.returncode, process.stderr) == (0, "")
 
 
 @pytest.mark.row("R20")
 def test_tvm_loads_the_constants_that_devmod_dumps(python_with_tvm: str, tmp_path: Path) -> None:
-    tensors = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(3, np.int64), "h": np.ones(0, np.float16)}
+    tensors = {
+        "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": np.array(3, np.int64),
+        "h": np.ones(0, np.float16),
+    }
     module = devmod.const_loader(tensors, {"__init__": ["b", "w"], "later": []})
     path = tmp_path / "constants"
     path.write_bytes(devmod.interop.tvm.dump_module_bytes(module))

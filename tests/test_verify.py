@@ -1,4 +1,6 @@
-"""What `devmod.verify` finds: twelve wrong candidates, and innocent ones that look like them. docs/find-out-what-is-wrong.md has the table."""
+"""What `devmod.verify` finds: twelve wrong candidates, and innocent ones that look like them.
+docs/find-out-what-is-wrong.md has the table.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,12 @@ WRONG = {
         f"{I} if (i < n) y[i] = 2 * x[i];",
         "uint i = get_local_id(0); if (i < n) y[i] = 2 * x[i];",
     ),
-    "last": Pair("the last element lost", "__global float *y, uint n", f"{I} if (i < n) y[i] = i;", f"{I} if (i < n - 1) y[i] = i;"),
+    "last": Pair(
+        "the last element lost",
+        "__global float *y, uint n",
+        f"{I} if (i < n) y[i] = i;",
+        f"{I} if (i < n - 1) y[i] = i;",
+    ),
     "axes": Pair(
         "axes exchanged",
         "__global float *y, __global const float *x, uint width, uint height",
@@ -81,7 +88,10 @@ WRONG = {
         f"{I} if (i < n) z[i] = 1 + 0 * y[i];",
     ),
     "bytes": Pair(
-        "bytes in the other order", "__global uint *y, uint n", f"{I} if (i < n) y[i] = 0xff102030u;", f"{I} if (i < n) y[i] = 0xff302010u;"
+        "bytes in the other order",
+        "__global uint *y, uint n",
+        f"{I} if (i < n) y[i] = 0xff102030u;",
+        f"{I} if (i < n) y[i] = 0xff302010u;",
     ),
     "invalid": Pair(
         "NaN for some inputs",
@@ -96,7 +106,12 @@ WRONG = {
         "y[get_global_id(0)] = t[63 - l];",
         "__local float t[64]; uint l = get_local_id(0); t[l] = x[get_global_id(0)]; y[get_global_id(0)] = t[63 - l];",
     ),
-    "race": Pair("a race", "__global int *y, uint n", f"{I} if (i < n) atomic_inc(&y[0]);", f"{I} if (i < n) y[0] += 1;"),
+    "race": Pair(
+        "a race",
+        "__global int *y, uint n",
+        f"{I} if (i < n) atomic_inc(&y[0]);",
+        f"{I} if (i < n) y[0] += 1;",
+    ),
 }
 INNOCENT = {
     "order": Pair(
@@ -184,7 +199,10 @@ def outcomes(pairs: dict[str, Pair]) -> dict[str, tuple[devmod.Verification, str
             for name, pair in pairs.items()
         )
 
-    modules = devmod.compile(source("sound", "attributes"), "opencl"), devmod.compile(source("other", "other_attributes"), "opencl")
+    modules = (
+        devmod.compile(source("sound", "attributes"), "opencl"),
+        devmod.compile(source("other", "other_attributes"), "opencl"),
+    )
     functions = devmod.verify(devmod.bundle(*modules, mixed=True)).functions
     assert {compared[0].outcome for compared in functions.values()} == {"reference"}
     return {pairs[name].label: compared[1].outcome for name, compared in functions.items()}
@@ -193,7 +211,12 @@ def outcomes(pairs: dict[str, Pair]) -> dict[str, tuple[devmod.Verification, str
 @pytest.mark.usefixtures("in_process")
 def test_verify_finds_wrong_candidates() -> None:
     found = outcomes(WRONG)
-    page = (DOCS / "find-out-what-is-wrong.md").read_text().partition("| verify | wrong candidate |")[2].partition("\n## ")[0]
+    page = (
+        (DOCS / "find-out-what-is-wrong.md")
+        .read_text()
+        .partition("| verify | wrong candidate |")[2]
+        .partition("\n## ")[0]
+    )
     rows = re.findall(r"^\| ([a-z ]+) \| (.*) \|$", page, re.MULTILINE)
     expected = {label: outcome for outcome, labels in rows for label in labels.split("; ")}
     by_luck = {label: found[label] for label, outcome in expected.items() if outcome == "by luck"}
@@ -207,8 +230,12 @@ def test_verify_accuses_no_innocent_candidate() -> None:
     assert found == dict.fromkeys(found, "agrees")
 
 
-def compare(*sources: str, target: str = "opencl", **options: object) -> tuple[devmod.Verification, list[tuple[str, str]]]:
-    """Return the verification of the candidates of one function `f`, and their outcomes and texts."""
+def compare(
+    *sources: str, target: str = "opencl", **options: object
+) -> tuple[devmod.Verification, list[tuple[str, str]]]:
+    """Return the verification of the candidates of one function `f`, and their outcomes and
+    texts.
+    """
     modules = [devmod.compile(source, target) for source in sources]
     verification = devmod.verify(devmod.bundle(*modules, mixed=True), **options)  # type: ignore[arg-type]
     return verification, [(each.outcome, each.text) for each in verification.functions["f"]]
@@ -219,25 +246,35 @@ OUTSIDE = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__glo
 
 @pytest.mark.usefixtures("in_process")
 def test_a_write_outside_that_every_candidate_makes_with_the_sizes_of_verify_is_no_error() -> None:
-    both, outcomes = compare(OUTSIDE % "16384", OUTSIDE % "16384")  # 16 * 16384 is the end of the array
+    both, outcomes = compare(
+        OUTSIDE % "16384", OUTSIDE % "16384"
+    )  # 16 * 16384 is the end of the array
     assert (both.ok, [outcome for outcome, _ in outcomes]) == (True, ["not compared"] * 2)
     assert outcomes[0][1].startswith(
         "every candidate does this for n=16 with sizes that devmod chose: the opencl function 'f' has written outside"
     )
     assert outcomes[0][1].endswith(". Give the sizes: NAME=VALUE and --threads")
-    second, outcomes = compare(OUTSIDE % "2114", OUTSIDE % "2114")  # 124 * 2114 + 8 is the end of the array
+    second, outcomes = compare(
+        OUTSIDE % "2114", OUTSIDE % "2114"
+    )  # 124 * 2114 + 8 is the end of the array
     assert (second.ok, [outcome for outcome, _ in outcomes]) == (True, ["reference", "agrees"])
     assert "every candidate does this for n=124 with sizes that devmod chose: " in outcomes[1][1]
     one, outcomes = compare(OUTSIDE % "1", OUTSIDE % "2114")
     assert (one.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "writes outside"])
-    given, outcomes = compare(*[OUTSIDE % "1"] * 2, arguments={"y": "zeros:float32[100]", "n": 90}, threads=64)
+    given, outcomes = compare(
+        *[OUTSIDE % "1"] * 2, arguments={"y": "zeros:float32[100]", "n": 90}, threads=64
+    )
     assert (given.ok, [outcome for outcome, _ in outcomes]) == (False, ["writes outside"] * 2)
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_read_outside_is_a_finding_unless_every_candidate_makes_it_with_the_sizes_of_verify() -> None:
-    reads = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global float *y, __global const float *x, int n) {\
+def test_a_read_outside_is_a_finding_unless_every_candidate_makes_it_with_the_sizes_of_verify() -> (
+    None
+):
+    reads = (
+        "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global float *y, __global const float *x, int n) {\
  y[get_global_id(0)] = x[get_global_id(0) + n * %s]; }"
+    )
     both, outcomes = compare(*[reads % "16384"] * 2)
     assert (both.ok, [outcome for outcome, _ in outcomes]) == (True, ["not compared"] * 2)
     start = "every candidate does this for n=16 with sizes that devmod chose: the opencl function 'f' has read outside of its arrays: y["
@@ -255,24 +292,43 @@ def test_an_array_that_another_candidate_writes_is_compared() -> None:
         assert (verification.ok, outcomes[1][0], outcomes[1][1][:2]) == (False, "differs", "y[")
 
 
-@pytest.mark.parametrize(("element", "member"), [("uint", ""), ("struct { float v; uint x; }", ".x")])
+@pytest.mark.parametrize(
+    ("element", "member"), [("uint", ""), ("struct { float v; uint x; }", ".x")]
+)
 def test_an_array_without_a_type_has_that_of_another_candidate(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, element: str, member: str
 ) -> None:
-    source = f"typedef {element} E; __kernel {BLOCK.format(64)} void f(__global const %s *bytes, __global uint *y, int n)\
+    source = (
+        f"typedef {element} E; __kernel {BLOCK.format(64)} void f(__global const %s *bytes, __global uint *y, int n)\
  {{ int i = get_global_id(0); if (i < n) y[i] = ((__global const E *)bytes)[i]{member} + %s; }}"
+    )
     _, outcomes = compare(source % ("void", 1), source % ("E", 1), source % ("void", 2))
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"]
-    _, outcomes = compare(*[source % (each, 1) for each in ("void", "E")], arguments={"bytes": "random[1000]", "n": 900})
+    _, outcomes = compare(
+        *[source % (each, 1) for each in ("void", "E")],
+        arguments={"bytes": "random[1000]", "n": 900},
+    )
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees"]
     # Two types are none, and one candidate is compared with nothing.
     _, outcomes = compare(*[source % (each, 1) for each in ("void", "E", "float")])
     assert outcomes[0] == ("not compared", "bytes: its type is unknown")
     devmod.save(devmod.compile(source % ("void", 1), "opencl"), tmp_path / "k.devmod")
     for strict in (False, True):
-        words = ["verify", tmp_path / "k.devmod", "bytes=random:uint8[8000]", "n=900", "--threads", "900", *["--strict"] * strict]
+        words = [
+            "verify",
+            tmp_path / "k.devmod",
+            "bytes=random:uint8[8000]",
+            "n=900",
+            "--threads",
+            "900",
+            *["--strict"] * strict,
+        ]
         status, out, err = call(capsys, *words)
-        assert (status, err, " ran " in out) == (int(strict), "devmod: warning: nothing was compared for 'f'\n", True)
+        assert (status, err, " ran " in out) == (
+            int(strict),
+            "devmod: warning: nothing was compared for 'f'\n",
+            True,
+        )
 
 
 @pytest.mark.usefixtures("in_process")
@@ -287,30 +343,51 @@ def test_an_array_without_a_type_has_that_of_another_candidate(
 )
 def test_the_tolerance_follows_the_type(type_: str, sound: str, passes: str, fails: str) -> None:
     source = "__kernel void f(__global {0} *y, __global const {0} *x) {{ int i = get_global_id(0); y[i] = {1}; }}"
-    verification, outcomes = compare(*(source.format(type_, each) for each in (sound, passes, fails)))
+    verification, outcomes = compare(
+        *(source.format(type_, each) for each in (sound, passes, fails))
+    )
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"], verification
 
 
 @pytest.mark.usefixtures("in_process")
 def test_results_of_bfloat16_are_compared() -> None:
-    module = devmod.compile("__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x3f80; }", "opencl")
-    other = devmod.compile("__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x4000; }", "opencl")
+    module = devmod.compile(
+        "__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x3f80; }", "opencl"
+    )
+    other = devmod.compile(
+        "__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x4000; }", "opencl"
+    )
     param = devmod.Param("y", "buffer", "bfloat16", "rw")
 
     def bfloat16(module: devmod.Module) -> devmod.Module:
         info = module.functions["f"]
         assert info.interface is not None
-        fmap = {"f": devmod.FunctionInfo("f", ["handle"], info.launch_param_tags, (), info.interface.replace(params=[param]))}
+        fmap = {
+            "f": devmod.FunctionInfo(
+                "f", ["handle"], info.launch_param_tags, (), info.interface.replace(params=[param])
+            )
+        }
         return devmod.create("opencl", module.inspect_source().encode(), "cl", fmap)
 
     verification = devmod.verify(devmod.bundle(bfloat16(module), bfloat16(module), bfloat16(other)))
-    assert [each.outcome for each in verification.functions["f"]] == ["reference", "agrees", "differs"], verification
+    assert [each.outcome for each in verification.functions["f"]] == [
+        "reference",
+        "agrees",
+        "differs",
+    ], verification
 
 
 @pytest.fixture
 def broken_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> devmod.Device:
     """Let PoCL build nothing, in this process and in those that it starts."""
-    device = next((each for each in devmod.devices() if each.kind == "opencl" and each.name.startswith("pthread")), None)
+    device = next(
+        (
+            each
+            for each in devmod.devices()
+            if each.kind == "opencl" and each.name.startswith("pthread")
+        ),
+        None,
+    )
     if device is None or device.index == 0:
         pytest.skip("no PoCL device behind another OpenCL device")
     monkeypatch.delenv("DEVMOD_DEVICE")
@@ -322,15 +399,25 @@ def broken_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> devmod.Dev
 def test_verify_leaves_out_a_device_that_runs_no_kernel(broken_device: devmod.Device) -> None:
     source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int *y, int n) { y[get_global_id(0)] = n; }"
     verification, outcomes = compare(source, source)
-    assert (verification.ok, [outcome for outcome, _ in outcomes]) == (True, ["reference", "left out", "agrees", "left out"])
+    assert (verification.ok, [outcome for outcome, _ in outcomes]) == (
+        True,
+        ["reference", "left out", "agrees", "left out"],
+    )
     assert outcomes[1][1].startswith(f"opencl:{broken_device.index} runs no small kernel either: ")
     assert str(verification).splitlines()[-1] == "2 candidates compared on 1 device"
-    wrong, outcomes = compare(source, source.replace("{ y", "{ *(__global volatile int *)(ulong)(n & 0) = 1; y"))  # on a device in order
-    assert (wrong.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "left out", "failed", "left out"])
+    wrong, outcomes = compare(
+        source, source.replace("{ y", "{ *(__global volatile int *)(ulong)(n & 0) = 1; y")
+    )  # on a device in order
+    assert (wrong.ok, [outcome for outcome, _ in outcomes]) == (
+        False,
+        ["ran", "left out", "failed", "left out"],
+    )
 
 
 def test_doctor_runs_a_kernel_on_each_device(
-    broken_device: devmod.Device, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    broken_device: devmod.Device,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [each for each in devmod.doctor("opencl").checks if each.part == "kernel"]
     assert [each.state for each in rows] == ["problem"]
@@ -342,20 +429,28 @@ def test_doctor_runs_a_kernel_on_each_device(
 
 
 @pytest.mark.row("R46")
-def test_verify_and_doctor_run_under_a_policy(checker: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_and_doctor_run_under_a_policy(
+    checker: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What they pass to their own processes has no signature, and no policy is asked about it."""
     monkeypatch.setenv("REFUSE_RAW", "1")
     source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int *y, int n) { y[get_global_id(0)] = n; }"
     verification, outcomes = compare(source, source)
     assert (verification.ok, outcomes[1][0]) == (True, "agrees")
-    assert [each.state for each in devmod.doctor("opencl").checks if each.part == "kernel"] == ["ok"]
+    assert [each.state for each in devmod.doctor("opencl").checks if each.part == "kernel"] == [
+        "ok"
+    ]
 
 
 def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Vulkan the process may end with signal 6 when it frees memory that the kernel has overwritten."""
+    """On Vulkan the process may end with signal 6 when it frees memory that the kernel has
+    overwritten.
+    """
     from devmod_runtime.tools import verify
 
-    def answers(_: str, items: list[dict[str, object]], *__: object, **___: object) -> Iterator[tuple[None, str]]:
+    def answers(
+        _: str, items: list[dict[str, object]], *__: object, **___: object
+    ) -> Iterator[tuple[None, str]]:
         for item in items:
             verify._launch(item)
             yield None, "ends the process with signal 6"
@@ -363,9 +458,13 @@ def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(verify, "answers", answers)
     monkeypatch.setattr(verify, "device_problems", lambda _: {})
     given = {"y": "zeros:float32[100]", "n": 90}
-    verification = devmod.verify(devmod.compile(OUTSIDE % "1", "opencl"), arguments=given, threads=64)
+    verification = devmod.verify(
+        devmod.compile(OUTSIDE % "1", "opencl"), arguments=given, threads=64
+    )
     (found,) = verification.functions["f"]
     assert (found.outcome, "signal 6" in found.text) == ("writes outside", False)
-    verification = devmod.verify(devmod.compile(OUTSIDE % "0", "opencl"), arguments=given, threads=64)
+    verification = devmod.verify(
+        devmod.compile(OUTSIDE % "0", "opencl"), arguments=given, threads=64
+    )
     (found,) = verification.functions["f"]
     assert (found.outcome, found.text) == ("failed", "its launch ends the process with signal 6")

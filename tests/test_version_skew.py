@@ -1,4 +1,6 @@
-"""Core and plugins of different releases, as wheels in real environments: what does not fit says so, and which side to upgrade (R44)."""
+"""Core and plugins of different releases, as wheels in real environments: what does not fit says
+so, and which side to upgrade (R44).
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,16 @@ print(json.dumps({
 """
 
 
-def altered(wheel: Path, folder: Path, version: str, changes: Mapping[str, str] | None = None, protocols: tuple[str, ...] = ("1",)) -> Path:
-    """A wheel as a release of another version would be: its metadata, the protocols that it declares, and texts in its code."""
+def altered(
+    wheel: Path,
+    folder: Path,
+    version: str,
+    changes: Mapping[str, str] | None = None,
+    protocols: tuple[str, ...] = ("1",),
+) -> Path:
+    """A wheel as a release of another version would be: its metadata, the protocols that it
+    declares, and texts in its code.
+    """
     folder.mkdir(exist_ok=True)
     stem, now = wheel.name.split("-")[:2]
     left = dict(changes or {})
@@ -52,10 +62,16 @@ def altered(wheel: Path, folder: Path, version: str, changes: Mapping[str, str] 
         for name in archive.namelist():
             text = archive.read(name)
             if name.endswith("/METADATA"):
-                text = text.replace(f"\nVersion: {now}\n".encode(), f"\nVersion: {version}\n".encode())
+                text = text.replace(
+                    f"\nVersion: {now}\n".encode(), f"\nVersion: {version}\n".encode()
+                )
             elif name.endswith("/entry_points.txt"):
                 declared = "".join(f"{each} = devmod\n" for each in protocols)
-                text = re.sub(r"\[devmod\.protocol\]\n1 = devmod\n", f"[devmod.protocol]\n{declared}", text.decode()).encode()
+                text = re.sub(
+                    r"\[devmod\.protocol\]\n1 = devmod\n",
+                    f"[devmod.protocol]\n{declared}",
+                    text.decode(),
+                ).encode()
             for old, new in list(left.items()):
                 if old.encode() in text and name.endswith((".py", "/METADATA")):
                     text = text.replace(old.encode(), new.encode())
@@ -108,7 +124,9 @@ def problems(box: Any, distribution: str) -> set[str]:
 
 
 def refused(box: Any, kind: str, plugin: str, said: str) -> None:
-    """Nothing of the plugin is imported, and there is no silent fallback; `devmod plugins` shows the same words."""
+    """Nothing of the plugin is imported, and there is no silent fallback; `devmod plugins` shows
+    the same words.
+    """
     result = use(box, kind, plugin)
     first = "create" if kind in devmod.targets.KINDS else "targets"
     assert result["made"] == f"PluginError: devmod.{first}.{kind} cannot be used: {said}"
@@ -128,7 +146,9 @@ def kind(plugin: str, projects: Mapping[str, Any]) -> str:
 
 @pytest.mark.volume_but("devmod-opencl")
 @pytest.mark.row("R8", "R28", "R44")
-def test_a_later_plugin_on_this_core(environment: Callable[..., Any], wheels: Any, tmp_path: Path, plugin: str, kind: str) -> None:
+def test_a_later_plugin_on_this_core(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path, plugin: str, kind: str
+) -> None:
     later = altered(wheels[plugin], tmp_path / "later", LATER, protocols=("2", "3"))
     box = environment(wheels.direct("devmod-core"), wheels.direct(plugin))
     assert use(box, kind, plugin)["made"] == plugin.replace("-", "_")
@@ -140,14 +160,30 @@ def test_a_later_plugin_on_this_core(environment: Callable[..., Any], wheels: An
     refused(box, kind, plugin, message)
 
 
-def test_an_installer_does_not_put_them_together(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+def test_an_installer_does_not_put_them_together(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     uv = find_uv()
     if uv is None:
         pytest.skip("uv is not installed")
     bound = f"Requires-Dist: devmod-core>={NOW}"
-    later = altered(wheels["devmod-opencl"], tmp_path / "later", LATER, {bound: f"Requires-Dist: devmod-core>={LATER}"})
+    later = altered(
+        wheels["devmod-opencl"],
+        tmp_path / "later",
+        LATER,
+        {bound: f"Requires-Dist: devmod-core>={LATER}"},
+    )
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
-    command = [uv, "pip", "install", "--offline", "--python", str(box.python), str(later), str(wheels["devmod-core"])]
+    command = [
+        uv,
+        "pip",
+        "install",
+        "--offline",
+        "--python",
+        str(box.python),
+        str(later),
+        str(wheels["devmod-core"]),
+    ]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode
     message = " ".join(process.stderr.split())
@@ -157,12 +193,23 @@ def test_an_installer_does_not_put_them_together(environment: Callable[..., Any]
 @pytest.mark.volume_but("devmod-opencl")
 @pytest.mark.row("R8", "R28", "R44")
 def test_this_plugin_on_a_later_core(
-    environment: Callable[..., Any], wheels: Any, projects: Mapping[str, Any], tmp_path: Path, plugin: str, kind: str
+    environment: Callable[..., Any],
+    wheels: Any,
+    projects: Mapping[str, Any],
+    tmp_path: Path,
+    plugin: str,
+    kind: str,
 ) -> None:
     version = projects[plugin]["version"]
-    needed = [name for name in ("devmod-runtime", "devmod-targets") if any(name in each for each in projects[plugin]["dependencies"])]
+    needed = [
+        name
+        for name in ("devmod-runtime", "devmod-targets")
+        if any(name in each for each in projects[plugin]["dependencies"])
+    ]
     later = [str(pinned_to(wheels, tmp_path / "later", name)) for name in needed]
-    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), *later, wheels.direct(plugin))
+    box = environment(
+        str(core_speaking(wheels, tmp_path / "later", "2", "3")), *later, wheels.direct(plugin)
+    )
     message = (
         f"{plugin} {version} supports version 1 of devmod's plugin protocol, and devmod-core {LATER} supports version 2 and 3. Upgrade {plugin}: pip "
         f"install --upgrade {plugin}"
@@ -180,14 +227,19 @@ def test_sides_that_share_a_version_work_together(
     box = environment(wheels.direct("devmod-core"), str(both))
     assert use(box, kind, plugin)["made"] == package
     assert problems(box, plugin) == {""}
-    later = [str(core_speaking(wheels, tmp_path / "core", "1", "2")), str(pinned_to(wheels, tmp_path / "core", "devmod-runtime"))]
+    later = [
+        str(core_speaking(wheels, tmp_path / "core", "1", "2")),
+        str(pinned_to(wheels, tmp_path / "core", "devmod-runtime")),
+    ]
     box.install("--no-deps", wheels.direct(plugin), *later)
     assert use(box, kind, plugin)["made"] == package
     assert problems(box, plugin) == {""}
 
 
 @pytest.mark.row("R8", "R44")
-def test_a_later_runtime_on_this_core_says_what_to_upgrade(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+def test_a_later_runtime_on_this_core_says_what_to_upgrade(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     """An installer upgrades both. --no-deps passes by the pin."""
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
     box.install("--no-deps", str(pinned_to(wheels, tmp_path / "later", "devmod-runtime")))
@@ -202,17 +254,24 @@ def test_a_later_runtime_on_this_core_says_what_to_upgrade(environment: Callable
 def test_a_later_plugin_of_the_same_protocol_that_needs_a_name_of_a_later_core(
     environment: Callable[..., Any], wheels: Any, tmp_path: Path
 ) -> None:
-    """A minor release of core adds names; a plugin that uses one says so by its lower bound, which --no-deps passes by."""
+    """A minor release of core adds names; a plugin that uses one says so by its lower bound, which
+    --no-deps passes by.
+    """
     docstring = zipfile.ZipFile(wheels["devmod-opencl"]).read("devmod_opencl/__init__.py").decode()
     first = "from __future__ import annotations\n"
     assert first in docstring
     later = altered(wheels["devmod-opencl"], tmp_path / "later", LATER)
     with zipfile.ZipFile(later) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    files["devmod_opencl/__init__.py"] = docstring.replace(first, f"{first}\nfrom devmod.backend import Tomorrow\n").encode()
+    files["devmod_opencl/__init__.py"] = docstring.replace(
+        first, f"{first}\nfrom devmod.backend import Tomorrow\n"
+    ).encode()
     with zipfile.ZipFile(later, "w") as archive:
         for name, data in files.items():
-            archive.writestr(name, data if not name.endswith("/RECORD") else "".join(f"{each},,\n" for each in files))
+            archive.writestr(
+                name,
+                data if not name.endswith("/RECORD") else "".join(f"{each},,\n" for each in files),
+            )
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
     box.install("--no-deps", str(later))
     result = use(box, "opencl", "devmod-opencl")

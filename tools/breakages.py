@@ -1,10 +1,11 @@
-"""Plant faults in a copy of the tree, one at a time, and report whether tests notice each. One that no test notices shows a missing test.
+"""Plant faults in a copy of the tree, one at a time, and report whether tests notice each. One that
+no test notices shows a missing test.
 
     python tools/breakages.py [name …]
 
-`tools/breakages.toml` has the faults. Each is found by its text, so code may move between files. The copy is in build/breakages, with an
-environment of its own; the tree itself is not changed. A fault is noticed if one of its tests in `make test` fails with it and passes
-without it.
+`tools/breakages.toml` has the faults. Each is found by its text, so code may move between files.
+The copy is in build/breakages, with an environment of its own; the tree itself is not changed. A
+fault is noticed if one of its tests in `make test` fails with it and passes without it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from environments import ROOT, python_of
 
 TABLE = ROOT / "tools" / "breakages.toml"
 COPY = ROOT / "build" / "breakages"
-#: The longest run of the expected tests, in seconds. A fault may make a test hang, and that is noticed too.
+#: The longest run of the expected tests, in seconds. A fault may make a test hang, and that is
+#: noticed too.
 _TIMEOUT = 600
 
 
@@ -43,7 +45,8 @@ class Breakage(NamedTuple):
     find, replace
         A text that is once in the sources of the wheels, and the text that replaces it.
     tests
-        Patterns of the ends of the paths of test files or folders, at least one of whose tests must fail.
+        Patterns of the ends of the paths of test files or folders, at least one of whose tests must
+        fail.
     within
         A part of the paths in which `find` is searched.
     """
@@ -58,7 +61,9 @@ class Breakage(NamedTuple):
 
 def breakages() -> list[Breakage]:
     """Return the faults of the table."""
-    return [Breakage(name=name, **fields) for name, fields in tomllib.loads(TABLE.read_text()).items()]
+    return [
+        Breakage(name=name, **fields) for name, fields in tomllib.loads(TABLE.read_text()).items()
+    ]
 
 
 @cache
@@ -71,13 +76,21 @@ def _sources(root: Path) -> dict[Path, str]:
 
 @cache
 def _test_paths(root: Path) -> list[Path]:
-    folders = [folder for pattern in ("*/tests", "plugins/*/tests", "tests") for folder in root.glob(pattern)]
+    folders = [
+        folder
+        for pattern in ("*/tests", "plugins/*/tests", "tests")
+        for folder in root.glob(pattern)
+    ]
     return [*folders, *(path for folder in folders for path in folder.rglob("test_*.py"))]
 
 
 def place_of(breakage: Breakage, root: Path) -> Path | str:
     """Return the file with the text of a fault; if there is not exactly one, the problem."""
-    found = {path: text.count(breakage.find) for path, text in _sources(root).items() if breakage.within in path.as_posix()}
+    found = {
+        path: text.count(breakage.find)
+        for path, text in _sources(root).items()
+        if breakage.within in path.as_posix()
+    }
     places = [path for path, count in found.items() if count]
     if not places:
         return "text not found"
@@ -98,9 +111,13 @@ def expected_tests(breakage: Breakage, root: Path) -> list[Path] | str:
 
 
 def update_copy() -> Path:
-    """Make the copy equal to the tree, with an environment that has everything; return the interpreter of that."""
+    """Make the copy equal to the tree, with an environment that has everything; return the
+    interpreter of that.
+    """
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    names = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
     files = {name for name in names if name and (ROOT / name).is_file()}
     for name in files:
         source, target = ROOT / name, COPY / name
@@ -116,16 +133,37 @@ def update_copy() -> Path:
 
 
 def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
-    """Run tests up to the first failure; return that test, or "" if all pass, and the end of the output."""
-    command = [str(python), "-m", "pytest", "-x", "-q", "-m", "not volume", option, *map(str, tests)]
-    with subprocess.Popen(command, cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    """Run tests up to the first failure; return that test, or "" if all pass, and the end of the
+    output.
+    """
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-m",
+        "not volume",
+        option,
+        *map(str, tests),
+    ]
+    with subprocess.Popen(
+        command,
+        cwd=COPY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
         try:
             out, errors = process.communicate(timeout=_TIMEOUT)
         except subprocess.TimeoutExpired:
             return "a test, which hangs", ""
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # also what a test has started, such as a kernel that never ends
+                os.killpg(
+                    process.pid, signal.SIGKILL
+                )  # also what a test has started, such as a kernel that never ends
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", out, re.MULTILINE)
     output = (out + errors).strip().rpartition("\n")[2]
     ran = process.returncode not in (0, 5)  # 5: no test is chosen
@@ -133,7 +171,9 @@ def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
 
 
 def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
-    """Plant a fault in the copy and remove it again. Return whether a test noticed it, and which or why not."""
+    """Plant a fault in the copy and remove it again. Return whether a test noticed it, and which or
+    why not.
+    """
     path, tests = place_of(breakage, COPY), expected_tests(breakage, COPY)
     if isinstance(path, str) or isinstance(tests, str):
         return False, str(path if isinstance(path, str) else tests)
@@ -148,7 +188,12 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
     finally:
         shutil.move(original, path)
     if not failed:
-        return False, f"NOT noticed: {output}" if " passed" in output else f"not tried, since its tests cannot run here: {output}"
+        return (
+            False,
+            f"NOT noticed: {output}"
+            if " passed" in output
+            else f"not tried, since its tests cannot run here: {output}",
+        )
     if "::" in failed and run(python, tests, "--last-failed")[0]:
         return False, f"{failed} fails without the fault too"
     return True, failed
@@ -168,7 +213,10 @@ def main() -> int:
         start = time.monotonic()
         noticed, text = plant(breakage, python)
         missed += not noticed
-        print(f"{'noticed' if noticed else 'MISSED '}  {breakage.name:28} {time.monotonic() - start:4.0f} s  {text}", flush=True)
+        print(
+            f"{'noticed' if noticed else 'MISSED '}  {breakage.name:28} {time.monotonic() - start:4.0f} s  {text}",
+            flush=True,
+        )
     print(f"{len(chosen) - missed} of {len(chosen)} are noticed")
     return bool(missed)
 

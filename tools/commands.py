@@ -23,12 +23,17 @@ def page() -> str:
     context = click.Context(group, info_name="devmod", **group.context_settings)
     lines = [INTRODUCTION]
     lines += ["| command | what it does | in the wheel |", "|---|---|---|"]
-    lines += [f"| [`devmod {name}`](#devmod-{name}) | {entry.help} | `{entry.distribution}` |" for name, entry in KNOWN.items()]
+    lines += [
+        f"| [`devmod {name}`](#devmod-{name}) | {entry.help} | `{entry.distribution}` |"
+        for name, entry in KNOWN.items()
+    ]
     lines.append("")
     for name in KNOWN:
         command = group.get_command(context, name)
         if command is None:
-            raise SystemExit(f"commands: the command {name!r} is not installed here; run make setup first")
+            raise SystemExit(
+                f"commands: the command {name!r} is not installed here; run make setup first"
+            )
         lines += section(command, click.Context(command, info_name=name, parent=context), 2)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -38,11 +43,19 @@ def section(command: click.Command, context: click.Context, level: int) -> Itera
     yield f"{'#' * level} {context.command_path}\n"
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"```text\n{context.command_path} {usage}\n```\n"
-    yield from (f"{' '.join(part.split())}\n" for part in cleandoc(command.help or "").split("\n\n"))
-    options = [each.get_help_record(context) for each in command.get_params(context) if isinstance(each, click.Option)]
+    yield from (
+        f"{' '.join(part.split())}\n" for part in cleandoc(command.help or "").split("\n\n")
+    )
+    options = [
+        each.get_help_record(context)
+        for each in command.get_params(context)
+        if isinstance(each, click.Option)
+    ]
     yield "| option | |"
     yield "|---|---|"
-    yield from (f"| `{record[0]}` | {cell(record[1])} |" for record in options if record is not None)
+    yield from (
+        f"| `{record[0]}` | {cell(record[1])} |" for record in options if record is not None
+    )
     yield ""
     if command.epilog:
         for part in cleandoc(command.epilog.replace("\b", "")).split("\n\n"):
@@ -52,7 +65,9 @@ def section(command: click.Command, context: click.Context, level: int) -> Itera
         for name in command.list_commands(context):
             result = command.get_command(context, name)
             assert result is not None
-            yield from section(result, click.Context(result, info_name=name, parent=context), level + 1)
+            yield from section(
+                result, click.Context(result, info_name=name, parent=context), level + 1
+            )
 
 
 def cell(text: str) -> str:

@@ -4,15 +4,18 @@
     python tools/cuda_machine.py test | questions | bench | sanitize | others  on the machine
     python tools/cuda_machine.py list                                         on the machine: what it has, for --installed
 
-`wheels` makes folders 1, 2, … of at most 60 MiB, and cuts wheels that are larger, so that they can be copied one by one. With --installed,
-they have what is not in that list, and the machine's own environment is used with them: its CuPy, NVRTC and PyTorch take part. Without it,
-they are a complete environment. On the machine, the other commands join and install what is there, with its Python and no index, into
-build/cuda-machine. Where `.venv` has devmod-cuda (after `make setup`), they use that.
+`wheels` makes folders 1, 2, … of at most 60 MiB, and cuts wheels that are larger, so that they can
+be copied one by one. With --installed, they have what is not in that list, and the machine's own
+environment is used with them: its CuPy, NVRTC and PyTorch take part. Without it, they are a
+complete environment. On the machine, the other commands join and install what is there, with its
+Python and no index, into build/cuda-machine. Where `.venv` has devmod-cuda (after `make setup`),
+they use that.
 
-`test` runs devmod-cuda's tests, its examples, and the kit with ctypes and with pycuda. `questions` runs tools/cuda_questions.py, and
-writes each answer to build/cuda-machine/answers.txt, and to $OUT if it is set, before it asks the next. `bench` runs the CUDA benchmarks.
-`sanitize` runs the examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU.
-Each ends after nine minutes. --stand-in tries the commands without a GPU.
+`test` runs devmod-cuda's tests, its examples, and the kit with ctypes and with pycuda. `questions`
+runs tools/cuda_questions.py, and writes each answer to build/cuda-machine/answers.txt, and to $OUT
+if it is set, before it asks the next. `bench` runs the CUDA benchmarks. `sanitize` runs the
+examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL,
+Vulkan and WebGPU. Each ends after nine minutes. --stand-in tries the commands without a GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +40,12 @@ BESIDE = "beside"
 #: What opens the driver, as DEVMOD_CUDA_DRIVER has it.
 DRIVERS = ("ctypes", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
-TESTS = ("plugins/devmod-cuda/tests", "runtime/tests/driver_api", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
+TESTS = (
+    "plugins/devmod-cuda/tests",
+    "runtime/tests/driver_api",
+    "targets/tests/test_interop.py",
+    "targets/tests/test_interop_offload.py",
+)
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py", "bench_cuda_compile.py")
 OTHERS = ("opencl", "vulkan", "webgpu")
 #: The questions of tools/cuda_questions.py, those of the greatest worth first: the time may end.
@@ -49,10 +57,16 @@ DOUBTS = {
         "runtime/tests/driver_api/test_batches.py",
         "runtime/tests/driver_api/test_prepared.py",
     ],
-    "contexts": ["plugins/devmod-cuda/tests/test_stream.py", "runtime/tests/driver_api/test_launches.py", "-k", "context"],
+    "contexts": [
+        "plugins/devmod-cuda/tests/test_stream.py",
+        "runtime/tests/driver_api/test_launches.py",
+        "-k",
+        "context",
+    ],
     "tensor maps": ["plugins/devmod-cuda/tests/test_tensor_map.py"],
 }
-#: Where NVIDIA's driver and container tools put the file by which the Vulkan loader finds the driver.
+#: Where NVIDIA's driver and container tools put the file by which the Vulkan loader finds the
+#: driver.
 VULKAN = ("/etc", "/usr/share", "/usr/local/share", "/usr/local/nvidia/share")
 LIMIT = 540.0
 #: Processes that run tests at a time: each has a context of its own on the GPU.
@@ -66,14 +80,23 @@ class Environment:
         self.python = python
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of a command: where Python, programs and libraries are."""
-        paths = [ROOT / folder for folder in ("tests/vendors", "plugins/devmod-cuda/tests", "simulators/src")]
+        """Return the environment variables of a command:
+
+        where Python, programs and libraries are.
+        """
+        paths = [
+            ROOT / folder
+            for folder in ("tests/vendors", "plugins/devmod-cuda/tests", "simulators/src")
+        ]
         system = FOLDER / "root" / "usr"
         return {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "PATH": os.pathsep.join([str(system / "bin"), os.environ.get("PATH", os.defpath)]),
             "LD_LIBRARY_PATH": os.pathsep.join(
-                [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *glob.glob(str(system / "lib" / "*-linux-gnu"))]
+                [
+                    *filter(None, [os.environ.get("LD_LIBRARY_PATH")]),
+                    *glob.glob(str(system / "lib" / "*-linux-gnu")),
+                ]
             ),
         }
 
@@ -81,16 +104,31 @@ class Environment:
         """Return the environment variables with which a process finds the stand-in driver."""
         code = "import json; from devmod_simulators import libcuda; print(json.dumps(libcuda.environment()))"
         environment = os.environ | self.variables()
-        return dict(json.loads(subprocess.run([self.python, "-c", code], env=environment, capture_output=True, check=True).stdout))
+        return dict(
+            json.loads(
+                subprocess.run(
+                    [self.python, "-c", code], env=environment, capture_output=True, check=True
+                ).stdout
+            )
+        )
 
     def has(self, module: str) -> bool:
         """Return whether the interpreter imports a module."""
         environment = os.environ | self.variables()
-        return subprocess.run([self.python, "-c", f"import {module}"], env=environment, capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run(
+                [self.python, "-c", f"import {module}"],
+                env=environment,
+                capture_output=True,
+                check=False,
+            ).returncode
+            == 0
+        )
 
 
 def find_environment() -> Environment:
-    """Return `.venv`, or an environment of the fetched wheels, which are installed if they have changed.
+    """Return `.venv`, or an environment of the fetched wheels, which are installed if they have
+    changed.
 
     Raises
     ------
@@ -118,22 +156,34 @@ def find_environment() -> Environment:
     else:
         command = [str(make_venv(FOLDER / "venv", pip=True)), *command]
     if subprocess.run([*command, *map(str, wheels)], check=False).returncode:
-        raise InstallError(f"the wheels in {FOLDER} do not install with Python {sys.version_info.major}.{sys.version_info.minor}")
+        raise InstallError(
+            f"the wheels in {FOLDER} do not install with Python {sys.version_info.major}.{sys.version_info.minor}"
+        )
     for package in FOLDER.glob("[0-9]*/*.deb"):
-        if subprocess.run(["dpkg-deb", "--extract", str(package), str(FOLDER / "root")], check=False).returncode:
+        if subprocess.run(
+            ["dpkg-deb", "--extract", str(package), str(FOLDER / "root")], check=False
+        ).returncode:
             print(f"{package.name} was not unpacked")
     stamp.write_text(names)
     return result
 
 
 def make_venv_beside(path: Path) -> Path:
-    """Make an environment that also has the packages of this one, which may be an environment itself; return its folder of packages."""
+    """Make an environment that also has the packages of this one, which may be an environment
+    itself; return its folder of packages.
+    """
     shutil.rmtree(path, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True)
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    target = Path(subprocess.run([python_of(path), "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+    target = Path(
+        subprocess.run(
+            [python_of(path), "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
     folders = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    (target / "beside.pth").write_text("".join(f"import site; site.addsitedir({folder!r})\n" for folder in folders))
+    (target / "beside.pth").write_text(
+        "".join(f"import site; site.addsitedir({folder!r})\n" for folder in folders)
+    )
     return target
 
 
@@ -143,51 +193,87 @@ def joined_wheels() -> list[Path]:
     joined.mkdir(parents=True, exist_ok=True)
     for start in FOLDER.glob("[0-9]*/*.part00of*"):
         name, _, count = start.name.rpartition(".part00of")
-        parts = [next(iter(FOLDER.glob(f"[0-9]*/{glob.escape(name)}.part{index:02}of{count}")), None) for index in range(int(count))]
+        parts = [
+            next(iter(FOLDER.glob(f"[0-9]*/{glob.escape(name)}.part{index:02}of{count}")), None)
+            for index in range(int(count))
+        ]
         if None in parts:
             print(f"{name} is incomplete and not installed")
         elif not (joined / name).exists():
-            (joined / name).write_bytes(b"".join(part.read_bytes() for part in parts if part is not None))
+            (joined / name).write_bytes(
+                b"".join(part.read_bytes() for part in parts if part is not None)
+            )
     return sorted([*joined.glob("*.whl"), *FOLDER.glob("[0-9]*/*.whl")])
 
 
-def commands(task: str, environment: Environment, stand_in: bool) -> list[tuple[str, list[str], dict[str, str]]]:
+def commands(
+    task: str, environment: Environment, stand_in: bool
+) -> list[tuple[str, list[str], dict[str, str]]]:
     """Return the commands of a task, each with a title and its environment variables."""
     hardware = {} if stand_in else {"DEVMOD_TEST_CUDA": "hardware"}
     python = str(environment.python)
     parallel = ["-n", str(JOBS)] if environment.has("xdist") else []
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     if task == "test":
-        kit = [(f"the kit with {driver}", [python, "-m", "devmod", "conformance", "cuda"], hardware | {"DEVMOD_CUDA_DRIVER": driver})
-               for driver in DRIVERS]  # fmt: skip
+        kit = [
+            (
+                f"the kit with {driver}",
+                [python, "-m", "devmod", "conformance", "cuda"],
+                hardware | {"DEVMOD_CUDA_DRIVER": driver},
+            )
+            for driver in DRIVERS
+        ]
         return [("tests", [*pytest, *parallel, *TESTS], hardware), *([] if stand_in else kit)]
     if task == "bench":
         return [(name, [python, str(ROOT / "benchmarks" / name)], hardware) for name in BENCHMARKS]
     if task == "questions":
-        doubts = [(title, [*pytest, *parallel, *chosen], hardware) for title, chosen in DOUBTS.items()]
+        doubts = [
+            (title, [*pytest, *parallel, *chosen], hardware) for title, chosen in DOUBTS.items()
+        ]
         found = environment.stand_in() if stand_in else driver_files() | hardware
-        return doubts + [(name, [python, str(ROOT / "tools" / "cuda_questions.py"), name], found) for name in QUESTIONS]
+        return doubts + [
+            (name, [python, str(ROOT / "tools" / "cuda_questions.py"), name], found)
+            for name in QUESTIONS
+        ]
     if task == "others":
         drivers = {} if stand_in else driver_files()
-        return [(kind, [*pytest, *parallel, f"plugins/devmod-{kind}/tests"], drivers) for kind in OTHERS]
+        return [
+            (kind, [*pytest, *parallel, f"plugins/devmod-{kind}/tests"], drivers) for kind in OTHERS
+        ]
     if stand_in:
         print("compute-sanitizer needs a GPU: the examples run without it")
         return [("the examples", [*pytest, "plugins/devmod-cuda/tests/test_examples.py"], hardware)]
-    sanitizer = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
+    sanitizer = shutil.which("compute-sanitizer") or next(
+        iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None
+    )
     if sanitizer is None:
         print("compute-sanitizer is not installed (it is part of CUDA's toolkit): skipped")
         return []
     examples = [*pytest, "plugins/devmod-cuda/tests/test_examples.py"]
-    # An error that the driver returns to a call is no fault of a kernel: the tests check such errors.
+    # An error that the driver returns to a call is no fault of a kernel: the tests check such
+    # errors.
     options = {"memcheck": ["--report-api-errors=no"], "racecheck": []}
     return [
-        (tool, [sanitizer, f"--tool={tool}", *own, "--target-processes=all", "--error-exitcode=7", *examples], hardware)
+        (
+            tool,
+            [
+                sanitizer,
+                f"--tool={tool}",
+                *own,
+                "--target-processes=all",
+                "--error-exitcode=7",
+                *examples,
+            ],
+            hardware,
+        )
         for tool, own in options.items()
     ]
 
 
 def driver_files() -> dict[str, str]:
-    """Return environment variables by which the loaders of OpenCL and Vulkan find NVIDIA's driver, where the system has none."""
+    """Return environment variables by which the loaders of OpenCL and Vulkan find NVIDIA's driver,
+    where the system has none.
+    """
     variables: dict[str, str] = {}
     if not glob.glob("/etc/OpenCL/vendors/*.icd"):
         vendors = FOLDER / "vendors"
@@ -196,7 +282,9 @@ def driver_files() -> dict[str, str]:
         variables["OCL_ICD_VENDORS"] = str(vendors)
     files = [path for base in VULKAN for path in glob.glob(f"{base}/vulkan/icd.d/nvidia*.json")]
     if files:
-        variables["VK_DRIVER_FILES"] = variables["VK_ICD_FILENAMES"] = files[0]  # a loader older than 1.3.207 reads the second
+        variables["VK_DRIVER_FILES"] = variables["VK_ICD_FILENAMES"] = files[
+            0
+        ]  # a loader older than 1.3.207 reads the second
     return variables
 
 
@@ -204,7 +292,9 @@ def describe() -> str:
     """Return the card and the driver's version, for the record."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     try:
-        return subprocess.run(query, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
+        return subprocess.run(
+            query, capture_output=True, text=True, check=True, timeout=120
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "nvidia-smi gives no card"
 
@@ -225,14 +315,24 @@ def run(task: str, stand_in: bool) -> int:
         output = subprocess.PIPE if task == "questions" else None
         try:
             done = subprocess.run(
-                command, cwd=ROOT, env=merged, stdout=output, stderr=output, text=True, check=False, timeout=max(end - began, 1)
+                command,
+                cwd=ROOT,
+                env=merged,
+                stdout=output,
+                stderr=output,
+                text=True,
+                check=False,
+                timeout=max(end - began, 1),
             )
         except subprocess.TimeoutExpired:
             print(f"stopped: the nine minutes of `{task}` are over")
             return 1
         if output is not None:
             keep(title, done.stdout + done.stderr)
-        print(f"== {title}: {'failed' if done.returncode else 'done'} after {time.monotonic() - began:.0f} s", flush=True)
+        print(
+            f"== {title}: {'failed' if done.returncode else 'done'} after {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
         failed |= bool(done.returncode)
     return int(failed)
 
@@ -250,16 +350,28 @@ def keep(title: str, answer: str) -> None:
 
 def main() -> int:
     """Run a task, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=("wheels", "list", "test", "questions", "bench", "sanitize", "others"))
-    parser.add_argument(
-        "--python", default=f"{sys.version_info.major}.{sys.version_info.minor}", help="the Python of the machine, for wheels"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--installed", type=Path, help="a file with the output of `list` on the machine, for wheels")
-    parser.add_argument("--stand-in", action="store_true", help="use the stand-in driver of the tests")
+    parser.add_argument(
+        "task", choices=("wheels", "list", "test", "questions", "bench", "sanitize", "others")
+    )
+    parser.add_argument(
+        "--python",
+        default=f"{sys.version_info.major}.{sys.version_info.minor}",
+        help="the Python of the machine, for wheels",
+    )
+    parser.add_argument(
+        "--installed", type=Path, help="a file with the output of `list` on the machine, for wheels"
+    )
+    parser.add_argument(
+        "--stand-in", action="store_true", help="use the stand-in driver of the tests"
+    )
     options = parser.parse_args()
     if options.task == "list":
-        return subprocess.run([sys.executable, "-m", "pip", "list", "--format=freeze"], check=False).returncode
+        return subprocess.run(
+            [sys.executable, "-m", "pip", "list", "--format=freeze"], check=False
+        ).returncode
     if options.task == "wheels":
         import machine_wheels
 

@@ -1,4 +1,5 @@
-"""What only an NVIDIA GPU can answer, ranked, each in a process of its own: `cuda_machine.py questions` runs them.
+"""What only an NVIDIA GPU can answer, ranked, each in a process of its own: `cuda_machine.py
+questions` runs them.
 
     python tools/cuda_questions.py NAME
 
@@ -45,13 +46,19 @@ def program() -> devmod.Module:
     """Return the program y = 24 x, of three launches."""
     step = "scale(x={}, y={}, a={}, n=n, threads=n)".format
     return devmod.program(
-        "twentyfour", scale(), inputs=["x: float32[n]"], outputs=["y: float32[n]"], temporaries=["s: float32[n]", "t: float32[n]"],
+        "twentyfour",
+        scale(),
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n]"],
+        temporaries=["s: float32[n]", "t: float32[n]"],
         steps=[step("x", "s", 2.0), step("s", "t", 3.0), step("t", "y", 4.0)],
-    )  # fmt: skip
+    )
 
 
 def variables() -> str:
-    """Which variables of a module the driver finds by name: those that are static are not `.visible` in the PTX."""
+    """Which variables of a module the driver finds by name: those that are static are not
+    `.visible` in the PTX.
+    """
     source = 'static __device__ int hidden; __device__ int shown; extern "C" __global__ void k(int *x) { *x = hidden + shown; }'
     module = devmod.compile(source, target())
     answers = []
@@ -65,7 +72,9 @@ def variables() -> str:
 
 
 def context() -> str:
-    """What the driver does with a launch while a context of another owner is current, before devmod answers it."""
+    """What the driver does with a launch while a context of another owner is current, before devmod
+    answers it.
+    """
     kernel, x = scale()["scale"], devmod.device("cuda").from_numpy(np.ones(COUNT, "float32"))
     y = devmod.device("cuda").empty(COUNT, "float32")
     launch = kernel.bind(x, y, 2.0, COUNT, threads=COUNT)
@@ -84,7 +93,11 @@ def context() -> str:
 def arrays() -> str:
     """Calls with arrays of PyTorch, CuPy and JAX on the device, without a copy."""
     kernel, answers = scale()["scale"], []
-    makers: dict[str, Callable[[], tuple[object, Callable[[Any], Any]]]] = {"torch": _of_torch, "cupy": _of_cupy, "jax": _of_jax}
+    makers: dict[str, Callable[[], tuple[object, Callable[[Any], Any]]]] = {
+        "torch": _of_torch,
+        "cupy": _of_cupy,
+        "jax": _of_jax,
+    }
     for name, make in makers.items():
         try:
             x, host = make()
@@ -93,7 +106,9 @@ def arrays() -> str:
             continue
         y = devmod.device("cuda").empty(COUNT, "float32")
         kernel(x, y, 3.0, COUNT, threads=COUNT)
-        answers.append(f"{name} is {'right' if np.array_equal(y.numpy(), 3 * host(x)) else 'WRONG'}")
+        answers.append(
+            f"{name} is {'right' if np.array_equal(y.numpy(), 3 * host(x)) else 'WRONG'}"
+        )
     return ", ".join(answers)
 
 
@@ -116,7 +131,9 @@ def _of_jax() -> tuple[object, Callable[[Any], Any]]:
 
 
 def one_graph() -> str:
-    """A program of three launches as one graph: its prepared launch beside its call, in microseconds."""
+    """A program of three launches as one graph: its prepared launch beside its call, in
+    microseconds.
+    """
     from time import perf_counter
 
     function, x = program()["twentyfour"], np.arange(COUNT, dtype="float32")
@@ -137,7 +154,9 @@ def one_graph() -> str:
 
 
 def torch_operation() -> str:
-    """A program as an operation of PyTorch on CUDA tensors: eager, under torch.compile, in a CUDA graph."""
+    """A program as an operation of PyTorch on CUDA tensors: eager, under torch.compile, in a CUDA
+    graph.
+    """
     import torch
 
     import devmod_frameworks.torch as frameworks
@@ -158,20 +177,35 @@ def torch_operation() -> str:
         answers["in a graph"] = captured
     except Exception as error:  # noqa: BLE001 - the answer is what PyTorch or devmod says
         return f"eager and compiled ran; a capture ends with {type(error).__name__}: {str(error)[:300]}"
-    return ", ".join(f"{name}: {'right' if torch.equal(value, 24 * x) else 'WRONG'}" for name, value in answers.items())
+    return ", ".join(
+        f"{name}: {'right' if torch.equal(value, 24 * x) else 'WRONG'}"
+        for name, value in answers.items()
+    )
 
 
 def verify() -> str:
-    """`devmod verify` of the kernels of examples/one_source for cuda, vulkan, opencl and webgpu, on this one card."""
+    """`devmod verify` of the kernels of examples/one_source for cuda, vulkan, opencl and webgpu, on
+    this one card.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "one.devmod")
         words = [word for each in (target(), "vulkan", "opencl", "webgpu") for word in ("-t", each)]
         devmod_command = [sys.executable, "-m", "devmod"]
-        sources = [str(ROOT / "examples" / place) for place in ("one_source/softmax.slang", "opencl/softmax.cl")]
-        done = subprocess.run([*devmod_command, "compile", *sources, *words, "-o", str(path)], capture_output=True, text=True, check=False)
+        sources = [
+            str(ROOT / "examples" / place)
+            for place in ("one_source/softmax.slang", "opencl/softmax.cl")
+        ]
+        done = subprocess.run(
+            [*devmod_command, "compile", *sources, *words, "-o", str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             return f"the compile fails: {done.stderr.strip().splitlines()[-1]}"
-        done = subprocess.run([*devmod_command, "verify", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*devmod_command, "verify", str(path)], capture_output=True, text=True, check=False
+        )
         return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
 
 

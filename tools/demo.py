@@ -1,8 +1,9 @@
 """`make demo`: real wheels, two environments, the same files.
 
-Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's matmul, into one bundle. The kernels
-that have one source for several kinds go into another. A third has a program: one call launches five kernels. Environment B has
-devmod-core and the runtime wheels. It runs everything from those files on each device, compares with NumPy and draws pictures. ROCm's
+Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's
+matmul, into one bundle. The kernels that have one source for several kinds go into another. A third
+has a program: one call launches five kernels. Environment B has devmod-core and the runtime wheels.
+It runs everything from those files on each device, compares with NumPy and draws pictures. ROCm's
 kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
 """
 
@@ -23,8 +24,11 @@ from wheels import build
 OUT = ROOT / "build" / "demo"
 #: What environment B needs besides the wheels: numbers and pictures.
 BESIDES = ["numpy>=1.26", "pillow>=10"]
-#: The extras of runtimes that install a device: PoCL is OpenCL on any CPU; so is Intel's runtime, which `make test-setup` fetches.
-EXTRAS = {"devmod-opencl": "[pocl,intel]" if (VENV / "lib" / "libintelocl.so").exists() else "[pocl]"}
+#: The extras of runtimes that install a device: PoCL is OpenCL on any CPU; so is Intel's runtime,
+#: which `make test-setup` fetches.
+EXTRAS = {
+    "devmod-opencl": "[pocl,intel]" if (VENV / "lib" / "libintelocl.so").exists() else "[pocl]"
+}
 
 
 def step(text: str) -> None:
@@ -33,13 +37,17 @@ def step(text: str) -> None:
 
 
 def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) -> Path:
-    """Return the interpreter of an environment with exactly these requirements. It is reused while they and the wheels are unchanged."""
+    """Return the interpreter of an environment with exactly these requirements. It is reused while
+    they and the wheels are unchanged.
+    """
     venv = OUT / name
     digest = hashlib.sha256("\n".join((sys.version, str(venv), *requirements)).encode())
     for wheel in wheels:
         digest.update(wheel.read_bytes())
     stamp = venv / "devmod-demo"
-    if not (stamp.exists() and stamp.read_text() == digest.hexdigest() and python_of(venv).exists()):
+    if not (
+        stamp.exists() and stamp.read_text() == digest.hexdigest() and python_of(venv).exists()
+    ):
         make_venv(venv)
         install(python_of(venv), requirements)
         stamp.write_text(digest.hexdigest())
@@ -47,28 +55,48 @@ def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) 
 
 
 def rocm_emulator() -> dict[str, str]:
-    """Return the variables for the stand-in HIP runtime and its emulator of AMD's RDNA3; {} if they cannot run here."""
+    """Return the variables for the stand-in HIP runtime and its emulator of AMD's RDNA3; {} if they
+    cannot run here.
+    """
     sys.path.insert(0, str(ROOT / "simulators" / "standins"))
     from devmod_simulators import UnavailableError
     from devmod_standins import libamdhip64, rdna3
 
     try:
-        return {} if rdna3.missing() else {**libamdhip64.environment(), rdna3.VARIABLE: str(rdna3.folder())}
+        return (
+            {}
+            if rdna3.missing()
+            else {**libamdhip64.environment(), rdna3.VARIABLE: str(rdna3.folder())}
+        )
     except UnavailableError:
         return {}
 
 
 def run(*command: str | Path, variables: Mapping[str, str] | None = None) -> None:
-    """Run a command in an empty folder, so that it cannot import from the source tree. `variables` are added to its environment."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+    """Run a command in an empty folder, so that it cannot import from the source tree. `variables`
+    are added to its environment.
+    """
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DEVMOD_", "PYTHON"))
+    }
     # The demo runs on every processor, also on one that PoCL does not know.
-    clean |= {"DEVMOD_CACHE_DIR": str(OUT / "cache"), "DEVMOD_OPENCL_POCL_CPU": "1", "PYTHONUTF8": "1"}
-    clean.setdefault("XDG_RUNTIME_DIR", str(OUT / "runtime"))  # Mesa's drivers print an error without it
+    clean |= {
+        "DEVMOD_CACHE_DIR": str(OUT / "cache"),
+        "DEVMOD_OPENCL_POCL_CPU": "1",
+        "PYTHONUTF8": "1",
+    }
+    clean.setdefault(
+        "XDG_RUNTIME_DIR", str(OUT / "runtime")
+    )  # Mesa's drivers print an error without it
     clean |= variables or {}
     sys.stdout.flush()
     code = subprocess.call([str(part) for part in command], cwd=OUT / "empty", env=clean)
     if code:
-        raise SystemExit(f"\nthe demo failed: {' '.join(map(str, command))}\nended with exit code {code}")
+        raise SystemExit(
+            f"\nthe demo failed: {' '.join(map(str, command))}\nended with exit code {code}"
+        )
 
 
 def main() -> None:
@@ -79,14 +107,25 @@ def main() -> None:
     for wheel in wheels:
         print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
     core, readers, targets = (wheel_of[f"devmod-{name}"] for name in ("core", "readers", "targets"))
-    build_side = [f"{name} @ {wheel.as_uri()}" for name, wheel in (("devmod-readers", readers), ("devmod-targets", targets))]
-    runtimes = {path.name: wheel_of[path.name] for path in sorted((ROOT / "plugins").iterdir()) if path.name in wheel_of}
+    build_side = [
+        f"{name} @ {wheel.as_uri()}"
+        for name, wheel in (("devmod-readers", readers), ("devmod-targets", targets))
+    ]
+    runtimes = {
+        path.name: wheel_of[path.name]
+        for path in sorted((ROOT / "plugins").iterdir())
+        if path.name in wheel_of
+    }
     for folder in ("empty", "runtime"):
         shutil.rmtree(OUT / folder, ignore_errors=True)
         (OUT / folder).mkdir(mode=0o700)
 
     step("environment A, the build box: devmod-core[build], no runtime")
-    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}", *build_side], [core, readers, targets])
+    a = environment(
+        "build-box",
+        [f"devmod-core[build] @ {core.as_uri()}", *build_side],
+        [core, readers, targets],
+    )
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
@@ -94,7 +133,12 @@ def main() -> None:
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
     # Runtimes depend on devmod-runtime, and it on devmod-readers. None needs the build side.
-    own = {"devmod-core[cli]": core, "devmod-readers": readers, "devmod-runtime": wheel_of["devmod-runtime"], **expected}
+    own = {
+        "devmod-core[cli]": core,
+        "devmod-readers": readers,
+        "devmod-runtime": wheel_of["devmod-runtime"],
+        **expected,
+    }
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
     b = environment("device-box", [*requirements, *BESIDES], [*own.values()])
     run(b, "-m", "devmod", "devices")
@@ -105,7 +149,9 @@ def main() -> None:
     step("done")
     command = b.with_name("devmod").relative_to(ROOT)
     print(f"  the file in the browser: {command} view {(OUT / 'kernels.devmod').relative_to(ROOT)}")
-    print(f"  its contents:            {command} inspect {(OUT / 'kernels.devmod').relative_to(ROOT)}")
+    print(
+        f"  its contents:            {command} inspect {(OUT / 'kernels.devmod').relative_to(ROOT)}"
+    )
 
 
 BEGUN = time.monotonic()

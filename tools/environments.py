@@ -1,4 +1,5 @@
-"""Make virtual environments and install into them: with uv if pip can install it, otherwise with pip alone.
+"""Make virtual environments and install into them: with uv if pip can install it, otherwise with
+pip alone.
 
 Standard library only: this runs before anything is installed.
 """
@@ -17,7 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 
-#: pip's settings, uv's names of them, and uv's separators. So a mirror or a certificate applies to both.
+#: pip's settings, uv's names of them, and uv's separators. So a mirror or a certificate applies to
+#: both.
 _UV_NAMES = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
@@ -37,7 +39,9 @@ def python_of(venv: Path) -> Path:
 
 
 def find_uv(*, fetch: bool = False) -> str | None:
-    """Return the uv of `.venv`, or the one on PATH, or None; with `fetch`, pip installs it into `.venv` if there is neither."""
+    """Return the uv of `.venv`, or the one on PATH, or None; with `fetch`, pip installs it into
+    `.venv` if there is neither.
+    """
     own = python_of(VENV).with_name("uv.exe" if os.name == "nt" else "uv")
     if own.exists():
         return str(own)
@@ -49,15 +53,21 @@ def find_uv(*, fetch: bool = False) -> str | None:
 
 
 def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) -> Path:
-    """Make a new environment and return its interpreter. `pip`: install pip into it, even if uv can be used."""
+    """Make a new environment and return its interpreter. `pip`: install pip into it, even if uv can
+    be used.
+    """
     shutil.rmtree(path, ignore_errors=True)
     bare = () if pip or find_uv() is None else ("--without-pip",)
     _run([python, "-m", "venv", *bare, str(path)], required=True)
     return python_of(path)
 
 
-def kept(venv: Path, key: str, fill: Callable[[Path], None], *, python: str = sys.executable) -> Path:
-    """Return the interpreter of an environment that stays between runs. It is made, and `fill` installs into it, if the key has changed."""
+def kept(
+    venv: Path, key: str, fill: Callable[[Path], None], *, python: str = sys.executable
+) -> Path:
+    """Return the interpreter of an environment that stays between runs. It is made, and `fill`
+    installs into it, if the key has changed.
+    """
     stamp, expected = venv / "devmod-setup", hashlib.sha256(key.encode()).hexdigest()
     if not (stamp.exists() and stamp.read_text() == expected and python_of(venv).exists()):
         fill(make_venv(venv, python=python))
@@ -65,11 +75,18 @@ def kept(venv: Path, key: str, fill: Callable[[Path], None], *, python: str = sy
     return python_of(venv)
 
 
-def install(python: Path, requirements: Sequence[str], *, cached: bool = False, settings: Mapping[str, str] | None = None) -> str:
+def install(
+    python: Path,
+    requirements: Sequence[str],
+    *,
+    cached: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> str:
     """Install requirements into the environment of `python`; return the name of the used tool.
 
-    `cached`: any version in uv's cache is enough. The network is used only for requirements that are not in the cache.
-    `settings`: the result of `uv_settings`, for a caller that installs many times.
+    `cached`: any version in uv's cache is enough. The network is used only for requirements that
+    are not in the cache. `settings`: the result of `uv_settings`, for a caller that installs many
+    times.
     """
     uv = find_uv()
     output = ""
@@ -83,7 +100,15 @@ def install(python: Path, requirements: Sequence[str], *, cached: bool = False, 
             return "uv"
     if _run([str(python), "-m", "pip", "--version"]):
         _run([str(python), "-m", "ensurepip", "--upgrade"], required=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *requirements,
+    ]
     failed = _run(command)
     if failed:
         raise InstallError(f"{failed}\n{output}".strip())
@@ -101,9 +126,15 @@ def uninstall(python: Path, names: Iterable[str]) -> None:
 
 
 def uv_settings() -> Mapping[str, str]:
-    """Return the environment variables for uv that follow pip's configuration; variables that are set stay."""
-    base = getattr(sys, "_base_executable", sys.executable)  # an environment that uv made has no pip
-    process = subprocess.run([base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    """Return the environment variables for uv that follow pip's configuration; variables that are
+    set stay.
+    """
+    base = getattr(
+        sys, "_base_executable", sys.executable
+    )  # an environment that uv made has no pip
+    process = subprocess.run(
+        [base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    ).stdout
     # pip takes the best version of all indexes; uv would stop at the first index that has the name.
     results = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
     for line in process.splitlines():
@@ -117,8 +148,12 @@ def uv_settings() -> Mapping[str, str]:
     return results | os.environ
 
 
-def _run(command: Sequence[str], *, env: Mapping[str, str] | None = None, required: bool = False) -> str:
-    """Run a command; return "" if it succeeds, else its output. With `required`, raise InstallError with the output."""
+def _run(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, required: bool = False
+) -> str:
+    """Run a command; return "" if it succeeds, else its output. With `required`, raise InstallError
+    with the output.
+    """
     process = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if not process.returncode:
         return ""

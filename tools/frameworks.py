@@ -1,4 +1,5 @@
-"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and programs on the simulated GPU.
+"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and
+programs on the simulated GPU.
 
 `make setup` does not install these: they have 1 GB.
 
@@ -22,16 +23,22 @@ from setup import editable, fingerprint, group, interpreter
 PACKAGES = ("torch==2.13.0", "jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1")
 #: What PyTorch 2.13.0 for CUDA requires. The wheel of the CPU does not.
 NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
-#: Where PyTorch for the CPU is installed, Triton finds no GPU. So these have an environment of their own.
+#: Where PyTorch for the CPU is installed, Triton finds no GPU. So these have an environment of
+#: their own.
 SIMULATED = ("triton==3.9.0", "numba-cuda[cu13]==0.30.4")
 TVM = ROOT / "tvm"
-TESTS = ("frameworks/tests", "tvm/tests", "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment")
+TESTS = (
+    "frameworks/tests",
+    "tvm/tests",
+    "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment",
+)
 
 
 def fill(python: Path) -> None:
     """Install into the environment."""
     install(python, [*editable(), *group("test"), *PACKAGES, *NVRTC, "editables"], cached=True)
-    # Its library is compiled with the headers of the TVM that is installed there, so its build is not isolated.
+    # Its library is compiled with the headers of the TVM that is installed there, so its build is
+    # not isolated.
     install(python, ["--no-build-isolation", "--editable", str(TVM)])
 
 
@@ -42,14 +49,25 @@ def fill_simulated(python: Path) -> None:
 
 def sources() -> str:
     """Return what the library of devmod-tvm is built from."""
-    return "".join((TVM / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "hatch_build.py", "native/bridge.cpp"))
+    return "".join(
+        (TVM / name).read_text(encoding="utf-8")
+        for name in ("pyproject.toml", "hatch_build.py", "native/bridge.cpp")
+    )
 
 
 def main() -> int:
     """Run the tests and return the exit code."""
     try:
-        python = kept(ROOT / "build" / "frameworks", f"{interpreter()}{fingerprint()}{PACKAGES}{NVRTC}{sources()}", fill)
-        simulated = kept(ROOT / "build" / "simulated", f"{interpreter()}{fingerprint()}{SIMULATED}", fill_simulated)
+        python = kept(
+            ROOT / "build" / "frameworks",
+            f"{interpreter()}{fingerprint()}{PACKAGES}{NVRTC}{sources()}",
+            fill,
+        )
+        simulated = kept(
+            ROOT / "build" / "simulated",
+            f"{interpreter()}{fingerprint()}{SIMULATED}",
+            fill_simulated,
+        )
     except InstallError as error:
         print(error)
         return 1
@@ -61,7 +79,9 @@ def main() -> int:
     )
     status = subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
     print(f"== frameworks: programs on the simulated GPU, with {', '.join(SIMULATED)}", flush=True)
-    return status | subprocess.call([str(simulated), "-m", "pytest", "tests/test_simulate.py", "-q", *sys.argv[1:]], cwd=ROOT)
+    return status | subprocess.call(
+        [str(simulated), "-m", "pytest", "tests/test_simulate.py", "-q", *sys.argv[1:]], cwd=ROOT
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
     python tools/fuzz.py --seconds 600 [--jobs N] [--readers NAME …] [--seed TEXT] [--unguided]
 
-Coverage guides the inputs if atheris' wheel installs, else the project's own mutators make them alone. The readers and their properties are
-in `tools/fuzzing/readers.py`. Findings go to `build/fuzz/<reader>/`: the input (`.bin`) and the traceback (`.txt`). The exit code is 1 if
-there is one. The input of a fixed finding goes into `tests/fuzz/corpus/`, with a line in its `corpus.toml`.
+Coverage guides the inputs if atheris' wheel installs, else the project's own mutators make them
+alone. The readers and their properties are in `tools/fuzzing/readers.py`. Findings go to
+`build/fuzz/<reader>/`: the input (`.bin`) and the traceback (`.txt`). The exit code is 1 if there
+is one. The input of a fixed finding goes into `tests/fuzz/corpus/`, with a line in its
+`corpus.toml`.
 """
 
 from __future__ import annotations
@@ -22,17 +24,26 @@ from fuzzing.process import Run, run_reader
 from fuzzing.readers import READERS, Reader
 
 FOLDER = ROOT / "build" / "fuzz"
-#: Seconds below which coverage is not used: its start takes long, because the packages are imported with counters in them.
+#: Seconds below which coverage is not used: its start takes long, because the packages are imported
+#: with counters in them.
 _GUIDED = 8.0
 
 
 def main() -> int:
     """Run the fuzzers and return the exit code."""
     parser = argparse.ArgumentParser(description="Fuzz every reader of strangers' bytes.")
-    parser.add_argument("--seconds", type=float, default=600, help="the time for all readers together, in seconds")
+    parser.add_argument(
+        "--seconds", type=float, default=600, help="the time for all readers together, in seconds"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--readers", nargs="*", choices=READERS, metavar="READER", help="only these")
-    parser.add_argument("--seed", default=time.strftime("%Y%m%d%H%M%S"), help="without atheris, the same seed gives the same inputs")
+    parser.add_argument(
+        "--readers", nargs="*", choices=READERS, metavar="READER", help="only these"
+    )
+    parser.add_argument(
+        "--seed",
+        default=time.strftime("%Y%m%d%H%M%S"),
+        help="without atheris, the same seed gives the same inputs",
+    )
     parser.add_argument("--unguided", action="store_true", help="do without atheris")
     options = parser.parse_args()
     guided = not options.unguided and has_atheris()
@@ -46,7 +57,9 @@ def main() -> int:
     runs = run_all(choice, options.seconds, options.jobs, options.seed, guided)
     findings = sum(len(run.findings) for run in runs)
     total = sum(max(run.executions, 0) for run in runs)
-    print(f"{total} inputs in {time.monotonic() - start:.0f} s, {findings} findings{f' in {FOLDER}' if findings else ''}")
+    print(
+        f"{total} inputs in {time.monotonic() - start:.0f} s, {findings} findings{f' in {FOLDER}' if findings else ''}"
+    )
     return 1 if findings else 0
 
 
@@ -56,7 +69,9 @@ def has_atheris() -> bool:
         try:
             install(python_of(ENVIRONMENT), ["--only-binary=atheris", "atheris>=2.3"])
         except InstallError as error:
-            print(f"atheris does not install here, so inputs are not guided by coverage: {str(error).strip().splitlines()[-1]}")
+            print(
+                f"atheris does not install here, so inputs are not guided by coverage: {str(error).strip().splitlines()[-1]}"
+            )
             return False
         importlib.invalidate_caches()
     if importlib.util.find_spec("atheris") is None:
@@ -66,7 +81,9 @@ def has_atheris() -> bool:
 
 
 def run_all(readers: list[Reader], seconds: float, jobs: int, seed: str, guided: bool) -> list[Run]:
-    """Run each reader for its part of the time. A reader that ends its process is restarted until its time is over."""
+    """Run each reader for its part of the time. A reader that ends its process is restarted until
+    its time is over.
+    """
     weight = sum(reader.weight for reader in readers)
 
     def run(reader: Reader) -> list[Run]:
@@ -77,9 +94,14 @@ def run_all(readers: list[Reader], seconds: float, jobs: int, seed: str, guided:
             left = end - time.monotonic()
             arguments = ("--seconds", f"{left:.1f}", "--seed", f"{seed}-{len(results)}")
             steered = guided and not reader.native and left > _GUIDED
-            result = run_reader(reader.name, FOLDER / reader.name, *arguments, guided=steered, timeout=left + 120)
+            result = run_reader(
+                reader.name, FOLDER / reader.name, *arguments, guided=steered, timeout=left + 120
+            )
             results.append(result)
-            print(f"{reader.name:26} {result.executions:9} inputs, {len(result.findings)} findings", flush=True)
+            print(
+                f"{reader.name:26} {result.executions:9} inputs, {len(result.findings)} findings",
+                flush=True,
+            )
             for line in result.findings:
                 print(f"    {line}", flush=True)
         return results

@@ -1,4 +1,6 @@
-"""The pages of docs/ that `make docs` writes from code. git ignores them, so a page that links to one also says how to see it."""
+"""The pages of docs/ that `make docs` writes from code. git ignores them, so a page that links to
+one also says how to see it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def write_pages(folder: Path) -> None:
-    """Write the pages into a folder. Leave a file with the same text, so that Sphinx does not read it again."""
+    """Write the pages into a folder. Leave a file with the same text, so that Sphinx does not read
+    it again.
+    """
     for name, page in PAGES.items():
         path, text = folder / name, page()
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -1,7 +1,9 @@
-"""Write the golden files: tests/golden/v<version>/ for each format version, and the corpus of bad files, tests/golden/bad/.
+"""Write the golden files: tests/golden/v<version>/ for each format version, and the corpus of bad
+files, tests/golden/bad/.
 
-The files have the bytes of a module of each kind, and trees of such modules. The payloads are fixed and need not be real code, because
-devmod does not parse it. ``contents.json`` in the folder has the contents of each file. The bad files are in `golden_bad`.
+The files have the bytes of a module of each kind, and trees of such modules. The payloads are fixed
+and need not be real code, because devmod does not parse it. ``contents.json`` in the folder has the
+contents of each file. The bad files are in `golden_bad`.
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ VERSIONS = ("v1",)
 CONTENTS = "contents.json"
 
 _TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "tirx.use_dyn_shared_memory")
-PLAIN = devmod.FunctionInfo("add_kernel", ("handle", "handle", "int32", "float16x4"), _TAGS, (0, 1, 0, 0))
+PLAIN = devmod.FunctionInfo(
+    "add_kernel", ("handle", "handle", "int32", "float16x4"), _TAGS, (0, 1, 0, 0)
+)
 SHADER = devmod.FunctionInfo(
     "main",
     ("handle", "uint32"),
     interface=devmod.Interface(
         [
             devmod.Param("x", "buffer", "float32", "rw", (0, 1)),
-            devmod.Param("n", "scalar", "uint32", at=(0, 4), extra={"of tomorrow": [1, None, b"\0"]}),
+            devmod.Param(
+                "n", "scalar", "uint32", at=(0, 4), extra={"of tomorrow": [1, None, b"\0"]}
+            ),
         ],
         blocks=[devmod.Block("push", 16)],
         block=(64, 1, 1),
@@ -47,16 +53,27 @@ SHADER = devmod.FunctionInfo(
 def modules() -> Iterator[devmod.Module]:
     """Yield a module of each kind."""
     add = {"add": PLAIN}
-    yield devmod.create_with_fallback("cuda", b".version 8.3\n.target sm_90\n.address_size 64\n", "ptx", add)
+    yield devmod.create_with_fallback(
+        "cuda", b".version 8.3\n.target sm_90\n.address_size 64\n", "ptx", add
+    )
     yield devmod.create_with_fallback("rocm", b"\x7fELF" + bytes(60), "hsaco", add)
-    yield devmod.create_with_fallback("opencl", "__kernel void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n".encode(), "cl", add)
+    yield devmod.create_with_fallback(
+        "opencl", "__kernel void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n".encode(), "cl", add
+    )
     yield devmod.create_with_fallback("hexagon", b"\x7fELF" + bytes(60), "so", add)
     shaders = {"add": PLAIN, "scale": SHADER}
-    yield devmod.create_with_fallback("metal", {"add": b"kernel void add_kernel()", "scale": b"kernel void main0()"}, "metal", shaders)
+    yield devmod.create_with_fallback(
+        "metal",
+        {"add": b"kernel void add_kernel()", "scale": b"kernel void main0()"},
+        "metal",
+        shaders,
+    )
     words = struct.pack("<5I", 0x07230203, 0x00010300, 0, 8, 0)
     packed = struct.pack("<IQ", 0, 5) + words
     yield devmod.create_with_fallback("vulkan", {"add": packed, "scale": packed}, "spv", shaders)
-    yield devmod.create_with_fallback("webgpu", {"scale": b"@compute @workgroup_size(64) fn main() {}"}, "wgsl", {"scale": SHADER})
+    yield devmod.create_with_fallback(
+        "webgpu", {"scale": b"@compute @workgroup_size(64) fn main() {}"}, "wgsl", {"scale": SHADER}
+    )
 
 
 def tree() -> devmod.Module:
@@ -105,7 +122,9 @@ class Stranger(devmod.Module):
 
 
 def constants() -> devmod.Module:
-    """Return constants of several types, with a scalar and an empty one, and two init symbols that share one."""
+    """Return constants of several types, with a scalar and an empty one, and two init symbols that
+    share one.
+    """
     tensors = {
         "w": memoryview(struct.pack("<6f", 0, 1, -2, 0.5, 1e-7, 6)).cast("B").cast("f", [2, 3]),
         "b": memoryview(struct.pack("<3q", 1, -1, 2**40)).cast("B").cast("q"),
@@ -116,7 +135,9 @@ def constants() -> devmod.Module:
 
 
 def program() -> devmod.Module:
-    """Return a tree with every feature: a shared import, constants, origins, nested nodes, an unknown kind, an empty module."""
+    """Return a tree with every feature: a shared import, constants, origins, nested nodes, an
+    unknown kind, an empty module.
+    """
     cuda, rocm, opencl, _, metal, *_ = modules()
     shared = constants()
     for importer in (cuda, opencl):
@@ -125,25 +146,52 @@ def program() -> devmod.Module:
     cuda.import_module(empty)
     many = devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", {"blend": _ANY, "add": PLAIN})
     many.import_module(Stranger())
-    origin = devmod.Origin("opencl", "libclang 18.1.1", ["-cl-fast-relaxed-math"], {"k.cl": "00" * 32}, {"of tomorrow": {"x": [1.5]}})
+    origin = devmod.Origin(
+        "opencl",
+        "libclang 18.1.1",
+        ["-cl-fast-relaxed-math"],
+        {"k.cl": "00" * 32},
+        {"of tomorrow": {"x": [1.5]}},
+    )
     opencl.__dict__["_devmod_origin"] = origin  # as devmod.compile leaves it
     return devmod.bundle(devmod.bundle(cuda, opencl), many, devmod.bundle(rocm, metal))
 
 
 def variants() -> devmod.Module:
-    """Return several architectures of one kind: the index has the architecture of each payload's header."""
+    """Return several architectures of one kind: the index has the architecture of each payload's
+    header.
+    """
     made = []
     for target in ("sm_80", "sm_90a"):
         text = f".version 8.3\n.target {target}\n.address_size 64\n".encode()
         made.append(devmod.create_with_fallback("cuda", text, "ptx", {"add": PLAIN}))
     for arch in (0x68, 0x73):
-        elf = struct.pack("<4s12sHHIIIIIHHHHHH", b"\x7fELF", b"\1\1\1", 3, 164, 1, 0, 0, 0, arch, 52, 32, 0, 40, 0, 0)
+        elf = struct.pack(
+            "<4s12sHHIIIIIHHHHHH",
+            b"\x7fELF",
+            b"\1\1\1",
+            3,
+            164,
+            1,
+            0,
+            0,
+            0,
+            arch,
+            52,
+            32,
+            0,
+            40,
+            0,
+            0,
+        )
         made.append(devmod.create_with_fallback("hexagon", elf, "so", {"add": PLAIN}))
     return devmod.bundle(*made)
 
 
 def programs() -> devmod.Module:
-    """Return programs with every feature: each role, an image, a sampler, each operator, a constant, a program in a program."""
+    """Return programs with every feature: each role, an image, a sampler, each operator, a
+    constant, a program in a program.
+    """
     param = devmod.Param
 
     def kernel(types: list[str], *params: devmod.Param) -> devmod.FunctionInfo:
@@ -151,7 +199,13 @@ def programs() -> devmod.Module:
 
     x, y = param("x", "buffer", "float32", "r"), param("y", "buffer", "float32", "rw")
     kernels = {
-        "scale": kernel(["handle", "handle", "int32", "float32"], x, y, param("n", "scalar", "int32"), param("a", "scalar", "float32")),
+        "scale": kernel(
+            ["handle", "handle", "int32", "float32"],
+            x,
+            y,
+            param("n", "scalar", "int32"),
+            param("a", "scalar", "float32"),
+        ),
         "shade": kernel(
             ["handle", "handle", "handle", "bool"],
             param("picture", "image", "2d", "r", sample="float"),
@@ -160,7 +214,11 @@ def programs() -> devmod.Module:
             param("on", "scalar", "bool"),
         ),
     }
-    shaders = {"scale": kernels["scale"].replace(interface=kernels["scale"].interface.replace(block=(64, 1, 1), open_block=False))}  # type: ignore[union-attr]
+    shaders = {
+        "scale": kernels["scale"].replace(
+            interface=kernels["scale"].interface.replace(block=(64, 1, 1), open_block=False)
+        )
+    }  # type: ignore[union-attr]
     tensors = {"w": memoryview(struct.pack("<4f", 1, 2, 3, 4)).cast("B").cast("f")}
     parts = devmod.bundle(
         devmod.create_with_fallback("opencl", b"kernel void k() {}", "cl", kernels),
@@ -169,7 +227,12 @@ def programs() -> devmod.Module:
         mixed=True,
     )
     declared = {
-        "inputs": ["x: float32[rows, columns]", "a: float32 = 0.5", "k: int64 = -3", "on: bool = False"],
+        "inputs": [
+            "x: float32[rows, columns]",
+            "a: float32 = 0.5",
+            "k: int64 = -3",
+            "on: bool = False",
+        ],
         "outputs": ["y: float32[max(rows, 1), columns*2]"],
         "temporaries": ["t: float32[ceildiv(rows, 4) + 1] = 0"],
         "constants": ["w: float32[taps]"],
@@ -179,7 +242,8 @@ def programs() -> devmod.Module:
         "scale(x=x, y=t, n=rows*columns - 1, a=a, threads=(rows, min(columns, k, 7)))",
         "scale(x=w, y=y, n=-1, a=-1e-05, grid=(1, columns // 2, 1), block=64)",
     ]
-    # Its backward program is missing, which devmod.program refuses: another writer's file may be so.
+    # Its backward program is missing, which devmod.program refuses: another writer's file may be
+    # so.
     twice = Parts("twice", parts)
     twice.add(parse_program("twice", steps, declared, "gradient", lambda *mistake: None))
     return devmod.program(
@@ -191,8 +255,17 @@ def programs() -> devmod.Module:
         temporaries=["größe: rgba8unorm[height, width]"],
         samplers=["how: linear mirror"],
         steps=[
-            devmod.step("shade", picture="picture", how="how", out="größe", on=True, threads=("width", "height")),
-            devmod.step("shade", picture="größe", how="how", out="out", on="on", threads=("width", "height")),
+            devmod.step(
+                "shade",
+                picture="picture",
+                how="how",
+                out="größe",
+                on=True,
+                threads=("width", "height"),
+            ),
+            devmod.step(
+                "shade", picture="größe", how="how", out="out", on="on", threads=("width", "height")
+            ),
             "twice(x=u, y=y, a=1)",
         ],
     )
@@ -206,7 +279,12 @@ def from_tvm() -> devmod.Module:
 
 _M = devmod.Member
 _VIEW = _M("view", offset=16, members=[_M("scale", "float32"), _M("at", "float32x3", 16)], size=32)
-_STRUCT = [_M("n", "int32", extra={"of tomorrow": 1}), _VIEW, _M("w", "float32", 48, shape=[2, 2], strides=[8, 4]), _M("", "uint8", 80)]
+_STRUCT = [
+    _M("n", "int32", extra={"of tomorrow": 1}),
+    _VIEW,
+    _M("w", "float32", 48, shape=[2, 2], strides=[8, 4]),
+    _M("", "uint8", 80),
+]
 _MATRIX = [_M("", "float32x3", shape=[3], strides=[16])]
 _SCENE = devmod.FunctionInfo(
     "main",
@@ -228,52 +306,104 @@ _SCENE = devmod.FunctionInfo(
 
 
 def structs() -> devmod.Module:
-    """Return modules whose functions have members of structs, a default block, an open block and a default of local memory."""
+    """Return modules whose functions have members of structs, a default block, an open block and a
+    default of local memory.
+    """
     local = _SCENE.interface
     assert local is not None
-    total = devmod.FunctionInfo("f", ("handle",), (), (), devmod.Interface([local.params[3].replace(default=devmod.Local(256))]))
-    cl = devmod.create_with_fallback("opencl", b"kernel void main() {}", "cl", {"k": _SCENE, "f": total})
-    return devmod.bundle(cl, devmod.create_with_fallback("webgpu", {"k": b"fn main() {}"}, "wgsl", {"k": _SCENE}))
+    total = devmod.FunctionInfo(
+        "f",
+        ("handle",),
+        (),
+        (),
+        devmod.Interface([local.params[3].replace(default=devmod.Local(256))]),
+    )
+    cl = devmod.create_with_fallback(
+        "opencl", b"kernel void main() {}", "cl", {"k": _SCENE, "f": total}
+    )
+    return devmod.bundle(
+        cl, devmod.create_with_fallback("webgpu", {"k": b"fn main() {}"}, "wgsl", {"k": _SCENE})
+    )
 
 
 def variants_of_a_source() -> devmod.Module:
-    """Return two binaries of one source, another binary with two sources, and a text payload with its source."""
+    """Return two binaries of one source, another binary with two sources, and a text payload with
+    its source.
+    """
     cuda = "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
-    made = [devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(size), "cubin", {"add": PLAIN}, {"cuda": cuda}) for size in (600, 60)]
+    made = [
+        devmod.create_with_fallback(
+            "cuda", b"\x7fELF" + bytes(size), "cubin", {"add": PLAIN}, {"cuda": cuda}
+        )
+        for size in (600, 60)
+    ]
     listing: dict[str, str | bytes] = {"asm": "add_kernel:\n", "bc": b"BC\xc0\xde"}
-    made.append(devmod.create_with_fallback("hexagon", b"\x7fELF" + bytes(60), "so", {"add": PLAIN}, listing))
+    made.append(
+        devmod.create_with_fallback(
+            "hexagon", b"\x7fELF" + bytes(60), "so", {"add": PLAIN}, listing
+        )
+    )
     text = "kernel void add_kernel() {}" * 20
-    made.append(devmod.create_with_fallback("opencl", text.encode(), "cl", {"add": PLAIN}, {"cl": text}))
+    made.append(
+        devmod.create_with_fallback("opencl", text.encode(), "cl", {"add": PLAIN}, {"cl": text})
+    )
     return devmod.bundle(*made)
 
 
 def equal_shaders() -> devmod.Module:
-    """Return modules of each kind with shaders, in which several functions have one shader, and others have their own."""
+    """Return modules of each kind with shaders, in which several functions have one shader, and
+    others have their own.
+    """
     source = b"kernel void add_kernel() {} kernel void main0() {} " * 60
     other = b"kernel void other_kernel() {}"
     functions = {"add": PLAIN, "other": PLAIN, "scale": SHADER, "more": SHADER}
-    metal = devmod.create_with_fallback("metal", {"add": source, "other": other, "scale": source, "more": source}, "metal", functions)
-    one, two = (b"@compute @workgroup_size(%d) fn main() {} // " % size + bytes([size]) * 4096 for size in (64, 65))
+    metal = devmod.create_with_fallback(
+        "metal",
+        {"add": source, "other": other, "scale": source, "more": source},
+        "metal",
+        functions,
+    )
+    one, two = (
+        b"@compute @workgroup_size(%d) fn main() {} // " % size + bytes([size]) * 4096
+        for size in (64, 65)
+    )
     names = {"f": one, "g": two, "h": one, "i": two, "k": b""}
     webgpu = devmod.create_with_fallback("webgpu", names, "wgsl", dict.fromkeys(names, SHADER))
     words = struct.pack("<5I", 0x07230203, 0x00010300, 0, 8, 0) + bytes(8192)
     packed = struct.pack("<IQ", 0, len(words) // 4) + words
-    return devmod.bundle(metal, webgpu, devmod.create_with_fallback("vulkan", {"add": packed, "scale": packed}, "spv", {"scale": SHADER}))
+    return devmod.bundle(
+        metal,
+        webgpu,
+        devmod.create_with_fallback(
+            "vulkan", {"add": packed, "scale": packed}, "spv", {"scale": SHADER}
+        ),
+    )
 
 
 def library_of_many() -> devmod.Module:
-    """Return more modules than a page has, with second names in other pages, imports, sources, and a function of several orders."""
+    """Return more modules than a page has, with second names in other pages, imports, sources, and
+    a function of several orders.
+    """
     x, n = devmod.Param("x", "buffer", "float32", "rw"), devmod.Param("n", "scalar", "int32")
-    forms = [devmod.FunctionInfo("k", types, interface=devmod.Interface(params)) for types, params in (
-        (["handle", "int32"], [x, n]), (["int32", "handle"], [n, x]),
-    )]  # fmt: skip
+    forms = [
+        devmod.FunctionInfo("k", types, interface=devmod.Interface(params))
+        for types, params in (
+            (["handle", "int32"], [x, n]),
+            (["int32", "handle"], [n, x]),
+        )
+    ]
     made = []
     for number in range(70):
-        names = [f"kernel_{number * 37 % 70:02}_{'of a long name ' * 24}", *([f"again_{number}"] if number % 9 == 4 else [])]
+        names = [
+            f"kernel_{number * 37 % 70:02}_{'of a long name ' * 24}",
+            *([f"again_{number}"] if number % 9 == 4 else []),
+        ]
         names += ["größe"] if number in (3, 40) else []
         functions = {name: forms[name == "größe" and number == 40] for name in names}
         source = {"cuda": "__global__ void k() {}"} if number in (5, 65) else None
-        made.append(devmod.create_with_fallback("cuda", b"\x7fELF%d" % number, "cubin", functions, source))
+        made.append(
+            devmod.create_with_fallback("cuda", b"\x7fELF%d" % number, "cubin", functions, source)
+        )
     made[7].import_module(constants())
     made[9].import_module(made[8])
     return devmod.bundle(*made[:60], devmod.bundle(made[2], *made[60:], mixed=True), mixed=True)
@@ -282,8 +412,18 @@ def library_of_many() -> devmod.Module:
 def files(version: str) -> dict[str, bytes]:
     """Return every golden file of a version, by its name."""
     assert version in VERSIONS
-    made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants(), programs().imports[0])}
-    trees = {"tree": tree(), "program": program(), "variants": variants(), "structs": structs(), "tvm": from_tvm(), "programs": programs()}
+    made = {
+        f"{module.kind}.bytes": module.save_to_bytes()
+        for module in (*modules(), constants(), programs().imports[0])
+    }
+    trees = {
+        "tree": tree(),
+        "program": program(),
+        "variants": variants(),
+        "structs": structs(),
+        "tvm": from_tvm(),
+        "programs": programs(),
+    }
     trees |= {"shared": equal_shaders()}
     of_source, many = variants_of_a_source(), library_of_many()
     return (
@@ -300,7 +440,9 @@ def files(version: str) -> dict[str, bytes]:
 
 
 def library() -> str:
-    """Return the name and version of the library that compresses here. Other versions give other bytes."""
+    """Return the name and version of the library that compresses here. Other versions give other
+    bytes.
+    """
     return library_text(3)
 
 
@@ -338,7 +480,10 @@ def _module(kind: str, data: bytes) -> dict[str, Any]:
     if kind == "const_loader":
         module = devmod.load_from_bytes(kind, data)
         named = {
-            symbol: [[each.dtype, list(each.shape), bytes(memoryview(each)).hex()] for each in module.get_function(symbol)()]
+            symbol: [
+                [each.dtype, list(each.shape), bytes(memoryview(each)).hex()]
+                for each in module.get_function(symbol)()
+            ]
             for symbol in module.functions
         }
         return {"kind": kind, "constants": named}
@@ -346,15 +491,31 @@ def _module(kind: str, data: bytes) -> dict[str, Any]:
     if spec is None:
         return {"kind": kind, "sha256": _sha256(data)}
     fmt, fmap, code = decode(spec, data)
-    held = {name: _sha256(shader) for name, shader in code.items()} if isinstance(code, Mapping) else _sha256(code)
-    contents = {"kind": kind, "format": fmt, "functions": {name: _function(info) for name, info in fmap.items()}, "code": held}
+    held = (
+        {name: _sha256(shader) for name, shader in code.items()}
+        if isinstance(code, Mapping)
+        else _sha256(code)
+    )
+    contents = {
+        "kind": kind,
+        "format": fmt,
+        "functions": {name: _function(info) for name, info in fmap.items()},
+        "code": held,
+    }
     if kind == "program" and isinstance(code, Mapping):
-        contents["programs"] = {name: plain(read_program(name, info, code[name])[1:]) for name, info in fmap.items()}
+        contents["programs"] = {
+            name: plain(read_program(name, info, code[name])[1:]) for name, info in fmap.items()
+        }
     return contents
 
 
 def _function(info: devmod.FunctionInfo) -> list[Any]:
-    four = [info.name, list(info.arg_types), list(info.launch_param_tags), list(info.arg_extra_tags)]
+    four = [
+        info.name,
+        list(info.arg_types),
+        list(info.launch_param_tags),
+        list(info.arg_extra_tags),
+    ]
     return four if info.interface is None else [*four, plain(info.interface.to_dict())]
 
 

@@ -1,6 +1,7 @@
 """The corpus of bad files: invalid bytes, and the exact text of each error.
 
-Each is made from a valid file by one change, or by hand. A case's name describes its fault, and its suffix determines its reader.
+Each is made from a valid file by one change, or by hand. A case's name describes its fault, and its
+suffix determines its reader.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "tvm_meta.json": lambda data: (devmod.load_metadata_from_json(data), None)[1],
     **{f"{kind}.bytes": _module(kind) for kind in ("opencl", "webgpu", "vulkan", "const_loader")},
     **{
-        f"{kind}.tvmbytes": lambda data, kind=kind: (devmod.interop.tvm.load_module_bytes(kind, data), None)[1]  # type: ignore[misc]
+        f"{kind}.tvmbytes": lambda data, kind=kind: (
+            devmod.interop.tvm.load_module_bytes(kind, data),
+            None,
+        )[1]  # type: ignore[misc]
         for kind in ("opencl", "metal", "const_loader", "npu")
     },
 }
@@ -81,7 +85,12 @@ BLOB = b"\xa2cl\x80\xc4\x03abc"
 
 
 def _entry(blob: bytes = BLOB, **changes: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": "opencl", "format": "cl", "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+    made: dict[str, Any] = {
+        "kind": "opencl",
+        "format": "cl",
+        "size": len(blob),
+        "sha256": hashlib.sha256(blob).digest(),
+    }
     return {key: value for key, value in (made | changes).items() if value is not None}
 
 
@@ -155,7 +164,10 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "nodes alone", _file(_tree(_entry(), *[node] * 1026, roots=range(1027)))
     yield "origin of many maps", _file(_tree(_entry(origin={"target": "opencl", "x": [{}] * 1200})))
     yield "key of many arrays", _file(_tree(_entry(), x=[[]] * 1200))
-    yield "imports too deep", _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node), b"")
+    yield (
+        "imports too deep",
+        _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node), b""),
+    )
     yield "rank of another type", headed(_head(_entry(rank="0")), _page(_entry(rank="0")), BLOB)
     junk = b"\xa2cl\x80\xa3abc"
     yield "module whose bytes are none", _file(_tree(_entry(junk)), junk)
@@ -169,7 +181,11 @@ def _page(*modules: Any, **more: Any) -> bytes:
 def _head(*modules: Any, pages: Any = None, **more: Any) -> dict[str, Any]:
     """Return the head of a page with these modules, or of others."""
     rows = [row(_page(*modules), len(modules), len(BLOB))] if pages is None else pages
-    return {key: value for key, value in ({"candidates": 1, "pages": rows} | more).items() if value is not None}
+    return {
+        key: value
+        for key, value in ({"candidates": 1, "pages": rows} | more).items()
+        if value is not None
+    }
 
 
 def _heads() -> Iterator[tuple[str, bytes]]:
@@ -178,7 +194,9 @@ def _heads() -> Iterator[tuple[str, bytes]]:
     good = row(page, 1, len(BLOB))
 
     def one(*rows: Any, **more: Any) -> bytes:
-        return headed(_head(pages=list(rows) or None, **more) if rows else _head(first, **more), page, BLOB)
+        return headed(
+            _head(pages=list(rows) or None, **more) if rows else _head(first, **more), page, BLOB
+        )
 
     assert _use_sound(one())
     assert _use_sound(one(roots=[0], later=[{}]))
@@ -214,7 +232,10 @@ def _heads() -> Iterator[tuple[str, bytes]]:
     yield "page of other bytes", one([*good[:2], 2**40, *good[3:]])
     yield "first page with a name", one([*good[:4], 0, b"a"])
     yield "first page that keeps a name", one([*good[:4], 1, b""])
-    yield "only page without names", headed(_head(pages=[row(_named(), 1, len(BLOB))[:4]]), _named(), BLOB)
+    yield (
+        "only page without names",
+        headed(_head(pages=[row(_named(), 1, len(BLOB))[:4]]), _named(), BLOB),
+    )
 
 
 def _named(**changes: Any) -> bytes:
@@ -226,11 +247,21 @@ NAMED = b"\xa2cl\x82\xa1f\x94\xa1k\x90\x90\x90\xa1x\x94\xa1k\x90\x90\x90\xc4\x00
 
 
 def _pages() -> Iterator[tuple[str, bytes]]:
-    """Yield files of two pages. The first one has the module with "f" and "x", and the second one has the names from "m" on."""
+    """Yield files of two pages. The first one has the module with "f" and "x", and the second one
+    has the names from "m" on.
+    """
     both = _entry(NAMED, functions=["f", "x"], rank=0)
     other = _entry(functions=[], rank=1)
 
-    def two(one: bytes, other: bytes, *, candidates: int = 1, name: bytes = b"m", nameless: bool = False, **more: Any) -> bytes:
+    def two(
+        one: bytes,
+        other: bytes,
+        *,
+        candidates: int = 1,
+        name: bytes = b"m",
+        nameless: bool = False,
+        **more: Any,
+    ) -> bytes:
         rows = [row(one, 1, len(NAMED)), row(other, 0, 0, 0, name)[: 4 if nameless else 6]]
         return headed({"candidates": candidates, "pages": rows} | more, one + other, NAMED)
 
@@ -238,7 +269,10 @@ def _pages() -> Iterator[tuple[str, bytes]]:
     assert _use_sound(two(first, second))
     yield "second name without a number", two(first, _page(names=[["x", []]]))
     yield "second name that no page has", two(first, _page())
-    yield "second name of a module that has it not", two(first, _page(names=[["x", [0]], ["y", [0]]]))
+    yield (
+        "second name of a module that has it not",
+        two(first, _page(names=[["x", [0]], ["y", [0]]])),
+    )
     yield "second name of no module", two(first, _page(names=[["x", [0]], ["y", [7]]]))
     yield "second name in the wrong page", two(_page(both, names=[["x", [0]]]), _page())
     yield "second name in the page of its module", two(_page(both, names=[["f", [0]]]), second)
@@ -251,7 +285,12 @@ def _pages() -> Iterator[tuple[str, bytes]]:
     only = _page(both, names=[["x", [0]]])
     yield "names in the only page", headed(_head(pages=[row(only, 1, len(NAMED))]), only, NAMED)
     only = _page(names=[["f", [0]], ["x", [0]]])
-    yield "first name in another page", headed(_head(pages=[row(only, 0, 0), row(first, 1, len(NAMED), 0, b"z")]), only + first, NAMED)
+    yield (
+        "first name in another page",
+        headed(
+            _head(pages=[row(only, 0, 0), row(first, 1, len(NAMED), 0, b"z")]), only + first, NAMED
+        ),
+    )
     yield "pages out of order", two(first, second, name=b"")
     yield "names in a page without names", two(first, second, nameless=True)
     page = _page(other)
@@ -259,9 +298,16 @@ def _pages() -> Iterator[tuple[str, bytes]]:
     blobs = NAMED.ljust(64, b"\0") + BLOB
     assert _use_sound(headed({"candidates": 2, "pages": rows}, first + page + second, blobs))
     rows[1] = rows[1][:4]
-    yield "page with names behind one without", headed({"candidates": 2, "pages": rows}, first + page + second, blobs)
+    yield (
+        "page with names behind one without",
+        headed({"candidates": 2, "pages": rows}, first + page + second, blobs),
+    )
     twice = _page(_entry(functions=["g"], rank=0))
-    rows = [row(first, 1, len(NAMED)), row(twice, 1, len(BLOB), 0, b"g"), row(second, 0, 0, 0, b"m")]
+    rows = [
+        row(first, 1, len(NAMED)),
+        row(twice, 1, len(BLOB), 0, b"g"),
+        row(second, 0, 0, 0, b"m"),
+    ]
     yield "rank twice", headed({"candidates": 2, "pages": rows}, first + twice + second, blobs)
 
 
@@ -269,14 +315,21 @@ def _pages() -> Iterator[tuple[str, bytes]]:
 
 
 def _frame(data: bytes, *, size: int = -1) -> bytes:
-    """Return one frame of zstd without compression (RFC 8878): a header with the size, and one raw block."""
+    """Return one frame of zstd without compression (RFC 8878): a header with the size, and one raw
+    block.
+    """
     header = b"\x28\xb5\x2f\xfd\xa0" + (len(data) if size < 0 else size).to_bytes(4, "little")
     return header + (len(data) << 3 | 1).to_bytes(3, "little") + data
 
 
 def _run(count: int) -> bytes:
     """Return a frame whose one block repeats a zero."""
-    return b"\x28\xb5\x2f\xfd\xa0" + count.to_bytes(4, "little") + (count << 3 | 3).to_bytes(3, "little") + b"\0"
+    return (
+        b"\x28\xb5\x2f\xfd\xa0"
+        + count.to_bytes(4, "little")
+        + (count << 3 | 3).to_bytes(3, "little")
+        + b"\0"
+    )
 
 
 def _unpacked(data: bytes, size: int = -1) -> list[Any]:
@@ -298,15 +351,24 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "compressed to less than it says", one(_frame(BLOB[:-1]), _unpacked(BLOB))
     yield "compressed with a header of another size", one(_frame(BLOB, size=2**31), _unpacked(BLOB))
     yield "compressed to other bytes", one(_frame(BLOB[:-1] + b"b"), _unpacked(BLOB))
-    yield "compressed bytes that are damaged", one(frame[:-1] + b"b", _unpacked(BLOB), sha256=hashlib.sha256(frame).digest())
+    yield (
+        "compressed bytes that are damaged",
+        one(frame[:-1] + b"b", _unpacked(BLOB), sha256=hashlib.sha256(frame).digest()),
+    )
     yield "compressed bytes that say more than all memory", one(frame, _unpacked(BLOB, 2**40))
-    yield "compressed run of more than the limit", one(_run(100_000), _unpacked(bytes(2**20 + 2**16)))
+    yield (
+        "compressed run of more than the limit",
+        one(_run(100_000), _unpacked(bytes(2**20 + 2**16))),
+    )
     two = [_entry(_run(100_000), zstd=_unpacked(bytes(2**20)))] * 2
     yield (
         "compressed runs of more than the limit",
         _file(_tree(*two, roots=[0, 1]), _run(100_000).ljust(64, b"\0") + _run(100_000)),
     )
-    yield "compressed with a window beyond the size", one(b"\x28\xb5\x2f\xfd\x00\x88" + frame[9:], _unpacked(BLOB))
+    yield (
+        "compressed with a window beyond the size",
+        one(b"\x28\xb5\x2f\xfd\x00\x88" + frame[9:], _unpacked(BLOB)),
+    )
     yield "compressed with a size alone", one(frame, [9])
     yield "compressed with a digest too short", one(frame, [9, bytes(31)])
     yield "compressed with a negative size", one(frame, [-1, bytes(32)])
@@ -316,13 +378,20 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
         modules = [_entry(sources=len(numbers) + number) for number in numbers]
         blobs = b"".join(BLOB.ljust(64, b"\0") for _ in numbers)
         table = {"size": len(data), "sha256": hashlib.sha256(data).digest()} | changes
-        index = _tree(*modules, roots=range(len(modules)), sources=[{key: value for key, value in table.items() if value is not None}])
+        index = _tree(
+            *modules,
+            roots=range(len(modules)),
+            sources=[{key: value for key, value in table.items() if value is not None}],
+        )
         return _file(index, blobs + data)
 
     text = b"\x81\xa4cuda\xa3abc"
     assert _use_sound(sources(text, 0))
     yield "sources that are not there", sources(text, 1)
-    yield "sources that no module has", _file(_tree(_entry(), sources=[{"size": 0, "sha256": bytes(32)}]), BLOB)
+    yield (
+        "sources that no module has",
+        _file(_tree(_entry(), sources=[{"size": 0, "sha256": bytes(32)}]), BLOB),
+    )
     yield "sources without a size", sources(text, 0, size=None)
     yield "sources with a digest too short", sources(text, 0, sha256=bytes(31))
     yield "sources that are damaged", sources(text, 0, sha256=bytes(32))
@@ -347,7 +416,9 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     end = at + len(shader)
 
     def one(repeats: Any, stored: bytes = stored, **changes: Any) -> bytes:
-        return _file(_tree(_entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored)
+        return _file(
+            _tree(_entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored
+        )
 
     good = [[at, len(shader), len(stored)]]
     assert _use_sound(one(good))
@@ -364,9 +435,14 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     yield "repeats that overlap", one([[at, len(shader), len(stored)], [end - 1, 1, len(stored)]])
     yield "repeats of ranges out of order", one([[end, 1, len(stored)], [at, 1, end]])
     frame, half = _run(100_000), 2**19
-    many = _entry(frame, kind="npu", zstd=[2 * half, bytes(32)], repeats=[[0, half, *range(half, half + 400)]])
+    many = _entry(
+        frame, kind="npu", zstd=[2 * half, bytes(32)], repeats=[[0, half, *range(half, half + 400)]]
+    )
     yield "repeats of more than the limit", _file(_tree(many), frame)
-    yield "repeat of a part of a shader", one([[at, len(shader) - 1, len(stored)]], head + shader + b"\xa1g\xc4\x1a")
+    yield (
+        "repeat of a part of a shader",
+        one([[at, len(shader) - 1, len(stored)]], head + shader + b"\xa1g\xc4\x1a"),
+    )
     yield "repeat of another size than its binary", one(good, head + shader + b"\xa1g\xc4\x1c")
     yield "repeat where no shader is", one([[at, len(shader), end]])
     yield "repeat in a shader", one([[at, 3, at + 9]], b"\x80\x81\xa1f\xc4\x1e" + shader)
@@ -384,7 +460,12 @@ def _use_sound(data: bytes) -> bool:
 
 
 def _members(*members: Any, **more: Any) -> dict[str, Any]:
-    return {"param": {"members": [{"name": "a", "offset": 0, "type": "int32"} | member for member in members], **more}}
+    return {
+        "param": {
+            "members": [{"name": "a", "offset": 0, "type": "int32"} | member for member in members],
+            **more,
+        }
+    }
 
 
 _INSIDE = {"type": "", "members": [{"name": "b", "offset": 0, "type": "int64"}]}
@@ -409,8 +490,16 @@ _INTERFACES: dict[str, dict[str, Any]] = {
     "default of a parameter that is not local": {"param": {"default": {"bytes": 4}}},
     "default of no bytes": {"param": {"kind": "local", "default": {"bytes": 0}}},
     "values without an address": {"param": {"kind": "buffer", "type": "", "pack": ["count:int32"]}},
-    "values with a shape missing": {"param": {"kind": "buffer", "type": "", "pack": ["ptr:handle", "shape1:int32"]}},
-    "values twice": {"param": {"kind": "buffer", "type": "", "pack": ["ptr:handle", "count:int32", "count:int64"]}},
+    "values with a shape missing": {
+        "param": {"kind": "buffer", "type": "", "pack": ["ptr:handle", "shape1:int32"]}
+    },
+    "values twice": {
+        "param": {
+            "kind": "buffer",
+            "type": "",
+            "pack": ["ptr:handle", "count:int32", "count:int64"],
+        }
+    },
     "values of a scalar": {"param": {"pack": ["ptr:handle"]}},
     "values that are no list": {"param": {"kind": "buffer", "pack": "ptr:handle"}},
     "default block of zero threads": {"default_block": [0, 1, 1]},
@@ -439,19 +528,45 @@ def _modules() -> Iterator[tuple[str, bytes]]:
     yield "function of three fields.opencl", b"\xa2cl\x81\xa1f\x93\xa1k\x90\x90\xc4\0"
     yield "function without a name.opencl", b"\xa2cl\x81\xa1f\x94\xc0\x90\x90\x90\xc4\0"
     yield "type of two numbers.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x91\x92\x02\x20\x90\x90\xc4\0"
-    yield "type out of range.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\xcd\x01\x00\x20\x01\x90\x90\xc4\0"
+    yield (
+        "type out of range.opencl",
+        b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\xcd\x01\x00\x20\x01\x90\x90\xc4\0",
+    )
     yield "tag that is a number.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x90\x91\x01\x90\xc4\0"
-    yield "extra tag out of range.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xce\x80\0\0\0\xc4\0"
+    yield (
+        "extra tag out of range.opencl",
+        b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xce\x80\0\0\0\xc4\0",
+    )
     yield "interface that is nil.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\xc0\xc4\0"
-    yield "interface with a key twice.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0"
-    yield "interface of other arguments.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0"
-    yield "interface nested too deep.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0"
-    yield "interface of many arrays.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xdc\x04\xff" + b"\x90" * 1279 + b"\xc4\0"
-    yield "parameter without a name.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0"
+    yield (
+        "interface with a key twice.opencl",
+        b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0",
+    )
+    yield (
+        "interface of other arguments.opencl",
+        b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0",
+    )
+    yield (
+        "interface nested too deep.opencl",
+        b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0",
+    )
+    yield (
+        "interface of many arrays.opencl",
+        b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xdc\x04\xff" + b"\x90" * 1279 + b"\xc4\0",
+    )
+    yield (
+        "parameter without a name.opencl",
+        b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0",
+    )
     for case, change in _INTERFACES.items():
         param = {"name": "p", "kind": "scalar", "type": "uint8x8"} | change.get("param", {})
-        interface = {"params": [param]} | {key: value for key, value in change.items() if key != "param"}
-        yield f"{case}.opencl", b"\xa2cl" + pack({"f": ["k", [[1, 8, 8]], [], [], interface]}) + b"\xc4\0"
+        interface = {"params": [param]} | {
+            key: value for key, value in change.items() if key != "param"
+        }
+        yield (
+            f"{case}.opencl",
+            b"\xa2cl" + pack({"f": ["k", [[1, 8, 8]], [], [], interface]}) + b"\xc4\0",
+        )
     yield "code that is a string.opencl", b"\xa2cl\x80\xa3abc"
     yield "code longer than the bytes.opencl", b"\xa2cl\x80\xc6\xff\xff\xff\xff"
     yield "shaders that are a binary.webgpu", b"\x80\xc4\x01x"
@@ -464,10 +579,19 @@ def _modules() -> Iterator[tuple[str, bytes]]:
     yield "trailing byte.const_loader", b"\x80\x80\x00"
     yield "constant twice.const_loader", b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x"
     yield "constant of two fields.const_loader", pack({"x": [[2, 32, 1], [1]]}) + pack({})
-    yield "fewer elements than the shape.const_loader", pack({"x": [[2, 32, 1], [2], b"0000"]}) + pack({})
+    yield (
+        "fewer elements than the shape.const_loader",
+        pack({"x": [[2, 32, 1], [2], b"0000"]}) + pack({}),
+    )
     yield "negative length.const_loader", pack({"x": [[2, 32, 1], [-1], b"0000"]}) + pack({})
-    yield "shape beyond all memory.const_loader", pack({"x": [[2, 32, 1], [2**62] * 3, b"0000"]}) + pack({})
-    yield "too many dimensions.const_loader", pack({"x": [[2, 32, 1], [1] * 65, b"0000"]}) + pack({})
+    yield (
+        "shape beyond all memory.const_loader",
+        pack({"x": [[2, 32, 1], [2**62] * 3, b"0000"]}) + pack({}),
+    )
+    yield (
+        "too many dimensions.const_loader",
+        pack({"x": [[2, 32, 1], [1] * 65, b"0000"]}) + pack({}),
+    )
     yield "symbol with a constant that is not there.const_loader", pack({}) + pack({"i": ["x"]})
     yield "symbol with a number.const_loader", pack({}) + pack({"i": [1]})
 
@@ -507,7 +631,10 @@ def _blobs() -> Iterator[tuple[str, bytes]]:
     yield "kind that is not UTF-8", _imports([0, 0], [], _text(b"\xff\xfe") + _text(b""))
     yield "kind longer than the blob", _imports([0, 0], [], _u64(2**40))
     yield "module whose bytes are none", _imports([0, 0], [], _text(b"opencl") + _text(b"junk"))
-    yield "constants whose bytes are none", _imports([0, 0], [], _text(b"const_loader") + _text(_u64(3)))
+    yield (
+        "constants whose bytes are none",
+        _imports([0, 0], [], _text(b"const_loader") + _text(_u64(3))),
+    )
 
 
 def _tvm_modules() -> Iterator[tuple[str, bytes]]:
@@ -517,20 +644,50 @@ def _tvm_modules() -> Iterator[tuple[str, bytes]]:
     yield "empty.opencl", b""
     yield "trailing byte.opencl", good + b"\0"
     yield "cut in the code.opencl", good[:-1]
-    yield "function twice.opencl", _text(b"cl") + _u64(2) + (_text(b"f") + _text(b"k") + _u64(0, 0, 0)) * 2 + _text(b"")
+    yield (
+        "function twice.opencl",
+        _text(b"cl") + _u64(2) + (_text(b"f") + _text(b"k") + _u64(0, 0, 0)) * 2 + _text(b""),
+    )
     yield "types without end.opencl", head + _u64(2**62)
     yield "function name that is not UTF-8.opencl", _text(b"cl") + _u64(1) + _text(b"\xff")
-    yield "shader twice.metal", _text(b"metal") + _u64(0) + _u64(2) + (_text(b"f") + _text(b"x")) * 2
-    tensor = _u64(0xDD5E40F096B4A13F, 0) + struct.pack("<iii", 1, 0, 1) + b"\x02\x20\x01\x00" + struct.pack("<qq", 1, 4) + b"1234"
+    yield (
+        "shader twice.metal",
+        _text(b"metal") + _u64(0) + _u64(2) + (_text(b"f") + _text(b"x")) * 2,
+    )
+    tensor = (
+        _u64(0xDD5E40F096B4A13F, 0)
+        + struct.pack("<iii", 1, 0, 1)
+        + b"\x02\x20\x01\x00"
+        + struct.pack("<qq", 1, 4)
+        + b"1234"
+    )
     end = _u64(0, 0)
     one = _u64(1) + _text(b"x") + _u64(1)
-    assert devmod.interop.tvm.load_module_bytes("const_loader", one + tensor + end).kind == "const_loader"
+    assert (
+        devmod.interop.tvm.load_module_bytes("const_loader", one + tensor + end).kind
+        == "const_loader"
+    )
     yield "tensor with another magic.const_loader", one + bytes(8) + tensor[8:] + end
-    yield "tensor of a device.const_loader", one + tensor[:16] + struct.pack("<i", 2) + tensor[20:] + end
-    yield "tensor of minus one dimensions.const_loader", one + tensor[:24] + struct.pack("<i", -1) + tensor[28:] + end
-    yield "tensor of a negative length.const_loader", one + tensor[:32] + struct.pack("<q", -1) + tensor[40:] + end
-    yield "tensor with fewer bytes than its shape.const_loader", one + tensor[:40] + struct.pack("<q", 3) + tensor[48:] + end
-    yield "two names and one tensor.const_loader", _u64(2) + _text(b"x") + _text(b"y") + _u64(1) + tensor + end
+    yield (
+        "tensor of a device.const_loader",
+        one + tensor[:16] + struct.pack("<i", 2) + tensor[20:] + end,
+    )
+    yield (
+        "tensor of minus one dimensions.const_loader",
+        one + tensor[:24] + struct.pack("<i", -1) + tensor[28:] + end,
+    )
+    yield (
+        "tensor of a negative length.const_loader",
+        one + tensor[:32] + struct.pack("<q", -1) + tensor[40:] + end,
+    )
+    yield (
+        "tensor with fewer bytes than its shape.const_loader",
+        one + tensor[:40] + struct.pack("<q", 3) + tensor[48:] + end,
+    )
+    yield (
+        "two names and one tensor.const_loader",
+        _u64(2) + _text(b"x") + _text(b"y") + _u64(1) + tensor + end,
+    )
     yield "symbols without names.const_loader", one + tensor + _u64(1) + _text(b"i") + _u64(0)
 
 
@@ -546,15 +703,25 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
     yield "functions that are an array", b'{"func_info": []}'
     yield "function that is a number", b'{"func_info": {"f": 1}}'
     yield "function without a name", b'{"func_info": {"f": {"arg_types": []}}}'
-    yield "arguments that are a number", b'{"func_info": {"f": {"name": "k", "arg_types": 1, "launch_param_tags": []}}}'
-    yield "type that is none", b'{"func_info": {"f": {"name": "k", "arg_types": ["float"], "launch_param_tags": []}}}'
+    yield (
+        "arguments that are a number",
+        b'{"func_info": {"f": {"name": "k", "arg_types": 1, "launch_param_tags": []}}}',
+    )
+    yield (
+        "type that is none",
+        b'{"func_info": {"f": {"name": "k", "arg_types": ["float"], "launch_param_tags": []}}}',
+    )
     yield "type that is an array", b'{"func_info": {"f": {"name": "k", "arg_types": [[]]}}}'
     yield "nested too deep", b'{"func_info": ' + b"[" * 20_000
 
 
 def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
-    made = {f"{name}.devmod": data for cases in (_bundles(), _heads(), _pages(), _compressed(), _repeated()) for name, data in cases}
+    made = {
+        f"{name}.devmod": data
+        for cases in (_bundles(), _heads(), _pages(), _compressed(), _repeated())
+        for name, data in cases
+    }
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}
     made |= {f"{name}.tvmbytes": data for name, data in _tvm_modules()}
@@ -572,7 +739,9 @@ def refusal(name: str, data: bytes) -> tuple[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write the files and their errors. Files of removed cases stay: every later version refuses them."""
+    """Write the files and their errors. Files of removed cases stay: every later version refuses
+    them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in cases().items():
         (folder / name).write_bytes(data)

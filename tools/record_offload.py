@@ -1,7 +1,8 @@
 """Record containers of device code that LLVM's and NVIDIA's tools make, as vectors of the tests.
 
-``python tools/record_offload.py FOLDER`` replaces readers/tests/vectors/offload. FOLDER has LLVM 19's clang, clang-offload-bundler and
-clang-offload-packager. The Python needs cuda-bindings and nvidia-nvfatbin. The images are those of targets/tests/vectors/triton.
+``python tools/record_offload.py FOLDER`` replaces readers/tests/vectors/offload. FOLDER has LLVM
+19's clang, clang-offload-bundler and clang-offload-packager. The Python needs cuda-bindings and
+nvidia-nvfatbin. The images are those of targets/tests/vectors/triton.
 """
 
 from __future__ import annotations
@@ -42,9 +43,20 @@ def main() -> None:
         (FOLDER / "images.fatbin").write_bytes(_fatbin())
         (scratch / "k.c").write_text("int k;\n")
         compile_host = ("-c", "-O1", "-target", "x86_64-unknown-linux-gnu")
-        run("clang", *compile_host, "k.c", "-Xclang", f"-fembed-offload-object={packed}", "-o", FOLDER / "offloading.o")
+        run(
+            "clang",
+            *compile_host,
+            "k.c",
+            "-Xclang",
+            f"-fembed-offload-object={packed}",
+            "-o",
+            FOLDER / "offloading.o",
+        )
         sections = {".nv_fatbin": "images.fatbin", ".hip_fatbin": "plain.bundle"}
-        lines = [f'.section {section}, "a"\n.incbin "{FOLDER / file}"\n' for section, file in sections.items()]
+        lines = [
+            f'.section {section}, "a"\n.incbin "{FOLDER / file}"\n'
+            for section, file in sections.items()
+        ]
         (scratch / "k.s").write_text("".join(lines))
         run("clang", *compile_host, "k.s", "-o", FOLDER / "fatbins.o")
 

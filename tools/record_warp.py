@@ -1,6 +1,8 @@
-"""Record a module that Warp compiles as a vector of the tests. It needs warp-lang, which needs no driver.
+"""Record a module that Warp compiles as a vector of the tests. It needs warp-lang, which needs no
+driver.
 
-``python tools/record_warp.py`` replaces targets/tests/vectors/warp, with a Python that has warp-lang.
+``python tools/record_warp.py`` replaces targets/tests/vectors/warp, with a Python that has
+warp-lang.
 """
 
 from __future__ import annotations

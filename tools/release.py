@@ -1,10 +1,12 @@
-"""Build every distribution as an index gets it, check each, install them from a folder into empty environments, and print what to type.
+"""Build every distribution as an index gets it, check each, install them from a folder into empty
+environments, and print what to type.
 
     python tools/release.py             `make release` runs it
     python tools/release.py --set X     write version X wherever the tree names its version, and end
 
-REPOSITORY is the address of the repository, without which the links of the READMEs lead nowhere on an index.
-Publishing is a person's act. What is built is in build/release/dist: give that folder to the index.
+REPOSITORY is the address of the repository, without which the links of the READMEs lead nowhere on
+an index. Publishing is a person's act. What is built is in build/release/dist: give that folder to
+the index.
 """
 
 from __future__ import annotations
@@ -34,27 +36,37 @@ _LINK = re.compile(r"(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 #: An index takes 100 MB; a wheel of devmod that has more than this has a file that nobody wanted.
 LARGEST = 4_000_000
 #: Files that a distribution must not have.
-_FOREIGN = re.compile(r"(^|/)(tests?|__pycache__|\.[^/]+)/|^build/|\.(pyc|orig|rej|log)$|(^|/)(conftest|test_[^/]*|[^/]*_test)\.py$")
+_FOREIGN = re.compile(
+    r"(^|/)(tests?|__pycache__|\.[^/]+)/|^build/|\.(pyc|orig|rej|log)$|(^|/)(conftest|test_[^/]*|[^/]*_test)\.py$"
+)
 #: Templates of commands have tests for their user.
 _TEMPLATE = re.compile(r"/templates/.*\.tmpl$")
 
 
 def folders() -> list[Path]:
-    """Return the folders of the distributions that are released: the examples stay in the repository."""
+    """Return the folders of the distributions that are released: the examples stay in the
+    repository.
+    """
     return [*projects(), ROOT]
 
 
 def version_of(folder: Path) -> str:
     """Return the version of a distribution."""
-    return str(tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    return str(
+        tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    )
 
 
 def set_version(old: str, new: str) -> None:
-    """Write a version wherever the tree names its own: in the projects, in requirements, in `__version__`, in pages and tests."""
+    """Write a version wherever the tree names its own: in the projects, in requirements, in
+    `__version__`, in pages and tests.
+    """
     npm = [each.replace(".dev", "-dev.") for each in (old, new)]
     places = ["*.toml", "*.py", "*.md", "*.json", ":!benchmarks/RESULTS.md"]
     found = ["git", "grep", "-lIF", "-e", old, "-e", npm[0], "--", *places]
-    for name in subprocess.run(found, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+    for name in subprocess.run(
+        found, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines():
         before, after = npm if name.endswith(".json") else (old, new)
         lead = r'devmod(?:-[a-z]+)?(?:\[[a-z,-]+\])?(?:[=>]=| )|version(?:__)? = "|"version": "'
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -65,25 +77,42 @@ def set_version(old: str, new: str) -> None:
 
 
 def copy_tree(version: str) -> list[Path]:
-    """Copy the files of the repository, name it in them, and return the folders of the distributions there."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    """Copy the files of the repository, name it in them, and return the folders of the
+    distributions there.
+    """
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in filter(None, listed.split("\0")):
         target = TREE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target, follow_symlinks=False)
-    found = [TREE / each.relative_to(ROOT) for each in (*folders(), *([TVM] if python_of(WITH_TVM).exists() else []))]
+    found = [
+        TREE / each.relative_to(ROOT)
+        for each in (*folders(), *([TVM] if python_of(WITH_TVM).exists() else []))
+    ]
     for folder in found if REPOSITORY else []:
         readme, project = folder / "README.md", folder / "pyproject.toml"
         place = folder.relative_to(TREE).as_posix()
-        readme.write_text(with_links(readme.read_text(encoding="utf-8"), place, version), encoding="utf-8")
-        urls = {"Source": "", "Documentation": f"/blob/v{version}/docs/index.md", "Changelog": f"/blob/v{version}/CHANGELOG.md"}
+        readme.write_text(
+            with_links(readme.read_text(encoding="utf-8"), place, version), encoding="utf-8"
+        )
+        urls = {
+            "Source": "",
+            "Documentation": f"/blob/v{version}/docs/index.md",
+            "Changelog": f"/blob/v{version}/CHANGELOG.md",
+        }
         lines = "".join(f'{name} = "{REPOSITORY}{path}"\n' for name, path in urls.items())
-        project.write_text(f"{project.read_text(encoding='utf-8')}\n[project.urls]\n{lines}", encoding="utf-8")
+        project.write_text(
+            f"{project.read_text(encoding='utf-8')}\n[project.urls]\n{lines}", encoding="utf-8"
+        )
     return found
 
 
 def with_links(text: str, folder: str, version: str) -> str:
-    """Return the text of a README in a folder of the repository, with the addresses of the files that it names."""
+    """Return the text of a README in a folder of the repository, with the addresses of the files
+    that it names.
+    """
 
     def address(match: re.Match[str]) -> str:
         picture, words, path, part = match.groups()
@@ -94,7 +123,9 @@ def with_links(text: str, folder: str, version: str) -> str:
 
 
 def build(version: str) -> list[Path]:
-    """Build the sdist and the wheel of each distribution, and return them. Each wheel is built from its sdist, as an index's users may."""
+    """Build the sdist and the wheel of each distribution, and return them. Each wheel is built from
+    its sdist, as an index's users may.
+    """
     shutil.rmtree(OUT, ignore_errors=True)
     DIST.mkdir(parents=True)
     sources = build_into(sys.executable, DIST, copy_tree(version), "sdist")
@@ -125,13 +156,22 @@ def files_of(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def problems_of(path: Path, version: str) -> list[str]:
-    """Return what is wrong with a distribution: its size, its version, its licence, foreign files, paths of this machine."""
+    """Return what is wrong with a distribution: its size, its version, its licence, foreign files,
+    paths of this machine.
+    """
     result = []
     if path.stat().st_size > LARGEST:
         result.append(f"has {path.stat().st_size:,} bytes; at most {LARGEST:,} are expected")
     if not re.search(rf"-{re.escape(version)}(-|\.tar)", path.name):
         result.append(f"is not of version {version}")
-    places = {ROOT, *(each for each in (Path.home(), Path(sys.prefix), Path(sys.base_prefix)) if len(each.parts) > 2)}
+    places = {
+        ROOT,
+        *(
+            each
+            for each in (Path.home(), Path(sys.prefix), Path(sys.base_prefix))
+            if len(each.parts) > 2
+        ),
+    }
     machine = sorted(str(place).encode() for place in places)
     licences = 0
     for name, data in files_of(path):
@@ -141,19 +181,29 @@ def problems_of(path: Path, version: str) -> list[str]:
                 result.append(f"{name} is not the licence of the repository")
         if _FOREIGN.search(name) and not _TEMPLATE.search(name):
             result.append(f"has {name}")
-        result += [f"{name} names {place.decode()}, a path of this machine" for place in machine if place in data]
+        result += [
+            f"{name} names {place.decode()}, a path of this machine"
+            for place in machine
+            if place in data
+        ]
     if licences != 1:
         result.append(f"has {licences} licences, not 1")
     return result
 
 
 def check(files: Sequence[Path], version: str) -> None:
-    """Print each distribution. Raise SystemExit if one has a problem, or if twine finds one in its metadata."""
+    """Print each distribution. Raise SystemExit if one has a problem, or if twine finds one in its
+    metadata.
+    """
     bad = False
     for path in files:
         problems = problems_of(path, version)
         bad = bad or bool(problems)
-        print(f"  {path.stat().st_size / 1000:8.1f} kB  {path.name}", *(f"\n    {text}" for text in problems), sep="")
+        print(
+            f"  {path.stat().st_size / 1000:8.1f} kB  {path.name}",
+            *(f"\n    {text}" for text in problems),
+            sep="",
+        )
     twine = make_venv(OUT / "twine")
     install(twine, ["twine"], cached=True)
     run([twine, "-m", "twine", "check", "--strict", *files], label="twine check --strict")
@@ -161,42 +211,79 @@ def check(files: Sequence[Path], version: str) -> None:
         raise SystemExit("release: the distributions above have problems")
 
 
-def run(command: Sequence[str | Path], *, label: str = "", cwd: Path = OUT, variables: Mapping[str, str] | None = None) -> str:
-    """Run a command with the folder of distributions as one more index, and return its output. Raise SystemExit if it fails."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "VIRTUAL_ENV"))}
+def run(
+    command: Sequence[str | Path],
+    *,
+    label: str = "",
+    cwd: Path = OUT,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """Run a command with the folder of distributions as one more index, and return its output.
+    Raise SystemExit if it fails.
+    """
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DEVMOD_", "PYTHON", "VIRTUAL_ENV"))
+    }
     found = {"PIP_FIND_LINKS": str(DIST), "UV_FIND_LINKS": str(DIST)}
     env = clean | found | {"DEVMOD_CACHE_DIR": str(OUT / "cache")} | dict(variables or {})
-    done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise SystemExit(f"release: {' '.join(map(str, command))}\nended with exit code {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise SystemExit(
+            f"release: {' '.join(map(str, command))}\nended with exit code {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
     if label:
         print(f"  {label}")
     return done.stdout
 
 
 def install_all(version: str) -> None:
-    """Install each kind alone, and all together, by pip with each Python here; all by uv; run the command by pipx."""
-    kinds = sorted(folder.name.removeprefix("devmod-") for folder in (ROOT / "plugins").iterdir() if (folder / "pyproject.toml").exists())
+    """Install each kind alone, and all together, by pip with each Python here; all by uv; run the
+    command by pipx.
+    """
+    kinds = sorted(
+        folder.name.removeprefix("devmod-")
+        for folder in (ROOT / "plugins").iterdir()
+        if (folder / "pyproject.toml").exists()
+    )
     choices = [f"devmod[{kind}]" for kind in kinds] + [f"devmod[{','.join(kinds)}]"]
     for number, (release, interpreter) in enumerate(sorted(pythons.find().items())):
         for choice in choices if number == 0 else choices[-1:]:
             python = make_venv(OUT / "box", python=interpreter, pip=True)
             run([python, "-m", "pip", "install", "--quiet", f"{choice}=={version}"])
             shown = run([python, "-m", "devmod", "plugins"])
-            missing = [kind for kind in kinds if kind in choice and f"devmod-{kind} {version}" not in re.sub(r" +", " ", shown)]
+            missing = [
+                kind
+                for kind in kinds
+                if kind in choice and f"devmod-{kind} {version}" not in re.sub(r" +", " ", shown)
+            ]
             if missing:
                 raise SystemExit(f"release: {choice} does not show {', '.join(missing)}:\n{shown}")
             print("  pip, Python {}.{}: {}".format(*release, choice))
     uv = find_uv()
     if uv is not None:
         python = make_venv(OUT / "box")
-        run([uv, "pip", "install", "--quiet", "--python", python, f"{choices[-1]}=={version}"], variables=uv_variables())
+        run(
+            [uv, "pip", "install", "--quiet", "--python", python, f"{choices[-1]}=={version}"],
+            variables=uv_variables(),
+        )
         run([python, "-m", "devmod", "plugins"], label=f"uv: {choices[-1]}")
         demo = [uv, "tool", "run", "--from", f"devmod[opencl,pocl]=={version}", "devmod", "demo"]
-        run(demo, label='uvx --from "devmod[opencl,pocl]" devmod demo', variables={**uv_variables(), "DEVMOD_OPENCL_POCL_CPU": "1"})
+        run(
+            demo,
+            label='uvx --from "devmod[opencl,pocl]" devmod demo',
+            variables={**uv_variables(), "DEVMOD_OPENCL_POCL_CPU": "1"},
+        )
     pipx = make_venv(OUT / "pipx", pip=True)
     install(pipx, ["pipx"], cached=True)
-    homes = {"PIPX_HOME": str(OUT / "pipx-home"), "PIPX_BIN_DIR": str(OUT / "pipx-bin"), "PIPX_DEFAULT_PYTHON": sys.executable}
+    homes = {
+        "PIPX_HOME": str(OUT / "pipx-home"),
+        "PIPX_BIN_DIR": str(OUT / "pipx-bin"),
+        "PIPX_DEFAULT_PYTHON": sys.executable,
+    }
     run(
         [pipx, "-m", "pipx", "run", "--spec", f"devmod=={version}", "devmod", "--version"],
         label="pipx run devmod --version",
@@ -206,27 +293,44 @@ def install_all(version: str) -> None:
 
 def uv_variables() -> dict[str, str]:
     """Return uv's settings that follow pip's, with the folder of distributions."""
-    return {name: value for name, value in uv_settings().items() if name.startswith("UV_")} | {"UV_FIND_LINKS": str(DIST)}
+    return {name: value for name, value in uv_settings().items() if name.startswith("UV_")} | {
+        "UV_FIND_LINKS": str(DIST)
+    }
 
 
 def readme_example() -> None:
-    """Run the README's commands and its Python in an empty environment, and compare what they print."""
+    """Run the README's commands and its Python in an empty environment, and compare what they
+    print.
+    """
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    console, python_code, printed = (re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL) for language in ("console", "python", "text"))
+    console, python_code, printed = (
+        re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+        for language in ("console", "python", "text")
+    )
     box = make_venv(OUT / "box", pip=True)
     folder = OUT / "readme"
     folder.mkdir()
     (folder / "examples").symlink_to(ROOT / "examples")
     # PoCL's LLVM may not know this processor; the error that says so names the variable.
-    variables = {"PATH": f"{box.parent}{os.pathsep}{os.environ['PATH']}", "DEVMOD_OPENCL_POCL_CPU": "1"}
+    variables = {
+        "PATH": f"{box.parent}{os.pathsep}{os.environ['PATH']}",
+        "DEVMOD_OPENCL_POCL_CPU": "1",
+    }
     for block in console[:2]:
         for line in block.splitlines():
             if line.startswith(("$ pip install", "$ devmod")):
                 command = line.removeprefix("$ ").partition("  #")[0].rstrip()
                 run(["sh", "-c", command], cwd=folder, variables=variables, label=command)
-    shown = run([box, "-W", "error", "-c", python_code[0]], cwd=folder, variables=variables, label="the Python of README.md")
+    shown = run(
+        [box, "-W", "error", "-c", python_code[0]],
+        cwd=folder,
+        variables=variables,
+        label="the Python of README.md",
+    )
     if shown != printed[0]:
-        raise SystemExit(f"release: the Python of README.md printed\n{shown}and the page has\n{printed[0]}")
+        raise SystemExit(
+            f"release: the Python of README.md printed\n{shown}and the page has\n{printed[0]}"
+        )
 
 
 def main() -> None:
@@ -242,10 +346,16 @@ def main() -> None:
     print("the README", flush=True)
     readme_example()
     if not REPOSITORY:
-        print("\nNot named: the repository. The links of the READMEs are relative; an index needs make release REPOSITORY=https://…")
+        print(
+            "\nNot named: the repository. The links of the READMEs are relative; an index needs make release REPOSITORY=https://…"
+        )
     if "dev" in version:
-        print(f"\nAll passed. {version} is a development version: first run python tools/release.py --set VERSION, and write CHANGELOG.md.")
-    print(f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:")
+        print(
+            f"\nAll passed. {version} is a development version: first run python tools/release.py --set VERSION, and write CHANGELOG.md."
+        )
+    print(
+        f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:"
+    )
     print(f"  git tag v{version}\n  git push origin v{version}")
 
 

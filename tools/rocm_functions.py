@@ -1,4 +1,5 @@
-"""The functions of CUDA and HIP that kernels call, with their state in devmod's headers: the page docs/rocm-functions.md.
+"""The functions of CUDA and HIP that kernels call, with their state in devmod's headers: the page
+docs/rocm-functions.md.
 
 python tools/rocm_functions.py    print the page
 
@@ -136,7 +137,10 @@ def page() -> str:
     lines = [HEAD]
     for heading, states in FUNCTIONS.items():
         lines += [f"## {heading}\n", "| state | functions |", "|---|---|"]
-        lines += [f"| {state} | {' '.join(f'`{name}`' for name in names.split())} |" for state, names in states.items()]
+        lines += [
+            f"| {state} | {' '.join(f'`{name}`' for name in names.split())} |"
+            for state, names in states.items()
+        ]
         lines.append("")
     return "\n".join(lines)
 

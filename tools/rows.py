@@ -1,4 +1,5 @@
-"""Which tests of `make test` show each row of the contract: the page docs/rows.md. Tests name their rows: `@pytest.mark.row("R8")`.
+"""Which tests of `make test` show each row of the contract: the page docs/rows.md. Tests name their
+rows: `@pytest.mark.row("R8")`.
 
 python tools/rows.py            print the tests of all rows
 python tools/rows.py R8 R9      print the tests of these rows
@@ -45,7 +46,8 @@ def rows_of_the_contract() -> list[str]:
 
 @cache
 def tests_by_row() -> dict[str, dict[str, list[str]]]:
-    """Return row → test file (from the root) → names of its tests, in the order of the files and of each file.
+    """Return row → test file (from the root) → names of its tests, in the order of the files and of
+    each file.
 
     A test with the marker `volume` is not counted: each row needs one in `make test`.
     """
@@ -64,27 +66,46 @@ def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
     marks = [
         node.value
         for node in tree.body
-        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
+        if isinstance(node, ast.Assign)
+        and any(
+            isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets
+        )
     ]
     of_module = [row for mark in marks for row in _rows(mark)]
 
     def walk(body: list[ast.stmt], inherited: list[str], prefix: str) -> Iterator[tuple[str, str]]:
         for node in body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and "pytest.mark.volume" not in map(ast.unparse, node.decorator_list):
+            if isinstance(
+                node, (ast.FunctionDef, ast.ClassDef)
+            ) and "pytest.mark.volume" not in map(ast.unparse, node.decorator_list):
                 own = [*inherited, *(row for mark in node.decorator_list for row in _rows(mark))]
                 if isinstance(node, ast.ClassDef):
                     yield from walk(node.body, own, f"{prefix}{node.name}::")
                 elif node.name.startswith("test"):
                     yield from ((row, prefix + node.name) for row in own)
 
-    return iter(()) if any("pytest.mark.volume" in ast.unparse(mark) for mark in marks) else walk(tree.body, of_module, "")
+    return (
+        iter(())
+        if any("pytest.mark.volume" in ast.unparse(mark) for mark in marks)
+        else walk(tree.body, of_module, "")
+    )
 
 
 def _rows(mark: ast.expr) -> Iterator[str]:
-    """Yield the rows in every ``pytest.mark.row(…)`` inside an expression, also for single parameters."""
+    """Yield the rows in every ``pytest.mark.row(…)`` inside an expression, also for single
+    parameters.
+    """
     for node in ast.walk(mark):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "row":
-            yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant) and isinstance(argument.value, str))
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "row"
+        ):
+            yield from (
+                argument.value
+                for argument in node.args
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+            )
 
 
 def page() -> str:
@@ -92,7 +113,10 @@ def page() -> str:
     found, lines = tests_by_row(), [HEAD]
     for row in rows_of_the_contract():
         lines.append(f"## {row}\n")
-        lines += [f"- `{file}`: {', '.join(f'`{name}`' for name in names)}" for file, names in found.get(row, {}).items()]
+        lines += [
+            f"- `{file}`: {', '.join(f'`{name}`' for name in names)}"
+            for file, names in found.get(row, {}).items()
+        ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 

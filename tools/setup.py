@@ -1,8 +1,10 @@
-"""Make `.venv` with everything that the tasks of the Makefile need, from this source tree. A second run starts at once.
+"""Make `.venv` with everything that the tasks of the Makefile need, from this source tree. A second
+run starts at once.
 
     python3 tools/setup.py [--force]
 
-A change of a pyproject.toml or of this file updates it. A change of the interpreter or a move of the tree makes a new one.
+A change of a pyproject.toml or of this file updates it. A change of the interpreter or a move of
+the tree makes a new one.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
 STAMP = "devmod-setup"
-#: Extras that other tasks install: pycuda is built from source, against CUDA's headers; Intel's OpenCL runtime has 275 MB; PyTorch and JAX
-#: have 1 GB (`make frameworks`).
+#: Extras that other tasks install: pycuda is built from source, against CUDA's headers; Intel's
+#: OpenCL runtime has 275 MB; PyTorch and JAX have 1 GB (`make frameworks`).
 APART = ("pycuda", "intel", "torch", "jax")
 OLDEST = (3, 11)
 
@@ -49,7 +51,9 @@ def main() -> int:
             report(f"making .venv with Python {platform.python_version()}")
             make_venv(VENV, pip=True)
         find_uv(fetch=True)
-        report(f"installing {' and '.join(names())} from source, and the tools for test, lint and types")
+        report(
+            f"installing {' and '.join(names())} from source, and the tools for test, lint and types"
+        )
         tool = install(python_of(VENV), [*editable(), *group("dev")])
     except InstallError as error:
         report(str(error))
@@ -61,7 +65,9 @@ def main() -> int:
 
 
 def interpreter() -> str:
-    """Return a digest of the interpreter and the path of the tree: a different one needs a new environment."""
+    """Return a digest of the interpreter and the path of the tree: a different one needs a new
+    environment.
+    """
     return hashlib.sha256(f"{sys.version}\n{ROOT}\n".encode()).hexdigest()
 
 
@@ -83,14 +89,19 @@ def projects() -> list[Path]:
 
 def names() -> list[str]:
     """Return the names of those distributions."""
-    return [str(tomllib.loads((path / "pyproject.toml").read_text())["project"]["name"]) for path in projects()]
+    return [
+        str(tomllib.loads((path / "pyproject.toml").read_text())["project"]["name"])
+        for path in projects()
+    ]
 
 
 def editable() -> list[str]:
     """Return each of them with its extras except `APART`, as arguments of an editable install."""
     results = []
     for path in projects():
-        extras = tomllib.loads((path / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
+        extras = tomllib.loads((path / "pyproject.toml").read_text())["project"].get(
+            "optional-dependencies", {}
+        )
         wanted = sorted(set(extras) - set(APART))
         results += ["--editable", f"{path}[{','.join(wanted)}]" if wanted else str(path)]
     return results
@@ -108,13 +119,19 @@ def group(name: str) -> list[str]:
 def fingerprint() -> str:
     """Return the digest of the files on which the installation depends."""
     digest = hashlib.sha256()
-    for path in [ROOT / "pyproject.toml", *(folder / "pyproject.toml" for folder in projects()), Path(__file__)]:
+    for path in [
+        ROOT / "pyproject.toml",
+        *(folder / "pyproject.toml" for folder in projects()),
+        Path(__file__),
+    ]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 def can_make_venvs() -> bool:
-    """Return whether `python -m venv` works. Debian has it in a separate package, which is installed if allowed."""
+    """Return whether `python -m venv` works. Debian has it in a separate package, which is
+    installed if allowed.
+    """
     if importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"):
         return True
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"

@@ -1,4 +1,6 @@
-"""The files that docs/try.md fetches: the npm package, the two `.devmod` files, and a photo. `make docs` copies them to the built pages."""
+"""The files that docs/try.md fetches: the npm package, the two `.devmod` files, and a photo. `make
+docs` copies them to the built pages.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,24 @@ def write_files(static: Path) -> None:
     shutil.copy(ROOT / "examples" / "applications" / "digits" / "digits.devmod", folder)
     shutil.copy(ROOT / "examples" / "images" / "lake.png", folder)
     pictures = folder / "pictures.devmod"
-    devmod.build(ROOT / "examples" / "applications" / "pictures", targets=["webgpu"], output=pictures, cache=False).raise_for_failures()
+    devmod.build(
+        ROOT / "examples" / "applications" / "pictures",
+        targets=["webgpu"],
+        output=pictures,
+        cache=False,
+    ).raise_for_failures()
     sizes = {
-        name: (folder / path).stat().st_size for name, path in (("digits", "digits.devmod"), ("pictures", pictures), ("lake", "lake.png"))
+        name: (folder / path).stat().st_size
+        for name, path in (
+            ("digits", "digits.devmod"),
+            ("pictures", pictures),
+            ("lake", "lake.png"),
+        )
     }
     sizes["package"] = sum(each.stat().st_size for each in (static / "devmod-webgpu").iterdir())
     script = static / "try.js"
     text = script.read_text(encoding="utf-8")
-    script.write_text(re.sub(r"(\w+): 0(?=[,} ])", lambda match: f"{match[1]}: {sizes[match[1]]}", text, count=4), encoding="utf-8")
+    script.write_text(
+        re.sub(r"(\w+): 0(?=[,} ])", lambda match: f"{match[1]}: {sizes[match[1]]}", text, count=4),
+        encoding="utf-8",
+    )

@@ -1,11 +1,13 @@
-"""Fetch vendors' libraries from Debian's packages for the tests: HIP's runtime and NVIDIA's driver. They are unpacked, and not installed.
+"""Fetch vendors' libraries from Debian's packages for the tests: HIP's runtime and NVIDIA's driver.
+They are unpacked, and not installed.
 
 Intel's OpenCL runtime for the CPU is installed into `.venv`, from PyPI.
 
     .venv/bin/python tools/vendor_runtimes.py [--force]
 
-On a machine without a card they report no device. They are in the user's cache folder, where the loader does not search, so other tests
-find none. `tests/vendors/vendor_runtime.py` finds them for a test.
+On a machine without a card they report no device. They are in the user's cache folder, where the
+loader does not search, so other tests find none. `tests/vendors/vendor_runtime.py` finds them for a
+test.
 """
 
 from __future__ import annotations
@@ -42,7 +44,12 @@ _DRIVER = ("libcuda1", "libnvidia-ptxjitcompiler1")
 #: What to fetch. mesa-vulkan-drivers depends on the other libraries that HIP's runtime needs.
 RUNTIMES = (
     Runtime(
-        "libamdhip64", "bookworm", "main", ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2"), "libamdhip64.so.5", 25
+        "libamdhip64",
+        "bookworm",
+        "main",
+        ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2"),
+        "libamdhip64.so.5",
+        25,
     ),
     Runtime("libcuda-470", "bullseye", "non-free", _DRIVER, "libcuda.so.1", 8),
     Runtime("libcuda-535", "bookworm", "non-free", _DRIVER, "libcuda.so.1", 10),
@@ -53,7 +60,9 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def main() -> int:
-    """Fetch the runtimes that are missing; return 0 also if one cannot be used: the tests skip what needs it."""
+    """Fetch the runtimes that are missing; return 0 also if one cannot be used: the tests skip what
+    needs it.
+    """
     if sys.platform.startswith("linux") and platform.machine() == "x86_64":
         for runtime in RUNTIMES:
             provide(runtime, again="--force" in sys.argv)
@@ -69,11 +78,14 @@ def install_intel() -> None:
     try:
         install(python_of(VENV), ["--editable", f"{ROOT / 'plugins' / 'devmod-opencl'}[intel]"])
     except InstallError as error:
-        report(f"Intel's OpenCL runtime cannot be installed, so the tests use one OpenCL driver: {last_line(str(error))}")
+        report(
+            f"Intel's OpenCL runtime cannot be installed, so the tests use one OpenCL driver: {last_line(str(error))}"
+        )
 
 
 def provide(runtime: Runtime, *, again: bool = False) -> None:
-    """Fetch a runtime if it is missing, and write its stamp: the inputs, the folder of the library, and the reason if there is none.
+    """Fetch a runtime if it is missing, and write its stamp: the inputs, the folder of the library,
+    and the reason if there is none.
 
     A failure is not repeated before the inputs change, unless `again`.
     """
@@ -85,7 +97,9 @@ def provide(runtime: Runtime, *, again: bool = False) -> None:
     folder = cache_folder() / runtime.name / inputs
     try:
         if not (folder / runtime.library).exists():
-            report(f"fetching Debian's {runtime.packages[0]} of {runtime.suite} for the tests ({runtime.megabytes} MB, once)")
+            report(
+                f"fetching Debian's {runtime.packages[0]} of {runtime.suite} for the tests ({runtime.megabytes} MB, once)"
+            )
             fetch(runtime, folder)
         check(runtime, folder)
     except (InstallError, OSError) as error:
@@ -126,24 +140,43 @@ def fetch(runtime: Runtime, target: Path) -> None:
             shutil.rmtree(target, ignore_errors=True)
             library.parent.rename(target)
             return
-    raise failure or InstallError("apt has no source with the component main, and so no address of Debian's archive")
+    raise failure or InstallError(
+        "apt has no source with the component main, and so no address of Debian's archive"
+    )
 
 
 def find_archives() -> list[str]:
-    """Return the addresses of archives in this machine's sources of apt, whatever their form. They may be mirrors.
+    """Return the addresses of archives in this machine's sources of apt, whatever their form. They
+    may be mirrors.
 
-    Suites such as bookworm-updates and bookworm-security have a dash. The archive of the latter has no other suites.
+    Suites such as bookworm-updates and bookworm-security have a dash. The archive of the latter has
+    no other suites.
     """
     system = platform.freedesktop_os_release().get("ID", "")
     if system != "debian":
         raise InstallError(f"this system is {system or 'unknown'}, and the packages are Debian's")
-    lines = run(["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"])
+    lines = run(
+        [
+            "apt-get",
+            "indextargets",
+            "--no-release-info",
+            "--format",
+            "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+            "Created-By: Packages",
+        ]
+    )
     entries = [line.split() for line in lines.splitlines()]
-    return list(dict.fromkeys(uri for uri, suite, component in entries if component == "main" and "-" not in suite))
+    return list(
+        dict.fromkeys(
+            uri for uri, suite, component in entries if component == "main" and "-" not in suite
+        )
+    )
 
 
 def download(runtime: Runtime, archive: str, folder: Path) -> None:
-    """Download the packages into a folder, with a list of packages of its own: nothing of the system changes, and root is not needed."""
+    """Download the packages into a folder, with a list of packages of its own: nothing of the
+    system changes, and root is not needed.
+    """
     for name in ("parts", "lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True)
     source = {
@@ -154,7 +187,9 @@ def download(runtime: Runtime, archive: str, folder: Path) -> None:
         "Signed-By": KEYRING,
         "Targets": "Packages",
     }
-    (folder / "parts" / "archive.sources").write_text("".join(f"{name}: {value}\n" for name, value in source.items()))
+    (folder / "parts" / "archive.sources").write_text(
+        "".join(f"{name}: {value}\n" for name, value in source.items())
+    )
     settings = {
         "Dir::Etc::SourceList": "/dev/null",
         "Dir::Etc::SourceParts": folder / "parts",
@@ -174,13 +209,21 @@ def check(runtime: Runtime, folder: Path) -> None:
     run([sys.executable, "-c", program], environment={**os.environ, "LD_LIBRARY_PATH": str(folder)})
 
 
-def run(command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None) -> str:
-    """Run a command and return its output, or raise InstallError with the last line of its errors."""
+def run(
+    command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None
+) -> str:
+    """Run a command and return its output, or raise InstallError with the last line of its
+    errors.
+    """
     environment = {**(environment or os.environ), "LC_ALL": "C"}
-    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if process.returncode:
         lines = process.stderr.strip().splitlines() or ["no message"]
-        raise InstallError(f"{Path(command[0]).name} failed with exit code {process.returncode}: {lines[-1]}")
+        raise InstallError(
+            f"{Path(command[0]).name} failed with exit code {process.returncode}: {lines[-1]}"
+        )
     return process.stdout
 
 

@@ -1,8 +1,10 @@
-"""Count the code of each distribution and of the tests, and the words of the docs, and compare them with `tools/weight.toml`.
+"""Count the code of each distribution and of the tests, and the words of the docs, and compare them
+with `tools/weight.toml`.
 
     python tools/weight.py
 
-Code is lines without blank ones, comments and docstrings. The tests compare the counts too (`tests/test_house.py`).
+Code is lines without blank ones, comments and docstrings. The tests compare the counts too
+(`tests/test_house.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _LANGUAGES = {
     "javascript": (".js", ".mjs", ".cjs"),
 }
 #: Comments of C and JavaScript. Strings come first: they may hold what looks like a comment.
-_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+_COMMENT = re.compile(
+    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/""", re.DOTALL
+)
 
 
 def code_lines(text: str, language: str) -> int:
@@ -41,9 +45,14 @@ def code_lines(text: str, language: str) -> int:
     lines = text.split("\n")
     statements: list[ast.AST] = [ast.parse(text)]
     for each in statements:  # grows
-        inner = [getattr(each, field, ()) for field in ("body", "orelse", "handlers", "finalbody", "cases")]
+        inner = [
+            getattr(each, field, ())
+            for field in ("body", "orelse", "handlers", "finalbody", "cases")
+        ]
         statements += [statement for part in inner if isinstance(part, list) for statement in part]
-        if isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(each, clean=False):
+        if isinstance(
+            each, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and ast.get_docstring(each, clean=False):
             docstring = each.body[0]
             end = docstring.end_lineno or docstring.lineno
             lines[docstring.lineno - 1 : end] = [""] * (end - docstring.lineno + 1)
@@ -51,8 +60,12 @@ def code_lines(text: str, language: str) -> int:
 
 
 def part_of(path: Path) -> tuple[str, str] | None:
-    """Return the language and the part of a file that counts: a distribution, the browser or the tests."""
-    language = next((name for name, suffixes in _LANGUAGES.items() if path.suffix in suffixes), None)
+    """Return the language and the part of a file that counts: a distribution, the browser or the
+    tests.
+    """
+    language = next(
+        (name for name, suffixes in _LANGUAGES.items() if path.suffix in suffixes), None
+    )
     folders = path.parts[:-1]
     if language is None or {"examples", "benchmarks", "tools", "docs"}.intersection(folders[:1]):
         return None
@@ -69,7 +82,9 @@ def counts() -> dict[str, Counter[str]]:
     results: dict[str, Counter[str]] = {each: Counter() for each in (*_LANGUAGES, "words")}
     for path in sorted({Path(name) for name in listed.split("\0") if name}):
         place = part_of(path)
-        is_page = path == Path("README.md") or (path.parts[0] == "docs" and path.suffix == ".md" and path.name not in _NO_WORDS)
+        is_page = path == Path("README.md") or (
+            path.parts[0] == "docs" and path.suffix == ".md" and path.name not in _NO_WORDS
+        )
         if (place or is_page) and (ROOT / path).is_file():
             text = (ROOT / path).read_text(encoding="utf-8")
             if is_page:
@@ -81,20 +96,25 @@ def counts() -> dict[str, Counter[str]]:
 
 def limits() -> dict[str, dict[str, int]]:
     """Return the sum of the rows of each part, by language."""
-    table: dict[str, dict[str, list[tuple[str, int]]]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {language: {part: sum(lines for _, lines in rows) for part, rows in parts.items()} for language, parts in table.items()}
+    table: dict[str, dict[str, list[tuple[str, int]]]] = tomllib.loads(
+        TABLE.read_text(encoding="utf-8")
+    )
+    return {
+        language: {part: sum(lines for _, lines in rows) for part, rows in parts.items()}
+        for language, parts in table.items()
+    }
 
 
 def problems() -> list[str]:
-    """Return a sentence for each part whose count is above its limit, or below it by more than `SLACK`."""
+    """Return a sentence for each part whose count is above its limit, or below it by more than
+    `SLACK`.
+    """
     found, limit = counts(), limits()
     results = []
     for language in sorted({*found, *limit}):
         for part in sorted({*found.get(language, {}), *limit.get(language, {})}):
             count, most = found.get(language, {}).get(part, 0), limit.get(language, {}).get(part, 0)
-            what = (
-                f"{part} has {count:,} {'words' if language == 'words' else f'lines of {language}'}, and tools/weight.toml allows {most:,}"
-            )
+            what = f"{part} has {count:,} {'words' if language == 'words' else f'lines of {language}'}, and tools/weight.toml allows {most:,}"
             if count > most:
                 results.append(f"{what}: make it smaller. Only an issue raises the limit")
             elif count <= most - SLACK:
@@ -106,7 +126,9 @@ def main() -> int:
     """Print each count beside its limit."""
     limit = limits()
     for language, parts in counts().items():
-        print(f"{language}: {sum(count for part, count in parts.items() if part != 'tests'):,} without tests")
+        print(
+            f"{language}: {sum(count for part, count in parts.items() if part != 'tests'):,} without tests"
+        )
         for part, count in sorted(parts.items()):
             print(f"  {part:16}{count:8,} of {limit.get(language, {}).get(part, 0):,}")
     print("\n".join(found := problems()) or "Each is within its limit.")

@@ -23,8 +23,14 @@ TVM, WITH_TVM = ROOT / "tvm", ROOT / "build" / "frameworks"
 
 
 def distributions() -> list[Path]:
-    """Return the folders of all distributions: core, the plugins, those in examples/, and the metapackage. No list names them."""
-    return [*projects(), *sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml")), ROOT]
+    """Return the folders of all distributions: core, the plugins, those in examples/, and the
+    metapackage. No list names them.
+    """
+    return [
+        *projects(),
+        *sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml")),
+        ROOT,
+    ]
 
 
 def is_backend(table: Mapping[str, Any]) -> bool:
@@ -32,7 +38,8 @@ def is_backend(table: Mapping[str, Any]) -> bool:
     return table["name"] != "devmod-core" and "devmod.create" in table.get("entry-points", {})
 
 
-#: Builds the wheels, or the sdists, of the folders on the command line in one process: hatchling's start takes longer than most builds.
+#: Builds the wheels, or the sdists, of the folders on the command line in one process: hatchling's
+#: start takes longer than most builds.
 _BUILD = """
 import os, sys
 import hatchling.build
@@ -48,14 +55,18 @@ for project in projects:
 
 
 def build(folder: Path) -> list[Path]:
-    """Build the wheels of all distributions but devmod-tvm and return their paths. InstallError has the output of a failed build."""
+    """Build the wheels of all distributions but devmod-tvm and return their paths. InstallError has
+    the output of a failed build.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return build_into(sys.executable, folder, distributions(), "wheel")
 
 
 def build_into(python: str, folder: Path, projects: list[Path], form: str) -> list[Path]:
-    """Build the "wheel" or the "sdist" of projects with an interpreter into a folder, and return all of that form there."""
+    """Build the "wheel" or the "sdist" of projects with an interpreter into a folder, and return
+    all of that form there.
+    """
     command = [python, "-c", _BUILD, form, str(folder.resolve()), *map(str, projects)]
     # One date for all files: the same sources give the same wheel.
     env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ
@@ -66,7 +77,9 @@ def build_into(python: str, folder: Path, projects: list[Path], form: str) -> li
 
 
 def main() -> None:
-    """Build into the folder that the command line names, by default build/wheels, and list the wheels."""
+    """Build into the folder that the command line names, by default build/wheels, and list the
+    wheels.
+    """
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "wheels"
     try:
         wheels = build(folder)
@@ -74,17 +87,25 @@ def main() -> None:
         if with_tvm.exists():
             wheels = build_into(str(with_tvm), folder, [TVM], "wheel")
         else:
-            print("wheels: without devmod-tvm, which needs TVM's headers: make frameworks installs them")
+            print(
+                "wheels: without devmod-tvm, which needs TVM's headers: make frameworks installs them"
+            )
     except InstallError as error:
         raise SystemExit(f"wheels: {error}") from None
     for wheel in wheels:
         print(f"{wheel.stat().st_size / 1000:8.1f} kB  {wheel}")
-    print(f"\nTo install some of them, here with the compilers and a device on the CPU:\n  {install_command(folder)}")
+    print(
+        f"\nTo install some of them, here with the compilers and a device on the CPU:\n  {install_command(folder)}"
+    )
 
 
 def install_command(folder: Path) -> str:
-    """Return the command of pip that installs wheels of a folder. The versions are exact: an index may have newer ones by others."""
-    version = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    """Return the command of pip that installs wheels of a folder. The versions are exact: an index
+    may have newer ones by others.
+    """
+    version = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]["version"]
     place = os.path.relpath(folder)
     return f'pip install --find-links {shlex.quote(place)} "devmod-core[build]=={version}" "devmod-opencl[pocl]=={version}"'
 

@@ -1,4 +1,6 @@
-"""The hook that builds the libraries of a wheel: one for each minor version of TVM, here that whose headers this Python has."""
+"""The hook that builds the libraries of a wheel: one for each minor version of TVM, here that whose
+headers this Python has.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Compile the library with the compiler of TVM's own wheel: an exception of C++ must pass from one library to the other."""
+    """Compile the library with the compiler of TVM's own wheel: an exception of C++ must pass from
+    one library to the other.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build, and add the library to the wheel."""
@@ -25,9 +29,19 @@ class CustomBuildHook(BuildHookInterface[Any]):
         headers = [tvm.locate_file("tvm/include"), ffi.locate_file("tvm_ffi/include")]
         libraries = [tvm.locate_file("tvm/lib"), ffi.locate_file("tvm_ffi/lib")]
         command = [
-            *(os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-s"),
+            *(
+                os.environ.get("CXX", "g++"),
+                "-std=c++17",
+                "-O2",
+                "-shared",
+                "-fPIC",
+                "-fvisibility=hidden",
+                "-s",
+            ),
             *(f"-I{each}" for each in headers),
-            *(f"-ffile-prefix-map={each}=." for each in (self.root, *headers)),  # messages name files
+            *(
+                f"-ffile-prefix-map={each}=." for each in (self.root, *headers)
+            ),  # messages name files
             *("-o", str(output), str(Path(self.root, "native", "bridge.cpp"))),
             *(f"-L{each}" for each in libraries),
             *("-ltvm_runtime", "-ltvm_ffi"),
@@ -41,8 +55,17 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
 
 def _platform(library: bytes) -> str:
-    """Return the platform of a wheel's tag: that of TVM's own wheel, if the library needs no newer functions of glibc and libstdc++."""
-    numbers = {tuple(map(int, each.split(b"."))) for each in re.findall(rb"\0GLIBC(?:XX)?_([\d.]+)(?=\0)", library)}
+    """Return the platform of a wheel's tag: that of TVM's own wheel, if the library needs no newer
+    functions of glibc and libstdc++.
+    """
+    numbers = {
+        tuple(map(int, each.split(b".")))
+        for each in re.findall(rb"\0GLIBC(?:XX)?_([\d.]+)(?=\0)", library)
+    }
     machine = re.sub(r"[-.]", "_", sysconfig.get_platform())
-    is_old = bool(numbers) and max(each for each in numbers if each[0] == 2) <= (2, 28) and max(numbers) <= (3, 4, 24)
+    is_old = (
+        bool(numbers)
+        and max(each for each in numbers if each[0] == 2) <= (2, 28)
+        and max(numbers) <= (3, 4, 24)
+    )
     return machine.replace("linux", "manylinux_2_28", 1) if is_old else machine

@@ -1,7 +1,17 @@
 // The fields of an array in a form: its shape, and a fill, a file of raw numbers or an image.
 
 import { visible } from "./dom.js";
-import { argumentGroup, FieldError, fileField, fillFields, labelled, lengthsIn, lengthsOf, selection, textInput } from "./fields.js";
+import {
+  argumentGroup,
+  FieldError,
+  fileField,
+  fillFields,
+  labelled,
+  lengthsIn,
+  lengthsOf,
+  selection,
+  textInput,
+} from "./fields.js";
 import { elementOf, filled, fromFile, planesOf, unitOf } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out", "": "in and out" };
@@ -19,41 +29,90 @@ export function arrayField(param, known, changed) {
   const element = () => elementOf(type || types.input.value, align);
   const least = Math.max(param.size, param.least);
   const lengths = least ? [Math.ceil(least / unitOf(element()))] : known;
-  const shape = labelled("Shape", textInput(lengths.join(" × ") || "1"), "a length, or rows × columns");
+  const shape = labelled(
+    "Shape",
+    textInput(lengths.join(" × ") || "1"),
+    "a length, or rows × columns",
+  );
   const fills = element().opaque
     ? { zeros: "zeros", file: "a file of raw bytes" }
-    : { zeros: "zeros", ones: "ones", range: "0, 1, 2, …", random: "random", file: "a file of raw numbers, or an image" };
+    : {
+        zeros: "zeros",
+        ones: "ones",
+        range: "0, 1, 2, …",
+        random: "random",
+        file: "a file of raw numbers, or an image",
+      };
   const suggest = ({ shape: found }) => {
-    if (countOf(shape.input.value) !== countOf(found.join(" "))) shape.input.value = found.join(" × ");
+    if (countOf(shape.input.value) !== countOf(found.join(" ")))
+      shape.input.value = found.join(" × ");
     changed();
   };
   shape.input.addEventListener("input", changed);
-  const decode = (file) => (param.isOpen !== undefined && file.type.startsWith("image/") ? planesOf(element(), file, lengthsIn(shape.input.value).map(Number), param.isOpen) : fromFile(element(), file));
-  const file = fileField("File", {}, "little-endian; an image gives the shape", decode, suggest, () => types?.input.value);
-  const fill = fillFields(fills, access === "r" && !element().opaque ? "random" : "", "floats from 0 to 1, integers from 0 to 255", file, shape.clear);
+  const decode = (file) =>
+    param.isOpen !== undefined && file.type.startsWith("image/")
+      ? planesOf(element(), file, lengthsIn(shape.input.value).map(Number), param.isOpen)
+      : fromFile(element(), file);
+  const file = fileField(
+    "File",
+    {},
+    "little-endian; an image gives the shape",
+    decode,
+    suggest,
+    () => types?.input.value,
+  );
+  const fill = fillFields(
+    fills,
+    access === "r" && !element().opaque ? "random" : "",
+    "floats from 0 to 1, integers from 0 to 255",
+    file,
+    shape.clear,
+  );
   const read = async ({ limits }) => {
-    const lengths = lengthsOf(shape, "expected a length such as 1024, or rows × columns such as 64 × 64");
+    const lengths = lengthsOf(
+      shape,
+      "expected a length such as 1024, or rows × columns such as 64 × 64",
+    );
     const count = lengths.reduce((product, length) => product * length, 1);
     const bytes = count * unitOf(element());
     const most = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
-    if (bytes > most) throw new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, but the limit of this device is ${most.toLocaleString("en")}`);
-    if (bytes < least) throw new FieldError(shape, `takes ${bytes} bytes, and the kernel declares ${least}`);
+    if (bytes > most)
+      throw new FieldError(
+        shape,
+        `takes ${bytes.toLocaleString("en")} bytes, but the limit of this device is ${most.toLocaleString("en")}`,
+      );
+    if (bytes < least)
+      throw new FieldError(shape, `takes ${bytes} bytes, and the kernel declares ${least}`);
     if (fill.chosen() === "file") {
       const { data } = await file.load();
-      if (data.byteLength !== bytes) throw new FieldError(shape, `takes ${bytes} bytes, and the file has ${data.byteLength}`);
+      if (data.byteLength !== bytes)
+        throw new FieldError(shape, `takes ${bytes} bytes, and the file has ${data.byteLength}`);
       return { data: data.slice(), shape: lengths, element: element() };
     }
     const seed = fill.seed();
     try {
-      return { data: filled(element(), count, fill.chosen(), seed), shape: lengths, element: element() };
+      return {
+        data: filled(element(), count, fill.chosen(), seed),
+        shape: lengths,
+        element: element(),
+      };
     } catch (error) {
-      throw error instanceof RangeError ? new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, which this browser cannot allocate`) : error;
+      throw error instanceof RangeError
+        ? new FieldError(
+            shape,
+            `takes ${bytes.toLocaleString("en")} bytes, which this browser cannot allocate`,
+          )
+        : error;
     }
   };
   const structs = align ? `structs of ${unitOf(element())} bytes` : type;
   const all = [types, shape, ...fill.fields].filter(Boolean);
   return {
-    element: argumentGroup(name, `${structs ? `array of ${visible(structs)}` : "array"}, ${ACCESS[access]}`, all),
+    element: argumentGroup(
+      name,
+      `${structs ? `array of ${visible(structs)}` : "array"}, ${ACCESS[access]}`,
+      all,
+    ),
     fields: all,
     main: shape,
     read,
@@ -63,5 +122,8 @@ export function arrayField(param, known, changed) {
 }
 
 function countOf(text) {
-  return text.split(/[^\d]+/).filter(Boolean).reduce((product, word) => product * Number(word), 1);
+  return text
+    .split(/[^\d]+/)
+    .filter(Boolean)
+    .reduce((product, word) => product * Number(word), 1);
 }

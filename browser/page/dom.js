@@ -9,7 +9,8 @@ export function el(name, properties = {}, ...children) {
   for (const [key, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key === "class" || key === "role" || key === "for" || key.includes("-")) element.setAttribute(key, value);
+    else if (key === "class" || key === "role" || key === "for" || key.includes("-"))
+      element.setAttribute(key, value);
     else element[key] = value;
   }
   fill(element, children);
@@ -19,7 +20,8 @@ export function el(name, properties = {}, ...children) {
 /** Append the children one by one. A source may have more parts than a call may have arguments. */
 function fill(element, children) {
   for (const child of children) {
-    if (typeof child === "object" && child !== null && !(child instanceof Node)) fill(element, child);
+    if (typeof child === "object" && child !== null && !(child instanceof Node))
+      fill(element, child);
     else if (child !== null && child !== undefined) element.append(child);
   }
 }
@@ -36,7 +38,9 @@ export function brief(text, most = 200) {
 
 /** Replace invisible characters by their codes. */
 export function visible(text) {
-  return [...text].map((char) => (ODD.test(char) || char === "\n" || char === "\t" ? code(char) : char)).join("");
+  return [...text]
+    .map((char) => (ODD.test(char) || char === "\n" || char === "\t" ? code(char) : char))
+    .join("");
 }
 
 /** Return the code of a character. */

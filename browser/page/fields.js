@@ -24,8 +24,15 @@ export function labelled(text, input, hint = "") {
   input.id = id;
   input.setAttribute("aria-describedby", `${hint ? `${id}-hint ` : ""}${id}-problem`);
   const label = el("label", { for: id }, text);
-  const parts = input.type === "checkbox" ? [el("div", { class: "check" }, input, label)] : [label, input];
-  const element = el("div", { class: "field" }, ...parts, hint ? el("p", { class: "hint", id: `${id}-hint` }, hint) : null, problem);
+  const parts =
+    input.type === "checkbox" ? [el("div", { class: "check" }, input, label)] : [label, input];
+  const element = el(
+    "div",
+    { class: "field" },
+    ...parts,
+    hint ? el("p", { class: "hint", id: `${id}-hint` }, hint) : null,
+    problem,
+  );
   const fail = (message) => {
     problem.textContent = visible(message);
     input.setAttribute("aria-invalid", "true");
@@ -40,7 +47,13 @@ export function labelled(text, input, hint = "") {
 
 /** Return an input for a text, with a value. */
 export function textInput(value, properties = {}) {
-  return el("input", { type: "text", autocomplete: "off", spellcheck: false, value, ...properties });
+  return el("input", {
+    type: "text",
+    autocomplete: "off",
+    spellcheck: false,
+    value,
+    ...properties,
+  });
 }
 
 /**
@@ -55,7 +68,8 @@ export function fileField(text, properties, hint, decode, use, key = () => "") {
     if (!file) throw new FieldError(field, "choose a file");
     const wanted = key();
     try {
-      if (loaded?.file !== file || loaded.key !== wanted) loaded = { file, key: wanted, contents: await decode(file) };
+      if (loaded?.file !== file || loaded.key !== wanted)
+        loaded = { file, key: wanted, contents: await decode(file) };
     } catch (error) {
       throw new FieldError(field, error.message);
     }
@@ -74,8 +88,23 @@ export function fileField(text, properties, hint, decode, use, key = () => "") {
 
 /** Return the group of an argument's fields, with its name and a description. */
 export function argumentGroup(name, description, fields) {
-  const legend = el("legend", {}, el("code", {}, brief(name, 80)), " ", el("span", { class: "quiet" }, description));
-  return el("fieldset", { class: "array" }, legend, el("div", { class: "fields" }, fields.map(({ element }) => element)));
+  const legend = el(
+    "legend",
+    {},
+    el("code", {}, brief(name, 80)),
+    " ",
+    el("span", { class: "quiet" }, description),
+  );
+  return el(
+    "fieldset",
+    { class: "array" },
+    legend,
+    el(
+      "div",
+      { class: "fields" },
+      fields.map(({ element }) => element),
+    ),
+  );
 }
 
 /** Return the words of a text such as 64 × 64, which may have ×, x, * or a comma between them. */
@@ -90,7 +119,8 @@ export function lengthsIn(text) {
  */
 export function lengthsOf(field, expected, fits = () => true) {
   const words = lengthsIn(field.input.value);
-  if (!fits(words.length) || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(field, expected);
+  if (!fits(words.length) || !words.every((word) => /^\d{1,15}$/.test(word)))
+    throw new FieldError(field, expected);
   return words.map(Number);
 }
 
@@ -107,7 +137,8 @@ export function fillFields(fills, chosen, hint, file, changed) {
   choice.input.addEventListener("change", update);
   update();
   const readSeed = () => {
-    if (!/^\d{1,10}$/.test(seed.input.value.trim())) throw new FieldError(seed, "expected a whole number");
+    if (!/^\d{1,10}$/.test(seed.input.value.trim()))
+      throw new FieldError(seed, "expected a whole number");
     return Number(seed.input.value);
   };
   return { fields: [choice, seed, file], chosen: () => choice.input.value, seed: readSeed };
@@ -123,7 +154,11 @@ export function suggestionOf(input) {
 
 /** Return a selection. `choices` has the texts by value. */
 export function selection(choices) {
-  return el("select", {}, Object.entries(choices).map(([value, text]) => el("option", { value }, text)));
+  return el(
+    "select",
+    {},
+    Object.entries(choices).map(([value, text]) => el("option", { value }, text)),
+  );
 }
 
 /** Return the numbers of a type as a hint: how many, their type and its range. */
@@ -152,7 +187,8 @@ function numberIn(text, type) {
   }
   if (/^[+-]?inf(inity)?$/i.test(plain)) return plain.startsWith("-") ? -Infinity : Infinity;
   const value = /^nan$/i.test(plain) ? NaN : Number(plain);
-  if (Number.isNaN(value) && !/^nan$/i.test(plain)) throw new ConversionError(`'${text}' is not a number`);
+  if (Number.isNaN(value) && !/^nan$/i.test(plain))
+    throw new ConversionError(`'${text}' is not a number`);
   return value;
 }
 
@@ -171,12 +207,19 @@ export function numberField(name, type, known, shape = []) {
   const count = shape.reduce((product, length) => product * length, lanes);
   const whole = /^u?int/.test(one);
   const value = new Array(count > 16 ? 1 : count).fill(known).join(", ");
-  const field = labelled(label, textInput(value, { inputMode: whole && count === 1 ? "numeric" : "text" }), hintOf(type, shape));
+  const field = labelled(
+    label,
+    textInput(value, { inputMode: whole && count === 1 ? "numeric" : "text" }),
+    hintOf(type, shape),
+  );
   field.element.classList.toggle("wide", count > 4);
   const read = () => {
     const words = field.input.value.split(/[\s,;]+/).filter(Boolean);
     if (words.length !== count && !(words.length === 1 && count > 1)) {
-      throw new FieldError(field, count === 1 ? "expected one number" : `expected ${count} numbers, got ${words.length}`);
+      throw new FieldError(
+        field,
+        count === 1 ? "expected one number" : `expected ${count} numbers, got ${words.length}`,
+      );
     }
     try {
       const numbers = words.map((word) => numberIn(word, one));
@@ -201,20 +244,35 @@ function nested(numbers, shape) {
 /** Return a field for a struct of `size` bytes: a group with a field for each member, or its bytes if the members are unknown. */
 export function structField(name, size, members) {
   if (!members.length || inputsOf(members) > MOST_INPUTS) return bytesField(name, size);
-  return isValue(members) ? memberField(name, members[0], members[0].shape) : group(el("code", {}, brief(name, 80)), members);
+  return isValue(members)
+    ? memberField(name, members[0], members[0].shape)
+    : group(el("code", {}, brief(name, 80)), members);
 }
 
 function inputsOf(members) {
   let count = 0;
   for (const { members: inner, shape } of members) {
-    count += inner.length ? shape.reduce((product, length) => product * length, inputsOf(inner)) : 1;
+    count += inner.length
+      ? shape.reduce((product, length) => product * length, inputsOf(inner))
+      : 1;
   }
   return count;
 }
 
 function group(legend, members) {
-  const parts = members.map((member, at) => memberField(member.name || `member ${at + 1}`, member, member.shape));
-  const element = el("fieldset", { class: "struct" }, el("legend", {}, legend), el("div", { class: "fields" }, parts.map((part) => part.element)));
+  const parts = members.map((member, at) =>
+    memberField(member.name || `member ${at + 1}`, member, member.shape),
+  );
+  const element = el(
+    "fieldset",
+    { class: "struct" },
+    el("legend", {}, legend),
+    el(
+      "div",
+      { class: "fields" },
+      parts.map((part) => part.element),
+    ),
+  );
   const read = () => parts.map((part) => part.read()); // in order, because members may have no names
   return { element, fields: parts.flatMap((part) => part.fields), read };
 }
@@ -225,7 +283,11 @@ function memberField(name, member, shape) {
   const [length, ...rest] = shape;
   const parts = Array.from({ length }, (_, at) => memberField(`${name}[${at}]`, member, rest));
   return {
-    element: el("div", { class: "struct-array" }, parts.map((part) => part.element)),
+    element: el(
+      "div",
+      { class: "struct-array" },
+      parts.map((part) => part.element),
+    ),
     fields: parts.flatMap((part) => part.fields),
     read: () => parts.map((part) => part.read()),
   };
@@ -235,12 +297,17 @@ function bytesField(name, size) {
   const fill = selection({ zeros: "zeros", file: "a file of raw bytes" });
   const field = labelled(el("code", {}, brief(name, 80)), fill, `struct of ${size} bytes`);
   const decode = async (file) => {
-    if (file.size !== size) throw new Error(`${file.name} has ${file.size} bytes, and the struct has ${size}`);
+    if (file.size !== size)
+      throw new Error(`${file.name} has ${file.size} bytes, and the struct has ${size}`);
     return new Uint8Array(await file.arrayBuffer());
   };
   const chosen = fileField("File", {}, "", decode, () => {});
   chosen.element.hidden = true;
   fill.addEventListener("change", () => (chosen.element.hidden = fill.value !== "file"));
   const read = async () => (fill.value === "zeros" ? new Uint8Array(size) : chosen.load());
-  return { element: el("div", { class: "fields" }, field.element, chosen.element), fields: [field, chosen], read };
+  return {
+    element: el("div", { class: "fields" }, field.element, chosen.element),
+    fields: [field, chosen],
+    read,
+  };
 }

@@ -5,7 +5,13 @@ import { halfOf } from "./devmod-webgpu/scalars.js";
 
 /** The typed arrays of the element types that the page makes and shows. */
 export const ARRAYS = {
-  uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, float16: Uint16Array, uint32: Uint32Array, int32: Int32Array,
+  uint8: Uint8Array,
+  int8: Int8Array,
+  uint16: Uint16Array,
+  int16: Int16Array,
+  float16: Uint16Array,
+  uint32: Uint32Array,
+  int32: Int32Array,
   float32: Float32Array,
 };
 
@@ -20,7 +26,13 @@ export function elementOf(type, align) {
     const bytes = Math.ceil((lanes * (parseDtype(type)?.bits || 8)) / 8);
     return { base: "uint8", lanes: bytes, stride: bytes, Array: Uint8Array, opaque: true };
   }
-  return { base, lanes, stride: lanes === 3 && base !== "uint8" ? 4 : lanes, Array: ARRAYS[base], opaque: false };
+  return {
+    base,
+    lanes,
+    stride: lanes === 3 && base !== "uint8" ? 4 : lanes,
+    Array: ARRAYS[base],
+    opaque: false,
+  };
 }
 
 /** Return the bytes of one element. */
@@ -46,7 +58,8 @@ export function filled(element, count, fill, seed) {
   const value = FILLS[fill](element, seed);
   if (fill === "zeros") return result;
   for (let at = 0, number = 0; at < result.length; at++) {
-    if (at % stride < lanes) result[at] = base === "float16" ? halfOf(value(number++)) : value(number++);
+    if (at % stride < lanes)
+      result[at] = base === "float16" ? halfOf(value(number++)) : value(number++);
   }
   return result;
 }
@@ -67,7 +80,14 @@ export function numberOf({ base }, lane) {
   if (base !== "float16") return lane;
   const exponent = (lane >> 10) & 31;
   const fraction = lane & 1023;
-  const size = exponent === 31 ? (fraction ? NaN : Infinity) : exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : fraction * 2 ** -24;
+  const size =
+    exponent === 31
+      ? fraction
+        ? NaN
+        : Infinity
+      : exponent
+        ? 2 ** (exponent - 15) * (1 + fraction / 1024)
+        : fraction * 2 ** -24;
   return lane & 0x8000 ? -size : size;
 }
 
@@ -79,7 +99,10 @@ export async function fromFile(element, file) {
   if (file.type.startsWith("image/")) return fromImage(element, file);
   const bytes = await file.arrayBuffer();
   const unit = unitOf(element);
-  if (bytes.byteLength % unit) throw new Error(`${file.name} has ${bytes.byteLength} bytes, which is not a whole number of elements of ${unit} bytes`);
+  if (bytes.byteLength % unit)
+    throw new Error(
+      `${file.name} has ${bytes.byteLength} bytes, which is not a whole number of elements of ${unit} bytes`,
+    );
   if (!bytes.byteLength) throw new Error(`${file.name} is empty`);
   return { data: new element.Array(bytes), shape: [bytes.byteLength / unit] };
 }
@@ -97,11 +120,14 @@ async function fromImage(element, file) {
   const { base, lanes, stride, Array } = element;
   const name = lanes > 1 ? `${base}x${lanes}` : base;
   if (element.opaque || !Object.hasOwn(PIXELS, name)) {
-    throw new Error(`an image cannot fill this array; it can fill arrays of ${Object.keys(PIXELS).join(", ")}`);
+    throw new Error(
+      `an image cannot fill this array; it can fill arrays of ${Object.keys(PIXELS).join(", ")}`,
+    );
   }
   const { width, height, data: pixels } = await pixelsOf(file);
   const data = new Array(width * height * stride);
-  for (let at = 0; at < width * height; at++) data.set(PIXELS[name](...pixels.subarray(4 * at, 4 * at + 4)), at * stride);
+  for (let at = 0; at < width * height; at++)
+    data.set(PIXELS[name](...pixels.subarray(4 * at, 4 * at + 4)), at * stride);
   return { data, shape: [height, width] };
 }
 
@@ -111,7 +137,8 @@ async function fromImage(element, file) {
  */
 export async function planesOf({ base, Array }, file, shape, isOpen) {
   const scale = { float32: 1 / 255, uint8: 1 }[base];
-  if (!scale || shape.length < 2) throw new Error("a picture fills float32 or uint8 of the shape [.., height, width]");
+  if (!scale || shape.length < 2)
+    throw new Error("a picture fills float32 or uint8 of the shape [.., height, width]");
   const [down, across] = shape.slice(-2);
   const { width, height, data: pixels } = await pixelsOf(file, isOpen ? undefined : [across, down]);
   const planes = shape.slice(0, -2).reduce((product, length) => product * length, 1);

@@ -20,8 +20,17 @@ const WGSL = {
   type: "bool f16 f32 i32 u32 atomic array vec2 vec3 vec4 mat2x2 mat2x3 mat2x4 mat3x2 mat3x3 mat3x4 mat4x2 mat4x3 mat4x4 ptr sampler",
   vector: /^(?:vec[234][fiuh]|mat[234]x[234][fh]|texture_\w+)$/,
 };
-const PTX = { keyword: "version target address_size visible entry param reg shared global local const func extern align maxntid reqntid", type: "", vector: /^[busf](?:8|16|32|64)$|^pred$/ };
-const JS = { keyword: "import export from const let await async function return new", type: "", vector: /^$/ };
+const PTX = {
+  keyword:
+    "version target address_size visible entry param reg shared global local const func extern align maxntid reqntid",
+  type: "",
+  vector: /^[busf](?:8|16|32|64)$|^pred$/,
+};
+const JS = {
+  keyword: "import export from const let await async function return new",
+  type: "",
+  vector: /^$/,
+};
 const LANGUAGES = { wgsl: WGSL, ptx: PTX, js: JS };
 const TOKENS =
   /(?<comment>\/\/[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<string>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])'?)|(?<mark>@\w+|^[ \t]*#[ \t]*\w+|\[\[[\w()]+\]\])|(?<number>\b(?:0[xX][\da-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|(?<=\D)\.\d+)[a-zA-Z]*)|(?<word>[A-Za-z_$]\w*)/gm;
@@ -32,11 +41,25 @@ const MOST_SHOWN = 1_000_000;
 /** Return a source as a block with line numbers. */
 export function sourceBlock(text, format, label) {
   const shown = text.slice(0, MOST_SHOWN);
-  const pre = el("pre", {}, el("code", {}, shown.length > MOST_COLOURED ? plain(shown) : coloured(shown, format)));
-  if (shown.length < text.length) pre.append(el("span", { class: "t-odd" }, `\n… ${text.length - shown.length} more characters`));
+  const pre = el(
+    "pre",
+    {},
+    el("code", {}, shown.length > MOST_COLOURED ? plain(shown) : coloured(shown, format)),
+  );
+  if (shown.length < text.length)
+    pre.append(el("span", { class: "t-odd" }, `\n… ${text.length - shown.length} more characters`));
   const count = shown.replace(/\n$/, "").split("\n").length;
-  const numbers = el("pre", { class: "lines", "aria-hidden": "true" }, Array.from({ length: count }, (_, at) => at + 1).join("\n"));
-  return el("div", { class: "source", tabIndex: 0, role: "region", "aria-label": label }, numbers, pre);
+  const numbers = el(
+    "pre",
+    { class: "lines", "aria-hidden": "true" },
+    Array.from({ length: count }, (_, at) => at + 1).join("\n"),
+  );
+  return el(
+    "div",
+    { class: "source", tabIndex: 0, role: "region", "aria-label": label },
+    numbers,
+    pre,
+  );
 }
 
 function* coloured(text, format) {

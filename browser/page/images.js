@@ -3,7 +3,17 @@
 import { image as createImage, sampler as createSampler } from "./devmod-webgpu/index.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
-import { argumentGroup, FieldError, fileField, fillFields, labelled, lengthsOf, selection, suggestionOf, textInput } from "./fields.js";
+import {
+  argumentGroup,
+  FieldError,
+  fileField,
+  fillFields,
+  labelled,
+  lengthsOf,
+  selection,
+  suggestionOf,
+  textInput,
+} from "./fields.js";
 import { ARRAYS, pixelsOf, randomNumbers } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out" };
@@ -28,17 +38,45 @@ export function imageSize({ type }) {
  */
 export function imageField(param, suggest) {
   const { name, type, access, format, sample } = param;
-  const formats = format ? null : labelled("Format", selection(Object.fromEntries(FORMATS[sample].map((each) => [each, each]))));
+  const formats = format
+    ? null
+    : labelled(
+        "Format",
+        selection(Object.fromEntries(FORMATS[sample].map((each) => [each, each]))),
+      );
   const last = { "3d": " × depth", "2d_array": " × layers" }[type] ?? "";
-  const size = labelled("Size", textInput(imageSize(param).join(" × ")), type === "1d" ? "the width in texels" : `width × height${last} in texels`);
-  const fills = { zeros: "zeros", gradient: "a gradient", random: "random", ...(type === "2d" ? { file: "a picture file" } : {}) };
-  const file = fileField("Picture", { accept: "image/*" }, "it gives the size", (chosen) => pixelsOf(chosen), ({ width, height }) => suggest([width, height]));
-  const fill = fillFields(fills, access !== "w" ? "gradient" : "", "", file, (chosen) => (size.element.hidden = chosen === "file"));
+  const size = labelled(
+    "Size",
+    textInput(imageSize(param).join(" × ")),
+    type === "1d" ? "the width in texels" : `width × height${last} in texels`,
+  );
+  const fills = {
+    zeros: "zeros",
+    gradient: "a gradient",
+    random: "random",
+    ...(type === "2d" ? { file: "a picture file" } : {}),
+  };
+  const file = fileField(
+    "Picture",
+    { accept: "image/*" },
+    "it gives the size",
+    (chosen) => pixelsOf(chosen),
+    ({ width, height }) => suggest([width, height]),
+  );
+  const fill = fillFields(
+    fills,
+    access !== "w" ? "gradient" : "",
+    "",
+    file,
+    (chosen) => (size.element.hidden = chosen === "file"),
+  );
   const suggestSize = suggestionOf(size.input);
   const resize = (lengths) => type === "2d" && suggestSize(lengths.join(" × "));
   const read = async (device) => {
     const picture = fill.chosen() === "file" ? await file.load() : null;
-    const lengths = picture ? [picture.width, picture.height] : readSize(size, imageSize(param).length);
+    const lengths = picture
+      ? [picture.width, picture.height]
+      : readSize(size, imageSize(param).length);
     const seed = fill.seed();
     const layers = type === "2d_array" ? lengths.pop() : 0;
     let made = null;
@@ -52,7 +90,8 @@ export function imageField(param, suggest) {
       return made;
     } catch (error) {
       made?.destroy();
-      if (error instanceof RangeError) throw new FieldError(size, "takes more memory than this browser can allocate");
+      if (error instanceof RangeError)
+        throw new FieldError(size, "takes more memory than this browser can allocate");
       throw new FieldError(picture ? file : size, error.message);
     }
   };
@@ -68,18 +107,30 @@ export function imageField(param, suggest) {
 
 /** Return the fields of a sampler. */
 export function samplerField({ name }) {
-  const filter = labelled("Filter", selection({ linear: "linear", nearest: "nearest" }), "between the texels");
-  const address = labelled("Address", selection({ clamp: "clamp", repeat: "repeat", mirror: "mirror" }), "outside of the image");
+  const filter = labelled(
+    "Filter",
+    selection({ linear: "linear", nearest: "nearest" }),
+    "between the texels",
+  );
+  const address = labelled(
+    "Address",
+    selection({ clamp: "clamp", repeat: "repeat", mirror: "mirror" }),
+    "outside of the image",
+  );
   return {
     element: argumentGroup(name, "sampler", [filter, address]),
     fields: [filter, address],
     main: filter,
-    read: (device) => createSampler({ filter: filter.input.value, address: address.input.value, device }),
+    read: (device) =>
+      createSampler({ filter: filter.input.value, address: address.input.value, device }),
   };
 }
 
 function readSize(field, count) {
-  const expected = count === 1 ? "expected a width such as 1024" : `expected ${count} lengths such as ${new Array(count).fill(64).join(" × ")}`;
+  const expected =
+    count === 1
+      ? "expected a width such as 1024"
+      : `expected ${count} lengths such as ${new Array(count).fill(64).join(" × ")}`;
   const lengths = lengthsOf(field, expected, (found) => found === count);
   if (lengths.includes(0)) throw new FieldError(field, expected);
   return lengths;
@@ -119,10 +170,16 @@ function texels({ format, shape, layers }, colour) {
     for (let y = 0; y < height; y++) {
       for (let x = 0; x < width; x++) {
         const [r, g, b, a] = colour(x, y, z);
-        const numbers = channels === 1 ? [0.2126 * r + 0.7152 * g + 0.0722 * b] : format === "bgra8unorm" ? [b, g, r, a] : [r, g, b, a];
+        const numbers =
+          channels === 1
+            ? [0.2126 * r + 0.7152 * g + 0.0722 * b]
+            : format === "bgra8unorm"
+              ? [b, g, r, a]
+              : [r, g, b, a];
         for (let channel = 0; channel < channels; channel++) {
           const number = numbers[channel] * one;
-          data[at++] = dtype === "float16" ? halfOf(number) : one === 1 ? number : Math.round(number);
+          data[at++] =
+            dtype === "float16" ? halfOf(number) : one === 1 ? number : Math.round(number);
         }
       }
     }

@@ -27,20 +27,35 @@ async function show(from, name) {
     if (mine > 1) scrollTo(0, 0);
     document.title = `${visible(name)} – devmod`;
     const count = bundle.modules.filter(({ offset }) => offset !== null).length;
-    const facts = [`${count} ${count === 1 ? "module" : "modules"}`, ...(bundle.size >= 0 ? [size(bundle.size)] : [])].map((each) => each.replace(" ", "\u00a0"));
+    const facts = [
+      `${count} ${count === 1 ? "module" : "modules"}`,
+      ...(bundle.size >= 0 ? [size(bundle.size)] : []),
+    ].map((each) => each.replace(" ", "\u00a0"));
     at("file").replaceChildren(el("strong", {}, visible(name)), ` · ${facts.join(" · ")}`);
     at("file").hidden = false;
     let selections = 0;
-    const variantOf = (name) => bundle.webgpuModules.find(({ functionNames }) => functionNames.includes(name)) ?? null;
+    const variantOf = (name) =>
+      bundle.webgpuModules.find(({ functionNames }) => functionNames.includes(name)) ?? null;
     const show = (module) => {
       select(module);
       document.getElementById("details-title").focus();
     };
     const { select, listed } = showTree(at("tree"), bundle.roots, (module) => {
       const selection = ++selections;
-      showDetails(at("details"), module, () => current() && selection === selections, variantOf, show).catch(fail);
+      showDetails(
+        at("details"),
+        module,
+        () => current() && selection === selections,
+        variantOf,
+        show,
+      ).catch(fail);
     });
-    select(listed.find(({ kind, runs }) => kind === "program" && runs) ?? listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
+    select(
+      listed.find(({ kind, runs }) => kind === "program" && runs) ??
+        listed.find(({ kind }) => kind === "webgpu") ??
+        listed.find(({ offset }) => offset !== null) ??
+        listed[0],
+    );
     at("status").textContent = "";
     await markRuns(at("notes"), bundle, current, (modules) => markRunning(at("tree"), modules));
   } catch (error) {
@@ -70,13 +85,17 @@ at("choose").addEventListener("change", (event) => {
 
 let inside = 0;
 /** Whether a file is dragged that is no picture. */
-const dragged = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files") && !pictured(event);
-const pictured = (event) => [...(event.dataTransfer?.items ?? [])].some(({ type }) => type.startsWith("image/"));
+const dragged = (event) =>
+  [...(event.dataTransfer?.types ?? [])].includes("Files") && !pictured(event);
+const pictured = (event) =>
+  [...(event.dataTransfer?.items ?? [])].some(({ type }) => type.startsWith("image/"));
 
 /** Return the file input of the array or the image below the pointer, and the selection of its fill. */
 function pictureField(event) {
   const group = event.target.closest?.("fieldset.array");
-  const fill = [...(group?.querySelectorAll("select") ?? [])].find((each) => [...each.options].some(({ value }) => value === "file"));
+  const fill = [...(group?.querySelectorAll("select") ?? [])].find((each) =>
+    [...each.options].some(({ value }) => value === "file"),
+  );
   return { input: fill && group.querySelector("input[type=file]"), fill };
 }
 

@@ -25,28 +25,54 @@ export function programForm(module, name, info) {
     const known = new Map();
     values.forEach((value, at) => {
       const { kind, extra } = given[at];
-      const lengths = kind === "scalar" ? [] : value instanceof Image ? value.shape.toReversed() : value.shape;
-      if (kind === "scalar" && Number.isInteger(Number(value))) known.set(given[at].name, BigInt(value));
-      if (kind !== "scalar") lengths.forEach((length, axis) => typeof extra.shape[axis] === "string" && known.set(extra.shape[axis], BigInt(length)));
+      const lengths =
+        kind === "scalar" ? [] : value instanceof Image ? value.shape.toReversed() : value.shape;
+      if (kind === "scalar" && Number.isInteger(Number(value)))
+        known.set(given[at].name, BigInt(value));
+      if (kind !== "scalar")
+        lengths.forEach(
+          (length, axis) =>
+            typeof extra.shape[axis] === "string" && known.set(extra.shape[axis], BigInt(length)),
+        );
     });
-    const named = Object.fromEntries(values.map((value, at) => [given[at].name, value.data?.buffer ?? value]));
+    const named = Object.fromEntries(
+      values.map((value, at) => [given[at].name, value.data?.buffer ?? value]),
+    );
     for (const [length, value] of known) named[length] ??= value;
     const fixed = withRole("constant").flatMap(({ extra }) => extra.shape);
-    const open = withRole("state").flatMap(({ extra }) => extra.shape.flatMap(namesIn)).filter((each) => !fixed.includes(each));
-    if (withRole("state").length) named.state = await f.state(Object.fromEntries(open.map((each) => [each, Number(known.get(each) ?? LENGTH)])));
+    const open = withRole("state")
+      .flatMap(({ extra }) => extra.shape.flatMap(namesIn))
+      .filter((each) => !fixed.includes(each));
+    if (withRole("state").length)
+      named.state = await f.state(
+        Object.fromEntries(open.map((each) => [each, Number(known.get(each) ?? LENGTH)])),
+      );
     const outputs = [];
     for (const { name: output, kind, type, format, extra } of withRole("output")) {
       const shape = extra.shape.map((each) => Number(evaluate(each, known)));
       const element = kind === "image" ? null : elementOf(type, 0);
       const size = element && shape.reduce((one, other) => one * other, unitOf(element));
-      named[output] = element ? new ArrayBuffer(size) : await image(shape.toReversed(), format, { device });
+      named[output] = element
+        ? new ArrayBuffer(size)
+        : await image(shape.toReversed(), format, { device });
       values.push(named[output]); // an image is destroyed with the others
       const data = () => new element.Array(named[output]);
-      outputs.push(() => resultOf(output, type, element ? { element, data: data(), shape: shape.length ? shape : [1] } : named[output]));
+      outputs.push(() =>
+        resultOf(
+          output,
+          type,
+          element ? { element, data: data(), shape: shape.length ? shape : [1] } : named[output],
+        ),
+      );
     }
     const time = await timeOf(device, () => f(named));
-    const updates = given.flatMap((param, at) => (param.extra.role === "update" ? [resultOf(param.name, parts[at].type?.(), values[at])] : []));
-    return [`${time}, copies included.`, ...(await Promise.all([...outputs.map((show) => show()), ...updates]))];
+    const updates = given.flatMap((param, at) =>
+      param.extra.role === "update" ? [resultOf(param.name, parts[at].type?.(), values[at])] : [],
+    );
+    return [
+      `${time}, copies included.`,
+      ...(await Promise.all([...outputs.map((show) => show()), ...updates])),
+    ];
   };
   return runForm(name, given, parts, [], run);
 }
@@ -54,12 +80,30 @@ export function programForm(module, name, info) {
 /** Return the fields of an input or an update. Each length that a call chooses is suggested, and follows from a chosen picture. */
 function fieldOf(param, params) {
   const { name, kind, type, access, extra } = param;
-  if (kind === "image") return imageField({ ...param, sample: IMAGE_FORMATS.get(param.format).sample }, () => {});
+  if (kind === "image")
+    return imageField({ ...param, sample: IMAGE_FORMATS.get(param.format).sample }, () => {});
   if (kind === "scalar") {
     const part = numberField(name, type, String(extra.value ?? (/int/.test(type) ? LENGTH : 1)));
     return { ...part, isNumber: true, main: part.fields[0] };
   }
-  const values = new Map(params.flatMap(({ extra: { shape = [], value }, name: each }) => [...shape.flatMap(namesIn).map((length) => [length, LENGTH]), ...(typeof value === "bigint" ? [[each, value]] : [])]));
+  const values = new Map(
+    params.flatMap(({ extra: { shape = [], value }, name: each }) => [
+      ...shape.flatMap(namesIn).map((length) => [length, LENGTH]),
+      ...(typeof value === "bigint" ? [[each, value]] : []),
+    ]),
+  );
   const lengths = extra.shape.map((each) => Number(evaluate(each, values)));
-  return arrayField({ name, type, access, align: 0, size: 0, least: 0, isOpen: extra.shape.slice(-2).every((each) => typeof each === "string") }, lengths, () => {});
+  return arrayField(
+    {
+      name,
+      type,
+      access,
+      align: 0,
+      size: 0,
+      least: 0,
+      isOpen: extra.shape.slice(-2).every((each) => typeof each === "string"),
+    },
+    lengths,
+    () => {},
+  );
 }

@@ -9,23 +9,36 @@ const SHOWN = 16;
 /** The most pixels of a picture in each direction and in all. */
 const MOST_SIDE = 8192;
 const MOST_PIXELS = 2 ** 24;
-const PICTURES = { uint32: { rgba: "packed RGBA", grey: "grey" }, float32: { grey: "grey" }, int32: { grey: "grey" } };
+const PICTURES = {
+  uint32: { rgba: "packed RGBA", grey: "grey" },
+  float32: { grey: "grey" },
+  int32: { grey: "grey" },
+};
 let pictures = 0;
 
 /** Return the block that shows an image; or an array: its element, its data, and its shape, which has one number, or rows and columns. */
 export async function resultOf(name, type, value) {
-  const titled = (text) => el("h4", {}, el("code", {}, visible(name)), " ", el("span", { class: "quiet" }, text));
+  const titled = (text) =>
+    el("h4", {}, el("code", {}, visible(name)), " ", el("span", { class: "quiet" }, text));
   if (!value.element) return imageResult(name, value, titled);
   const { element, data, shape } = value;
   const kinds = element.lanes === 1 && !element.opaque && PICTURES[element.base];
-  const picture = kinds && data.length / element.stride > 1 ? picturePart(name, kinds, data, shape) : null;
-  return el("section", { class: "result" }, titled(`${visible(type)}, ${shape.join(" × ")}`), factsOf(element, data, SHOWN), picture);
+  const picture =
+    kinds && data.length / element.stride > 1 ? picturePart(name, kinds, data, shape) : null;
+  return el(
+    "section",
+    { class: "result" },
+    titled(`${visible(type)}, ${shape.join(" × ")}`),
+    factsOf(element, data, SHOWN),
+    picture,
+  );
 }
 
 /** Return the list of facts: the first elements, and the statistics. */
 function factsOf(element, data, shown) {
   const facts = el("dl", { class: "facts" });
-  const fact = (term, value) => facts.append(el("dt", {}, term), el("dd", { class: "mono" }, value));
+  const fact = (term, value) =>
+    facts.append(el("dt", {}, term), el("dd", { class: "mono" }, value));
   fact("First", firstOf(element, data, data.length / element.stride, shown));
   if (!element.opaque) for (const [term, value] of statistics(element, data)) fact(term, value);
   return facts;
@@ -34,12 +47,16 @@ function factsOf(element, data, shown) {
 function firstOf(element, data, count, shown) {
   const { lanes, stride, opaque } = element;
   if (opaque) {
-    const bytes = [...data.subarray(0, 4 * SHOWN)].map((each) => each.toString(16).padStart(2, "0"));
+    const bytes = [...data.subarray(0, 4 * SHOWN)].map((each) =>
+      each.toString(16).padStart(2, "0"),
+    );
     return `${bytes.join(" ")}${data.length > 4 * SHOWN ? " …" : ""}`;
   }
   const items = [];
   for (let at = 0; at < Math.min(count, shown); at++) {
-    const numbers = [...data.subarray(at * stride, at * stride + lanes)].map((lane) => short(numberOf(element, lane)));
+    const numbers = [...data.subarray(at * stride, at * stride + lanes)].map((lane) =>
+      short(numberOf(element, lane)),
+    );
     items.push(lanes > 1 ? `(${numbers.join(", ")})` : numbers[0]);
   }
   return `${items.join(", ")}${count > shown ? ", …" : ""}`;
@@ -61,7 +78,12 @@ function* statistics(element, data) {
     sum += value;
     seen++;
   }
-  if (seen) yield* [["Minimum", short(least)], ["Maximum", short(most)], ["Mean", short(sum / seen)]];
+  if (seen)
+    yield* [
+      ["Minimum", short(least)],
+      ["Maximum", short(most)],
+      ["Mean", short(sum / seen)],
+    ];
   if (none) yield ["NaN", `${none.toLocaleString("en")} of ${(none + seen).toLocaleString("en")}`];
 }
 
@@ -74,9 +96,20 @@ function short(value) {
 /** Return an input for a number of a picture, its problem, and the canvas. */
 function pictureParts() {
   const id = `picture-${++pictures}`;
-  const number = (value) => el("input", { type: "text", inputMode: "numeric", value: String(value), size: 5, "aria-describedby": `${id}-problem` });
+  const number = (value) =>
+    el("input", {
+      type: "text",
+      inputMode: "numeric",
+      value: String(value),
+      size: 5,
+      "aria-describedby": `${id}-problem`,
+    });
   const canvas = el("canvas", { role: "img", class: "picture" });
-  return { number, canvas, problem: el("p", { class: "problem", role: "alert", id: `${id}-problem` }) };
+  return {
+    number,
+    canvas,
+    problem: el("p", { class: "problem", role: "alert", id: `${id}-problem` }),
+  };
 }
 
 /** Draw the pixels of an array or an image. */
@@ -84,7 +117,9 @@ function paint(canvas, name, pixels, width, height) {
   Object.assign(canvas, { width, height });
   canvas.setAttribute("aria-label", `${visible(name)} as a picture of ${width} × ${height} pixels`);
   canvas.classList.toggle("small", width < 200);
-  canvas.getContext("2d", { willReadFrequently: true }).putImageData(new ImageData(pixels, width, height), 0, 0);
+  canvas
+    .getContext("2d", { willReadFrequently: true })
+    .putImageData(new ImageData(pixels, width, height), 0, 0);
 }
 
 /** Return the controls and the canvas of a picture of an array. It is open if the array has two dimensions. */
@@ -97,8 +132,14 @@ function picturePart(name, kinds, data, shape) {
   const kind = selection(kinds);
   const draw = () => {
     problem.textContent = "";
-    const [across, down] = [width, height].map((input) => (/^\d{1,6}$/.test(input.value.trim()) ? Number(input.value) : 0));
-    for (const [input, value] of [[width, across], [height, down]]) input.setAttribute("aria-invalid", String(value < 1 || value > MOST_SIDE));
+    const [across, down] = [width, height].map((input) =>
+      /^\d{1,6}$/.test(input.value.trim()) ? Number(input.value) : 0,
+    );
+    for (const [input, value] of [
+      [width, across],
+      [height, down],
+    ])
+      input.setAttribute("aria-invalid", String(value < 1 || value > MOST_SIDE));
     if (!across || !down || Math.max(across, down) > MOST_SIDE || across * down > MOST_PIXELS) {
       problem.textContent = `Width and height are whole numbers from 1 to ${MOST_SIDE}, and ${MOST_PIXELS.toLocaleString("en")} pixels at most.`;
     } else if (across * down > data.length) {
@@ -107,12 +148,33 @@ function picturePart(name, kinds, data, shape) {
     canvas.hidden = problem.textContent !== "";
     if (canvas.hidden) return;
     const numbers = data.subarray(0, across * down);
-    paint(canvas, name, kind.value === "rgba" ? new Uint8ClampedArray(numbers.slice().buffer) : pixelsOf(numbers, 1, rangeOf(numbers, 1), "", false), across, down);
+    paint(
+      canvas,
+      name,
+      kind.value === "rgba"
+        ? new Uint8ClampedArray(numbers.slice().buffer)
+        : pixelsOf(numbers, 1, rangeOf(numbers, 1), "", false),
+      across,
+      down,
+    );
   };
   for (const input of [width, height]) input.addEventListener("input", draw);
   kind.addEventListener("change", draw);
-  const controls = el("div", { class: "controls" }, el("label", {}, "Width", width), el("label", {}, "Height", height), el("label", {}, "Colours", kind));
-  const part = el("details", { open: shape.length === 2 }, el("summary", {}, "Picture"), controls, problem, canvas);
+  const controls = el(
+    "div",
+    { class: "controls" },
+    el("label", {}, "Width", width),
+    el("label", {}, "Height", height),
+    el("label", {}, "Colours", kind),
+  );
+  const part = el(
+    "details",
+    { open: shape.length === 2 },
+    el("summary", {}, "Picture"),
+    controls,
+    problem,
+    canvas,
+  );
   part.addEventListener("toggle", () => part.open && draw());
   return part;
 }
@@ -122,11 +184,22 @@ async function imageResult(name, image, titled) {
   const { format, shape, layers, type } = image;
   const { dtype, channels } = IMAGE_FORMATS.get(format);
   let numbers = await image.read();
-  if (dtype === "float16") numbers = Float32Array.from(numbers, numbers instanceof Uint16Array ? (bits) => numberOf({ base: dtype }, bits) : undefined);
-  const facts = factsOf({ base: "", lanes: channels, stride: channels, opaque: false }, numbers, SHOWN / channels);
-  const title = titled(`image ${type} of ${format}, ${shape.join(" × ")}${layers ? ` in ${layers} layers` : ""}`);
+  if (dtype === "float16")
+    numbers = Float32Array.from(
+      numbers,
+      numbers instanceof Uint16Array ? (bits) => numberOf({ base: dtype }, bits) : undefined,
+    );
+  const facts = factsOf(
+    { base: "", lanes: channels, stride: channels, opaque: false },
+    numbers,
+    SHOWN / channels,
+  );
+  const title = titled(
+    `image ${type} of ${format}, ${shape.join(" × ")}${layers ? ` in ${layers} layers` : ""}`,
+  );
   const [width, height = 1, depth = layers || 1] = shape;
-  if (Math.max(width, height) > MOST_SIDE || width * height > MOST_PIXELS) return el("section", { class: "result" }, title, facts);
+  if (Math.max(width, height) > MOST_SIDE || width * height > MOST_PIXELS)
+    return el("section", { class: "result" }, title, facts);
   const scale = scaleOf(format, numbers);
   const { number, canvas, problem } = pictureParts();
   canvas.classList.toggle("line", height === 1);
@@ -140,20 +213,49 @@ async function imageResult(name, image, titled) {
     canvas.hidden = at >= depth;
     if (canvas.hidden) return;
     const count = width * height * channels;
-    paint(canvas, name, pixelsOf(numbers.subarray(at * count, (at + 1) * count), channels, scale, format, colours.value === "rgba"), width, height);
+    paint(
+      canvas,
+      name,
+      pixelsOf(
+        numbers.subarray(at * count, (at + 1) * count),
+        channels,
+        scale,
+        format,
+        colours.value === "rgba",
+      ),
+      width,
+      height,
+    );
   };
   layer.addEventListener("input", draw);
   colours.addEventListener("change", draw);
   const controls = [
     depth > 1 ? el("label", {}, layers ? "Layer" : "Depth", layer) : null,
     channels === 4 ? el("label", {}, "Colours", colours) : null,
-    el("button", { class: "plain", type: "button", onclick: () => savePicture(canvas, name) }, "Save as PNG"),
+    el(
+      "button",
+      { class: "plain", type: "button", onclick: () => savePicture(canvas, name) },
+      "Save as PNG",
+    ),
   ];
   draw();
-  const why = scale.usual ? `The numbers are outside of 0 to ${scale.usual}, so they are scaled: ` : "";
-  const [dark, bright] = [scale.least, scale.most].map((value) => value.toLocaleString("en", Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 }));
+  const why = scale.usual
+    ? `The numbers are outside of 0 to ${scale.usual}, so they are scaled: `
+    : "";
+  const [dark, bright] = [scale.least, scale.most].map((value) =>
+    value.toLocaleString("en", Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 }),
+  );
   const caption = el("p", { class: "hint" }, `${why}${dark} is dark, ${bright} is bright.`);
-  return el("section", { class: "result" }, title, canvas, caption, problem, el("div", { class: "controls" }, controls), facts);
+  return el(
+    "section",
+    { class: "result" },
+    title,
+    canvas,
+    caption,
+    problem,
+    el("div", { class: "controls" }, controls),
+    facts,
+  );
 }
 
 /** Return the least and the greatest finite number, without alpha. */
@@ -177,7 +279,9 @@ function scaleOf(format, numbers) {
   }
   const usual = sample === "float" ? 1 : 255;
   const { least, most } = rangeOf(numbers, channels);
-  return least < 0 || most > usual ? { least, most, one: usual, usual } : { least: 0, most: usual, one: usual };
+  return least < 0 || most > usual
+    ? { least, most, one: usual, usual }
+    : { least: 0, most: usual, one: usual };
 }
 
 /** Return the pixels of texels: grey for one channel. */
@@ -188,7 +292,12 @@ function pixelsOf(numbers, channels, { least, most, one }, format, hasAlpha) {
   for (let at = 0, to = 0; at < numbers.length; at += channels, to += 4) {
     for (let colour = 0; colour < 3; colour++) {
       const from = channels === 1 ? 0 : order[colour];
-      result[to + colour] = from >= channels || Number.isNaN(numbers[at + from]) ? 0 : factor ? (numbers[at + from] - least) * factor : 128;
+      result[to + colour] =
+        from >= channels || Number.isNaN(numbers[at + from])
+          ? 0
+          : factor
+            ? (numbers[at + from] - least) * factor
+            : 128;
     }
     result[to + 3] = channels === 4 && hasAlpha ? (numbers[at + 3] / one) * 255 : 255;
   }
@@ -197,7 +306,10 @@ function pixelsOf(numbers, channels, { least, most, one }, format, hasAlpha) {
 
 function savePicture(canvas, name) {
   canvas.toBlob((blob) => {
-    const link = el("a", { href: URL.createObjectURL(blob), download: `${name.replace(/[^\w-]+/g, "_") || "image"}.png` });
+    const link = el("a", {
+      href: URL.createObjectURL(blob),
+      download: `${name.replace(/[^\w-]+/g, "_") || "image"}.png`,
+    });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser may still read it
   });

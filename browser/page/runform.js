@@ -18,14 +18,26 @@ export function runForm(name, params, parts, more, run) {
   const status = el("p", { class: "quiet", role: "status" });
   const problem = el("div", { role: "alert" });
   const results = el("div", { class: "results" });
-  const group = (fields) => el("div", { class: "fields" }, fields.map(({ element }) => element));
+  const group = (fields) =>
+    el(
+      "div",
+      { class: "fields" },
+      fields.map(({ element }) => element),
+    );
   const form = el(
     "form",
     { class: "kernel", noValidate: true, "aria-label": `Run ${brief(name, 80)}` },
     ...parts.filter(({ isNumber }) => !isNumber).map(({ element }) => element),
     numbers.length ? group(numbers) : null,
-    ...more.filter(({ fields }) => fields.length).map(({ title, fields }) => el("section", {}, el("h4", {}, title), group(fields))),
-    el("div", { class: "controls" }, el("button", { class: "plain run-button", type: "submit" }, "Run"), status),
+    ...more
+      .filter(({ fields }) => fields.length)
+      .map(({ title, fields }) => el("section", {}, el("h4", {}, title), group(fields))),
+    el(
+      "div",
+      { class: "controls" },
+      el("button", { class: "plain run-button", type: "submit" }, "Run"),
+      status,
+    ),
     problem,
     results,
   );
@@ -33,12 +45,16 @@ export function runForm(name, params, parts, more, run) {
   /** Show an error at the field to which it belongs, otherwise below the button. */
   const fail = (error) => {
     const known = error instanceof DevmodError;
-    const at = known ? params.findIndex((param, number) => (param.name || String(number + 1)) === error.argument) : -1;
-    const field = parts[at]?.main ?? more.map(({ byWord }) => known && byWord(error.argument)).find(Boolean);
+    const at = known
+      ? params.findIndex((param, number) => (param.name || String(number + 1)) === error.argument)
+      : -1;
+    const field =
+      parts[at]?.main ?? more.map(({ byWord }) => known && byWord(error.argument)).find(Boolean);
     if (field) {
       field.fail(error.message);
       field.input.focus();
-    } else problem.replaceChildren(problemOf(known ? error.message : `${error.name}: ${error.message}`));
+    } else
+      problem.replaceChildren(problemOf(known ? error.message : `${error.name}: ${error.message}`));
   };
 
   /** Read all fields into `values`. Show the errors at the fields, and return whether there are none. */
@@ -93,5 +109,10 @@ export async function timeOf(device, work) {
 /** Return a message, with the output of a compiler below it in a monospaced font. */
 function problemOf(message) {
   const [first, ...rest] = message.split("\n").map(visible);
-  return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
+  return el(
+    "div",
+    { class: "bad" },
+    first,
+    rest.length ? el("code", { class: "log" }, rest.join("\n")) : null,
+  );
 }

@@ -13,7 +13,10 @@ export async function markRuns(notes, bundle, current, mark) {
   const note = (id, ...words) => notes.replaceChildren(el("p", { class: "note", id }, words));
   if (!bundle.webgpuModules.length) {
     if (bundle.modules.some(({ functionNames }) => functionNames.length)) {
-      note("no-webgpu", "This bundle has no webgpu module, so none of its functions can run in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu");
+      note(
+        "no-webgpu",
+        "This bundle has no webgpu module, so none of its functions can run in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu",
+      );
     }
     return;
   }
@@ -21,7 +24,11 @@ export async function markRuns(notes, bundle, current, mark) {
   try {
     device = await defaultDevice();
   } catch (error) {
-    if (current()) note("no-device", `Kernels cannot run here: ${error.message.split("\n").map(visible).join("\n")}.`);
+    if (current())
+      note(
+        "no-device",
+        `Kernels cannot run here: ${error.message.split("\n").map(visible).join("\n")}.`,
+      );
     return;
   }
   let gone = false;
@@ -34,7 +41,11 @@ export async function markRuns(notes, bundle, current, mark) {
       markRuns(notes, bundle, current, mark);
     };
     const why = message ? ` (${visible(message)})` : "";
-    note("lost-device", `The GPU device was lost${why}.`, el("button", { class: "plain", type: "button", onclick: again }, "Use a new device"));
+    note(
+      "lost-device",
+      `The GPU device was lost${why}.`,
+      el("button", { class: "plain", type: "button", onclick: again }, "Use a new device"),
+    );
   });
   const running = [];
   for (const module of bundle.modules.filter(({ runs }) => runs).slice(0, MOST_MARKED)) {

@@ -15,14 +15,37 @@ export function showTree(list, roots, choose) {
     const names = module.functionNames;
     const button = el(
       "button",
-      { type: "button", tabIndex: -1, "data-module": String(module.number), onclick: () => select(module) },
+      {
+        type: "button",
+        tabIndex: -1,
+        "data-module": String(module.number),
+        onclick: () => select(module),
+      },
       el(
         "span",
         { class: "head" },
         el("strong", {}, titleOf(module)),
-        el("small", {}, [module.format, module.variant, module.offset === null ? "" : size(module.size)].filter(Boolean).map((each) => brief(each, 60)).join(" · ")),
+        el(
+          "small",
+          {},
+          [module.format, module.variant, module.offset === null ? "" : size(module.size)]
+            .filter(Boolean)
+            .map((each) => brief(each, 60))
+            .join(" · "),
+        ),
       ),
-      ...(names.length ? [el("small", { class: "names mono" }, names.slice(0, 4).map((name) => brief(name, 60)).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : ""))] : []),
+      ...(names.length
+        ? [
+            el(
+              "small",
+              { class: "names mono" },
+              names
+                .slice(0, 4)
+                .map((name) => brief(name, 60))
+                .join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : ""),
+            ),
+          ]
+        : []),
     );
     const first = !buttons.has(module);
     if (first) buttons.set(module, button);
@@ -64,7 +87,8 @@ export function markRunning(list, modules) {
   for (const mark of list.querySelectorAll(".runs-here")) mark.remove();
   const numbers = new Set(modules.map(({ number }) => String(number)));
   for (const button of list.querySelectorAll("button")) {
-    if (numbers.has(button.dataset.module)) button.querySelector(".head").append(el("span", { class: "runs-here" }, "runs here"));
+    if (numbers.has(button.dataset.module))
+      button.querySelector(".head").append(el("span", { class: "runs-here" }, "runs here"));
   }
 }
 
@@ -73,5 +97,6 @@ function show(button, frame) {
   const [inner, outer] = [button.getBoundingClientRect(), frame.getBoundingClientRect()];
   const room = 16;
   if (inner.top < outer.top + room) frame.scrollTop -= outer.top + room - inner.top;
-  else if (inner.bottom > outer.bottom - room) frame.scrollTop += inner.bottom - outer.bottom + room;
+  else if (inner.bottom > outer.bottom - room)
+    frame.scrollTop += inner.bottom - outer.bottom + room;
 }

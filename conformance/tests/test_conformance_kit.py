@@ -1,4 +1,6 @@
-"""The conformance kit: a conforming backend passes every row, and each wrong backend fails the row for its fault."""
+"""The conformance kit: a conforming backend passes every row, and each wrong backend fails the row
+for its fault.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ NEED_DEVICES = (
         "R40-needs",
     ),
 )
-#: The rows that are skipped for a backend without images, and for one that cannot require a size of subgroups.
+#: The rows that are skipped for a backend without images, and for one that cannot require a size of
+#: subgroups.
 NO_IMAGES = {
     **dict.fromkeys(
         ("R34-images", "R37-images", "R37-sampled", "R37-written"),
@@ -49,15 +52,37 @@ NO_IMAGES = {
     ),
     "R40-subgroup": "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it",
 }
-NO_IMAGES["R34-scalars"] = "the case has no scalars: the backend gives no kernels that store a scalar"
-#: The toy's samples. A sample keeps what the compiler has returned, and each fault may have another compiler.
+NO_IMAGES["R34-scalars"] = (
+    "the case has no scalars: the backend gives no kernels that store a scalar"
+)
+#: The toy's samples. A sample keeps what the compiler has returned, and each fault may have another
+#: compiler.
 SAMPLES = copy.deepcopy(ToyConformance.samples)
 #: Of the wrong backends of one row, the first, or one that is quicker. `make test` has these.
-FIRST = {row: name for name in sorted(FAULTS, reverse=True) if name != "interrupted_file" for row in FAULTS[name].rows}
+FIRST = {
+    row: name
+    for name in sorted(FAULTS, reverse=True)
+    if name != "interrupted_file"
+    for row in FAULTS[name].rows
+}
 FIRST |= dict.fromkeys(FAULTS["compiles_random"].rows, "compiles_random")
-#: The rows that start processes. A run has those that do not, or all; the toy's run has all in make test.
-IN_PROCESSES = {"R5-no-file", "R6", "R8", "R23-lazy", "R37-forks", "R37-interrupts", "R38-saved", "R39"}
-RUNS = pytest.mark.parametrize("chosen", [[row.id for row in kit.rows() if row.id not in IN_PROCESSES], []], ids=["some", "all"])
+#: The rows that start processes. A run has those that do not, or all; the toy's run has all in make
+#: test.
+IN_PROCESSES = {
+    "R5-no-file",
+    "R6",
+    "R8",
+    "R23-lazy",
+    "R37-forks",
+    "R37-interrupts",
+    "R38-saved",
+    "R39",
+}
+RUNS = pytest.mark.parametrize(
+    "chosen",
+    [[row.id for row in kit.rows() if row.id not in IN_PROCESSES], []],
+    ids=["some", "all"],
+)
 #: The rows whose wrong backend is in a test of its own.
 OWN_TESTS = {"R44"}
 HAS_GRID = "a launch of this kind has a grid"
@@ -93,7 +118,12 @@ def options(rows: Iterable[str]) -> list[str]:
 def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
     """Return what a program prints in a process with the toy installed."""
     done = subprocess.run(
-        [sys.executable, *flags, "-c", program], env=environment(folder, cache), capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *flags, "-c", program],
+        env=environment(folder, cache),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -105,16 +135,22 @@ def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
 @pytest.mark.row("R37")
 def test_a_backend_that_conforms_passes_every_row(tmp_path: Path) -> None:
     found = results(put(tmp_path / "site"), tmp_path / "cache")
-    expected = {row.id: ("passed", "") for row in kit.rows()} | {"R34-gridless": ("skipped", HAS_GRID)}
+    expected = {row.id: ("passed", "") for row in kit.rows()} | {
+        "R34-gridless": ("skipped", HAS_GRID)
+    }
     assert {name: (each["outcome"], each["reason"]) for name, each in found.items()} == expected
 
 
 @RUNS
 @pytest.mark.volume_but("some")
 @pytest.mark.row("R11", "R17")
-def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(chosen: list[str], tmp_path: Path) -> None:
+def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(
+    chosen: list[str], tmp_path: Path
+) -> None:
     found = results(put_map(tmp_path / "site"), tmp_path / "cache", *options(chosen), kind="toymap")
-    assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
+    assert {
+        name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"
+    } == {
         "R2-aliases": "the kind has no aliases",
         "R20-values": "no sample has global_arrays",
         **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
@@ -153,7 +189,15 @@ def test_the_compiler_of_a_map_of_shaders(
     how: str, outcomes: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOYMAP", how)
-    found = results(put_map(tmp_path / "site"), tmp_path / "cache", "--row", "R31-once", "--row", "R31-used", kind="toymap")
+    found = results(
+        put_map(tmp_path / "site"),
+        tmp_path / "cache",
+        "--row",
+        "R31-once",
+        "--row",
+        "R31-used",
+        kind="toymap",
+    )
     for (outcome, reason), row in zip(outcomes, ("R31-once", "R31-used"), strict=True):
         assert found[row]["outcome"] == outcome
         assert matches(found[row]["reason"], reason), found[row]["reason"]
@@ -163,14 +207,47 @@ def test_the_compiler_of_a_map_of_shaders(
 @RUNS
 @pytest.mark.volume_but("some")
 @pytest.mark.row("R24", "R28")
-def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(chosen: list[str], tmp_path: Path) -> None:
-    found = results(put_least(tmp_path / "site"), tmp_path / "cache", *options(chosen), kind="least")
-    no_target = "the kind 'least' has no target spec (devmod.targets), so it has no fallback and no formats"
+def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(
+    chosen: list[str], tmp_path: Path
+) -> None:
+    found = results(
+        put_least(tmp_path / "site"), tmp_path / "cache", *options(chosen), kind="least"
+    )
+    no_target = (
+        "the kind 'least' has no target spec (devmod.targets), so it has no fallback and no formats"
+    )
     no_builds = "builds cannot be counted: the payload is not source, and the backend does not override Conformance.builds"
     no_devices = "the backend lists no devices (devmod.device.least)"
-    assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
-        **dict.fromkeys(("R2-aliases", "R2-formats", "R14", "R17", "R18", "R19-forms", "R19-keys", "R19-refused", "R22-round"), no_target),
-        **dict.fromkeys(("R22-clash", "R23-same-kind", "R25-fallback", "R26", "R28", "R31-once", "R31-used", "R40-wraps"), no_target),
+    assert {
+        name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"
+    } == {
+        **dict.fromkeys(
+            (
+                "R2-aliases",
+                "R2-formats",
+                "R14",
+                "R17",
+                "R18",
+                "R19-forms",
+                "R19-keys",
+                "R19-refused",
+                "R22-round",
+            ),
+            no_target,
+        ),
+        **dict.fromkeys(
+            (
+                "R22-clash",
+                "R23-same-kind",
+                "R25-fallback",
+                "R26",
+                "R28",
+                "R31-once",
+                "R31-used",
+                "R40-wraps",
+            ),
+            no_target,
+        ),
         **dict.fromkeys(("R30-files", "R40-example"), no_target),
         **dict.fromkeys(("R30-build", "R32-once", "R32-load", "R32-failure"), no_builds),
         **dict.fromkeys(NEED_DEVICES, no_devices),
@@ -188,7 +265,8 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(chosen: list[st
         "R34-packs": "no call has an array with its shape behind it",
         "R23-absent": "the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs",
         **dict.fromkeys(
-            ("R35-values", "R35-clusters", "R35-cooperative"), "no called function has launch_param_tags for its grid and block"
+            ("R35-values", "R35-clusters", "R35-cooperative"),
+            "no called function has launch_param_tags for its grid and block",
         ),
         "R20-values": "no sample has global_arrays",
         **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
@@ -198,8 +276,12 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(chosen: list[st
     assert "failed" not in {each["outcome"] for each in found.values()}
 
 
-def outcomes(name: str, site: Path, cache: Path, timeout: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
-    """Return the outcome and the reason of each row of a fault. This process is the wrong backend's too, unless its rows need their own."""
+def outcomes(
+    name: str, site: Path, cache: Path, timeout: float, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, tuple[str, str]]:
+    """Return the outcome and the reason of each row of a fault. This process is the wrong backend's
+    too, unless its rows need their own.
+    """
     fault = FAULTS[name]
     if fault.own_process:
         monkeypatch.setenv("TOY_TIMEOUT", str(timeout))
@@ -221,31 +303,59 @@ def outcomes(name: str, site: Path, cache: Path, timeout: float, monkeypatch: py
 @pytest.mark.row("R32", "R33", "R34", "R35", "R38", "R39", "R40", "R42")
 @pytest.mark.volume_but(*FIRST.values())
 @pytest.mark.parametrize("name", sorted(FAULTS))
-def test_a_wrong_backend_fails_the_row_for_its_fault(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_backend_fails_the_row_for_its_fault(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fault = FAULTS[name]
     site = put(tmp_path / "site", name)
     for patience in (1, 10, 50):  # on a loaded machine, more than the fault takes the time
-        found = outcomes(name, site, tmp_path / "cache", patience * fault.timeout or ToyConformance.timeout, monkeypatch)
+        found = outcomes(
+            name,
+            site,
+            tmp_path / "cache",
+            patience * fault.timeout or ToyConformance.timeout,
+            monkeypatch,
+        )
         if not fault.timeout or matches(found[fault.rows[0]][1], fault.reason):
             break
-    assert {row: outcome for row, (outcome, _) in found.items()} == dict.fromkeys(fault.rows, "failed")
+    assert {row: outcome for row, (outcome, _) in found.items()} == dict.fromkeys(
+        fault.rows, "failed"
+    )
     reason = found[fault.rows[0]][1]
     assert matches(reason, fault.reason), reason
 
 
-def test_a_pool_that_clears_memory_and_a_build_for_each_function_conform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_that_clears_memory_and_a_build_for_each_function_conform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changes = [*FAULTS["late_zeros"].changes[:1], *FAULTS["builds_twice"].changes[:1]]
-    monkeypatch.setitem(FAULTS, "late_zeros", Fault(("R32-once", "R32-load", "R37-zeros"), "", changes=changes))
-    found = outcomes("late_zeros", put(tmp_path / "site", "late_zeros"), tmp_path / "cache", ToyConformance.timeout, monkeypatch)
+    monkeypatch.setitem(
+        FAULTS, "late_zeros", Fault(("R32-once", "R32-load", "R37-zeros"), "", changes=changes)
+    )
+    found = outcomes(
+        "late_zeros",
+        put(tmp_path / "site", "late_zeros"),
+        tmp_path / "cache",
+        ToyConformance.timeout,
+        monkeypatch,
+    )
     assert found == dict.fromkeys(("R32-once", "R32-load", "R37-zeros"), ("passed", ""))
 
 
 def test_a_device_with_a_queue_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Fault(("R37-copies", "R37-views"), "", changes=FAULTS["early_copy"].changes[2:])
     for name in ("copy", "write"):
-        queue.replaces(_device.ToyDevice, name)(lambda before, *arguments: (devices.run_queue(), before(*arguments)))
+        queue.replaces(_device.ToyDevice, name)(
+            lambda before, *arguments: (devices.run_queue(), before(*arguments))
+        )
     monkeypatch.setitem(FAULTS, "early_copy", queue)
-    found = outcomes("early_copy", put(tmp_path / "site", "early_copy"), tmp_path / "cache", ToyConformance.timeout, monkeypatch)
+    found = outcomes(
+        "early_copy",
+        put(tmp_path / "site", "early_copy"),
+        tmp_path / "cache",
+        ToyConformance.timeout,
+        monkeypatch,
+    )
     assert found == dict.fromkeys(("R37-copies", "R37-views"), ("passed", ""))
 
 
@@ -286,7 +396,9 @@ def test_a_backend_without_a_protocol_version_has_version_1(tmp_path: Path) -> N
     points.write_text(points.read_text().replace("[devmod.protocol]\n1 = devmod\n", ""))
     found = results(folder, tmp_path / "cache", "--row", "R44", "--row", "R1-keys")
     assert found["R44"]["outcome"] == "skipped"
-    assert found["R44"]["reason"] == "devmod-toy declares no protocol version, which means version 1"
+    assert (
+        found["R44"]["reason"] == "devmod-toy declares no protocol version, which means version 1"
+    )
     assert found["R1-keys"]["outcome"] == "passed"
 
 
@@ -366,10 +478,17 @@ def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
     folder = put(tmp_path / "site")
     (folder / "no_toolchain.py").write_text(NO_TOOLCHAIN)
     entries = next(folder.rglob("entry_points.txt"))
-    entries.write_text(entries.read_text().replace("devmod_toy._conformance:ToyConformance", "no_toolchain:Cases"))
-    done = conformance(folder, tmp_path / "cache", "--row", "R1-keys", "--row", "R12", "--row", "R17")
+    entries.write_text(
+        entries.read_text().replace("devmod_toy._conformance:ToyConformance", "no_toolchain:Cases")
+    )
+    done = conformance(
+        folder, tmp_path / "cache", "--row", "R1-keys", "--row", "R12", "--row", "R17"
+    )
     reason = "no sample can be compiled on this machine: the compiler is missing: pip install it"
-    assert (done.returncode, done.stderr) == (1, f"devmod: error: 2 of 3 rows were not checked: {reason}\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"devmod: error: 2 of 3 rows were not checked: {reason}\n",
+    )
     assert done.stdout.endswith("\ntoy: 1 passed, 2 skipped, 0 failed\n")
     done = conformance(folder, tmp_path / "cache", "--row", "R1-keys")
     assert (done.returncode, done.stderr) == (0, "")
@@ -379,7 +498,16 @@ def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_table(tmp_path: Path) -> None:
-    done = conformance(put(tmp_path / "site", "no_alias"), tmp_path / "cache", "--row", "R1-keys", "--row", "R2", "--row", "R44")
+    done = conformance(
+        put(tmp_path / "site", "no_alias"),
+        tmp_path / "cache",
+        "--row",
+        "R1-keys",
+        "--row",
+        "R2",
+        "--row",
+        "R44",
+    )
     assert done.returncode == 1
     assert done.stdout == (
         "row         outcome  requirement, or reason\n"
@@ -409,16 +537,33 @@ def test_the_output_of_a_backend_is_not_in_the_table(tmp_path: Path) -> None:
     )
     folder = put(tmp_path)
     points = next(folder.glob("*.dist-info")) / "entry_points.txt"
-    points.write_text(points.read_text().replace("toy = devmod_toy._entries:create", "toy = chatty:create"))
+    points.write_text(
+        points.read_text().replace("toy = devmod_toy._entries:create", "toy = chatty:create")
+    )
     done = conformance(folder, tmp_path / "cache", "--json", "--row", "R11")
-    assert [(each["row"], each["outcome"]) for each in json.loads(done.stdout)] == [("R11", "passed")]
+    assert [(each["row"], each["outcome"]) for each in json.loads(done.stdout)] == [
+        ("R11", "passed")
+    ]
     for word in ("import", "call", "program"):
         assert f"hello of a {word}" in done.stderr or f"hello of the {word}" in done.stderr
 
 
 def test_the_rows_after_one_that_ends_the_process_are_checked(tmp_path: Path) -> None:
-    found = results(put(tmp_path / "site", "ends_in_call"), tmp_path / "cache", "--row", "R17", "--row", "R37-host", "--row", "R44")
-    assert {row: each["outcome"] for row, each in found.items()} == {"R17": "passed", "R37-host": "failed", "R44": "passed"}
+    found = results(
+        put(tmp_path / "site", "ends_in_call"),
+        tmp_path / "cache",
+        "--row",
+        "R17",
+        "--row",
+        "R37-host",
+        "--row",
+        "R44",
+    )
+    assert {row: each["outcome"] for row, each in found.items()} == {
+        "R17": "passed",
+        "R37-host": "failed",
+        "R44": "passed",
+    }
 
 
 @pytest.mark.row("R8")
@@ -432,14 +577,21 @@ def test_the_rows_after_one_that_ends_the_process_are_checked(tmp_path: Path) ->
         ),
     ],
 )
-def test_the_error_for_broken_cases_names_their_distribution(tmp_path: Path, text: str, message: str) -> None:
+def test_the_error_for_broken_cases_names_their_distribution(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "cases.py").write_text(text)
     folder = put(tmp_path)
     points = next(folder.glob("*.dist-info")) / "entry_points.txt"
-    points.write_text(points.read_text().replace("devmod_toy._conformance:ToyConformance", "cases:Cases"))
+    points.write_text(
+        points.read_text().replace("devmod_toy._conformance:ToyConformance", "cases:Cases")
+    )
     done = conformance(folder, tmp_path / "cache", "--json")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"devmod: error: devmod.conformance.toy is broken: devmod-toy 1.0: {message}\n"
+    assert (
+        done.stderr
+        == f"devmod: error: devmod.conformance.toy is broken: devmod-toy 1.0: {message}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -450,7 +602,10 @@ def test_the_error_for_broken_cases_names_their_distribution(tmp_path: Path, tex
             "devmod.conformance.nobody is not registered, and no known distribution provides it; by convention it would be devmod-nobody; "
             "install that only if you trust its publisher",
         ),
-        ("cuda", "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda"),
+        (
+            "cuda",
+            "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda",
+        ),
         ("a/b", "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+002F at character 2"),
     ],
 )
@@ -462,7 +617,10 @@ def test_a_missing_backend(kind: str, message: str) -> None:
 
 def test_a_backend_without_cases(tmp_path: Path) -> None:
     folder = tmp_path / "site"
-    groups = {"devmod.create": {"toy": "devmod_toy._entries:create"}, "devmod.targets": {"toy": "devmod_toy:TARGET"}}
+    groups = {
+        "devmod.create": {"toy": "devmod_toy._entries:create"},
+        "devmod.targets": {"toy": "devmod_toy:TARGET"},
+    }
     install(folder, "devmod-toy", groups=groups)
     done = conformance(folder, tmp_path / "cache")
     assert (done.returncode, done.stdout) == (1, "")
@@ -477,9 +635,17 @@ class Other(kit.Conformance):
 
 
 @pytest.mark.parametrize(
-    ("cases", "actual"), [(Other, "one with kind = 'other'"), (Other(), "one with kind = 'other'"), (42, "int"), (dict, "dict")]
+    ("cases", "actual"),
+    [
+        (Other, "one with kind = 'other'"),
+        (Other(), "one with kind = 'other'"),
+        (42, "int"),
+        (dict, "dict"),
+    ],
 )
-def test_an_entry_that_is_not_a_conformance(register: Callable[[str, str, object], None], cases: object, actual: str) -> None:
+def test_an_entry_that_is_not_a_conformance(
+    register: Callable[[str, str, object], None], cases: object, actual: str
+) -> None:
     register("devmod.conformance", "toy", cases)
     with pytest.raises(devmod.PluginError) as caught:
         kit.find("toy")
@@ -491,10 +657,13 @@ def test_an_entry_that_is_not_a_conformance(register: Callable[[str, str, object
 
 def test_an_unknown_row() -> None:
     listed = r"Its rows: R1-keys, R1-groups, R2-aliases, .*, R44$"
-    with pytest.raises(devmod.FormatError, match=rf"^the conformance kit has no row 'xyz'\. {listed}"):
+    with pytest.raises(
+        devmod.FormatError, match=rf"^the conformance kit has no row 'xyz'\. {listed}"
+    ):
         kit.run(Other(), ["xyz"])
     with pytest.raises(
-        devmod.FormatError, match=rf"^the conformance kit has no row 'R38-compile'\. Did you mean 'R38-compiled'\? {listed}"
+        devmod.FormatError,
+        match=rf"^the conformance kit has no row 'R38-compile'\. Did you mean 'R38-compiled'\? {listed}",
     ):
         kit.run(Other(), ["R38-compile"])
 
@@ -526,11 +695,16 @@ def test_every_exception_of_a_backend_fails_its_row() -> None:
 
 def test_cases_without_samples_fail() -> None:
     (result,) = kit.run(Other(), ["R18"])
-    assert (result.outcome, result.reason) == ("failed", "the Conformance has no samples; give it at least one Sample")
+    assert (result.outcome, result.reason) == (
+        "failed",
+        "the Conformance has no samples; give it at least one Sample",
+    )
 
 
 @pytest.mark.row("R10")
-def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(register: Callable[[str, str, object], None]) -> None:
+def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(
+    register: Callable[[str, str, object], None],
+) -> None:
     for group, name, obj in (
         ("devmod.create", "toy", _entries.create),
         ("devmod.load_from_bytes", "toy", _entries.load_from_bytes),
@@ -538,13 +712,22 @@ def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(regi
         ("devmod.conformance", "toy", ToyConformance),
     ):
         register(group, name, obj)
-    found = {each.row.id: each for each in kit.run("toy", ["R18", "R37-host", "R6", "R33-devices", "R2-formats"])}
+    found = {
+        each.row.id: each
+        for each in kit.run("toy", ["R18", "R37-host", "R6", "R33-devices", "R2-formats"])
+    }
     assert {name: (each.outcome, each.reason) for name, each in found.items()} == {
         "R18": ("passed", ""),
         "R37-host": ("passed", ""),
-        "R6": ("skipped", "the backend is registered in this process only, and this row needs a new process"),
+        "R6": (
+            "skipped",
+            "the backend is registered in this process only, and this row needs a new process",
+        ),
         "R33-devices": ("skipped", "the backend lists no devices (devmod.device.toy)"),
-        "R2-formats": ("skipped", "the backend has no loader of raw payload files (devmod.load_from_file)"),
+        "R2-formats": (
+            "skipped",
+            "the backend has no loader of raw payload files (devmod.load_from_file)",
+        ),
     }
 
 
@@ -578,7 +761,9 @@ def suite(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedPro
     site = folder.parent / "site"
     # pytest rewrites the plugins that it finds, and caches nothing of that here.
     env = environment(site, cache) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False, cwd=folder)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=300, check=False, cwd=folder
+    )
 
 
 @pytest.mark.once
@@ -598,7 +783,12 @@ def test_a_backends_own_tests_are_the_rows(tmp_path: Path) -> None:
 
 def test_a_failed_row_is_a_failed_test(tmp_path: Path) -> None:
     put(tmp_path / "site", "no_alias")
-    done = suite(tmp_path / "tests", tmp_path / "cache", "-k", "R2-aliases or R18 or R34-gridless or R44 or turn")
+    done = suite(
+        tmp_path / "tests",
+        tmp_path / "cache",
+        "-k",
+        "R2-aliases or R18 or R34-gridless or R44 or turn",
+    )
     assert done.returncode == 1
     assert "1 failed, 3 passed, 1 skipped" in done.stdout
     assert (
@@ -610,7 +800,11 @@ def test_a_failed_row_is_a_failed_test(tmp_path: Path) -> None:
 def test_pytest_loads_the_plugin_only_by_name() -> None:
     from importlib.metadata import distribution
 
-    assert not [point for point in distribution("devmod-conformance").entry_points if point.group == "pytest11"]
+    assert not [
+        point
+        for point in distribution("devmod-conformance").entry_points
+        if point.group == "pytest11"
+    ]
 
 
 # -- turns
@@ -626,10 +820,17 @@ with device_turn("turns", {os.getpid()}):
     print(time.monotonic(), flush=True)
 """
     processes = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
         for _ in range(3)
     ]
-    spans = sorted(tuple(map(float, process.communicate(timeout=300)[0].split())) for process in processes)
+    spans = sorted(
+        tuple(map(float, process.communicate(timeout=300)[0].split())) for process in processes
+    )
     assert all(first[1] <= second[0] for first, second in pairwise(spans))
 
 

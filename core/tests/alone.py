@@ -1,4 +1,6 @@
-"""Fixtures of the tests that see core alone: the installed runtimes are hidden, and registrations are removed."""
+"""Fixtures of the tests that see core alone: the installed runtimes are hidden, and registrations
+are removed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def see_core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", ",".join(["devmod-core", *LIBRARIES]))
     monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it
     beside = installed()
-    monkeypatch.setattr(_discovery, "_scan_all", lambda: (each for each in FOUND() if each.location not in beside))
+    monkeypatch.setattr(
+        _discovery, "_scan_all", lambda: (each for each in FOUND() if each.location not in beside)
+    )
 
 
 def hide(*names: str) -> None:

@@ -11,7 +11,9 @@ from support import sample
 import devmod
 
 Register = Callable[[str, str, object], None]
-INFO = devmod.FunctionInfo("k", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer", "float64")]))
+INFO = devmod.FunctionInfo(
+    "k", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer", "float64")])
+)
 
 
 class FakeDevice(devmod.Device):

@@ -1,4 +1,6 @@
-"""A plugin with the name of devmod-trust that keeps what it is asked, for tests of what core does under a policy."""
+"""A plugin with the name of devmod-trust that keeps what it is asked, for tests of what core does
+under a policy.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from distributions import install
 
 from devmod.errors import TrustError
 
-#: It takes files with the signature b"signed", and payloads without an index unless the variable REFUSE_RAW is set.
+#: It takes files with the signature b"signed", and payloads without an index unless the variable
+#: REFUSE_RAW is set.
 CHECKER = """
 import os, pluggy
 from devmod.errors import TrustError
@@ -39,7 +42,12 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def checker(tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of the plugin."""
     site = tmp_path / "site"
-    install(site, "devmod-trust", groups={"devmod.hooks": {"devmod_verify": "the_checker"}}, modules={"the_checker": CHECKER})
+    install(
+        site,
+        "devmod-trust",
+        groups={"devmod.hooks": {"devmod_verify": "the_checker"}},
+        modules={"the_checker": CHECKER},
+    )
     monkeypatch.syspath_prepend(site)
     if allowed := os.environ.get("DEVMOD_PLUGINS_ALLOW"):
         monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", f"{allowed},devmod-trust")

@@ -1,4 +1,6 @@
-"""Functions that write installed distributions and run processes with them, for the tests of the registry and discovery."""
+"""Functions that write installed distributions and run processes with them, for the tests of the
+registry and discovery.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src"
-#: Code that sets the clock of a process one hour ahead, so its folders are old. Change times of files cannot be set.
+#: Code that sets the clock of a process one hour ahead, so its folders are old. Change times of
+#: files cannot be set.
 AN_HOUR_LATER = """
 import time, types
 import devmod._plugins.scan, devmod._plugins.discovery
@@ -27,7 +30,9 @@ devmod._plugins.discovery.time = devmod._plugins.scan.time
 
 
 def stop_clock(folder: Path) -> str:
-    """Return code that stops the clock of a process one second after the last change of a folder, however late it starts."""
+    """Return code that stops the clock of a process one second after the last change of a folder,
+    however late it starts.
+    """
     return f"""
 import types
 import devmod._plugins.scan, devmod._plugins.discovery
@@ -42,7 +47,8 @@ import devmod
 found = devmod.registered("devmod.create").items()
 print(json.dumps({name: each.provider for name, each in found if each.distribution != "devmod-core"}))
 """
-#: Python without the folders of installed packages: sys.path has PYTHONPATH and the standard library.
+#: Python without the folders of installed packages: sys.path has PYTHONPATH and the standard
+#: library.
 PYTHON = (sys.executable, "-S", "-c")
 GOOD = "def create(code, fmt, fmap, source):\n    return None\n"
 
@@ -50,7 +56,8 @@ GOOD = "def create(code, fmt, fmap, source):\n    return None\n"
 def entry_points(groups: Mapping[str, Mapping[str, str]]) -> str:
     """Return the text of an entry_points.txt."""
     return "".join(
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in names.items()) + "\n" for group, names in groups.items()
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in names.items()) + "\n"
+        for group, names in groups.items()
     )
 
 
@@ -80,7 +87,9 @@ def install(
 def npu(folder: Path, version: str = "1.0", name: str = "devmod-npu", kind: str = "npu") -> Path:
     """Install a valid plugin for `devmod.create.<kind>`."""
     module = name.replace("-", "_")
-    return install(folder, name, version, {"devmod.create": {kind: f"{module}:create"}}, {module: GOOD})
+    return install(
+        folder, name, version, {"devmod.create": {kind: f"{module}:create"}}, {module: GOOD}
+    )
 
 
 def uninstall(info: Path) -> None:
@@ -90,13 +99,23 @@ def uninstall(info: Path) -> None:
     info.rmdir()
 
 
-def wheel(path: Path, name: str, version: str, groups: Mapping[str, Mapping[str, str]], modules: Mapping[str, str]) -> Path:
+def wheel(
+    path: Path,
+    name: str,
+    version: str,
+    groups: Mapping[str, Mapping[str, str]],
+    modules: Mapping[str, str],
+) -> Path:
     """Write a wheel into the folder `path`."""
     path.mkdir(parents=True, exist_ok=True)
     stem = f"{name.replace('-', '_')}-{version}"
     files = {f"{module}.py": textwrap.dedent(text) for module, text in modules.items()}
-    files[f"{stem}.dist-info/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    files[f"{stem}.dist-info/WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{stem}.dist-info/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    )
+    files[f"{stem}.dist-info/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     files[f"{stem}.dist-info/entry_points.txt"] = entry_points(groups)
     record = "".join(f"{file},,\n" for file in files) + f"{stem}.dist-info/RECORD,,\n"
     result = path / f"{stem}-py3-none-any.whl"
@@ -107,21 +126,42 @@ def wheel(path: Path, name: str, version: str, groups: Mapping[str, Mapping[str,
     return result
 
 
-def environment(path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a process with these folders, core, and the cache folder `cache`."""
-    result = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+def environment(
+    path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the environment of a process with these folders, core, and the cache folder
+    `cache`.
+    """
+    result = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DEVMOD_", "PYTHON"))
+    }
     result["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE), str(_dependencies())])
     # __pycache__ of an imported module would change the folder.
-    return result | {"DEVMOD_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | dict(extra or {})
+    return (
+        result
+        | {"DEVMOD_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+        | dict(extra or {})
+    )
 
 
 @functools.cache
 def _dependencies() -> Path:
-    """Return a folder with core's dependencies and devmod-runtime, without metadata: a process discovers no distribution of this environment."""
+    """Return a folder with core's dependencies and devmod-runtime, without metadata: a process
+    discovers no distribution of this environment.
+    """
     result = tempfile.TemporaryDirectory()
     atexit.register(result.cleanup)
     folder = Path(result.name)
-    for name in ("importlib_metadata", "zipp", "lazy_importer", "msgpack", "pluggy", "devmod_runtime"):
+    for name in (
+        "importlib_metadata",
+        "zipp",
+        "lazy_importer",
+        "msgpack",
+        "pluggy",
+        "devmod_runtime",
+    ):
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:
             source = Path(found.origin)
@@ -131,7 +171,11 @@ def _dependencies() -> Path:
 
 
 def run(
-    program: str, path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None, cwd: Path | None = None
+    program: str,
+    path: Iterable[Path],
+    cache: Path,
+    extra: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> tuple[str, str]:
     """Return the output and the standard error of a new process."""
     done = subprocess.run(
@@ -146,8 +190,16 @@ def run(
     return done.stdout, done.stderr
 
 
-def seen(path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None, *, before: str = AN_HOUR_LATER) -> dict[str, str]:
-    """Return the providers by kind that a new process finds for `devmod.create`, without core's own."""
+def seen(
+    path: Iterable[Path],
+    cache: Path,
+    extra: Mapping[str, str] | None = None,
+    *,
+    before: str = AN_HOUR_LATER,
+) -> dict[str, str]:
+    """Return the providers by kind that a new process finds for `devmod.create`, without core's
+    own.
+    """
     found: Any = json.loads(run(before + LIST, path, cache, extra)[0])
     assert isinstance(found, dict)
     return found
@@ -180,7 +232,9 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 """
 
-    def __init__(self, path: Iterable[Path], cache: Path, *, before: str = AN_HOUR_LATER, python: str = "") -> None:
+    def __init__(
+        self, path: Iterable[Path], cache: Path, *, before: str = AN_HOUR_LATER, python: str = ""
+    ) -> None:
         self.process = subprocess.Popen(
             [*((python, "-c") if python else PYTHON), self.LOOP],
             env=environment(path, cache),

@@ -1,4 +1,6 @@
-"""Processes that a test interrupts: with SIGINT, or at random points. pytest's `pythonpath` has this folder."""
+"""Processes that a test interrupts: with SIGINT, or at random points. pytest's `pythonpath` has
+this folder.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import sys
 
 import pytest
 
-#: A shell starts jobs in the background with SIGINT ignored, nohup ignores SIGHUP, and children inherit that. This restores the defaults.
+#: A shell starts jobs in the background with SIGINT ignored, nohup ignores SIGHUP, and children
+#: inherit that. This restores the defaults.
 _RESTORE = """import os, signal, sys
 for each in ("SIGINT", "SIGHUP", "SIGTERM"):
     if hasattr(signal, each):  # Windows has no SIGHUP
@@ -23,7 +26,8 @@ def interruptible_python(*arguments: str) -> list[str]:
 #: Seconds after which a process or a thread hangs.
 HANGS = 600
 
-#: Code that raises KeyboardInterrupt at random points: `storm` sends this process signals while `body` runs repeatedly. Each one lands.
+#: Code that raises KeyboardInterrupt at random points: `storm` sends this process signals while
+#: `body` runs repeatedly. Each one lands.
 STORM = """
 import random, signal, sys, threading
 
@@ -52,9 +56,13 @@ def storm(body, seed, interrupts, shortest=2e-6, longest=3e-4):
 
 
 def run_storm(program: str, *arguments: object) -> str:
-    """Return the output of a program that may call `storm`. It runs in another process, which must succeed in time."""
+    """Return the output of a program that may call `storm`. It runs in another process, which must
+    succeed in time.
+    """
     if sys.version_info >= (3, 14) and "storm(" in program:
-        pytest.skip("Python 3.14 raises KeyboardInterrupt also between the acquisition of a lock and its block")
+        pytest.skip(
+            "Python 3.14 raises KeyboardInterrupt also between the acquisition of a lock and its block"
+        )
     command = [sys.executable, "-c", STORM + program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, done.stderr) == (0, "")

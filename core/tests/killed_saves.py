@@ -1,10 +1,12 @@
-"""Kill saving processes repeatedly, and check the files that they leave. test_kills.py runs this in a process without threads.
+"""Kill saving processes repeatedly, and check the files that they leave. test_kills.py runs this in
+a process without threads.
 
     python killed_saves.py ACT FOLDER KILLS SEED
 
-Each child is forked from this process, which has imported everything, and saves two contents by turns until it is killed by SIGKILL
-after a random time. The process ends after KILLS kills in the middle of a save, or fails with what is wrong. Kills at other times do
-not count, and the next child gets more time, so the result does not depend on the load of the machine.
+Each child is forked from this process, which has imported everything, and saves two contents by
+turns until it is killed by SIGKILL after a random time. The process ends after KILLS kills in the
+middle of a save, or fails with what is wrong. Kills at other times do not count, and the next child
+gets more time, so the result does not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ ONE, OTHER = (bytes([number]) * SIZE for number in (1, 2))
 
 
 def module(code: bytes) -> devmod.Module:
-    return devmod.create_with_fallback("cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])})
+    return devmod.create_with_fallback(
+        "cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])}
+    )
 
 
 def save(folder: Path, code: bytes) -> None:
@@ -66,17 +70,26 @@ def check_write_cache(folder: Path) -> None:
     assert cache.read(cache.key("source")) in (ONE, OTHER), "neither the old entry nor the new one"
 
 
-ACTS = {"save": (save, check_save), "write_to_file": (write_to_file, check_write_to_file), "cache": (write_cache, check_write_cache)}
+ACTS = {
+    "save": (save, check_save),
+    "write_to_file": (write_to_file, check_write_to_file),
+    "cache": (write_cache, check_write_cache),
+}
 WHOLE = [module(code).save_to_bytes() for code in (ONE, OTHER)]
 
 
 def temporary(folder: Path) -> list[str]:
-    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.suffix in (".partial", ".tmp"))
+    return sorted(
+        str(each.relative_to(folder))
+        for each in folder.rglob("*")
+        if each.suffix in (".partial", ".tmp")
+    )
 
 
 def main(act: str, folder: Path, kills: int, seed: int) -> None:
     """Kill children until so many have left a temporary file."""
-    # Python 3.12 warns about a fork while an ended thread, such as that of a save, is still in the system's count.
+    # Python 3.12 warns about a fork while an ended thread, such as that of a save, is still in the
+    # system's count.
     warnings.simplefilter("ignore", DeprecationWarning)
     work, check = ACTS[act]
     chance = random.Random(seed)
@@ -101,7 +114,9 @@ def main(act: str, folder: Path, kills: int, seed: int) -> None:
             work(folder, ONE)
             check(folder)
             if act != "cache":  # temporary files of the cache are removed after an hour
-                assert temporary(folder) == [], f"still there after the next save: {temporary(folder)}"
+                assert temporary(folder) == [], (
+                    f"still there after the next save: {temporary(folder)}"
+                )
         if act != "cache":
             assert len(left) <= (1 if act == "save" else 2), f"they pile up: {left}"
 

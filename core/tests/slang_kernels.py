@@ -1,4 +1,6 @@
-"""Kernels in Slang with every type of parameter, and checks of their results. Each backend that executes them imports this module."""
+"""Kernels in Slang with every type of parameter, and checks of their results. Each backend that
+executes them imports this module.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ void all(uint3 id : SV_DispatchThreadID, uniform Settings s, uniform float4 c, u
     elements[1].w = elements[0].p.y + elements[0].q.z;
 }
 """
-#: A constant buffer that is a matrix, and arrays of matrices: in such memory a row of three numbers takes 16 bytes.
+#: A constant buffer that is a matrix, and arrays of matrices: in such memory a row of three numbers
+#: takes 16 bytes.
 MATRIX_BLOCKS = """
 struct Turns { float angle; float2x3 each[2]; };
 ConstantBuffer<float3x3> turn;
@@ -104,8 +107,12 @@ void weigh(uint3 id : SV_DispatchThreadID, uniform float2x3 both[2], uniform Str
 
 
 def check_basics(kind: str) -> None:
-    """Call the entry points and the instances by positions, by names, and with arrays of the device."""
-    module = devmod.compile(BASICS, kind, language="Slang", name_expressions=["map<Twice, 3>", "map<Square, 1>"])
+    """Call the entry points and the instances by positions, by names, and with arrays of the
+    device.
+    """
+    module = devmod.compile(
+        BASICS, kind, language="Slang", name_expressions=["map<Twice, 3>", "map<Square, 1>"]
+    )
     assert list(module) == ["saxpy", "total", "map<Twice, 3>", "map<Square, 1>"]
     x, y = np.arange(1000, dtype="float32"), np.ones(1000, "float32")
     module["saxpy"](x, y, 2.0, 999, threads=1000)
@@ -120,7 +127,9 @@ def check_basics(kind: str) -> None:
 
 
 def check_parameters(kind: str) -> None:
-    """Pass a struct with members of every type, constants, arrays, raw memory, and arguments that the kernel never reads."""
+    """Pass a struct with members of every type, constants, arrays, raw memory, and arguments that
+    the kernel never reads.
+    """
     f = devmod.compile(PARAMETERS, kind, language="Slang")["all"]
     params = {param.name: param for param in f.info.interface.params}
     device = devmod.device(kind)
@@ -155,7 +164,9 @@ def check_parameters(kind: str) -> None:
     assert elements[1]["w"] == 7.5
     arguments["s_out_"] = out = np.zeros(1, "float32")
     del arguments["old_a"], arguments["old_b"]
-    f(**arguments, Legacy={"old_a": 1, "old_b": 1}, grid=1)  # the members of a cbuffer as one record
+    f(
+        **arguments, Legacy={"old_a": 1, "old_b": 1}, grid=1
+    )  # the members of a cbuffer as one record
     assert out[0] == np.float32(value / 17 / 19)
 
 
@@ -170,7 +181,10 @@ def check_matrices(kind: str) -> None:
 def check_matrix_blocks(kind: str) -> None:
     """Pass matrices that are constant buffers themselves, and arrays of them."""
     f = devmod.compile(MATRIX_BLOCKS, kind, language="Slang")["copy"]
-    turn, turns = np.arange(9, dtype="float32").reshape(3, 3), np.arange(12, dtype="float32").reshape(2, 2, 3)
+    turn, turns = (
+        np.arange(9, dtype="float32").reshape(3, 3),
+        np.arange(12, dtype="float32").reshape(2, 2, 3),
+    )
     a, b = np.zeros(9, "float32"), np.zeros(12, "float32")
     f(turn, turns, {"angle": 1, "each": turns[::-1]}, a, b, grid=1)
     assert a.tolist() == turn.ravel().tolist()
@@ -185,7 +199,14 @@ def check_images(kind: str) -> None:
     source[:8, :8] = 100
     exact = np.full((8, 8, 4), 40, "uint8")
     target = device.image((8, 8), "rgba8unorm")
-    f(device.image_from_numpy(source), device.sampler(filter="nearest"), device.image_from_numpy(exact), target, 20 / 255, grid=1)
+    f(
+        device.image_from_numpy(source),
+        device.sampler(filter="nearest"),
+        device.image_from_numpy(exact),
+        target,
+        20 / 255,
+        grid=1,
+    )
     result = target.numpy()
     assert result[:4, :4].tolist() == [[[80] * 4] * 4] * 4
     assert result[4:, 4:].tolist() == [[[30] * 4] * 4] * 4

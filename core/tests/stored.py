@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 from handmade import (
     blobs_of as blobs_of,
-)  # fmt: skip
+)
 from handmade import (
     file_of as file_of,
 )
@@ -35,7 +35,8 @@ from handmade import (
     with_pages as with_pages,
 )
 
-#: The bytes of an opencl module with the functions a, bad and b: the types of `bad` are invalid, the framing of all is valid.
+#: The bytes of an opencl module with the functions a, bad and b: the types of `bad` are invalid,
+#: the framing of all is valid.
 THREE = b"\xa2cl\x83\xa1a\x94\xa1k\x90\x90\x90\xa3bad\x94\xa1k\x91\xa1x\x90\x90\xa1b\x94\xa1l\x90\x90\x90\xc4\x03abc"
 BAD_TYPE = "the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 20"
 
@@ -43,7 +44,9 @@ BAD_TYPE = "the bytes of the opencl module: fmap of 'bad', arg_types: expected a
 class Raw(devmod.Module):
     """A module of any kind whose bytes are given."""
 
-    def __init__(self, kind: str, data: bytes, fmt: str = "", functions: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, kind: str, data: bytes, fmt: str = "", functions: tuple[str, ...] = ()
+    ) -> None:
         self._kind, self._data, self._format = kind, data, fmt
         self._functions = {name: devmod.FunctionInfo(name, ()) for name in functions}
 
@@ -72,8 +75,15 @@ def from_wire(kind: str, data: bytes, functions: tuple[str, ...] = ()) -> devmod
 
 
 def entry(blob: bytes, **changes: Any) -> dict[str, Any]:
-    """A sound record for a blob of an opencl module, with changes; a change to None leaves the key out."""
-    fields: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "size": len(blob)}
+    """A sound record for a blob of an opencl module, with changes; a change to None leaves the key
+    out.
+    """
+    fields: dict[str, Any] = {
+        "kind": "opencl",
+        "format": "cl",
+        "functions": ["f"],
+        "size": len(blob),
+    }
     fields |= {"sha256": hashlib.sha256(blob).digest()} | changes
     return {key: value for key, value in fields.items() if value is not None}
 

@@ -17,7 +17,16 @@ from devmod._plugins.specs import find_spec
 pytestmark = pytest.mark.once  # bytes and texts, which core reads itself
 
 VECTORS = Path(__file__).parent / "vectors" / "arch"
-KINDS = {"cubin": "cuda", "ptx": "cuda", "fatbin": "cuda", "cuda": "cuda", "hsaco": "rocm", "hip": "rocm", "so": "hexagon", "spv": "vulkan"}
+KINDS = {
+    "cubin": "cuda",
+    "ptx": "cuda",
+    "fatbin": "cuda",
+    "cuda": "cuda",
+    "hsaco": "rocm",
+    "hip": "rocm",
+    "so": "hexagon",
+    "spv": "vulkan",
+}
 WIDE = "spirv1.5:Int64+GroupNonUniform+GroupNonUniformArithmetic+StorageBuffer16BitAccess"
 VARIANTS = {
     "sm_75.cubin": "sm_75",
@@ -98,7 +107,10 @@ def test_source_has_no_variant_and_three_kinds_have_none_at_all() -> None:
     ("text", "expected"),
     [
         (".version 8.4\n.target sm_90\n", "compute_90:ptx8.4"),
-        ("// .target sm_70\n/* .version 1.0 */ .version 7.0\n.target sm_80, texmode_independent\n", "compute_80:ptx7.0"),
+        (
+            "// .target sm_70\n/* .version 1.0 */ .version 7.0\n.target sm_80, texmode_independent\n",
+            "compute_80:ptx7.0",
+        ),
         (".version 8.6 .target debug, sm_100f .address_size 64", "compute_100f:ptx8.6"),
         (".target sm_90\n", ""),
         (".version 8.4 /* .target sm_90\n", ""),
@@ -113,7 +125,11 @@ def test_the_variant_of_ptx_is_read_from_its_directives(text: str, expected: str
 
 @pytest.mark.row("R40")
 def test_a_bundle_of_code_objects_has_the_variants_of_its_entries() -> None:
-    names = [b"host-x86_64-unknown-linux-gnu-", b"hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", b"hipv4-amdgcn-amd-amdhsa--gfx1030"]
+    names = [
+        b"host-x86_64-unknown-linux-gnu-",
+        b"hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+",
+        b"hipv4-amdgcn-amd-amdhsa--gfx1030",
+    ]
     data = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names))
     for name in names:
         data += struct.pack("<QQQ", 4096, 0, len(name)) + name
@@ -160,7 +176,9 @@ SAMPLES = [((VECTORS / name).read_bytes(), name.rpartition(".")[2]) for name in 
 @pytest.mark.row("R40")
 @settings(max_examples=100, deadline=None)
 @given(sample=st.sampled_from(SAMPLES), fmt=st.sampled_from(sorted(KINDS)), data=st.data())
-def test_a_reader_raises_on_no_bytes(sample: tuple[bytes, str], fmt: str, data: st.DataObject) -> None:
+def test_a_reader_raises_on_no_bytes(
+    sample: tuple[bytes, str], fmt: str, data: st.DataObject
+) -> None:
     code = bytearray(sample[0])
     for _ in range(data.draw(st.integers(0, 6))):
         at = data.draw(st.integers(0, len(code) - 1))
@@ -174,7 +192,11 @@ def test_a_reader_raises_on_no_bytes(sample: tuple[bytes, str], fmt: str, data: 
 
 
 @settings(deadline=None)
-@given(payload=st.text(max_size=40), device=st.text(max_size=40), kind=st.sampled_from(["cuda", "rocm", "hexagon", "vulkan"]))
+@given(
+    payload=st.text(max_size=40),
+    device=st.text(max_size=40),
+    kind=st.sampled_from(["cuda", "rocm", "hexagon", "vulkan"]),
+)
 def test_a_rank_function_raises_on_no_text(payload: str, device: str, kind: str) -> None:
     assert rank(kind, payload, device) is None or isinstance(rank(kind, payload, device), int)
 
@@ -237,9 +259,17 @@ def test_a_variant_runs_on_a_device(kind: str, payload: str, device: str, fits: 
 @pytest.mark.parametrize(
     ("kind", "device", "best_first"),
     [
-        ("cuda", "sm_90:ptx9.5", ["sm_90a", "sm_90", "compute_90a:ptx9.5", "compute_90:ptx9.5", "compute_80", ""]),
+        (
+            "cuda",
+            "sm_90:ptx9.5",
+            ["sm_90a", "sm_90", "compute_90a:ptx9.5", "compute_90:ptx9.5", "compute_80", ""],
+        ),
         ("cuda", "sm_89", ["sm_89", "sm_86", "sm_80", "compute_89", "compute_70"]),
-        ("rocm", "gfx906:sramecc+:xnack-", ["gfx906:sramecc+:xnack-", "gfx906:xnack-", "gfx906", "gfx9-generic", ""]),
+        (
+            "rocm",
+            "gfx906:sramecc+:xnack-",
+            ["gfx906:sramecc+:xnack-", "gfx906:xnack-", "gfx906", "gfx9-generic", ""],
+        ),
         ("hexagon", "v73", ["v73", "v69", "v55", "v5", ""]),
         ("vulkan", WIDE, [WIDE, "spirv1.5", "spirv1.0", ""]),
     ],

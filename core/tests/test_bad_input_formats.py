@@ -20,22 +20,33 @@ pytestmark = pytest.mark.once  # bytes, which core reads itself
 
 VECTORS = Path(__file__).parent / "vectors" / "tvm"
 INTERFACE = devmod.Interface(
-    [devmod.Param("x", "buffer", "float32", "rw", (0, 1)), devmod.Param("n", "scalar", "int32", at=(0, 4), extra={"new": [1, b"2"]})],
+    [
+        devmod.Param("x", "buffer", "float32", "rw", (0, 1)),
+        devmod.Param("n", "scalar", "int32", at=(0, 4), extra={"new": [1, b"2"]}),
+    ],
     [devmod.Block("push", 16)],
     (64, 1, 1),
 )
 #: tests/fuzz reads more of them.
-many = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+many = settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 def module_of(kind: str) -> devmod.Module:
     code, fmt, fmap = sample(kind)
-    fmap["scale"] = devmod.FunctionInfo("main", ["handle", "int32"], ["blockIdx.x"], (0, 1), INTERFACE)
+    fmap["scale"] = devmod.FunctionInfo(
+        "main", ["handle", "int32"], ["blockIdx.x"], (0, 1), INTERFACE
+    )
     return devmod.create_with_fallback(kind, code, fmt, fmap)
 
 
 def constants() -> devmod.Module:
-    return devmod.const_loader({"w": b"1234", "b": memoryview(bytes(8)).cast("i")}, {"init": ["w", "b"]})
+    return devmod.const_loader(
+        {"w": b"1234", "b": memoryview(bytes(8)).cast("i")}, {"init": ["w", "b"]}
+    )
 
 
 def tree() -> bytes:
@@ -47,7 +58,9 @@ def tree() -> bytes:
     return devmod.dumps(devmod.bundle(root, devmod.bundle(module_of("opencl"))))
 
 
-WIRE = {kind: module_of(kind).save_to_bytes() for kind in KINDS} | {"const_loader": constants().save_to_bytes()}
+WIRE = {kind: module_of(kind).save_to_bytes() for kind in KINDS} | {
+    "const_loader": constants().save_to_bytes()
+}
 TREE = tree()
 HEAD_END = 48 + int.from_bytes(TREE[12:16], "little")
 HEAD, PAGE = TREE[48:HEAD_END], TREE[HEAD_END : HEAD_END + head_of(TREE)["pages"][0][1]]
@@ -71,7 +84,15 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
                 del result[at : at + draw(st.integers(1, 20))]
             case "number":
                 result[at : at + 8] = draw(
-                    st.sampled_from([b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f", b"\x01" + bytes(7), bytes(7) + b"\x80"])
+                    st.sampled_from(
+                        [
+                            b"\xff" * 8,
+                            bytes(8),
+                            b"\xff" * 7 + b"\x7f",
+                            b"\x01" + bytes(7),
+                            bytes(7) + b"\x80",
+                        ]
+                    )
                 )
             case "repeat":
                 result[at:at] = result[at : at + draw(st.integers(1, 40))]
@@ -108,7 +129,9 @@ def use(module: devmod.Module) -> None:
 
 
 def attempted(read: Callable[[], devmod.Module]) -> devmod.Module | None:
-    """Return the result, or None if it was refused. The text of the error is neither too short nor a dump of the file."""
+    """Return the result, or None if it was refused. The text of the error is neither too short nor
+    a dump of the file.
+    """
     try:
         return read()
     except devmod.FormatError as error:
@@ -155,11 +178,32 @@ def test_heads_and_pages_with_a_true_digest(data: bytes) -> None:
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=5) | st.binary(max_size=33),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | st.integers(0, 9), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=33),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=3) | st.integers(0, 9), inner, max_size=4)
+    ),
     max_leaves=12,
 )
-keys = st.sampled_from(["kind", "imports", "format", "functions", "variant", "origin", "rank", "size", "sha256", "sources"])
+keys = st.sampled_from(
+    [
+        "kind",
+        "imports",
+        "format",
+        "functions",
+        "variant",
+        "origin",
+        "rank",
+        "size",
+        "sha256",
+        "sources",
+    ]
+)
 numbers = st.integers(0, 4) | st.sampled_from([64, 128, 2**31, 2**32, 2**63 - 1, 2**64 - 1, -1])
 
 
@@ -167,13 +211,20 @@ numbers = st.integers(0, 4) | st.sampled_from([64, 128, 2**31, 2**32, 2**63 - 1,
 @many
 @given(
     roots=st.lists(numbers, max_size=3) | anything,
-    changes=st.lists(st.dictionaries(keys, st.just(None) | anything | numbers | st.lists(numbers, max_size=3), max_size=3), max_size=4),
+    changes=st.lists(
+        st.dictionaries(
+            keys, st.just(None) | anything | numbers | st.lists(numbers, max_size=3), max_size=3
+        ),
+        max_size=4,
+    ),
 )
 def test_indexes_made_of_anything(roots: Any, changes: list[dict[str, Any]]) -> None:
     blob = WIRE["opencl"]
     step = -(-len(blob) // 64) * 64
     modules = [entry(blob, **change) for change in changes]
-    blobs = b"".join(blob.ljust(step, b"\0") for _ in modules)[: (len(modules) - 1) * step + len(blob)]
+    blobs = b"".join(blob.ljust(step, b"\0") for _ in modules)[
+        : (len(modules) - 1) * step + len(blob)
+    ]
     module = attempted(lambda: devmod.loads(file_of({"roots": roots, "modules": modules}, blobs)))
     if module is not None:
         use(module)

@@ -1,4 +1,6 @@
-"""Plugins that fail at every possible place: the error names the distribution, and all other kinds work."""
+"""Plugins that fail at every possible place: the error names the distribution, and all other kinds
+work.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +65,22 @@ def attempt(call):
 
 
 def backend(site: Path, kind: str, change: str = "", version: str = "1.0", **entries: str) -> Path:
-    """Install the distribution acme-<kind>, valid except for `change`. `entries` has its functions by group; default: all."""
+    """Install the distribution acme-<kind>, valid except for `change`. `entries` has its functions
+    by group; default: all.
+    """
     module = f"acme_{kind}"
-    named = entries or {"create": "create", "load_from_bytes": "load", "load_from_file": "file", "device": "devices"}
-    groups = {f"devmod.{group}": {kind: f"{module}:{function}"} for group, function in named.items()}
-    return install(site, f"acme-{kind}", version, groups, {module: SOUND.format(kind=kind) + change})
+    named = entries or {
+        "create": "create",
+        "load_from_bytes": "load",
+        "load_from_file": "file",
+        "device": "devices",
+    }
+    groups = {
+        f"devmod.{group}": {kind: f"{module}:{function}"} for group, function in named.items()
+    }
+    return install(
+        site, f"acme-{kind}", version, groups, {module: SOUND.format(kind=kind) + change}
+    )
 
 
 @pytest.fixture
@@ -78,8 +91,12 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
-def output_of(site: Path, tmp_path: Path, program: str, env: dict[str, str] | None = None) -> tuple[str, str]:
-    """Return the output and the standard error of a process that runs `program` and then uses the valid kinds."""
+def output_of(
+    site: Path, tmp_path: Path, program: str, env: dict[str, str] | None = None
+) -> tuple[str, str]:
+    """Return the output and the standard error of a process that runs `program` and then uses the
+    valid kinds.
+    """
     out, err = run(ATTEMPT + "import devmod\n" + program + OTHERS, [site], tmp_path / "cache", env)
     assert out.endswith("others work\n")
     return out.removesuffix("others work\n"), err
@@ -112,18 +129,29 @@ def test_exceptions_of_a_plugin_pass_through_with_a_note_of_its_distribution(
 
 
 @pytest.mark.row("R5")
-def test_a_reraised_error_has_one_note_and_errors_of_devmod_have_none(site: Path, tmp_path: Path) -> None:
+def test_a_reraised_error_has_one_note_and_errors_of_devmod_have_none(
+    site: Path, tmp_path: Path
+) -> None:
     backend(
-        site, "bad", "kept = OSError('once')\ndef load(data):\n    raise kept\ndef create(*all):\n    raise devmod.FormatError('mine')\n"
+        site,
+        "bad",
+        "kept = OSError('once')\ndef load(data):\n    raise kept\ndef create(*all):\n    raise devmod.FormatError('mine')\n",
     )
     out = output_of(site, tmp_path, LOAD + LOAD + CREATE)[0]
-    line = "OSError | once | devmod: devmod.load_from_bytes.bad of acme-bad 1.0 raised this | None\n"
+    line = (
+        "OSError | once | devmod: devmod.load_from_bytes.bad of acme-bad 1.0 raised this | None\n"
+    )
     assert out == line + line + "FormatError | mine |  | None\n"
 
 
 @pytest.mark.row("R8", "R10")
-def test_exceptions_of_an_object_registered_in_the_process_have_no_note(site: Path, tmp_path: Path) -> None:
-    program = "def load(data): raise ValueError('mine')\ndevmod.register('devmod.load_from_bytes', 'bad', load)\n" + LOAD
+def test_exceptions_of_an_object_registered_in_the_process_have_no_note(
+    site: Path, tmp_path: Path
+) -> None:
+    program = (
+        "def load(data): raise ValueError('mine')\ndevmod.register('devmod.load_from_bytes', 'bad', load)\n"
+        + LOAD
+    )
     assert output_of(site, tmp_path, program)[0] == "ValueError | mine |  | None\n"
 
 
@@ -142,7 +170,9 @@ def test_exceptions_of_an_object_registered_in_the_process_have_no_note(site: Pa
         ),
     ],
 )
-def test_the_result_of_a_loader_is_checked(site: Path, tmp_path: Path, change: str, wrong: str, cause: str) -> None:
+def test_the_result_of_a_loader_is_checked(
+    site: Path, tmp_path: Path, change: str, wrong: str, cause: str
+) -> None:
     backend(site, "bad", change)
     spec = "import acme_bad\ndevmod.register('devmod.targets', 'bad', devmod.TargetSpec('bad', title='B', distribution='acme-bad', formats=['x']))\n"
     assert output_of(site, tmp_path, spec + LOAD)[0] == (
@@ -151,7 +181,9 @@ def test_the_result_of_a_loader_is_checked(site: Path, tmp_path: Path, change: s
 
 
 @pytest.mark.row("R8")
-def test_the_error_for_a_wrong_result_names_a_distribution_that_was_uninstalled_meanwhile(site: Path, tmp_path: Path) -> None:
+def test_the_error_for_a_wrong_result_names_a_distribution_that_was_uninstalled_meanwhile(
+    site: Path, tmp_path: Path
+) -> None:
     info = backend(site, "bad", "def load(data): return None")
     gone = f"for each in __import__('pathlib').Path({str(info)!r}).iterdir(): each.unlink()\n__import__('os').rmdir({str(info)!r})\n"
     out = output_of(site, tmp_path, LOAD + gone + LOAD)[0].splitlines()
@@ -170,9 +202,18 @@ PROBES = (
         "devmod.device.bad is broken: acme-bad 1.0 returned NoneType, not a sequence of devmod.Device. Report it to its publisher, or "
         "uninstall it",
     ),
-    ("def devices(): raise RuntimeError('cuInit: 999')", "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999"),
-    ("def devices(): raise SystemExit(3)", "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3"),
-    ("def devices(): raise AssertionError", "devmod.device.bad of acme-bad 1.0 failed: AssertionError"),
+    (
+        "def devices(): raise RuntimeError('cuInit: 999')",
+        "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999",
+    ),
+    (
+        "def devices(): raise SystemExit(3)",
+        "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3",
+    ),
+    (
+        "def devices(): raise AssertionError",
+        "devmod.device.bad of acme-bad 1.0 failed: AssertionError",
+    ),
     (
         "class Mute(Exception):\n    def __str__(self): return 1 // 0\ndef devices(): raise Mute",
         "devmod.device.bad of acme-bad 1.0 failed: Mute: its text cannot be read",
@@ -181,8 +222,13 @@ PROBES = (
 
 
 @pytest.mark.row("R8")
-def test_devices_of_other_kinds_are_listed_beside_failing_probes(site: Path, tmp_path: Path) -> None:
-    texts = {f"bad{number}": text.replace("bad", f"bad{number}") for number, (_, text) in enumerate(PROBES)}
+def test_devices_of_other_kinds_are_listed_beside_failing_probes(
+    site: Path, tmp_path: Path
+) -> None:
+    texts = {
+        f"bad{number}": text.replace("bad", f"bad{number}")
+        for number, (_, text) in enumerate(PROBES)
+    }
     for kind, (change, _) in zip(texts, PROBES, strict=True):
         backend(site, kind, change)
     program = """
@@ -191,7 +237,10 @@ with __import__("warnings").catch_warnings(record=True) as caught:
     print([each.name for each in devmod.devices()])
 print(*sorted(str(each.message) for each in caught), sep="\\n")
 """
-    assert output_of(site, tmp_path, program)[0].splitlines() == ["['the device']", *sorted(texts.values())]
+    assert output_of(site, tmp_path, program)[0].splitlines() == [
+        "['the device']",
+        *sorted(texts.values()),
+    ]
     done = cli(site, tmp_path, "devices", "--json")
     listed = json.loads(done.stdout)
     assert [each["name"] for each in listed["devices"]] == ["the device"]
@@ -202,8 +251,14 @@ print(*sorted(str(each.message) for each in caught), sep="\\n")
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ("def devices(): raise RuntimeError('cuInit: 999')", "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999"),
-        ("def devices(): raise SystemExit(3)", "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3"),
+        (
+            "def devices(): raise RuntimeError('cuInit: 999')",
+            "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999",
+        ),
+        (
+            "def devices(): raise SystemExit(3)",
+            "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3",
+        ),
         (
             "def devices(): return 'none'",
             "devmod.device.bad is broken: acme-bad 1.0 returned str, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
@@ -214,7 +269,9 @@ print(*sorted(str(each.message) for each in caught), sep="\\n")
         ),
     ],
 )
-def test_the_next_candidate_is_used_after_one_with_a_failing_plugin(site: Path, tmp_path: Path, change: str, text: str) -> None:
+def test_the_next_candidate_is_used_after_one_with_a_failing_plugin(
+    site: Path, tmp_path: Path, change: str, text: str
+) -> None:
     backend(site, "bad", "Made.functions = {'f': devmod.FunctionInfo('f', ())}\n" + change)
     program = """
 import acme_bad, acme_good
@@ -231,18 +288,31 @@ attempt(lambda: devmod.loads(devmod.dumps(devmod.bundle(bad, acme_bad.Made(b"3")
 def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process with these distributions alone."""
     env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}"})
-    env["DEVMOD_PLUGINS_ALLOW"] = ",".join({"devmod-runtime"} | {info.name.partition("-")[0] for info in site.glob("*-info")})
-    return subprocess.run([sys.executable, "-m", "devmod", *arguments], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    env["DEVMOD_PLUGINS_ALLOW"] = ",".join(
+        {"devmod-runtime"} | {info.name.partition("-")[0] for info in site.glob("*-info")}
+    )
+    return subprocess.run(
+        [sys.executable, "-m", "devmod", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
 
 
-# -- other versions of core ---------------------------------------------------------------------------------------------
+# -- other versions of core
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R8", "R44")
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        ("from devmod.backend import Tomorrow", "ImportError: cannot import name 'Tomorrow' from 'devmod.backend' ({backend})"),
+        (
+            "from devmod.backend import Tomorrow",
+            "ImportError: cannot import name 'Tomorrow' from 'devmod.backend' ({backend})",
+        ),
         ("import devmod.tomorrow", "ModuleNotFoundError: No module named 'devmod.tomorrow'"),
         ("devmod.Tomorrow", "AttributeError: module 'devmod' has no attribute 'Tomorrow'"),
     ],
@@ -262,11 +332,16 @@ def test_the_error_for_a_plugin_that_imports_a_missing_name_of_core_has_the_upgr
 def test_a_missing_name_outside_core_is_no_version_problem(site: Path, tmp_path: Path) -> None:
     (site / "devmodish.py").touch()
     backend(site, "bad", "from devmodish import x")
-    assert "Install it again (pip install --force-reinstall acme-bad==1.0)" in output_of(site, tmp_path, CREATE)[0]
+    assert (
+        "Install it again (pip install --force-reinstall acme-bad==1.0)"
+        in output_of(site, tmp_path, CREATE)[0]
+    )
 
 
 @pytest.mark.parametrize("package", ["devmod_readers", "devmod_runtime", "devmod_targets"])
-def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(site: Path, tmp_path: Path, package: str) -> None:
+def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(
+    site: Path, tmp_path: Path, package: str
+) -> None:
     change = f"import sys\ndef create(*values):\n    sys.modules[{package!r}] = None\n    from {package} import some\n"
     backend(site, "bad", change)
     assert output_of(site, tmp_path, CREATE)[0].partition(" |  | ")[0] == (
@@ -276,13 +351,16 @@ def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(site: Path, tmp
 
 
 @pytest.mark.row("R44")
-def test_an_import_of_a_runtime_of_another_version_has_its_error_alone(site: Path, tmp_path: Path) -> None:
+def test_an_import_of_a_runtime_of_another_version_has_its_error_alone(
+    site: Path, tmp_path: Path
+) -> None:
     text = "devmod-runtime 0.2 needs devmod-core 0.2: pip install --upgrade devmod-core==0.2"
     backend(site, "bad", f"raise devmod.PluginError({text!r}, distribution='devmod-runtime')")
     assert output_of(site, tmp_path, CREATE)[0].partition(" | ")[2].startswith(f"{text} | ")
 
 
-# -- incomplete distributions -------------------------------------------------------------------------------------------
+# -- incomplete distributions
+# -------------------------------------------------------------------------------------------
 
 
 def _without_module(site: Path, info: Path) -> None:
@@ -301,7 +379,9 @@ def _without_info(site: Path, info: Path) -> None:
     uninstall(info)
 
 
-REPORT = "Install it again (pip install --force-reinstall acme-bad==1.0), or report it to its publisher"
+REPORT = (
+    "Install it again (pip install --force-reinstall acme-bad==1.0), or report it to its publisher"
+)
 MISS = "NotRegisteredError | devmod.create.bad is not registered, and no known distribution provides it; by convention it would be devmod-bad; install that only if you trust its publisher |  | None"
 
 
@@ -329,11 +409,14 @@ def test_an_incomplete_uninstall(site: Path, tmp_path: Path, damage: Any, text: 
     assert output_of(site, tmp_path, CREATE)[0] == text.format(info=info) + "\n"
 
 
-# -- claims of keys of core ---------------------------------------------------------------------------------------------
+# -- claims of keys of core
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R9")
-def test_claims_of_keys_of_core_are_conflicts_of_those_keys_alone(site: Path, tmp_path: Path) -> None:
+def test_claims_of_keys_of_core_are_conflicts_of_those_keys_alone(
+    site: Path, tmp_path: Path
+) -> None:
     groups = {
         "devmod.targets": {"vulkan": "acme_greedy:SPEC"},
         "devmod.load_from_bytes": {"const_loader": "acme_greedy:load"},
@@ -356,14 +439,18 @@ attempt(lambda: __import__('devmod._plugins.specs', fromlist=['x']).spec_of_form
         "acme-greedy's, which is safe only if you trust its publisher |  | None\n"
     )
     expected = "".join(conflict.format(key=key) for key in keys)
-    assert output_of(site, tmp_path, program)[0] == expected + conflict.format(key=keys[0]) + "gave webgpu\n"
+    assert (
+        output_of(site, tmp_path, program)[0]
+        == expected + conflict.format(key=keys[0]) + "gave webgpu\n"
+    )
     deny = {"DEVMOD_PLUGINS_DENY": "acme-greedy"}
     assert output_of(site, tmp_path, program, deny)[0].count("ConflictError") == 0
     choose = {"DEVMOD_PLUGINS_CHOOSE": ",".join(f"{key}=devmod-core" for key in keys)}
     assert output_of(site, tmp_path, program, choose)[0].count("ConflictError") == 0
 
 
-# -- `devmod plugins` ---------------------------------------------------------------------------------------------------
+# -- `devmod plugins`
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R8", "R9", "R44")
@@ -385,8 +472,12 @@ def test_devmod_plugins_prints_the_whole_failure_of_each_plugin(site: Path, tmp_
         if row["group"] in ("devmod.create", "") and row["distribution"][:4] == "acme"
     }
     assert {name: row["state"] for name, row in rows.items()} == {
-        "acme-good": "ok", "acme-raises": "broken", "acme-early": "broken", "acme_half": "broken", "acme-mute": "broken",
-    }  # fmt: skip
+        "acme-good": "ok",
+        "acme-raises": "broken",
+        "acme-early": "broken",
+        "acme_half": "broken",
+        "acme-mute": "broken",
+    }
     raises = rows["acme-raises"]
     assert raises["problem"] == (
         "devmod.create.raises is broken: acme-raises 1.0: importing acme_raises failed (RuntimeError: the first\nline). Install it again "
@@ -405,7 +496,11 @@ def test_devmod_plugins_prints_the_whole_failure_of_each_plugin(site: Path, tmp_
         "--upgrade devmod-core"
     )
     assert rows["acme_half"]["problem"].startswith("acme_half-1.0.dist-info has no METADATA")
-    assert (rows["acme-mute"]["name"], rows["acme-mute"]["version"], rows["acme-mute"]["object"]) == ("", "1.0", "")
+    assert (
+        rows["acme-mute"]["name"],
+        rows["acme-mute"]["version"],
+        rows["acme-mute"]["object"],
+    ) == ("", "1.0", "")
     assert rows["acme-mute"]["problem"] == (
         f"The entry points of acme-mute at {str(mute)!r} are unknown: the entry_points.txt in acme_mute-1.0.dist-info cannot be read "
         "(UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 23: invalid start byte)"
@@ -416,7 +511,17 @@ def test_devmod_plugins_prints_the_whole_failure_of_each_plugin(site: Path, tmp_
         assert f"! {row['problem']}".replace("\n", "\\n") in [*table.splitlines(), "! "]
     output = cli(site, tmp_path, "plugins", "--debug").stdout
     assert "OSError: no libnpu.so" in output
-    env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}", "DEVMOD_PLUGINS_ALLOW": "acme-good"})
-    done = subprocess.run([sys.executable, "-m", "devmod", "plugins", "--json"], env=env, capture_output=True, text=True, cwd=tmp_path)
+    env = environment(
+        [site],
+        tmp_path / "cache",
+        {"PYTHONPATH": f"{site}:{SOURCE}", "DEVMOD_PLUGINS_ALLOW": "acme-good"},
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "plugins", "--json"],
+        env=env,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     states = {row["distribution"]: row["state"] for row in json.loads(done.stdout)}
     assert states["acme-mute"] == "excluded by DEVMOD_PLUGINS_ALLOW"

@@ -31,7 +31,10 @@ def all_of(module: devmod.Module) -> list[devmod.Module]:
 
 
 def test_the_layout_of_a_file() -> None:
-    module = with_origin(module_of(code=b"kernel", fmap={"f": devmod.FunctionInfo("k", [])}), devmod.Origin("opencl", "libclang 18"))
+    module = with_origin(
+        module_of(code=b"kernel", fmap={"f": devmod.FunctionInfo("k", [])}),
+        devmod.Origin("opencl", "libclang 18"),
+    )
     data = devmod.dumps(module)
     blob = module.save_to_bytes()
     page = (
@@ -40,9 +43,19 @@ def test_the_layout_of_a_file() -> None:
         b"\xa6origin\x82\xa6target\xa6opencl\xa9toolchain\xablibclang 18"
         b"\xa4size" + bytes([len(blob)]) + b"\xa6sha256\xc4\x20" + hashlib.sha256(blob).digest()
     )
-    head = b"\x82\xaacandidates\x01\xa5pages\x91\x96\x01\xcc" + bytes([len(page), len(blob)]) + b"\xc4\x20"
+    head = (
+        b"\x82\xaacandidates\x01\xa5pages\x91\x96\x01\xcc"
+        + bytes([len(page), len(blob)])
+        + b"\xc4\x20"
+    )
     head += hashlib.sha256(page).digest() + b"\x00\xc4\x00"
-    start = b"\x89devmod\n\x04\0\0\0" + len(head).to_bytes(4, "little") + hashlib.sha256(head).digest() + head + page
+    start = (
+        b"\x89devmod\n\x04\0\0\0"
+        + len(head).to_bytes(4, "little")
+        + hashlib.sha256(head).digest()
+        + head
+        + page
+    )
     assert data == start + bytes(-len(start) % 64) + blob
 
 
@@ -56,7 +69,11 @@ def test_a_loaded_tree_of_every_kind_saves_the_same_bytes(tmp_path: Path) -> Non
     devmod.save(modules[0], path)
     found = all_of(devmod.load(path))
     for made, stored in zip(modules, found, strict=True):
-        assert (stored.kind, stored.format, stored.functions) == (made.kind, made.format, made.functions)
+        assert (stored.kind, stored.format, stored.functions) == (
+            made.kind,
+            made.format,
+            made.functions,
+        )
         assert stored.inspect_source() == made.inspect_source()
         assert stored.save_to_bytes() == made.save_to_bytes()
         assert stored.property_mask == 3
@@ -70,7 +87,15 @@ def strided(data: bytes) -> memoryview:
 
 @pytest.mark.row("R43")
 @pytest.mark.parametrize(
-    "make", [bytes, bytearray, memoryview, lambda data: memoryview(data)[:], lambda data: memoryview(data).cast("b"), strided]
+    "make",
+    [
+        bytes,
+        bytearray,
+        memoryview,
+        lambda data: memoryview(data)[:],
+        lambda data: memoryview(data).cast("b"),
+        strided,
+    ],
 )
 def test_a_bundle_loads_from_any_buffer_as_from_a_file(make: Any, tmp_path: Path) -> None:
     module = devmod.bundle(module_of("cuda"), module_of())
@@ -78,7 +103,9 @@ def test_a_bundle_loads_from_any_buffer_as_from_a_file(make: Any, tmp_path: Path
     data = devmod.dumps(module)
     assert data == (tmp_path / "k.devmod").read_bytes()
     loaded = devmod.loads(make(data))
-    assert [each.functions for each in loaded.imports] == [each.functions for each in devmod.load(tmp_path / "k.devmod").imports]
+    assert [each.functions for each in loaded.imports] == [
+        each.functions for each in devmod.load(tmp_path / "k.devmod").imports
+    ]
     assert devmod.dumps(loaded) == data
 
 
@@ -104,7 +131,9 @@ def test_a_module_that_is_imported_twice_is_one_blob() -> None:
 
 def test_loading_returns_one_root_or_a_bundle_of_several() -> None:
     assert devmod.loads(devmod.dumps(devmod.bundle(module_of()))).kind == "opencl"
-    several = devmod.loads(devmod.dumps(devmod.bundle(module_of("webgpu"), module_of(), module_of("cuda"))))
+    several = devmod.loads(
+        devmod.dumps(devmod.bundle(module_of("webgpu"), module_of(), module_of("cuda")))
+    )
     assert several.kind == "bundle"
     assert [each.kind for each in several.imports] == ["webgpu", "opencl", "cuda"]
 
@@ -119,7 +148,9 @@ def test_a_bundle_inside_a_tree_keeps_its_place() -> None:
 
 @pytest.mark.row("R42")
 def test_an_origin_travels_outside_the_modules_bytes() -> None:
-    origin = devmod.Origin("cuda -arch=sm_90", "nvcc 13.0", ["-O3"], {"k.cu": "00" * 32}, {"later": [1, {"a": None}]})
+    origin = devmod.Origin(
+        "cuda -arch=sm_90", "nvcc 13.0", ["-O3"], {"k.cu": "00" * 32}, {"later": [1, {"a": None}]}
+    )
     module = with_origin(module_of("cuda"), origin)
     assert module.save_to_bytes() == module_of("cuda").save_to_bytes()
     found = devmod.loads(devmod.dumps(module))
@@ -133,7 +164,13 @@ def test_the_index_has_the_architecture_of_the_payload() -> None:
     ptx = b".version 8.0\n.target sm_70\n.address_size 64\n"
     shaders = {name: b"\0\0\0\0" + bytes(8) + b"" for name in ("a", "b")}
     (found,) = pages_of(
-        devmod.dumps(devmod.bundle(module_of("cuda", code=ptx, fmt="ptx"), module_of("vulkan", code=shaders), module_of("webgpu")))
+        devmod.dumps(
+            devmod.bundle(
+                module_of("cuda", code=ptx, fmt="ptx"),
+                module_of("vulkan", code=shaders),
+                module_of("webgpu"),
+            )
+        )
     )
     (ptx_entry, vulkan, webgpu) = sorted(found["modules"], key=lambda each: each["kind"])
     assert ptx_entry["variant"] == devmod.backend.find_spec("cuda").architecture("ptx", ptx) != ""
@@ -162,7 +199,12 @@ def test_a_module_of_a_plugins_own_class_is_described_from_its_bytes() -> None:
 def test_a_module_of_an_unknown_kind_is_stored_unchanged() -> None:
     data = devmod.dumps(Raw("npu", b"\x01\x02", "elf", ("f", "g")))
     found = devmod.loads(data)
-    assert (found.kind, found.format, list(found.functions), found.inspect_source()) == ("npu", "elf", ["f", "g"], "")
+    assert (found.kind, found.format, list(found.functions), found.inspect_source()) == (
+        "npu",
+        "elf",
+        ["f", "g"],
+        "",
+    )
     assert devmod.dumps(found) == data
     with pytest.raises(devmod.NotRegisteredError) as caught:
         found.get_function("f")
@@ -190,7 +232,12 @@ devmod.save(devmod.bundle(a, b), sys.argv[1])
         folder = tmp_path / f"folder{number}"
         folder.mkdir()
         env = os.environ | {"PYTHONHASHSEED": str(number), "TZ": zone, "HOME": str(folder)}
-        subprocess.run([sys.executable, "-c", script, str(folder / f"{number}.devmod")], check=True, env=env, cwd=folder)
+        subprocess.run(
+            [sys.executable, "-c", script, str(folder / f"{number}.devmod")],
+            check=True,
+            env=env,
+            cwd=folder,
+        )
         saved.add((folder / f"{number}.devmod").read_bytes())
     assert len(saved) == 1
     assert str(tmp_path).encode() not in saved.pop()
@@ -201,7 +248,9 @@ def test_loading_listing_and_saving_import_no_backend(tmp_path: Path) -> None:
     package = tmp_path / "site"
     (package / "devmod_cuda-9.dist-info").mkdir(parents=True)
     (package / "devmod_cuda.py").write_text("print('imported')\n")
-    (package / "devmod_cuda-9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: devmod-cuda\nVersion: 9\n")
+    (package / "devmod_cuda-9.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: devmod-cuda\nVersion: 9\n"
+    )
     groups = ("create", "load_from_bytes", "device")
     (package / "devmod_cuda-9.dist-info" / "entry_points.txt").write_text(
         "".join(f"[devmod.{group}]\ncuda = devmod_cuda:f\n" for group in groups)
@@ -216,7 +265,12 @@ devmod.save(module, sys.argv[1] + "2")
 assert "devmod_cuda" not in sys.modules and "numpy" not in sys.modules
 """
     env = os.environ | {"PYTHONPATH": str(package), "DEVMOD_PLUGINS_ALLOW": ""}
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "k.devmod")], env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "k.devmod")],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     assert (done.stdout, done.stderr) == ("", "")
 
 
@@ -240,10 +294,15 @@ def test_a_cycle_is_refused_when_it_is_made_and_when_it_is_saved() -> None:
 
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(Circular("opencl", b""))
-    assert str(caught.value) == "the opencl module imports itself, directly or through others: a file is a tree"
+    assert (
+        str(caught.value)
+        == "the opencl module imports itself, directly or through others: a file is a tree"
+    )
 
 
-def test_a_tree_that_is_too_deep_or_of_a_kind_that_no_file_holds_is_refused_when_it_is_saved() -> None:
+def test_a_tree_that_is_too_deep_or_of_a_kind_that_no_file_holds_is_refused_when_it_is_saved() -> (
+    None
+):
     root = module = module_of()
     for _ in range(63):
         child = module_of()
@@ -253,11 +312,17 @@ def test_a_tree_that_is_too_deep_or_of_a_kind_that_no_file_holds_is_refused_when
     module.import_module(module_of())
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(root)
-    assert str(caught.value) == "the index of the bundle to be saved: module 64 is more than 64 imports deep"
+    assert (
+        str(caught.value)
+        == "the index of the bundle to be saved: module 64 is more than 64 imports deep"
+    )
     for kind in ("bundle", "No", "_lib", ""):
         with pytest.raises(devmod.FormatError) as caught:
             devmod.dumps(Raw(kind, b""))
-        assert str(caught.value) == f"a Raw of kind {kind!r} cannot be saved: no file may hold such a kind"
+        assert (
+            str(caught.value)
+            == f"a Raw of kind {kind!r} cannot be saved: no file may hold such a kind"
+        )
 
 
 def test_a_wide_and_shared_tree_is_saved_without_walking_it_again_and_again() -> None:
@@ -301,7 +366,9 @@ def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:
     with open(path, "wb") as file:  # 4 GiB, most of it a hole
         file.write(head + blob)
         file.truncate(len(head) + size)
-    module = devmod.load(path)  # the digest in the index is of the first bytes alone: to hash all would be an error
+    module = devmod.load(
+        path
+    )  # the digest in the index is of the first bytes alone: to hash all would be an error
     assert (module.kind, module.functions, module.size) == ("opencl", {}, size)  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,6 @@
-"""The candidates of a bundle take the same arguments: which do, the error for those that do not, and `mixed=True`."""
+"""The candidates of a bundle take the same arguments: which do, the error for those that do not,
+and `mixed=True`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def module(kind: str, *params: Param, name: str = "f", interface: bool = True) -
     code, fmt, _ = sample(kind)
     types = ["handle"] * sum(len(param.values) for param in params)
     info = FunctionInfo("f", types, (), (), Interface(params) if interface else None)
-    return devmod.create_with_fallback(kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info})
+    return devmod.create_with_fallback(
+        kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info}
+    )
 
 
 def buffer(name: str, dtype: str, access: str = "rw", **more: Any) -> Param:
@@ -41,12 +45,16 @@ def scalar(name: str, dtype: str, **more: Any) -> Param:
 MEMBERS = (Member("a", "float32"), Member("n", "int32", 4))
 PACK = ("ptr:handle", "count:uint64")
 STRUCT = scalar("p", "uint8x8", align=4, members=MEMBERS)
-PADDED = Param("p", "uniform", "uint8x32", align=16, members=(Member("a", "float32"), Member("n", "int32", 16)))
+PADDED = Param(
+    "p", "uniform", "uint8x32", align=16, members=(Member("a", "float32"), Member("n", "int32", 16))
+)
 NESTED = (Member("v", "", 0, MEMBERS, 8), Member("w", "float32", 8, shape=(4,), strides=(4,)))
 
 
 def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
-    """Return whether the parameters of two candidates agree. The order of the candidates does not matter."""
+    """Return whether the parameters of two candidates agree. The order of the candidates does not
+    matter.
+    """
     answers = set()
     for one, other in ((first, second), (second, first)):
         try:
@@ -65,7 +73,11 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         # buffers: the base type
         (buffer("x", "float32"), buffer("x", "float32x4"), True),
         (buffer("x", "float32x3"), buffer("x", "float32x3"), True),
-        (buffer("x", "float32x3"), buffer("x", "float32"), False),  # an element of three has the memory of four
+        (
+            buffer("x", "float32x3"),
+            buffer("x", "float32"),
+            False,
+        ),  # an element of three has the memory of four
         (buffer("x", "float32"), buffer("x", "float32", "r"), True),
         (buffer("x", "float32"), buffer("x", ""), True),
         (buffer("x", "uint8"), buffer("x", "uint32"), False),
@@ -92,12 +104,36 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         (Param("t", "local"), buffer("t", ""), False),
         # images and samplers
         (Param("t", "image"), Param("t", "image", "2d", sample="float"), True),
-        (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", "r", sample="float", format="r32float"), True),
-        (Param("t", "image", "2d", sample="float", format="r32float"), Param("t", "image", "2d", sample="float", format="rgba8unorm"), False),
-        (Param("t", "image", format="r32float"), Param("t", "image", "2d", "w", sample="float", format="rgba8unorm"), False),
-        (Param("t", "image", "2d", sample="float", format="r32float"), Param("t", "image", "2d", "w", sample="float", format="r32float"), True),
-        (Param("t", "image", "2d", sample="float"), Param("t", "image", "3d", sample="float"), False),
-        (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", sample="uint"), False),
+        (
+            Param("t", "image", "2d", sample="float"),
+            Param("t", "image", "2d", "r", sample="float", format="r32float"),
+            True,
+        ),
+        (
+            Param("t", "image", "2d", sample="float", format="r32float"),
+            Param("t", "image", "2d", sample="float", format="rgba8unorm"),
+            False,
+        ),
+        (
+            Param("t", "image", format="r32float"),
+            Param("t", "image", "2d", "w", sample="float", format="rgba8unorm"),
+            False,
+        ),
+        (
+            Param("t", "image", "2d", sample="float", format="r32float"),
+            Param("t", "image", "2d", "w", sample="float", format="r32float"),
+            True,
+        ),
+        (
+            Param("t", "image", "2d", sample="float"),
+            Param("t", "image", "3d", sample="float"),
+            False,
+        ),
+        (
+            Param("t", "image", "2d", sample="float"),
+            Param("t", "image", "2d", sample="uint"),
+            False,
+        ),
         (Param("t", "image"), Param("t", "sampler"), False),
         # addresses: a device array is a value for both
         (buffer("x", "float32"), scalar("x", "handle"), True),
@@ -112,14 +148,34 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         (STRUCT, PADDED, True),
         (STRUCT, scalar("p", "uint8x8", align=4), True),
         (STRUCT, scalar("p", "uint8x8", align=4, members=MEMBERS[:1]), False),
-        (STRUCT, scalar("p", "uint8x8", align=4, members=(Member("b", "float32"), MEMBERS[1])), False),
-        (STRUCT, scalar("p", "uint8x8", align=4, members=(Member("a", "int32"), MEMBERS[1])), False),
+        (
+            STRUCT,
+            scalar("p", "uint8x8", align=4, members=(Member("b", "float32"), MEMBERS[1])),
+            False,
+        ),
+        (
+            STRUCT,
+            scalar("p", "uint8x8", align=4, members=(Member("a", "int32"), MEMBERS[1])),
+            False,
+        ),
         (STRUCT, scalar("p", "int32"), False),
-        (scalar("p", "uint8x24", align=4, members=NESTED), scalar("p", "uint8x24", align=4, members=NESTED), True),
-        (scalar("p", "uint8x24", align=4, members=NESTED), scalar("p", "uint8x8", align=4, members=(NESTED[0].replace(members=MEMBERS[:1], size=4),
-         Member("w", "float32", 4))), False),
+        (
+            scalar("p", "uint8x24", align=4, members=NESTED),
+            scalar("p", "uint8x24", align=4, members=NESTED),
+            True,
+        ),
+        (
+            scalar("p", "uint8x24", align=4, members=NESTED),
+            scalar(
+                "p",
+                "uint8x8",
+                align=4,
+                members=(NESTED[0].replace(members=MEMBERS[:1], size=4), Member("w", "float32", 4)),
+            ),
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_parameter(first: Param, second: Param, answer: bool) -> None:
     assert agree((first,), (second,)) is answer
 
@@ -142,12 +198,29 @@ IMAGE = Param("t", "image", "2d", "r", sample="float")
         # a struct of unknown members has no flattened form
         ((X, scalar("p", "uint8x8", align=4)), (X, *FLAT), False),
         # nested structs and arrays are not flattened further
-        ((scalar("p", "uint8x24", align=4, members=NESTED),),
-         (scalar("v", "uint8x8", align=4, members=MEMBERS), scalar("w", "uint8x16", align=4, members=(Member("", "float32", shape=(4,), strides=(4,)),))), True),
-        ((scalar("p", "uint8x24", align=4, members=NESTED),), (*FLAT, scalar("w", "float32")), False),
+        (
+            (scalar("p", "uint8x24", align=4, members=NESTED),),
+            (
+                scalar("v", "uint8x8", align=4, members=MEMBERS),
+                scalar(
+                    "w",
+                    "uint8x16",
+                    align=4,
+                    members=(Member("", "float32", shape=(4,), strides=(4,)),),
+                ),
+            ),
+            True,
+        ),
+        (
+            (scalar("p", "uint8x24", align=4, members=NESTED),),
+            (*FLAT, scalar("w", "float32")),
+            False,
+        ),
     ],
-)  # fmt: skip
-def test_a_struct_agrees_with_the_parameters_of_its_members(first: tuple[Param, ...], second: tuple[Param, ...], answer: bool) -> None:
+)
+def test_a_struct_agrees_with_the_parameters_of_its_members(
+    first: tuple[Param, ...], second: tuple[Param, ...], answer: bool
+) -> None:
     assert agree(first, second) is answer
 
 
@@ -158,7 +231,9 @@ def test_a_local_parameter_with_a_default_does_not_count() -> None:
 
 
 def test_functions_that_are_not_compared() -> None:
-    """Those without an interface or without names, of different names, and those that cannot be decoded."""
+    """Those without an interface or without names, of different names, and those that cannot be
+    decoded.
+    """
     x, y = module("opencl", X), module("vulkan", X.replace(name="y"))
     damaged = from_wire("webgpu", b"\x81\xa1f\x94\xa1k\x91\xa1x\x90\x90\x81\xa1f\xc4\x01x", ("f",))
     for other in (
@@ -183,7 +258,14 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
         Param("tile", "local", "uint8"),
         name="blur",
     )
-    second = module("webgpu", buffer("dst", "uint32", "w"), buffer("src", "uint32", "r"), scalar("width", "uint32"), STRUCT, name="blur")
+    second = module(
+        "webgpu",
+        buffer("dst", "uint32", "w"),
+        buffer("src", "uint32", "r"),
+        scalar("width", "uint32"),
+        STRUCT,
+        name="blur",
+    )
     with pytest.raises(devmod.FormatError) as caught:
         devmod.bundle(module("cuda", interface=False), first, second)
     assert str(caught.value) == (
@@ -204,9 +286,21 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
 
 def test_the_error_has_all_functions_and_all_candidates_that_differ() -> None:
     local = Param("s", "local", "float32x4")
-    first = [module("opencl", X, local, name="f"), module("opencl", X, name="g"), module("opencl", X, name="h")]
-    second = [module("webgpu", X, name="f"), module("webgpu", scalar("x", "int32"), name="g"), module("webgpu", X, name="h")]
-    third = [module("vulkan", X, name="f"), module("vulkan", X, scalar("n", "int32"), name="g"), module("vulkan", X, name="h")]
+    first = [
+        module("opencl", X, local, name="f"),
+        module("opencl", X, name="g"),
+        module("opencl", X, name="h"),
+    ]
+    second = [
+        module("webgpu", X, name="f"),
+        module("webgpu", scalar("x", "int32"), name="g"),
+        module("webgpu", X, name="h"),
+    ]
+    third = [
+        module("vulkan", X, name="f"),
+        module("vulkan", X, scalar("n", "int32"), name="g"),
+        module("vulkan", X, name="h"),
+    ]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.bundle(*first, *second, *third)
     assert str(caught.value) == (
@@ -240,7 +334,10 @@ def test_the_error_has_all_functions_and_all_candidates_that_differ() -> None:
 def test_a_long_or_hostile_signature_in_the_error() -> None:
     params = [scalar(f"p{number}", "int32") for number in range(40)]
     with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(module("opencl", *params), module("vulkan", *params[:-1], scalar("\x1b[2J\n" + "x" * 100, "int32")))
+        devmod.bundle(
+            module("opencl", *params),
+            module("vulkan", *params[:-1], scalar("\x1b[2J\n" + "x" * 100, "int32")),
+        )
     lines = str(caught.value).splitlines()[1:]
     assert lines == [
         "  opencl/cl   vulkan/spv",
@@ -249,7 +346,10 @@ def test_a_long_or_hostile_signature_in_the_error() -> None:
     ]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.bundle(module("opencl", *params), module("vulkan"))
-    assert str(caught.value).splitlines()[-2:] == ["  p31: int32  -           <- differs", "  and 8 more"]
+    assert str(caught.value).splitlines()[-2:] == [
+        "  p31: int32  -           <- differs",
+        "  and 8 more",
+    ]
 
 
 def test_parameters_with_the_names_of_launch_keywords_agree_in_any_order() -> None:
@@ -268,7 +368,12 @@ def test_parameters_with_the_names_of_launch_keywords_agree_in_any_order() -> No
             IMAGE.replace(format="rgba8unorm"),
             ("t: image 2d r32float r", "t: image 2d rgba8unorm r"),
         ),
-        (buffer("x", ""), buffer("x", "int32"), buffer("x", "float32"), ("x: int32* rw", "x: float32* rw")),
+        (
+            buffer("x", ""),
+            buffer("x", "int32"),
+            buffer("x", "float32"),
+            ("x: int32* rw", "x: float32* rw"),
+        ),
     ],
 )
 def test_candidates_that_fit_an_unknown_type_or_format_are_compared_with_each_other(
@@ -285,10 +390,14 @@ def test_candidates_that_fit_an_unknown_type_or_format_are_compared_with_each_ot
     devmod.bundle(candidates[0], candidates[1], module("webgpu", one))
 
 
-def test_inspect_names_the_kinds_whose_candidates_have_a_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_names_the_kinds_whose_candidates_have_a_function(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As a GLSL kernel that has the name of its file."""
     path = str(tmp_path / "k.devmod")
-    devmod.save(devmod.bundle(module("opencl", X), module("webgpu", X), module("vulkan", X, name="g")), path)
+    devmod.save(
+        devmod.bundle(module("opencl", X), module("webgpu", X), module("vulkan", X, name="g")), path
+    )
     assert main(["inspect", path]) == 0
     out = capsys.readouterr().out
     assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [
@@ -296,14 +405,18 @@ def test_inspect_names_the_kinds_whose_candidates_have_a_function(tmp_path: Path
     ]
     assert main(["inspect", path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["module"]
-    assert found["common"] == [{"name": "f", "signature": "f(x: float32* rw)", "kinds": ["opencl", "webgpu"]}]
+    assert found["common"] == [
+        {"name": "f", "signature": "f(x: float32* rw)", "kinds": ["opencl", "webgpu"]}
+    ]
 
 
 def block_module(kind: str, name: str = "f", **interface: Any) -> devmod.Module:
     """Return a module whose function has a block."""
     code, fmt, _ = sample(kind)
     info = FunctionInfo("f", ["handle"], (), (), Interface([X], **interface))
-    return devmod.create_with_fallback(kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info})
+    return devmod.create_with_fallback(
+        kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info}
+    )
 
 
 def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle() -> None:
@@ -317,7 +430,8 @@ def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle(
     flat = {"default_block": (16, 4, 1)}
     with pytest.warns(UserWarning, match="needs block=") as caught:
         devmod.bundle(
-            *[block_module(kind, name) for kind in ("cuda", "opencl") for name in "fg"], *[block_module("metal", n, **flat) for n in "fg"]
+            *[block_module(kind, name) for kind in ("cuda", "opencl") for name in "fg"],
+            *[block_module("metal", n, **flat) for n in "fg"],
         )
     assert [str(each.message) for each in caught] == [
         "a call of 'f', 'g' needs block= on 'cuda', 'opencl' alone: the other candidates have blocks of (16, 4). Compile it with this block: "
@@ -328,7 +442,8 @@ def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle(
 @pytest.mark.parametrize(
     "candidates",
     [
-        # any block, a kind without blocks, no block in common, none at all, a block that constants set
+        # any block, a kind without blocks, no block in common, none at all, a block that constants
+        # set
         [("opencl", {"open_block": True}), ("vulkan", {"block": (64, 1, 1)})],
         [("hexagon", {}), ("vulkan", {"block": (64, 1, 1)})],
         [("opencl", {}), ("vulkan", {"block": (64, 1, 1)}), ("webgpu", {"block": (32, 1, 1)})],
@@ -337,7 +452,9 @@ def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle(
         [("opencl", {"default_block": (64, 1, 1)}), ("vulkan", {"block": (64, 1, 1)})],
     ],
 )
-def test_candidates_whose_blocks_need_no_warning(candidates: list[tuple[str, dict[str, Any]]]) -> None:
+def test_candidates_whose_blocks_need_no_warning(
+    candidates: list[tuple[str, dict[str, Any]]],
+) -> None:
     devmod.bundle(*[block_module(kind, **interface) for kind, interface in candidates])
 
 
@@ -361,9 +478,17 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
     ("first", "second", "text"),
     [
         ((X, scalar("n", "int32")), (X, scalar("n", "int32")), "f(x: float32* rw, n: int32)"),
-        ((X.replace(access="r"), scalar("n", "int32")), (X.replace(type="float32x4", access="w"), scalar("n", "uint64")), "f(x: float32* rw, n: integer)"),
+        (
+            (X.replace(access="r"), scalar("n", "int32")),
+            (X.replace(type="float32x4", access="w"), scalar("n", "uint64")),
+            "f(x: float32* rw, n: integer)",
+        ),
         ((buffer("x", "", ""),), (buffer("x", "float16", ""),), "f(x: float16*)"),
-        ((scalar("v", "float32x3"), scalar("w", "")), (scalar("v", "float16x3"), scalar("w", "int8")), "f(v: floatx3, w: integer)"),
+        (
+            (scalar("v", "float32x3"), scalar("w", "")),
+            (scalar("v", "float16x3"), scalar("w", "int8")),
+            "f(v: floatx3, w: integer)",
+        ),
         ((X, scalar("n", "int32")), (scalar("n", "int32"), X), "f(*, x: float32* rw, n: int32)"),
         ((X.replace(pack=PACK),), (X,), "f(x: float32* rw)"),
         ((X, STRUCT), (X, *FLAT), "f(x: float32* rw, a: float32, n: integer)"),
@@ -372,20 +497,32 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
         ((IMAGE,), (IMAGE.replace(format="r32float", access="w"),), "f(t: image 2d r32float rw)"),
         ((IMAGE,), (IMAGE.replace(sample="", access=""),), "f(t: image 2d float r)"),
         ((X, SCRATCH), (X,), "f(x: float32* rw, *, scratch: local float32 = Local(per_thread=4))"),
-        ((X, SCRATCH, FLAT[0]), (FLAT[0], X), "f(*, x: float32* rw, a: float32, scratch: local float32 = Local(per_thread=4))"),
+        (
+            (X, SCRATCH, FLAT[0]),
+            (FLAT[0], X),
+            "f(*, x: float32* rw, a: float32, scratch: local float32 = Local(per_thread=4))",
+        ),
         ((X,), (X.replace(name="y"),), "f: its candidates take different arguments"),
         ((X,), (X.replace(name=""),), ""),
     ],
-)  # fmt: skip
+)
 def test_inspect_and_notebooks_show_the_common_signature(
-    first: tuple[Param, ...], second: tuple[Param, ...], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    first: tuple[Param, ...],
+    second: tuple[Param, ...],
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    bundle = devmod.bundle(module("opencl", *first), devmod.bundle(module("vulkan", *second), mixed=True), mixed=True)
+    bundle = devmod.bundle(
+        module("opencl", *first), devmod.bundle(module("vulkan", *second), mixed=True), mixed=True
+    )
     path = tmp_path / "k.devmod"
     devmod.save(bundle, path)
     assert main(["inspect", str(path)]) == 0
     out = capsys.readouterr().out
-    assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [f"every candidate: {text}"] * bool(text)
+    assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [
+        f"every candidate: {text}"
+    ] * bool(text)
     shown = text or "f(x: float32* rw)"
     assert f"<tr><th>function</th><td>{shown}</td></tr>" in devmod.load(path)._repr_html_()
     assert main(["inspect", "--json", str(path)]) == 0
@@ -394,7 +531,9 @@ def test_inspect_and_notebooks_show_the_common_signature(
     assert [each for each in found["imports"] if "common" in each] == []
 
 
-def test_bundles_that_share_candidates_are_compared_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bundles_that_share_candidates_are_compared_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A file may have hundreds of bundles of the same candidates."""
     first, second = module("opencl", X), module("vulkan", X)
     root = module("cuda", name="g")
@@ -405,12 +544,16 @@ def test_bundles_that_share_candidates_are_compared_once(tmp_path: Path, capsys:
     assert capsys.readouterr().out.count("every candidate: f(x: float32* rw)") == 1
 
 
-def test_the_work_for_the_structs_of_many_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_work_for_the_structs_of_many_candidates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The name of each struct is compared with the names in all other candidates."""
     structs = [STRUCT.replace(name=f"p{number}") for number in range(8)]
 
     def inspect(count: int) -> Callable[[], object]:
-        made = [module("opencl", *structs, scalar(f"n{number}", "int32")) for number in range(count)]
+        made = [
+            module("opencl", *structs, scalar(f"n{number}", "int32")) for number in range(count)
+        ]
         devmod.save(devmod.bundle(*made, mixed=True), tmp_path / f"{count}.devmod")
         return lambda: main(["inspect", str(tmp_path / f"{count}.devmod")])
 
@@ -419,7 +562,10 @@ def test_the_work_for_the_structs_of_many_candidates(tmp_path: Path, capsys: pyt
 
 def test_equal_functions_are_decoded_once() -> None:
     def events(end: str) -> int:
-        made = [module("opencl", *(scalar(f"n{number}{end * each}", "int32") for number in range(50))) for each in range(1, 9)]
+        made = [
+            module("opencl", *(scalar(f"n{number}{end * each}", "int32") for number in range(50)))
+            for each in range(1, 9)
+        ]
         loaded = devmod.loads(devmod.dumps(devmod.bundle(*made, mixed=True)))
         return work(lambda: agreement.agreements([loaded]))
 
@@ -429,31 +575,54 @@ def test_equal_functions_are_decoded_once() -> None:
 def test_functions_beyond_the_limit_are_not_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    devmod.save(devmod.bundle(module("opencl", X), module("vulkan", X), module("cuda", X.replace(access="r"))), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.bundle(
+            module("opencl", X), module("vulkan", X), module("cuda", X.replace(access="r"))
+        ),
+        tmp_path / "k.devmod",
+    )
     for limit, count in ((1000, 1), (100, 0)):
         monkeypatch.setattr(agreement, "_MAX_COMPARED", limit)
         assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
         assert capsys.readouterr().out.count("every candidate: ") == count
 
 
-def test_the_common_block_is_that_of_all_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_common_block_is_that_of_all_candidates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def text(*interfaces: Interface) -> str:
         code, fmt, _ = sample("opencl")
-        made = [devmod.create_with_fallback("opencl", code, fmt, {"f": FunctionInfo("f", [], (), (), each)}) for each in interfaces]
+        made = [
+            devmod.create_with_fallback(
+                "opencl", code, fmt, {"f": FunctionInfo("f", [], (), (), each)}
+            )
+            for each in interfaces
+        ]
         devmod.save(devmod.bundle(*made), tmp_path / "k.devmod")
         assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
         return capsys.readouterr().out.splitlines()[2].strip()
 
-    assert text(Interface(open_block=True), Interface(open_block=True)) == "every candidate: f() any block"
-    assert text(Interface(default_block=(8, 8, 1)), Interface(default_block=(8, 8, 1))) == "every candidate: f() default block 8×8×1"
+    assert (
+        text(Interface(open_block=True), Interface(open_block=True))
+        == "every candidate: f() any block"
+    )
+    assert (
+        text(Interface(default_block=(8, 8, 1)), Interface(default_block=(8, 8, 1)))
+        == "every candidate: f() default block 8×8×1"
+    )
     assert text(Interface(block=(8, 8, 1)), Interface(open_block=True)) == "every candidate: f()"
 
 
 def test_the_command_compiles_candidates_that_disagree_with_an_option(
-    register: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    register: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def compiler(request: CompileRequest) -> Payload:
-        info = FunctionInfo("f", ["handle"], (), (), Interface([X.replace(name=f"for_{request.target.kind}")]))
+        info = FunctionInfo(
+            "f", ["handle"], (), (), Interface([X.replace(name=f"for_{request.target.kind}")])
+        )
         return Payload(request.target.kind, b"x", "bin", {"f": info})
 
     compilers = types.ModuleType("devmod_toy_compilers")
@@ -462,7 +631,12 @@ def test_the_command_compiles_candidates_that_disagree_with_an_option(
     for kind in ("toya", "toyb"):
         languages = {"toy": "Toy"}
         spec = devmod.TargetSpec(
-            kind, title=kind, distribution=f"devmod-{kind}", formats=["bin"], languages=languages, compiler="devmod_toy_compilers:compile"
+            kind,
+            title=kind,
+            distribution=f"devmod-{kind}",
+            formats=["bin"],
+            languages=languages,
+            compiler="devmod_toy_compilers:compile",
         )
         register("devmod.targets", kind, spec)
     (tmp_path / "k.toy").write_text("f")
@@ -478,14 +652,19 @@ def test_the_command_compiles_candidates_that_disagree_with_an_option(
             output if output == "-" else str(tmp_path / output),
         ]
         assert main(arguments) == 1
-        assert "  for_toya: float32* rw  -                      <- differs\n" in capsys.readouterr().err
+        assert (
+            "  for_toya: float32* rw  -                      <- differs\n"
+            in capsys.readouterr().err
+        )
         assert not (tmp_path / "k.devmod").exists()
     assert main([*arguments[:-1], str(tmp_path / "k.devmod"), "--mixed"]) == 0
     assert [each.kind for each in devmod.load(tmp_path / "k.devmod").imports] == ["toya", "toyb"]
 
 
 def test_a_nested_bundle_that_gets_a_candidate_changes_the_agreement_of_the_outer_one() -> None:
-    """Otherwise the file permits positional arguments, and they reach the new candidate in the wrong order."""
+    """Otherwise the file permits positional arguments, and they reach the new candidate in the
+    wrong order.
+    """
     first, second = scalar("x", "int32"), scalar("y", "int32")
     inner = devmod.bundle(module("opencl", first, second))
     outer = devmod.bundle(inner, module("cuda", first, second))

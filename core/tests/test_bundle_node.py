@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from candidates import INFO, FakeDevice, Loaded, Register, Runtime, chosen, loaded, made, missing, ptx
+from candidates import (
+    INFO,
+    FakeDevice,
+    Loaded,
+    Register,
+    Runtime,
+    chosen,
+    loaded,
+    made,
+    missing,
+    ptx,
+)
 
 import devmod
 
@@ -27,7 +38,10 @@ def test_a_bundle_has_the_functions_of_all_its_candidates() -> None:
 def test_the_error_for_an_unknown_function_lists_the_functions() -> None:
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         loaded(made("cuda", "scale"), made("opencl", "add")).get_function("scael")
-    assert str(caught.value) == "the bundle module has no function 'scael'; it has: 'scale', 'add'. Did you mean 'scale'?"
+    assert (
+        str(caught.value)
+        == "the bundle module has no function 'scael'; it has: 'scale', 'add'. Did you mean 'scale'?"
+    )
 
 
 # -- which one
@@ -47,7 +61,9 @@ def test_only_modules_with_the_function_are_candidates(register: Register) -> No
     assert chosen(loaded(made("cuda", "g"), made("opencl", "f"))) == "opencl"
 
 
-def test_prefer_and_the_environment_change_the_order_of_kinds(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefer_and_the_environment_change_the_order_of_kinds(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kinds = ("rocm", "opencl", "webgpu")
     for kind in kinds:
         Runtime(register, kind, "")
@@ -90,9 +106,17 @@ def test_prefer_is_a_sequence_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.row("R40")
 @pytest.mark.parametrize(
     ("arch", "wanted"),
-    [("sm_80", "sm_75"), ("sm_75", "sm_75"), ("sm_90", "sm_90"), ("sm_120", "sm_90"), ("sm_70", "sm_50")],
+    [
+        ("sm_80", "sm_75"),
+        ("sm_75", "sm_75"),
+        ("sm_90", "sm_90"),
+        ("sm_120", "sm_90"),
+        ("sm_70", "sm_50"),
+    ],
 )
-def test_within_a_kind_the_best_variant_is_chosen(register: Register, arch: str, wanted: str) -> None:
+def test_within_a_kind_the_best_variant_is_chosen(
+    register: Register, arch: str, wanted: str
+) -> None:
     Runtime(register, "cuda", arch)
     module = loaded(ptx("sm_90"), ptx("sm_50"), ptx("sm_75"))
     assert f".target {wanted}\n".encode() in module.get_function("f")()[2]
@@ -124,14 +148,21 @@ def test_a_map_of_shaders_fits_if_every_shader_fits(register: Register) -> None:
         return None if int(variant) > int(arch) else int(variant)
 
     spec = devmod.TargetSpec(
-        "toy", title="Toy", distribution="devmod-toy", formats=("t",), shader_map=True, rank=rank,
+        "toy",
+        title="Toy",
+        distribution="devmod-toy",
+        formats=("t",),
+        shader_map=True,
+        rank=rank,
         architecture=lambda fmt, code: bytes(code).decode(),
-    )  # fmt: skip
+    )
     register("devmod.targets", "toy", spec)
     Runtime(register, "toy", "5")
 
     def toy(*variants: str) -> devmod.Module:
-        return devmod.create_with_fallback("toy", {str(n): each.encode() for n, each in enumerate(variants)}, "t", {"f": INFO})
+        return devmod.create_with_fallback(
+            "toy", {str(n): each.encode() for n, each in enumerate(variants)}, "t", {"f": INFO}
+        )
 
     third = b"\xc4\x013"
     assert third in loaded(toy("1", "9"), toy("5", "1"), toy("3"), toy("")).get_function("f")()[2]
@@ -144,16 +175,23 @@ def test_a_map_of_shaders_fits_if_every_shader_fits(register: Register) -> None:
     )
 
 
-def test_a_failing_architecture_reader_does_not_prevent_saving(register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_failing_architecture_reader_does_not_prevent_saving(
+    register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     def broken(fmt: str, code: object) -> str:
         raise IndexError("too short")
 
-    spec = devmod.TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("t",), architecture=broken)
+    spec = devmod.TargetSpec(
+        "toy", title="Toy", distribution="devmod-toy", formats=("t",), architecture=broken
+    )
     register("devmod.targets", "toy", spec)
     monkeypatch.setenv("DEVMOD_LOG", "debug")
     data = devmod.dumps(devmod.create_with_fallback("toy", b"x", "t", {}))
     assert b"variant" not in data
-    assert "devmod: the architecture of a toy/t payload could not be read: IndexError: too short\n" in capsys.readouterr().err
+    assert (
+        "devmod: the architecture of a toy/t payload could not be read: IndexError: too short\n"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_kind_without_an_entry_for_devices_fits_if_installed(register: Register) -> None:
@@ -209,7 +247,9 @@ def test_a_global_comes_from_the_first_usable_candidate(register: Register) -> N
     )
     with pytest.raises(devmod.NotRegisteredError) as nowhere:
         loaded(made("metal"), made("vulkan")).get_global("table")
-    assert str(nowhere.value).startswith("no candidate of the bundle can run 'table' here:\n  1. metal/metal: ")
+    assert str(nowhere.value).startswith(
+        "no candidate of the bundle can run 'table' here:\n  1. metal/metal: "
+    )
 
 
 @pytest.mark.row("R32")
@@ -267,7 +307,9 @@ def test_damage_of_the_chosen_candidate_is_raised(register: Register) -> None:
     Runtime(register, "opencl", "")
     data = bytearray(devmod.dumps(devmod.bundle(made("cuda", code=b"find me"), made("opencl"))))
     data[data.index(b"find me")] ^= 1
-    with pytest.raises(devmod.FormatError, match=r"^the bundle in memory: the cuda module with 'f' is damaged: "):
+    with pytest.raises(
+        devmod.FormatError, match=r"^the bundle in memory: the cuda module with 'f' is damaged: "
+    ):
         devmod.loads(data).get_function("f")
 
 
@@ -310,7 +352,9 @@ def test_the_error_names_candidates_without_a_device(register: Register) -> None
         "  2. opencl/cl: no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'\n"
         f"  3. webgpu/wgsl: {missing('webgpu')}"
     )
-    assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1  # that of the caller, with all reasons
+    assert (
+        "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
+    )  # that of the caller, with all reasons
 
 
 @pytest.mark.row("R8")
@@ -331,7 +375,9 @@ def test_the_error_class_for_a_broken_runtime(register: Register) -> None:
     assert isinstance(caught.value.__cause__.__cause__, ImportError)
 
 
-def test_the_log_has_the_choice_and_its_reason(register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_log_has_the_choice_and_its_reason(
+    register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     Runtime(register, "opencl", "pocl-cpu")
     module = loaded(made("cuda"), made("opencl"))
     module.get_function("f")
@@ -343,5 +389,7 @@ def test_the_log_has_the_choice_and_its_reason(register: Register, monkeypatch: 
     ) in capsys.readouterr().err
     Runtime(register, "cuda", "sm_90", "sm_80")
     loaded(ptx("sm_80"), made("opencl")).get_function("f")
-    assert "devmod: 'f' of the bundle resolves to cuda/ptx for " in (said := capsys.readouterr().err)
+    assert "devmod: 'f' of the bundle resolves to cuda/ptx for " in (
+        said := capsys.readouterr().err
+    )
     assert ": it fits cuda device 0, sm_90\n" in said

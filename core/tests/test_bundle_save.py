@@ -47,7 +47,10 @@ def test_a_bundle_has_no_bytes_of_its_own() -> None:
     for act in (devmod.bundle(module_of()).save_to_bytes, devmod.bundle(module_of()).wire_parts):
         with pytest.raises(devmod.FormatError) as caught:
             act()
-        assert str(caught.value) == "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates"
+        assert (
+            str(caught.value)
+            == "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates"
+        )
 
 
 def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
@@ -69,11 +72,17 @@ def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
     long = tmp_path / ("n" * 255)
     devmod.save(module_of(), str(long))
     assert devmod.load(str(long)).kind == "opencl"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["k.devmod", "link.devmod", "n" * 255]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "k.devmod",
+        "link.devmod",
+        "n" * 255,
+    ]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders cannot be flushed there")
-def test_sync_flushes_the_complete_file_before_the_move_and_the_folder_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync_flushes_the_complete_file_before_the_move_and_the_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A crash of the machine then leaves the old file or the new one, and never an empty one."""
     path = tmp_path / "k.devmod"
     events: list[Any] = []
@@ -85,7 +94,13 @@ def test_sync_flushes_the_complete_file_before_the_move_and_the_folder_after_it(
             events.append(("folder", os.path.samestat(status, tmp_path.stat()), path.exists()))
         else:
             (partial,) = tmp_path.glob("*.partial")
-            events.append(("file", os.path.samestat(status, partial.stat()), partial.read_bytes() == devmod.dumps(module_of())))
+            events.append(
+                (
+                    "file",
+                    os.path.samestat(status, partial.stat()),
+                    partial.read_bytes() == devmod.dumps(module_of()),
+                )
+            )
         flush(handle)
 
     def move(source: str, target: str) -> None:
@@ -157,6 +172,8 @@ print(os.listdir(closed) == ["k.devmod"])
 def test_missing_permission_is_a_permission_error_with_the_path() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
-        process = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)
+        process = subprocess.run(
+            [sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True
+        )
         Path(folder, "closed").chmod(0o700)
     assert (process.stdout.split(), process.stderr) == (["True"] * 4, "")

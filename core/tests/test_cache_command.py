@@ -39,7 +39,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, *capsys.readouterr()
 
 
-def test_cache_prints_the_folder_and_each_kind(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_prints_the_folder_and_each_kind(
+    filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(capsys) == (
         0,
         f"{filled}: 5 entries, 36.9 kB; DEVMOD_CACHE_SIZE allows 1.1 GB\n"
@@ -68,12 +70,17 @@ def test_cache_prints_json(filled: Path, capsys: pytest.CaptureFixture[str]) -> 
     }
 
 
-def test_an_empty_cache(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_cache(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run(capsys) == (0, f"{folder}: 0 entries, 0 B; DEVMOD_CACHE_SIZE allows 1.1 GB\n", "")
     assert run(capsys, "clear") == (0, "Removed 0 entries, 0 B.\n", "")
     assert not folder.exists()
     monkeypatch.setattr("devmod._cli.cache.cache_dir", lambda: "")
-    assert run(capsys)[1] == "There is no cache folder: this user has no home folder, and DEVMOD_CACHE_DIR is not set.\n"
+    assert (
+        run(capsys)[1]
+        == "There is no cache folder: this user has no home folder, and DEVMOD_CACHE_DIR is not set.\n"
+    )
 
 
 def test_one_kind_is_cleared(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,18 +94,27 @@ def test_one_kind_is_cleared(filled: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
-def test_clear_removes_all_entries_and_no_other_files(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clear_removes_all_entries_and_no_other_files(
+    filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (filled / "npu" / f"{1:064x}.bin.1.17a.tmp").write_bytes(b"of a process that was killed")
     code, out, _ = run(capsys, "clear", "--json")
     assert (code, json.loads(out)) == (0, {"entries": 5, "bytes": 36864})
-    assert sorted(str(each.relative_to(filled)) for each in filled.rglob("*") if each.is_file()) == ["npu/notes", "photos/one.bin"]
+    assert sorted(
+        str(each.relative_to(filled)) for each in filled.rglob("*") if each.is_file()
+    ) == ["npu/notes", "photos/one.bin"]
 
 
-def test_a_folder_writable_by_others_is_not_cleared(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_writable_by_others_is_not_cleared(
+    filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (filled / "npu").chmod(0o777)
     why = f"other users can write to {str(filled / 'npu')!r} (mode 0777); to mend it: chmod go-w {filled / 'npu'}"
     assert run(capsys)[1].splitlines()[-1] == f"! not used: {why}"
     assert json.loads(run(capsys, "--json")[1])["problems"] == [why]
     code, _, err = run(capsys, "clear", "npu")
-    assert (code, err) == (1, f"devmod: error: the cache folder {str(filled / 'npu')!r} is not cleared: {why}\n")
+    assert (code, err) == (
+        1,
+        f"devmod: error: the cache folder {str(filled / 'npu')!r} is not cleared: {why}\n",
+    )
     assert len(os.listdir(filled / "npu")) == 4

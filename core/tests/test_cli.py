@@ -57,9 +57,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return code, out, err
 
 
-def shell(*arguments: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def shell(
+    *arguments: object, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "devmod", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | (env or {}), cwd=cwd)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | (env or {}), cwd=cwd
+    )
 
 
 # -- the command itself
@@ -69,7 +73,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["", "compile", "inspect", "doctor", "devices", "run", "bench", "verify", "plugins", "cache"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "compile", "inspect", "doctor", "devices", "run", "bench", "verify", "plugins", "cache"],
+)
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
     code, out, _ = run(capsys, *filter(None, [name]), flag)
@@ -80,7 +87,13 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: 
 
 def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--help")
-    described = dict(re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", out.partition("Commands:\n")[2].partition("\n\n")[0], re.MULTILINE))
+    described = dict(
+        re.findall(
+            r"^  ([a-z-]+) {2,}(\S.*)$",
+            out.partition("Commands:\n")[2].partition("\n\n")[0],
+            re.MULTILINE,
+        )
+    )
     assert described == {
         "demo": "Compile a kernel, run it here and draw its result.",
         "compile": "Compile sources for targets into one file.",
@@ -110,7 +123,9 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.row("R4")
-def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_known_command_whose_wheel_is_missing_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(capsys, "view", "k.devmod") == (
         1,
         "",
@@ -121,7 +136,12 @@ def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureF
 @pytest.mark.row("R4")
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("compile", '"devmod-core[build]"'), ("build", '"devmod-core[build]"'), ("init", "devmod-targets"), ("bundle", "devmod-targets")],
+    [
+        ("compile", '"devmod-core[build]"'),
+        ("build", '"devmod-core[build]"'),
+        ("init", "devmod-targets"),
+        ("bundle", "devmod-targets"),
+    ],
 )
 def test_the_error_of_a_command_that_compiles_has_the_extra_with_the_compilers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, package: str
@@ -149,7 +169,9 @@ def test_the_error_of_a_command_that_compiles_has_the_extra_with_the_compilers(
         ["devices", "--no-such-option"],
     ],
 )
-def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_wrong_usage_is_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
     code, out, err = run(capsys, *arguments)
     assert code == 2
     assert "Usage: devmod" in err
@@ -159,7 +181,9 @@ def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], argument
 def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
     by_module = shell("inspect", bundle)
     script = Path(sys.executable).with_name("devmod")
-    by_script = subprocess.run([str(script), "inspect", str(bundle)], capture_output=True, text=True, check=False)
+    by_script = subprocess.run(
+        [str(script), "inspect", str(bundle)], capture_output=True, text=True, check=False
+    )
     assert by_module.returncode == by_script.returncode == 0
     assert by_module.stdout == by_script.stdout
 
@@ -174,7 +198,9 @@ def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
         ("Info", " Did you mean 'inspect'?"),
     ],
 )
-def test_a_mistyped_command_gets_a_suggestion_and_the_list(capsys: pytest.CaptureFixture[str], word: str, suggestion: str) -> None:
+def test_a_mistyped_command_gets_a_suggestion_and_the_list(
+    capsys: pytest.CaptureFixture[str], word: str, suggestion: str
+) -> None:
     listed = ", ".join(KNOWN)
     code, out, err = run(capsys, word)
     assert (code, out, err.replace("devmod -h'", "devmod --help'")) == (  # by the version of click
@@ -187,13 +213,19 @@ def test_a_mistyped_command_gets_a_suggestion_and_the_list(capsys: pytest.Captur
 
 def test_a_synonym_is_no_command_and_stands_for_one() -> None:
     assert not SYNONYMS.keys() & KNOWN.keys()
-    assert {command.partition(" ")[0] for command in SYNONYMS.values()} <= {*KNOWN, "--help", "--version"}
+    assert {command.partition(" ")[0] for command in SYNONYMS.values()} <= {
+        *KNOWN,
+        "--help",
+        "--version",
+    }
 
 
 def test_a_mistyped_subcommand_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "cache", "claer")
     assert (code, out) == (2, "")
-    assert err.endswith("\nError: devmod cache has no command 'claer'. Did you mean 'clear'? The commands: clear\n")
+    assert err.endswith(
+        "\nError: devmod cache has no command 'claer'. Did you mean 'clear'? The commands: clear\n"
+    )
 
 
 def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +241,10 @@ def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) ->
     [
         ("devmod comp", {"compile"}),
         ("devmod compile -t open", {"opencl"}),
-        ("devmod compile --target ", {"cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu"}),
+        (
+            "devmod compile --target ",
+            {"cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu"},
+        ),
         ("devmod inspect --ver", {"--verify"}),
     ],
 )
@@ -223,7 +258,13 @@ def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) ->
 def test_the_shell_completes(words: str, wanted: set[str], name: str) -> None:
     last = words.rpartition(" ")[2]
     given = {"COMP_WORDS": words, "COMP_CWORD": last if name == "fish" else str(words.count(" "))}
-    done = shell(env={"_DEVMOD_COMPLETE": f"{name}_complete", "DEVMOD_PLUGINS_ALLOW": "devmod-targets", **given})
+    done = shell(
+        env={
+            "_DEVMOD_COMPLETE": f"{name}_complete",
+            "DEVMOD_PLUGINS_ALLOW": "devmod-targets",
+            **given,
+        }
+    )
     if name == "zsh":
         found = set(done.stdout.splitlines()[1::3])
     else:
@@ -248,11 +289,19 @@ def test_the_shell_completes(words: str, wanted: set[str], name: str) -> None:
     ],
 )
 def test_the_shell_completes_files_functions_and_devices(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path, words: str, wanted: list[str]
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    bundle: Path,
+    words: str,
+    wanted: list[str],
 ) -> None:
     (bundle.parent / "damaged.devmod").write_bytes(bundle.read_bytes()[:100])
     monkeypatch.chdir(bundle.parent)
-    for name, value in (("_DEVMOD_COMPLETE", "bash_complete"), ("COMP_WORDS", words), ("COMP_CWORD", str(words.count(" ")))):
+    for name, value in (
+        ("_DEVMOD_COMPLETE", "bash_complete"),
+        ("COMP_WORDS", words),
+        ("COMP_CWORD", str(words.count(" "))),
+    ):
         monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as ended:
         main([])
@@ -271,7 +320,9 @@ def test_the_completion_script_is_printed() -> None:
 
 @pytest.mark.parametrize("number", ["nan", "inf", "0"])
 @pytest.mark.parametrize("command", ["doctor", "plugins"])
-def test_a_time_limit_is_a_finite_number(capsys: pytest.CaptureFixture[str], command: str, number: str) -> None:
+def test_a_time_limit_is_a_finite_number(
+    capsys: pytest.CaptureFixture[str], command: str, number: str
+) -> None:
     code, out, err = run(capsys, command, "--timeout", number)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith("Error: Invalid value for '--timeout': ")
@@ -280,11 +331,16 @@ def test_a_time_limit_is_a_finite_number(capsys: pytest.CaptureFixture[str], com
 def test_an_error_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
     done = shell("inspect", tmp_path / "missing.devmod")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"devmod: error: {tmp_path / 'missing.devmod'}: No such file or directory\n"
+    assert (
+        done.stderr == f"devmod: error: {tmp_path / 'missing.devmod'}: No such file or directory\n"
+    )
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    for arguments in (("--debug", "inspect", tmp_path / "missing.devmod"), ("inspect", "--debug", tmp_path / "missing.devmod")):
+    for arguments in (
+        ("--debug", "inspect", tmp_path / "missing.devmod"),
+        ("inspect", "--debug", tmp_path / "missing.devmod"),
+    ):
         done = shell(*arguments)
         assert done.returncode == 1
         assert done.stderr.startswith("Traceback (most recent call last):\n")
@@ -295,14 +351,31 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     ("name", "said"),
     [
         ("folder", "Is a directory"),
-        ("k.devmod", "'{path}' is not a bundle: it does not begin with the magic bytes of a .devmod file"),
-        ("k.xyz", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"),
-        ("k.slang", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx. devmod compile {path} -t cuda compiles a source"),
-        ("k.cl", "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both; devmod compile {path} -t opencl compiles a source"),
-        ("k.hsaco", "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both"),
+        (
+            "k.devmod",
+            "'{path}' is not a bundle: it does not begin with the magic bytes of a .devmod file",
+        ),
+        (
+            "k.xyz",
+            "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx",
+        ),
+        (
+            "k.slang",
+            "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx. devmod compile {path} -t cuda compiles a source",
+        ),
+        (
+            "k.cl",
+            "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both; devmod compile {path} -t opencl compiles a source",
+        ),
+        (
+            "k.hsaco",
+            "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both",
+        ),
     ],
-)  # fmt: skip
-def test_a_file_that_cannot_be_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, said: str) -> None:
+)
+def test_a_file_that_cannot_be_inspected(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, said: str
+) -> None:
     path = tmp_path / name
     if name == "folder":
         path.mkdir()
@@ -331,12 +404,18 @@ def test_a_missing_wheel_within_a_command_names_the_repair(
     )
 
 
-def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path) -> None:
+def test_an_unexpected_error_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nought")
 
     monkeypatch.setattr("devmod._cli.inspect.describe", broken)
-    assert run(capsys, "inspect", bundle) == (1, "", "devmod: error: ZeroDivisionError: by nought (--debug shows the traceback)\n")
+    assert run(capsys, "inspect", bundle) == (
+        1,
+        "",
+        "devmod: error: ZeroDivisionError: by nought (--debug shows the traceback)\n",
+    )
 
 
 @pytest.mark.parametrize("error", ["SystemExit(3)", "type('Odd', (BaseException,), {})('text')"])
@@ -345,20 +424,37 @@ def test_an_exception_of_a_compiler_prints_no_traceback(tmp_path: Path, error: s
         "import devmod\nSPEC = devmod.TargetSpec('npu', title='NPU', distribution='devmod-npu', formats=('npu',), text_formats=('npu',),\n"
         f"    compiler='npu_plugin:compile')\ndef compile(request):\n    raise {error}\n"
     )
-    install(tmp_path / "site", "devmod-npu", groups={"devmod.targets": {"npu": "npu_plugin:SPEC"}}, modules={"npu_plugin": text})
+    install(
+        tmp_path / "site",
+        "devmod-npu",
+        groups={"devmod.targets": {"npu": "npu_plugin:SPEC"}},
+        modules={"npu_plugin": text},
+    )
     (tmp_path / "k.npu").write_text("text\n")
-    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu,devmod-targets"}
+    env = {
+        "PYTHONPATH": str(tmp_path / "site"),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-npu,devmod-targets",
+    }
     done = shell("compile", "k.npu", "-t", "npu", env=env, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     ended = "a plugin ended the command with SystemExit: 3; --debug shows where"
-    assert done.stderr == f"devmod: error: {ended if 'Exit' in error else 'Odd: text (--debug shows the traceback)'}\n"
+    assert (
+        done.stderr
+        == f"devmod: error: {ended if 'Exit' in error else 'Odd: text (--debug shows the traceback)'}\n"
+    )
 
 
 def test_a_closed_pipe_is_not_an_error(bundle: Path) -> None:
     script = f"import os, sys, subprocess; sys.exit(subprocess.run([sys.executable, '-m', 'devmod', 'inspect', {str(bundle)!r}], stdout=int(sys.argv[1]), stderr=2).returncode)"
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([sys.executable, "-c", script, str(writing)], pass_fds=[writing], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(writing)],
+        pass_fds=[writing],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     os.close(writing)
     assert done.stderr == ""
 
@@ -393,26 +489,44 @@ def test_inspect_as_json(capsys: pytest.CaptureFixture[str], bundle: Path) -> No
     assert found["bytes"] == bundle.stat().st_size
     assert found["install"] == ["pip install devmod-opencl", "pip install devmod-vulkan"]
     opencl, vulkan = found["module"]["imports"]
-    assert (opencl["kind"], opencl["format"], vulkan["kind"], vulkan["format"]) == ("opencl", "cl", "vulkan", "spv")
-    assert opencl["runtime"] == {"installed": "", "install": "pip install devmod-opencl", "excluded": ""}
+    assert (opencl["kind"], opencl["format"], vulkan["kind"], vulkan["format"]) == (
+        "opencl",
+        "cl",
+        "vulkan",
+        "spv",
+    )
+    assert opencl["runtime"] == {
+        "installed": "",
+        "install": "pip install devmod-opencl",
+        "excluded": "",
+    }
     (function,) = opencl["functions"]
     assert function["arg_types"] == ["handle", "float32", "handle"]
     assert function["launch_param_tags"] == ["blockIdx.x", "threadIdx.x"]
     assert devmod.Interface.from_dict(function["interface"]) == SCALE.interface
 
 
-def test_inspect_names_an_installed_runtime(capsys: pytest.CaptureFixture[str], bundle: Path, register: Callable[..., None]) -> None:
+def test_inspect_names_an_installed_runtime(
+    capsys: pytest.CaptureFixture[str], bundle: Path, register: Callable[..., None]
+) -> None:
     for kind in ("opencl", "vulkan"):
-        register("devmod.load_from_bytes", kind, lambda data: pytest.fail("inspecting loads nothing"))
+        register(
+            "devmod.load_from_bytes", kind, lambda data: pytest.fail("inspecting loads nothing")
+        )
     out = run(capsys, "inspect", bundle)[1]
     assert "  opencl cl, " in out
     assert out.count("— runtime: in this process") == 2
-    assert out.endswith("\n\nAll runtimes that it needs are installed here; --here shows whether a device fits.\n")
+    assert out.endswith(
+        "\n\nAll runtimes that it needs are installed here; --here shows whether a device fits.\n"
+    )
 
 
 def candidates(path: Path, *modules: tuple[str, str, str]) -> Path:
     """Write a bundle of fallbacks, given as kind, format and function name."""
-    made = [devmod.create_with_fallback(kind, b"payload", fmt, {name: PLAIN}) for kind, fmt, name in modules]
+    made = [
+        devmod.create_with_fallback(kind, b"payload", fmt, {name: PLAIN})
+        for kind, fmt, name in modules
+    ]
     devmod.save(devmod.bundle(*made), path)
     return path
 
@@ -421,34 +535,58 @@ def test_inspect_requires_one_installed_candidate(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, register: Callable[..., None]
 ) -> None:
     path = candidates(tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"))
-    register("devmod.load_from_bytes", "opencl", lambda data: pytest.fail("inspecting loads nothing"))
+    register(
+        "devmod.load_from_bytes", "opencl", lambda data: pytest.fail("inspecting loads nothing")
+    )
     code, out, _ = run(capsys, "inspect", path)
     assert code == 0
     assert out.endswith(
         "\n\nEvery function has an installed runtime here.\nNot needed, for the other candidates:\n  pip install devmod-cuda\n"
     )
     found = json.loads(run(capsys, "inspect", path, "--json")[1])
-    assert (found["install"], found["choices"], found["others"]) == ([], [], ["pip install devmod-cuda"])
+    assert (found["install"], found["choices"], found["others"]) == (
+        [],
+        [],
+        ["pip install devmod-cuda"],
+    )
 
 
-def test_inspect_lists_alternative_runtimes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = candidates(tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"), ("cuda", "ptx", "only"))
+def test_inspect_lists_alternative_runtimes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = candidates(
+        tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"), ("cuda", "ptx", "only")
+    )
     out = run(capsys, "inspect", path)[1]
     # `only` needs cuda's in any case, and then `k` runs too.
     assert out.endswith(
         "\n\nTo run all of it here:\n  pip install devmod-cuda\nNot needed, for the other candidates:\n  pip install devmod-opencl\n"
     )
-    path = candidates(tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"), ("opencl", "cl", "j"), ("cuda", "ptx", "j"))
+    path = candidates(
+        tmp_path / "k.devmod",
+        ("cuda", "ptx", "k"),
+        ("opencl", "cl", "k"),
+        ("opencl", "cl", "j"),
+        ("cuda", "ptx", "j"),
+    )
     out = run(capsys, "inspect", path)[1]
-    assert out.endswith("\n\nTo run k here, install one of:\n  pip install devmod-cuda\n  pip install devmod-opencl\n"
-                        "To run j here, install one of:\n  pip install devmod-opencl\n  pip install devmod-cuda\n")  # fmt: skip
+    assert out.endswith(
+        "\n\nTo run k here, install one of:\n  pip install devmod-cuda\n  pip install devmod-opencl\n"
+        "To run j here, install one of:\n  pip install devmod-opencl\n  pip install devmod-cuda\n"
+    )
 
 
 @pytest.mark.row("R4")
 def test_inspect_names_the_variable_that_excludes_a_runtime(tmp_path: Path) -> None:
-    install(tmp_path / "site", "acme-metal", groups={"devmod.load_from_bytes": {"metal": "acme_metal:load"}})
+    install(
+        tmp_path / "site",
+        "acme-metal",
+        groups={"devmod.load_from_bytes": {"metal": "acme_metal:load"}},
+    )
     info = {"k": devmod.FunctionInfo("k", [])}
-    devmod.save(devmod.create_with_fallback("metal", {"k": b"x"}, "metal", info), tmp_path / "m.devmod")
+    devmod.save(
+        devmod.create_with_fallback("metal", {"k": b"x"}, "metal", info), tmp_path / "m.devmod"
+    )
     env = {
         "PYTHONPATH": str(tmp_path / "site"),
         "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
@@ -457,11 +595,15 @@ def test_inspect_names_the_variable_that_excludes_a_runtime(tmp_path: Path) -> N
     }
     out = shell("inspect", tmp_path / "m.devmod", env=env).stdout
     assert " — runtime: excluded by DEVMOD_PLUGINS_DENY\n" in out
-    assert out.endswith("\n\nTo run all of it here:\n  remove acme-metal from DEVMOD_PLUGINS_DENY\n")
+    assert out.endswith(
+        "\n\nTo run all of it here:\n  remove acme-metal from DEVMOD_PLUGINS_DENY\n"
+    )
 
 
 @pytest.mark.row("R4")
-def test_inspect_recommends_no_wheel_for_a_format_used_as_a_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_inspect_recommends_no_wheel_for_a_format_used_as_a_kind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     class Strange(devmod.Module):
         kind = "ptx"
 
@@ -478,9 +620,14 @@ def test_inspect_recommends_no_wheel_for_a_format_used_as_a_kind(capsys: pytest.
 
 
 @pytest.mark.row("R41")
-def test_inspect_compares_digests_only_with_verify(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
+def test_inspect_compares_digests_only_with_verify(
+    capsys: pytest.CaptureFixture[str], bundle: Path
+) -> None:
     data = bundle.read_bytes()
-    assert run(capsys, "inspect", bundle, "--verify")[1].count("Digests compared: 2; all match.\n") == 1
+    assert (
+        run(capsys, "inspect", bundle, "--verify")[1].count("Digests compared: 2; all match.\n")
+        == 1
+    )
     assert json.loads(run(capsys, "inspect", bundle, "--verify", "--json")[1])["verified"] == 2
     bundle.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     code, out, err = run(capsys, "inspect", bundle)
@@ -497,16 +644,29 @@ def test_inspect_compares_digests_only_with_verify(capsys: pytest.CaptureFixture
 @pytest.mark.row("R43")
 def test_inspect_reads_standard_input(bundle: Path) -> None:
     command = [sys.executable, "-m", "devmod", "inspect", "-"]
-    for path, form in ((bundle, "devmod bundle"), (VECTORS / "tvm" / "vadd.opencl.tvmimports", "TVM imports blob")):
+    for path, form in (
+        (bundle, "devmod bundle"),
+        (VECTORS / "tvm" / "vadd.opencl.tvmimports", "TVM imports blob"),
+    ):
         done = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.decode().startswith(f"-: {form}, ")
     for data, text in (
-        (b"\x7fELF", "standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload"),
-        (b"__kernel void k() {}", "standard input is neither a .devmod bundle nor TVM's imports blob. Give the path of another file: its suffix names the format"),
-    ):  # fmt: skip
+        (
+            b"\x7fELF",
+            "standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload",
+        ),
+        (
+            b"__kernel void k() {}",
+            "standard input is neither a .devmod bundle nor TVM's imports blob. Give the path of another file: its suffix names the format",
+        ),
+    ):
         done = subprocess.run(command, input=data, capture_output=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", f"devmod: error: {text}\n")
+        assert (done.returncode, done.stdout, done.stderr.decode()) == (
+            1,
+            b"",
+            f"devmod: error: {text}\n",
+        )
 
 
 def test_inspect_an_unknown_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -529,18 +689,27 @@ def test_inspect_an_unknown_kind(capsys: pytest.CaptureFixture[str], tmp_path: P
     code, out, _ = run(capsys, "inspect", tmp_path / "n.devmod")
     assert code == 0
     assert "\n  add(…)\n" in out  # nobody here can read its arguments; that is not the same as none
-    (function,) = json.loads(run(capsys, "inspect", tmp_path / "n.devmod", "--json")[1])["module"]["functions"]
-    assert (function["arg_types"], function["symbol"], function["signature"]) == (None, None, "add(…)")
+    (function,) = json.loads(run(capsys, "inspect", tmp_path / "n.devmod", "--json")[1])["module"][
+        "functions"
+    ]
+    assert (function["arg_types"], function["symbol"], function["signature"]) == (
+        None,
+        None,
+        "add(…)",
+    )
     assert "npu, 7 B — runtime: not installed\n" in out
     assert (
-        "npu: no known distribution provides it; by convention it would be devmod-npu; install that only if you trust its publisher" in out
+        "npu: no known distribution provides it; by convention it would be devmod-npu; install that only if you trust its publisher"
+        in out
     )
     assert "pip install" not in out
 
 
 @pytest.mark.row("R22")
 def test_inspect_a_raw_payload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": PLAIN}).write_to_file(tmp_path / "k.ptx")
+    devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": PLAIN}).write_to_file(
+        tmp_path / "k.ptx"
+    )
     code, out, _ = run(capsys, "inspect", tmp_path / "k.ptx")
     assert code == 0
     assert out.startswith(f"{tmp_path / 'k.ptx'}: raw cuda payload, 6 B\ncuda ptx, ")
@@ -556,12 +725,21 @@ def test_inspect_tvms_files(capsys: pytest.CaptureFixture[str], name: str) -> No
     assert ("library exported by TVM" if name.endswith(".so") else "TVM imports blob") in first
     assert rest[0] == "_lib"
     assert rest[1].startswith("  opencl cl, ")
-    assert rest[2:] == ["    vadd_kernel(handle, handle, handle)", "", "To run all of it here:", "  pip install devmod-opencl"]
+    assert rest[2:] == [
+        "    vadd_kernel(handle, handle, handle)",
+        "",
+        "To run all of it here:",
+        "  pip install devmod-opencl",
+    ]
 
 
-def test_names_from_a_file_are_printed_escaped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_names_from_a_file_are_printed_escaped(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     name = "k\x1b[2J\n"
-    module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {name: devmod.FunctionInfo(name, ())})
+    module = devmod.create_with_fallback(
+        "cuda", b"// ptx", "ptx", {name: devmod.FunctionInfo(name, ())}
+    )
     devmod.save(module, tmp_path / "k.devmod")
     out = run(capsys, "inspect", tmp_path / "k.devmod")[1]
     assert "  k\\x1b[2J\\n()\n" in out
@@ -573,7 +751,9 @@ def test_names_from_a_file_are_printed_escaped(capsys: pytest.CaptureFixture[str
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of a process with three distributions: a working one, one whose import fails, and one in conflict with the first."""
+    """Return the environment of a process with three distributions: a working one, one whose import
+    fails, and one in conflict with the first.
+    """
     site = tmp_path / "site"
     for name, entries in {
         "devmod_good": "[devmod.create]\nnpu = good_plugin:create\n",
@@ -583,11 +763,18 @@ def plugins(tmp_path: Path) -> dict[str, str]:
     }.items():
         info = site / f"{name}-1.0.dist-info"
         info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n"
+        )
         (info / "entry_points.txt").write_text(entries)
-    (site / "good_plugin.py").write_text("def create(code, fmt, fmap, source): ...\ndef devices(): return []\n")
+    (site / "good_plugin.py").write_text(
+        "def create(code, fmt, fmap, source): ...\ndef devices(): return []\n"
+    )
     (site / "bad_plugin.py").write_text("import no_such_driver\n")
-    return {"PYTHONPATH": str(site), "DEVMOD_PLUGINS_ALLOW": "devmod-good,devmod-bad,devmod-rival,devmod-other"}
+    return {
+        "PYTHONPATH": str(site),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-good,devmod-bad,devmod-rival,devmod-other",
+    }
 
 
 @pytest.mark.row("R8", "R9")
@@ -613,11 +800,27 @@ def test_plugins_lists_each_entry_and_its_problem(plugins: dict[str, str], tmp_p
     assert table[0] == ["group", "name", "from", "object", "state"]
     assert ["devmod.create", "npu", "devmod-good", "1.0", "good_plugin:create", "ok"] in table
     assert ["devmod.create", "tpu", "devmod-bad", "1.0", "bad_plugin:create", "BROKEN"] in table
-    assert ["devmod.device", "npu", "devmod-rival", "1.0", "good_plugin:devices", "CONFLICT"] in table
-    assert ["devmod.device", "npu", "devmod-other", "1.0", "good_plugin:devices", "CONFLICT"] in table
+    assert [
+        "devmod.device",
+        "npu",
+        "devmod-rival",
+        "1.0",
+        "good_plugin:devices",
+        "CONFLICT",
+    ] in table
+    assert [
+        "devmod.device",
+        "npu",
+        "devmod-other",
+        "1.0",
+        "good_plugin:devices",
+        "CONFLICT",
+    ] in table
 
 
-def test_plugins_as_json_and_without_importing_them(plugins: dict[str, str], tmp_path: Path) -> None:
+def test_plugins_as_json_and_without_importing_them(
+    plugins: dict[str, str], tmp_path: Path
+) -> None:
     found = json.loads(shell("plugins", "--json", "--no-import", env=plugins, cwd=tmp_path).stdout)
     states = {(row["group"], row["name"], row["distribution"]): row["state"] for row in found}
     assert states[("devmod.create", "tpu", "devmod-bad")] == "ok"  # as far as the metadata says
@@ -626,7 +829,15 @@ def test_plugins_as_json_and_without_importing_them(plugins: dict[str, str], tmp
 
 
 def test_plugins_lists_excluded_distributions(plugins: dict[str, str], tmp_path: Path) -> None:
-    found = json.loads(shell("plugins", "--json", "--no-import", env=plugins | {"DEVMOD_PLUGINS_DENY": "devmod-good"}, cwd=tmp_path).stdout)
+    found = json.loads(
+        shell(
+            "plugins",
+            "--json",
+            "--no-import",
+            env=plugins | {"DEVMOD_PLUGINS_DENY": "devmod-good"},
+            cwd=tmp_path,
+        ).stdout
+    )
     (row,) = (row for row in found if row["distribution"] == "devmod-good")
     assert row["state"] == "excluded by DEVMOD_PLUGINS_DENY"
 
@@ -647,13 +858,21 @@ def test_plugins_survives_a_plugin_that_exits_or_hangs(tmp_path: Path) -> None:
         "sleeps": "import time\ntime.sleep(600)\n",
         "sound": "def create(code, fmt, fmap, source): ...\ndef devices(): return []\n",
     }.items():
-        groups = {"devmod.create": {name: f"{name}_plugin:create"}, "devmod.device": {name: f"{name}_plugin:devices"}}
+        groups = {
+            "devmod.create": {name: f"{name}_plugin:create"},
+            "devmod.device": {name: f"{name}_plugin:devices"},
+        }
         install(site, f"devmod-{name}", groups=groups, modules={f"{name}_plugin": body})
-    env = {"PYTHONPATH": str(site), "DEVMOD_PLUGINS_ALLOW": "devmod-leaves,devmod-crashes,devmod-sleeps,devmod-sound"}
+    env = {
+        "PYTHONPATH": str(site),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-leaves,devmod-crashes,devmod-sleeps,devmod-sound",
+    }
     for timeout in (1, 20, 200):
         done = shell("plugins", "--json", "--timeout", timeout, env=env, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
-        rows = [row for row in json.loads(done.stdout) if not row["state"].startswith("excluded by")]
+        rows = [
+            row for row in json.loads(done.stdout) if not row["state"].startswith("excluded by")
+        ]
         found = {(row["group"], row["name"]): (row["state"], row["problem"]) for row in rows}
         if sum("takes longer" in problem for _, problem in found.values()) == 2:
             break  # on a loaded machine, sound imports may take longer than the first timeout
@@ -676,10 +895,25 @@ def test_plugins_survives_a_plugin_that_exits_or_hangs(tmp_path: Path) -> None:
 def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
     marker = tmp_path / "importing"
     body = f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(600)\n"
-    install(tmp_path / "site", "devmod-sleeps", groups={"devmod.create": {"sleeps": "sleeps:create"}}, modules={"sleeps": body})
-    env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-sleeps"}
+    install(
+        tmp_path / "site",
+        "devmod-sleeps",
+        groups={"devmod.create": {"sleeps": "sleeps:create"}},
+        modules={"sleeps": body},
+    )
+    env = os.environ | {
+        "PYTHONPATH": str(tmp_path / "site"),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-sleeps",
+    }
     command = interruptible_python("-m", "devmod", "plugins")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 300
     while not marker.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -710,7 +944,11 @@ def test_an_end_of_file_in_a_command_is_an_error_and_no_interrupt(
 
     monkeypatch.setattr("devmod.load", fail)
     code, out, err = run(capsys, "inspect", bundle)
-    assert (code, out, err) == (1, "", "\ndevmod: error: EOFError: the file ends early (--debug shows the traceback)\n")
+    assert (code, out, err) == (
+        1,
+        "",
+        "\ndevmod: error: EOFError: the file ends early (--debug shows the traceback)\n",
+    )
 
 
 def test_plugins_lists_the_distributions_of_a_group_in_order(tmp_path: Path) -> None:
@@ -719,18 +957,28 @@ def test_plugins_lists_the_distributions_of_a_group_in_order(tmp_path: Path) -> 
         install(tmp_path / "site", name, groups={"devmod.create": {name[-1]: "nothing:create"}})
     env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": ",".join(names)}
     rows = json.loads(shell("plugins", "--json", "--no-import", env=env, cwd=tmp_path).stdout)
-    listed = [row["distribution"] for row in rows if row["group"] == "devmod.create" and row["distribution"] in names]
+    listed = [
+        row["distribution"]
+        for row in rows
+        if row["group"] == "devmod.create" and row["distribution"] in names
+    ]
     assert listed == sorted(names)
 
 
 @pytest.mark.row("R1")
 def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
-    groups = {"devmod.devices": {"npu": "npu_plugin:devices"}, "devmod.wheels": {"npu": "npu_plugin:wheels"}, "other.devmod": {"x": "y:z"}}
+    groups = {
+        "devmod.devices": {"npu": "npu_plugin:devices"},
+        "devmod.wheels": {"npu": "npu_plugin:wheels"},
+        "other.devmod": {"x": "y:z"},
+    }
     install(tmp_path / "site", "devmod-npu", groups=groups)
     env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu"}
     for flags in ([], ["--no-import"]):
         found = json.loads(shell("plugins", "--json", *flags, env=env, cwd=tmp_path).stdout)
-        ignored = f"which devmod-core {devmod.__version__} does not have, so the entry point is ignored."
+        ignored = (
+            f"which devmod-core {devmod.__version__} does not have, so the entry point is ignored."
+        )
         mine = [row for row in found if row["distribution"] == "devmod-npu"]
         assert [(row["group"], row["name"], row["state"], row["problem"]) for row in mine] == [
             (
@@ -747,16 +995,36 @@ def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
                 f"The groups are {', '.join(devmod._plugins.registry.GROUPS)}",
             ),
         ]
-    denied = json.loads(shell("plugins", "--json", "--no-import", env=env | {"DEVMOD_PLUGINS_ALLOW": "nobody"}, cwd=tmp_path).stdout)
+    denied = json.loads(
+        shell(
+            "plugins",
+            "--json",
+            "--no-import",
+            env=env | {"DEVMOD_PLUGINS_ALLOW": "nobody"},
+            cwd=tmp_path,
+        ).stdout
+    )
     assert {row["state"] for row in denied} == {"excluded by DEVMOD_PLUGINS_ALLOW"}
 
 
 @pytest.mark.row("R1")
 def test_plugins_lists_hooks_that_are_never_called(tmp_path: Path) -> None:
-    names = ("devmod_compile", "devmod_compile.npu", "devmod_compile.opencl", "devmod_compile.cud", "devmod_doctor.acme", "devmod_verfy")
+    names = (
+        "devmod_compile",
+        "devmod_compile.npu",
+        "devmod_compile.opencl",
+        "devmod_compile.cud",
+        "devmod_doctor.acme",
+        "devmod_verfy",
+    )
     hooks = dict.fromkeys((*names, "devmod_verify.npu"), "npu_hooks")
     modules = {"npu_hooks": "", "npu_plugin": "def create(code, fmt, fmap, source): ...\n"}
-    install(tmp_path / "site", "devmod-npu", groups={"devmod.hooks": hooks, "devmod.create": {"npu": "npu_plugin:create"}}, modules=modules)
+    install(
+        tmp_path / "site",
+        "devmod-npu",
+        groups={"devmod.hooks": hooks, "devmod.create": {"npu": "npu_plugin:create"}},
+        modules=modules,
+    )
     env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu"}
     for flags in ([], ["--no-import"]):
         found = json.loads(shell("plugins", "--json", *flags, env=env, cwd=tmp_path).stdout)
@@ -792,19 +1060,27 @@ def test_plugins_lists_hooks_that_are_never_called(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("R10")
-def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+def test_plugins_lists_entries_registered_in_the_process(
+    capsys: pytest.CaptureFixture[str], register: Callable[..., None]
+) -> None:
     register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
     assert "in this process           npu " in run(capsys, "plugins", "--no-import")[1]
     code, out, _ = run(capsys, "plugins", "--all", "--no-import")
     assert code == 0
-    assert any(line.split()[:5] == ["devmod.create", "npu", "in", "this", "process"] for line in out.splitlines())
+    assert any(
+        line.split()[:5] == ["devmod.create", "npu", "in", "this", "process"]
+        for line in out.splitlines()
+    )
 
 
-def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_plugin_and_no_device(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("devmod._plugins.registry.declared_claims", lambda group, name="": [])
     monkeypatch.setattr(registry, "_cache", {})
     assert (
-        run(capsys, "plugins")[1] == 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
+        run(capsys, "plugins")[1]
+        == 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
     )
     assert run(capsys, "devices")[2] == (
         "devmod: error: the command 'devices' cannot run: devmod-runtime is not installed. To add it: pip install \"devmod-opencl[pocl]\"\n"
@@ -819,7 +1095,9 @@ def test_no_backend_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_devices_of_a_runtime_whose_driver_is_missing(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+def test_devices_of_a_runtime_whose_driver_is_missing(
+    capsys: pytest.CaptureFixture[str], register: Callable[..., None]
+) -> None:
     def none() -> list[object]:
         raise devmod.DeviceNotFoundError("no driver of the npu is installed")
 
@@ -834,7 +1112,9 @@ def test_devices_of_a_runtime_whose_driver_is_missing(capsys: pytest.CaptureFixt
     assert "npu: no driver of the npu is installed" in found["problems"]
 
 
-def test_devices_of_runtimes_that_raise_anything(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+def test_devices_of_runtimes_that_raise_anything(
+    capsys: pytest.CaptureFixture[str], register: Callable[..., None]
+) -> None:
     class Odd(BaseException):
         pass
 
@@ -853,10 +1133,19 @@ def test_devices_of_runtimes_that_raise_anything(capsys: pytest.CaptureFixture[s
 
 
 def test_devices_as_a_table_and_as_json(
-    capsys: pytest.CaptureFixture[str], register: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
+    register: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Npu(devmod.Device):
-        kind, index, name, vendor, driver_version, memory = "npu", 0, "Big NPU", "Nobody", "7.1", 2_500_000_000
+        kind, index, name, vendor, driver_version, memory = (
+            "npu",
+            0,
+            "Big NPU",
+            "Nobody",
+            "7.1",
+            2_500_000_000,
+        )
 
     Npu.__abstractmethods__ = frozenset()  # nothing but its description is asked for
     register("devmod.device", "npu", lambda: [Npu()])
@@ -870,17 +1159,37 @@ def test_devices_as_a_table_and_as_json(
 
     monkeypatch.setattr(Npu, "memory", 0)
     monkeypatch.setattr(Npu, "arch", "npu1.2:Float16+Float64+Int64")
-    assert run(capsys, "devices")[1].splitlines()[1] == "npu   0      Big NPU  Nobody  7.1             npu1.2:Float16+Float64+…"
-    assert json.loads(run(capsys, "devices", "--json")[1])["devices"][0]["arch"] == "npu1.2:Float16+Float64+Int64"
+    assert (
+        run(capsys, "devices")[1].splitlines()[1]
+        == "npu   0      Big NPU  Nobody  7.1             npu1.2:Float16+Float64+…"
+    )
+    assert (
+        json.loads(run(capsys, "devices", "--json")[1])["devices"][0]["arch"]
+        == "npu1.2:Float16+Float64+Int64"
+    )
 
 
-def devices_of(folder: Path, bodies: dict[str, str], *options: object) -> tuple[list[dict[str, object]], list[str]]:
-    """Return the devices and the problems that the command lists. The body of each runtime's entry may raise or end the process."""
+def devices_of(
+    folder: Path, bodies: dict[str, str], *options: object
+) -> tuple[list[dict[str, object]], list[str]]:
+    """Return the devices and the problems that the command lists. The body of each runtime's entry
+    may raise or end the process.
+    """
     for name, body in bodies.items():
         modules = {f"{name}_plugin": f"def devices():\n    {body}\n"}
-        install(folder / "site", f"devmod-{name}", groups={"devmod.device": {name: f"{name}_plugin:devices"}}, modules=modules)
-    paths = os.pathsep.join(map(str, (folder / "site", Path(__file__).parents[2] / "runtime" / "tests" / "toy")))
-    env = {"PYTHONPATH": paths, "DEVMOD_PLUGINS_ALLOW": ",".join(f"devmod-{name}" for name in ["runtime", *bodies])}
+        install(
+            folder / "site",
+            f"devmod-{name}",
+            groups={"devmod.device": {name: f"{name}_plugin:devices"}},
+            modules=modules,
+        )
+    paths = os.pathsep.join(
+        map(str, (folder / "site", Path(__file__).parents[2] / "runtime" / "tests" / "toy"))
+    )
+    env = {
+        "PYTHONPATH": paths,
+        "DEVMOD_PLUGINS_ALLOW": ",".join(f"devmod-{name}" for name in ["runtime", *bodies]),
+    }
     done = shell("devices", "--json", *options, env=env, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -912,10 +1221,19 @@ def test_devices_survives_a_driver_that_hangs(tmp_path: Path) -> None:
 
 def test_output_of_a_plugin_goes_to_standard_error(plugins: dict[str, str], tmp_path: Path) -> None:
     noise = "import os\nprint('noise')\nos.system('echo noise of a program')\n"
-    body = noise + "def create(code, fmt, fmap, source): ...\ndef devices():\n    print('noise of a driver')\n    return []\n"
-    groups = {"devmod.create": {"loud": "loud_plugin:create"}, "devmod.device": {"loud": "loud_plugin:devices"}}
+    body = (
+        noise
+        + "def create(code, fmt, fmap, source): ...\ndef devices():\n    print('noise of a driver')\n    return []\n"
+    )
+    groups = {
+        "devmod.create": {"loud": "loud_plugin:create"},
+        "devmod.device": {"loud": "loud_plugin:devices"},
+    }
     install(tmp_path / "loud", "devmod-loud", groups=groups, modules={"loud_plugin": body})
-    env = plugins | {"PYTHONPATH": str(tmp_path / "loud"), "DEVMOD_PLUGINS_ALLOW": "devmod-loud,devmod-runtime"}
+    env = plugins | {
+        "PYTHONPATH": str(tmp_path / "loud"),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-loud,devmod-runtime",
+    }
     for command in ("plugins", "devices"):
         done = shell(command, "--json", env=env, cwd=tmp_path)
         assert "loud" in str(json.loads(done.stdout))
@@ -940,17 +1258,47 @@ def test_compile_then_inspect(capsys: pytest.CaptureFixture[str], tmp_path: Path
 def test_several_sources_make_one_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.cl").write_text(SOURCE.replace("twice", name))
-    assert run(capsys, "compile", "-q", tmp_path / "a.cl", tmp_path / "b.cl", "-t", "opencl", "-o", tmp_path / "both.devmod") == (0, "", "")
+    assert run(
+        capsys,
+        "compile",
+        "-q",
+        tmp_path / "a.cl",
+        tmp_path / "b.cl",
+        "-t",
+        "opencl",
+        "-o",
+        tmp_path / "both.devmod",
+    ) == (0, "", "")
     module = devmod.load(tmp_path / "both.devmod")
     assert (module.kind, list(module.functions)) == ("bundle", ["a", "b"])
 
 
-def test_defines_includes_and_options_travel_in_the_payload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_defines_includes_and_options_travel_in_the_payload(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "twice.h").write_text(SOURCE.replace("2", "FACTOR"))
     (tmp_path / "k.cl").write_text('#include "twice.h"\n')
-    arguments = ["-D", "FACTOR=3", "-D", "FLAG", "-I", tmp_path / "include", "--option=-cl-fast-relaxed-math"]
-    assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", *arguments, "-o", tmp_path / "k.devmod") == (0, "", "")
+    arguments = [
+        "-D",
+        "FACTOR=3",
+        "-D",
+        "FLAG",
+        "-I",
+        tmp_path / "include",
+        "--option=-cl-fast-relaxed-math",
+    ]
+    assert run(
+        capsys,
+        "compile",
+        "-q",
+        tmp_path / "k.cl",
+        "-t",
+        "opencl",
+        *arguments,
+        "-o",
+        tmp_path / "k.devmod",
+    ) == (0, "", "")
     text = devmod.load(tmp_path / "k.devmod").inspect_source()
     assert text.startswith("//devmod: -cl-fast-relaxed-math\n")
     assert "#define FACTOR 3\n" in text
@@ -976,46 +1324,96 @@ LOCALS = "kernel void f(global float *x, local float *s, local int *t) { x[0] = 
         ),
     ],
 )
-def test_defaults_of_calls(options: list[str], blocks: object, sizes: object, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_defaults_of_calls(
+    options: list[str],
+    blocks: object,
+    sizes: object,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
     (tmp_path / "k.cl").write_text(LOCALS)
-    assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", *options, "-o", tmp_path / "k.devmod") == (0, "", "")
+    assert run(
+        capsys,
+        "compile",
+        "-q",
+        tmp_path / "k.cl",
+        "-t",
+        "opencl",
+        *options,
+        "-o",
+        tmp_path / "k.devmod",
+    ) == (0, "", "")
     interfaces = [info.interface for info in devmod.load(tmp_path / "k.devmod").functions.values()]
     assert [each.default_block for each in interfaces if each] == blocks
-    assert [param.default for each in interfaces if each for param in each.params if param.kind == "local"] == sizes
+    assert [
+        param.default
+        for each in interfaces
+        if each
+        for param in each.params
+        if param.kind == "local"
+    ] == sizes
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--block", "0"], "--block 0: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"),
-        (["--block", "=8"], "--block =8: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"),
-        (["--block", "1,2,3,4"], "--block 1,2,3,4: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"),
+        (
+            ["--block", "0"],
+            "--block 0: expected threads in x, y, z, such as 64, 16,16 or blur=16,16",
+        ),
+        (
+            ["--block", "=8"],
+            "--block =8: expected threads in x, y, z, such as 64, 16,16 or blur=16,16",
+        ),
+        (
+            ["--block", "1,2,3,4"],
+            "--block 1,2,3,4: expected threads in x, y, z, such as 64, 16,16 or blur=16,16",
+        ),
         (["--block", "8", "--block", "16"], "--block is given twice for all functions"),
         (["--block", "f=8", "--block", "f=16"], "--block is given twice for the function 'f'"),
-        (["--block", "8", "--block", "f=16"], "--block is given for all functions and for one; give it for each function"),
-        (["--local", "s"], "--local s: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"),
-        (["--local", "s=0"], "--local s=0: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"),
-        (["--local", "s=4/block"], "--local s=4/block: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"),
+        (
+            ["--block", "8", "--block", "f=16"],
+            "--block is given for all functions and for one; give it for each function",
+        ),
+        (
+            ["--local", "s"],
+            "--local s: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread",
+        ),
+        (
+            ["--local", "s=0"],
+            "--local s=0: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread",
+        ),
+        (
+            ["--local", "s=4/block"],
+            "--local s=4/block: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread",
+        ),
         (["--local", "s=4", "--local", "s=8"], "--local s=8: s is given twice"),
         (["--local", "f.s=4", "--local", "f.s=8"], "--local f.s=8: f.s is given twice"),
     ],
 )
-def test_wrong_defaults_of_calls(options: list[str], text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_defaults_of_calls(
+    options: list[str], text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "k.cl").write_text(LOCALS)
-    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", *options, "-o", tmp_path / "k.devmod")
+    code, _, err = run(
+        capsys, "compile", tmp_path / "k.cl", "-t", "opencl", *options, "-o", tmp_path / "k.devmod"
+    )
     assert code == 2
     assert err.endswith(f"{text}\n")
     assert not (tmp_path / "k.devmod").exists()
 
 
-def test_defaults_of_one_function_are_for_one_source(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_defaults_of_one_function_are_for_one_source(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.cl").write_text(SOURCE.replace("twice", name))
     sources = (tmp_path / "a.cl", tmp_path / "b.cl", "-t", "opencl", "-o", tmp_path / "both.devmod")
     assert run(capsys, "compile", "-q", *sources, "--block", "64")[0] == 0
-    assert [info.interface and info.interface.default_block for info in devmod.load(tmp_path / "both.devmod").functions.values()] == [
-        (64, 1, 1)
-    ] * 2
+    assert [
+        info.interface and info.interface.default_block
+        for info in devmod.load(tmp_path / "both.devmod").functions.values()
+    ] == [(64, 1, 1)] * 2
     code, _, err = run(capsys, "compile", *sources, "--block", "a=64")
     assert code == 2
     assert (
@@ -1032,34 +1430,62 @@ def test_the_default_output_is_the_stem_in_this_folder(tmp_path: Path) -> None:
     assert (tmp_path / "k.devmod").exists()
 
 
-def test_another_suffix_writes_the_raw_payload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_another_suffix_writes_the_raw_payload(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
-    assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "raw.cl") == (0, "", "")
+    assert run(
+        capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "raw.cl"
+    ) == (0, "", "")
     assert (tmp_path / "raw.cl").read_text() == SOURCE
-    assert list(devmod.load_metadata_from_json((tmp_path / "raw.tvm_meta.json").read_text())) == ["twice"]
+    assert list(devmod.load_metadata_from_json((tmp_path / "raw.tvm_meta.json").read_text())) == [
+        "twice"
+    ]
     (tmp_path / "l.cl").write_text(SOURCE.replace("twice", "thrice"))
-    code, _, err = run(capsys, "compile", tmp_path / "k.cl", tmp_path / "l.cl", "-t", "opencl", "-o", tmp_path / "two.cl")
+    code, _, err = run(
+        capsys,
+        "compile",
+        tmp_path / "k.cl",
+        tmp_path / "l.cl",
+        "-t",
+        "opencl",
+        "-o",
+        tmp_path / "two.cl",
+    )
     assert code == 2
     assert "two.cl holds one raw payload, and this is 2; choose a name that ends in .devmod" in err
 
 
 @pytest.mark.parametrize("name", ["k", "k.xyz", "k.ptx"])
-def test_an_unknown_output_suffix_is_refused(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_unknown_output_suffix_is_refused(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / name)
     assert code == 2
     path = tmp_path / name
-    assert f"{path}: opencl has no files of that suffix; choose a name that ends in .devmod, or in .cl for the raw payload" in err
+    assert (
+        f"{path}: opencl has no files of that suffix; choose a name that ends in .devmod, or in .cl for the raw payload"
+        in err
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["k.cl"]
 
 
-def test_functions_with_equal_names_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_functions_with_equal_names_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.cl").write_text(SOURCE)
     a, b, out = tmp_path / "a.cl", tmp_path / "b.cl", tmp_path / "both.devmod"
     for arguments, text in (
-        ([a, b, "-t", "opencl"], f"{a} and {b} both have a function 'twice'; rename one, or write two files"),
-        ([a, a, "-t", "opencl"], f"{a} and {a} both have a function 'twice'; rename one, or write two files"),
+        (
+            [a, b, "-t", "opencl"],
+            f"{a} and {b} both have a function 'twice'; rename one, or write two files",
+        ),
+        (
+            [a, a, "-t", "opencl"],
+            f"{a} and {a} both have a function 'twice'; rename one, or write two files",
+        ),
         ([a, "-t", "opencl", "-t", "opencl"], "the target 'opencl' is given twice"),
     ):
         code, _, err = run(capsys, "compile", *arguments, "-o", out)
@@ -1069,7 +1495,9 @@ def test_functions_with_equal_names_are_refused(capsys: pytest.CaptureFixture[st
 
 def test_a_source_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
-    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.cl")
+    code, _, err = run(
+        capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.cl"
+    )
     assert code == 2
     assert "is a source; writing to it would overwrite it" in err
     assert (tmp_path / "k.cl").read_text() == SOURCE
@@ -1077,16 +1505,24 @@ def test_a_source_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_a_syntax_error_has_the_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__kernel void k(__global float *x) {\n  x[0] = 1\n}\n")
-    code, out, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod")
+    code, out, err = run(
+        capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod"
+    )
     assert (code, out) == (1, "")
     assert err.startswith("devmod: error: ")
     assert "k.cl:2:11" in err
     assert not (tmp_path / "k.devmod").exists()
 
 
-def test_a_function_of_an_extension_is_a_warning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "k.cl").write_text("__kernel void k(__global float *x) { x[0] = qcom_special(x[0]); }\n")
-    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod")
+def test_a_function_of_an_extension_is_a_warning(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "k.cl").write_text(
+        "__kernel void k(__global float *x) { x[0] = qcom_special(x[0]); }\n"
+    )
+    code, _, err = run(
+        capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod"
+    )
     assert code == 0
     assert err.startswith("devmod: warning: ")
     assert "qcom_special" in err
@@ -1096,11 +1532,16 @@ def test_a_function_of_an_extension_is_a_warning(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("target", "advice"),
     [
-        ("opencl2", "Did you mean 'opencl'? The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"),
+        (
+            "opencl2",
+            "Did you mean 'opencl'? The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu",
+        ),
         ("opensea", "The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"),
     ],
 )
-def test_an_unknown_target(capsys: pytest.CaptureFixture[str], tmp_path: Path, target: str, advice: str) -> None:
+def test_an_unknown_target(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, target: str, advice: str
+) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     assert run(capsys, "compile", tmp_path / "k.cl", "-t", target, "-o", tmp_path / "k.devmod") == (
         1,
@@ -1110,7 +1551,9 @@ def test_an_unknown_target(capsys: pytest.CaptureFixture[str], tmp_path: Path, t
     )
 
 
-def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_errors_name_the_options_of_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     source = tmp_path / "k.comp"
     source.write_text(SOURCE)
     code, _, err = run(capsys, "compile", source, "-t", "opencl", "-o", tmp_path / "k.devmod")
@@ -1120,7 +1563,18 @@ def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixtu
         "the language: --language 'OpenCL C'\n",
     )
     for language in ("OpenCL C", "cl"):
-        assert run(capsys, "compile", "-q", source, "-t", "opencl", "--language", language, "-o", tmp_path / "k.devmod") == (0, "", "")
+        assert run(
+            capsys,
+            "compile",
+            "-q",
+            source,
+            "-t",
+            "opencl",
+            "--language",
+            language,
+            "-o",
+            tmp_path / "k.devmod",
+        ) == (0, "", "")
     missing = tmp_path / "missing"
     assert run(capsys, "compile", source, "-t", "opencl", "--language", "cl", "-I", missing) == (
         1,
@@ -1133,8 +1587,12 @@ def test_standard_input_and_output(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     begin = [sys.executable, "-m", "devmod", "compile", "-", "-t", "opencl"]
 
-    def compiled(*arguments: str, data: bytes = SOURCE.encode()) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run([*begin, *arguments], input=data, capture_output=True, check=False, cwd=tmp_path)
+    def compiled(
+        *arguments: str, data: bytes = SOURCE.encode()
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*begin, *arguments], input=data, capture_output=True, check=False, cwd=tmp_path
+        )
 
     done = compiled("-o", "-")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -1143,23 +1601,40 @@ def test_standard_input_and_output(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     assert list(devmod.load(tmp_path / "k.devmod").functions) == ["twice"]
     for arguments, data, code, text in (
-        ([], SOURCE.encode(), 2, "the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output"),
+        (
+            [],
+            SOURCE.encode(),
+            2,
+            "the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output",
+        ),
         (["-", "-o", "-"], SOURCE.encode(), 2, "standard input (-) is given twice as a source"),
-        (["-o", "-"], b"\xff", 1, "standard input:1: the source is not UTF-8: byte 0xff outside of a comment"),
+        (
+            ["-o", "-"],
+            b"\xff",
+            1,
+            "standard input:1: the source is not UTF-8: byte 0xff outside of a comment",
+        ),
     ):
         done = compiled(*arguments, data=data)
         assert (done.returncode, done.stdout) == (code, b"")
         assert text in done.stderr.decode()
     closed = subprocess.run(
-        ["/bin/sh", "-c", f"'{sys.executable}' -m devmod inspect - <&-"], capture_output=True, text=True, check=False, cwd=tmp_path
+        ["/bin/sh", "-c", f"'{sys.executable}' -m devmod inspect - <&-"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert closed.returncode == 2
-    assert closed.stderr.endswith("\nError: the file is standard input (-), which is closed; redirect a file or a pipe to it\n")
-    with_terminal = (
-        "import sys; from devmod._cli import main; code = main(['compile', 'k.cl', '-t', 'opencl', '-o', '-']); print(code); sys.exit(0)"
+    assert closed.stderr.endswith(
+        "\nError: the file is standard input (-), which is closed; redirect a file or a pipe to it\n"
     )
+    with_terminal = "import sys; from devmod._cli import main; code = main(['compile', 'k.cl', '-t', 'opencl', '-o', '-']); print(code); sys.exit(0)"
     said = in_a_terminal([f"import os; os.chdir({str(tmp_path)!r}); {with_terminal}"], {})
-    assert "the output is standard output (-), which is a terminal; redirect it to a file or a pipe" in " ".join(said.split())
+    assert (
+        "the output is standard output (-), which is a terminal; redirect it to a file or a pipe"
+        in " ".join(said.split())
+    )
 
 
 # -- tables
@@ -1169,7 +1644,9 @@ def in_a_terminal(arguments: list[str], env: dict[str, str]) -> str:
     """Return the output of the command in a terminal."""
     pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
     leader, follower = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", *arguments], stdout=follower, stderr=follower, env=os.environ | env) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", *arguments], stdout=follower, stderr=follower, env=os.environ | env
+    ) as process:
         os.close(follower)
         said = b""
         while True:
@@ -1185,7 +1662,9 @@ def in_a_terminal(arguments: list[str], env: dict[str, str]) -> str:
     return said.decode()
 
 
-LIST = "import sys; from devmod._cli import main; sys.exit(main(['plugins', '--all', '--no-import']))"
+LIST = (
+    "import sys; from devmod._cli import main; sys.exit(main(['plugins', '--all', '--no-import']))"
+)
 
 
 def test_a_closed_output_is_not_an_error() -> None:
@@ -1204,5 +1683,7 @@ def test_a_table_has_borders_in_a_terminal_with_rich_alone() -> None:
     assert "┃" not in plain
     assert "devmod.targets" in drawn
     assert "devmod.targets" in plain
-    piped = subprocess.run([sys.executable, "-c", LIST], capture_output=True, text=True, check=True).stdout
+    piped = subprocess.run(
+        [sys.executable, "-c", LIST], capture_output=True, text=True, check=True
+    ).stdout
     assert piped == plain.replace("\r\n", "\n")

@@ -1,4 +1,6 @@
-"""The defaults of calls that `devmod.compile` stores: the block of threads, and the sizes of local memory."""
+"""The defaults of calls that `devmod.compile` stores: the block of threads, and the sizes of local
+memory.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,21 @@ def interface(module: devmod.Module, name: str) -> Interface:
 
 
 def defaults(module: devmod.Module, name: str) -> dict[str, Local]:
-    return {param.name: param.default for param in interface(module, name).params if param.default is not None}
+    return {
+        param.name: param.default
+        for param in interface(module, name).params
+        if param.default is not None
+    }
 
 
 @pytest.mark.row("R29")
 def test_a_default_block_of_one_function() -> None:
     module = devmod.compile(TWO, "opencl", block={"sum": 256, "scan": (16, 4), "tile": (8, 8)})
-    assert [interface(module, name).default_block for name in module.functions] == [(256, 1, 1), (16, 4, 1), None]
+    assert [interface(module, name).default_block for name in module.functions] == [
+        (256, 1, 1),
+        (16, 4, 1),
+        None,
+    ]
     assert interface(module, "tile").block == (8, 8, 1)
 
 
@@ -46,10 +56,17 @@ def test_default_sizes_of_local_memory_are_saved() -> None:
     module = devmod.compile(
         TWO,
         "opencl",
-        local={"sum": {"scratch": Local(per_thread=4)}, "scan": {"scratch": Local(1024)}, "counts": Local(per_thread=8)},
+        local={
+            "sum": {"scratch": Local(per_thread=4)},
+            "scan": {"scratch": Local(1024)},
+            "counts": Local(per_thread=8),
+        },
     )
     loaded = devmod.loads(devmod.dumps(module))
-    assert defaults(loaded, "sum") == {"scratch": Local(per_thread=4), "counts": Local(per_thread=8)}
+    assert defaults(loaded, "sum") == {
+        "scratch": Local(per_thread=4),
+        "counts": Local(per_thread=8),
+    }
     assert defaults(loaded, "scan") == {"scratch": Local(1024)}
 
 
@@ -57,7 +74,10 @@ def test_the_payload_does_not_depend_on_the_defaults() -> None:
     source = "kernel void f(global float *x) { x[0] = 1; }"
     plain, given = devmod.compile(source, "opencl"), devmod.compile(source, "opencl", block=64)
     assert plain.inspect_source() == given.inspect_source() == source
-    assert plain.save_to_bytes() == devmod.compile(source, "opencl", block=None, local=None).save_to_bytes()
+    assert (
+        plain.save_to_bytes()
+        == devmod.compile(source, "opencl", block=None, local=None).save_to_bytes()
+    )
     assert plain.save_to_bytes() != given.save_to_bytes()
 
 

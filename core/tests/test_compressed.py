@@ -1,4 +1,6 @@
-"""Files with compressed bytes: what is written, what a save keeps, and the limits on what is unpacked."""
+"""Files with compressed bytes: what is written, what a save keeps, and the limits on what is
+unpacked.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_compressed_bytes_come_out_as_they_were() -> None:
 def test_a_save_keeps_compressed_bytes_unless_it_is_asked() -> None:
     packed = devmod.dumps(module(), compress="zstd:19")
     assert devmod.dumps(devmod.loads(packed)) == packed
-    assert devmod.dumps(devmod.loads(packed), compress="zstd") == packed  # another level does not compress them again
+    assert (
+        devmod.dumps(devmod.loads(packed), compress="zstd") == packed
+    )  # another level does not compress them again
     assert devmod.dumps(devmod.loads(packed), compress="none") == devmod.dumps(module())
     assert devmod.dumps(devmod.loads(devmod.dumps(module())), compress="zstd:19") == packed
 
@@ -78,7 +82,10 @@ def test_the_origin_of_a_module_stays_without_the_library() -> None:
 def test_bytes_that_do_not_get_smaller_are_not_compressed() -> None:
     assert devmod.dumps(module(RANDOM), compress="zstd") == devmod.dumps(module(RANDOM))
     both = devmod.bundle(module(RANDOM), module())
-    assert [each.origin is not None for each in devmod.loads(devmod.dumps(both, compress="zstd")).imports] == [False, True]
+    assert [
+        each.origin is not None
+        for each in devmod.loads(devmod.dumps(both, compress="zstd")).imports
+    ] == [False, True]
 
 
 def file_of(entries: list[dict[str, Any]], *blobs: bytes) -> bytes:
@@ -87,7 +94,10 @@ def file_of(entries: list[dict[str, Any]], *blobs: bytes) -> bytes:
     for entry, blob in zip(entries, blobs, strict=True):
         modules.append(entry | {"size": len(blob), "sha256": hashlib.sha256(blob).digest()})
         joined += blob.ljust(-(-len(blob) // 64) * 64, b"\0")
-    return handmade_file({"roots": [*range(len(modules))], "modules": modules}, joined.removesuffix(bytes(-len(blobs[-1]) % 64)))
+    return handmade_file(
+        {"roots": [*range(len(modules))], "modules": modules},
+        joined.removesuffix(bytes(-len(blobs[-1]) % 64)),
+    )
 
 
 def not_compressed(act: Callable[[], object]) -> str:
@@ -107,14 +117,21 @@ def test_bytes_beyond_the_limit_of_readers_are_not_compressed(tmp_path: Path) ->
         f"the cuda module with 'f' is stored without compression: its {size} bytes compress to {packed}, and readers of a file accept at "
         f"most {FREE_UNPACKED + MAX_RATIO * packed} from these"
     )
-    assert not_compressed(lambda: devmod.save(large, tmp_path / "k.devmod", compress="zstd")) == text
+    assert (
+        not_compressed(lambda: devmod.save(large, tmp_path / "k.devmod", compress="zstd")) == text
+    )
     assert (tmp_path / "k.devmod").read_bytes() == devmod.dumps(large)
 
 
 @pytest.mark.row("R41")
 def test_the_limit_is_that_of_a_whole_file() -> None:
     """Else a file of many small modules unpacks to a megabyte for each of them."""
-    made = [devmod.create_with_fallback("cuda", bytes(700_000), "cubin", {name: devmod.FunctionInfo(name, [])}) for name in "fgh"]
+    made = [
+        devmod.create_with_fallback(
+            "cuda", bytes(700_000), "cubin", {name: devmod.FunctionInfo(name, [])}
+        )
+        for name in "fgh"
+    ]
     files: list[bytes] = []
     text = not_compressed(lambda: files.append(devmod.dumps(devmod.bundle(*made), compress="zstd")))
     assert text.startswith("the cuda module with 'g' is stored without compression: its 700")
@@ -122,11 +139,21 @@ def test_the_limit_is_that_of_a_whole_file() -> None:
     loaded = devmod.bundle(*(devmod.loads(devmod.dumps(each, compress="zstd")) for each in made))
     assert not_compressed(lambda: files.append(devmod.dumps(loaded))) == text
     for data in files:
-        assert ["zstd" in each for each in index_of(data)["modules"] if "size" in each] == [True, False, False]
-        assert [each.save_to_bytes() for each in devmod.loads(data).imports] == [each.save_to_bytes() for each in made]
+        assert ["zstd" in each for each in index_of(data)["modules"] if "size" in each] == [
+            True,
+            False,
+            False,
+        ]
+        assert [each.save_to_bytes() for each in devmod.loads(data).imports] == [
+            each.save_to_bytes() for each in made
+        ]
 
     frame = zstd.compress(bytes(700_000), 3)
-    entry = {"kind": "cuda", "format": "cubin", "zstd": [700_000, hashlib.sha256(bytes(700_000)).digest()]}
+    entry = {
+        "kind": "cuda",
+        "format": "cubin",
+        "zstd": [700_000, hashlib.sha256(bytes(700_000)).digest()],
+    }
     assert devmod.loads(file_of([entry], frame)).size == 700_000  # type: ignore[attr-defined]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.loads(file_of([entry, entry], frame, frame))
@@ -142,7 +169,9 @@ def test_the_limit_is_that_of_a_whole_file() -> None:
 def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
     """Otherwise a small file has objects that take gigabytes, and minutes to read."""
     fewer, more = (  # a type is four objects
-        devmod.create_with_fallback("cuda", RANDOM, "cubin", {"f": devmod.FunctionInfo("f", ["int32"] * count)})
+        devmod.create_with_fallback(
+            "cuda", RANDOM, "cubin", {"f": devmod.FunctionInfo("f", ["int32"] * count)}
+        )
         for count in (260_000, 270_000)
     )
     packed = devmod.loads(devmod.dumps(fewer, compress="zstd"))
@@ -155,7 +184,12 @@ def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
     assert text.endswith(f" readers of a file accept at most {limit} msgpack objects from these")
     assert files == [devmod.dumps(more)]
     assert devmod.loads(files[0]).functions == more.functions
-    entry = {"kind": "cuda", "format": "cubin", "functions": ["f"], "zstd": [len(wire), hashlib.sha256(wire).digest()]}
+    entry = {
+        "kind": "cuda",
+        "format": "cubin",
+        "functions": ["f"],
+        "zstd": [len(wire), hashlib.sha256(wire).digest()],
+    }
     loaded = devmod.loads(file_of([entry], frame))
     for act in (loaded.save_to_bytes, lambda: loaded.functions):
         with pytest.raises(devmod.FormatError) as caught:
@@ -167,11 +201,25 @@ def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
 
 
 def test_objects_behind_the_fields_are_not_counted() -> None:
-    """A file of a megabyte unpacks to 256 million objects of one byte: to count them took a minute."""
+    """A file of a megabyte unpacks to 256 million objects of one byte:
+
+    to count them took a minute.
+    """
     data = module(RANDOM).save_to_bytes() + bytes(2 << 20)
     data += RANDOM * (len(data) // 200 // len(RANDOM) + 1)
     frame = zstd.compress(data, 3)
-    loaded = devmod.loads(file_of([{"kind": "cuda", "functions": ["f"], "zstd": [len(data), hashlib.sha256(data).digest()]}], frame))
+    loaded = devmod.loads(
+        file_of(
+            [
+                {
+                    "kind": "cuda",
+                    "functions": ["f"],
+                    "zstd": [len(data), hashlib.sha256(data).digest()],
+                }
+            ],
+            frame,
+        )
+    )
 
     def read() -> None:
         with pytest.raises(devmod.FormatError, match=r"more bytes follow the last field"):
@@ -183,20 +231,32 @@ def test_objects_behind_the_fields_are_not_counted() -> None:
 def test_large_bytes_are_hashed_in_a_second_thread_with_the_same_result() -> None:
     code = (RANDOM * 8 + bytes(1 << 16)) * 20
     packed = devmod.dumps(module(code), compress="zstd")
-    assert index_of(packed)["modules"][0]["zstd"][1] == hashlib.sha256(module(code).save_to_bytes()).digest()
+    assert (
+        index_of(packed)["modules"][0]["zstd"][1]
+        == hashlib.sha256(module(code).save_to_bytes()).digest()
+    )
     assert devmod.loads(packed).save_to_bytes() == module(code).save_to_bytes()
 
 
-@pytest.mark.parametrize("compress", ["zstd:0", "zstd:23", "zstd:", "zstd:03", "gzip", "", 3, "zstd:٣"])
-def test_another_value_of_compress_is_refused_before_the_file_is_touched(compress: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "compress", ["zstd:0", "zstd:23", "zstd:", "zstd:03", "gzip", "", 3, "zstd:٣"]
+)
+def test_another_value_of_compress_is_refused_before_the_file_is_touched(
+    compress: Any, tmp_path: Path
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.save(module(), tmp_path / "k.devmod", compress=compress)
-    assert str(caught.value) == f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}"
+    assert (
+        str(caught.value)
+        == f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}"
+    )
     assert caught.value.argument == "compress"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_library_is_named_with_its_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_library_is_named_with_its_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     packed = devmod.dumps(module(), compress="zstd")
     monkeypatch.setitem(sys.modules, NAME, None)
     monkeypatch.delattr(sys.modules[NAME.partition(".")[0]], "zstd")
@@ -215,7 +275,9 @@ def test_a_missing_library_is_named_with_its_install(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.row("R41")
 def test_a_file_that_says_too_much_takes_no_memory() -> None:
-    """A run of 100 MB in some bytes: the index may say the limit, and the decompressor stops behind it."""
+    """A run of 100 MB in some bytes: the index may say the limit, and the decompressor stops behind
+    it.
+    """
     frame = zstd.compress(bytes(100 << 20), 3)
     size = FREE_UNPACKED + MAX_RATIO * len(frame)
     assert size < 4 << 20
@@ -235,7 +297,9 @@ def test_a_file_that_says_too_much_takes_no_memory() -> None:
 def test_a_save_of_a_damaged_file_compresses_nothing_of_it() -> None:
     data = bytearray(devmod.dumps(module()))
     data[-1] ^= 1
-    with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+    with pytest.raises(
+        devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"
+    ):
         devmod.dumps(devmod.loads(bytes(data)), compress="zstd")
 
 
@@ -243,18 +307,29 @@ def test_a_damaged_frame_is_found_by_its_digest_in_a_save_too() -> None:
     data = bytearray(devmod.dumps(module(), compress="zstd"))
     data[-1] ^= 1
     for compress in (None, "none", "zstd"):
-        with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+        with pytest.raises(
+            devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"
+        ):
             devmod.dumps(devmod.loads(bytes(data)), compress=compress)
 
 
 @pytest.mark.row("R41")
 @pytest.mark.once
 @pytest.mark.volume_but("--verify", "--source --json")
-@pytest.mark.parametrize("arguments", [(), ("--json",), ("--verify",), ("--source",), ("--source", "--json")], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--json",), ("--verify",), ("--source",), ("--source", "--json")],
+    ids=" ".join,
+)
 def test_inspect_has_one_payload_in_memory(arguments: tuple[str, ...], tmp_path: Path) -> None:
     size = 1_500_000
     made = [
-        devmod.create_with_fallback("opencl", RANDOM.hex().encode().ljust(size), "cl", {f"f{number}": devmod.FunctionInfo("f", [])})
+        devmod.create_with_fallback(
+            "opencl",
+            RANDOM.hex().encode().ljust(size),
+            "cl",
+            {f"f{number}": devmod.FunctionInfo("f", [])},
+        )
         for number in range(20)
     ]
     path = tmp_path / "k.devmod"

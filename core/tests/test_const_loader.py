@@ -36,15 +36,24 @@ def test_create_takes_the_two_maps(forced: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (({}, "bin", {}), "const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)"),
+        (
+            ({}, "bin", {}),
+            "const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)",
+        ),
         (
             ({}, "", {}, {"c": "text"}),
             "const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)",
         ),
         ((b"", "", {}), "const_loader: tensors is a map of names, not bytes"),
         (({}, "", 3), "const_loader: by_symbol is a map of names, not int"),
-        (({}, "", {"i": 3}), "const_loader: the init symbol 'i' takes a sequence of names, not int"),
-        (({}, "", {"i": [3]}), "const_loader: the init symbol 'i' takes a sequence of names, not [3]"),
+        (
+            ({}, "", {"i": 3}),
+            "const_loader: the init symbol 'i' takes a sequence of names, not int",
+        ),
+        (
+            ({}, "", {"i": [3]}),
+            "const_loader: the init symbol 'i' takes a sequence of names, not [3]",
+        ),
     ],
 )
 def test_create_refuses_other_arguments(arguments: Any, message: str) -> None:
@@ -56,9 +65,12 @@ def test_create_refuses_other_arguments(arguments: Any, message: str) -> None:
 def test_the_layout() -> None:
     assert made().save_to_bytes() == (
         b"\x82"
-        b"\xa1b\x93\x93\x00\x20\x01\x91\x03\xc4\x0c" + B.tobytes() + b"\xa1w\x93\x93\x02\x20\x01\x92\x02\x03\xc4\x18" + W.tobytes() +
-        b"\x82\xa8__init__\x92\xa1w\xa1b\xa5later\x90"
-    )  # fmt: skip
+        b"\xa1b\x93\x93\x00\x20\x01\x91\x03\xc4\x0c"
+        + B.tobytes()
+        + b"\xa1w\x93\x93\x02\x20\x01\x92\x02\x03\xc4\x18"
+        + W.tobytes()
+        + b"\x82\xa8__init__\x92\xa1w\xa1b\xa5later\x90"
+    )
 
 
 def loaded() -> devmod.Module:
@@ -74,7 +86,9 @@ def stored() -> devmod.Module:
 def test_constants_in_every_state(make: Any) -> None:
     module = make()
     assert (module.kind, module.property_mask) == ("const_loader", 3)
-    assert module.functions == {name: devmod.FunctionInfo(name, ()) for name in ("__init__", "later")}
+    assert module.functions == {
+        name: devmod.FunctionInfo(name, ()) for name in ("__init__", "later")
+    }
     w, b = module.get_function("__init__")()
     assert (w.shape, w.dtype, b.shape, b.dtype) == ((2, 3), "float32", (3,), "int32")
     np.testing.assert_array_equal(w.numpy(), W)
@@ -88,10 +102,15 @@ def test_constants_in_every_state(make: Any) -> None:
     assert (view.readonly, view.tolist()) == (True, W.tolist())
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         module.get_function("init")
-    assert str(caught.value).startswith("the const_loader module has no function 'init'; it has: '__init__', 'later'")
+    assert str(caught.value).startswith(
+        "the const_loader module has no function 'init'; it has: '__init__', 'later'"
+    )
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         module.get_global("W")
-    assert str(caught.value) == "the const_loader module has no constant 'W'; it has: 'b', 'w'. Did you mean 'w'?"
+    assert (
+        str(caught.value)
+        == "the const_loader module has no constant 'W'; it has: 'b', 'w'. Did you mean 'w'?"
+    )
 
 
 def test_query_imports_finds_an_init_symbol_of_an_import() -> None:
@@ -136,7 +155,9 @@ class OnlyDLPack:
     ],
 )
 def test_any_host_array_is_accepted(tensor: Any, dtype: str, shape: tuple[int, ...]) -> None:
-    module = devmod.load_from_bytes("const_loader", devmod.const_loader({"x": tensor}, {}).save_to_bytes())
+    module = devmod.load_from_bytes(
+        "const_loader", devmod.const_loader({"x": tensor}, {}).save_to_bytes()
+    )
     result = module.get_global("x")
     assert (result.dtype, result.shape) == (dtype, shape)
     expected = tensor.value if isinstance(tensor, OnlyDLPack) else np.asarray(memoryview(tensor))
@@ -168,13 +189,37 @@ def test_a_read_only_array_is_not_copied() -> None:
     [
         ([1], {}, "const_loader: tensors is a map of names, not list"),
         ({1: W}, {}, "const_loader: tensors is a map of names; 1 is not a string"),
-        ({"x": 1.5}, {}, "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not float"),
-        ({"x": "text"}, {}, "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not str"),
-        ({"x": np.array(["a"])}, {}, "const_loader: the constant 'x' has elements of the format '1w', which is not supported"),
-        ({"x": np.ones(1, ">f4")}, {}, "const_loader: the constant 'x' has elements of the format '>f', which is not supported"),
+        (
+            {"x": 1.5},
+            {},
+            "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not float",
+        ),
+        (
+            {"x": "text"},
+            {},
+            "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not str",
+        ),
+        (
+            {"x": np.array(["a"])},
+            {},
+            "const_loader: the constant 'x' has elements of the format '1w', which is not supported",
+        ),
+        (
+            {"x": np.ones(1, ">f4")},
+            {},
+            "const_loader: the constant 'x' has elements of the format '>f', which is not supported",
+        ),
         ({"x": W}, 5, "const_loader: by_symbol is a map of names, not int"),
-        ({"x": W}, {"i": "x"}, "const_loader: the init symbol 'i' takes a sequence of names, not str"),
-        ({"x": W}, {"i": ["x", "y"]}, "const_loader: the init symbol 'i' names constants that do not exist: 'y'"),
+        (
+            {"x": W},
+            {"i": "x"},
+            "const_loader: the init symbol 'i' takes a sequence of names, not str",
+        ),
+        (
+            {"x": W},
+            {"i": ["x", "y"]},
+            "const_loader: the init symbol 'i' names constants that do not exist: 'y'",
+        ),
     ],
 )
 def test_invalid_constants_are_refused(tensors: Any, by_symbol: Any, said: str) -> None:
@@ -196,16 +241,34 @@ F32 = [2, 32, 1]
         (b"", "constants: the bytes end where an object should begin, at byte 0"),
         (b"\x80", "init symbols: the bytes end where an object should begin, at byte 1"),
         (b"\x80\x80\x00", "1 more byte follows the last field, at byte 2"),
-        (b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x", "constants: the key 'x' is repeated, at byte 15"),
-        (wire({"x": [F32, [1]]}, {}), "constant 'x': expected [type, shape, elements], found an array of 2, at byte 3"),
-        (wire({"x": [F32, [2], b"0000"]}, {}), "constant 'x': 4 bytes for float32 of shape (2,), which takes 8, at byte 10"),
-        (wire({"x": [F32, [-1], b"0000"]}, {}), "constant 'x': -1 is not between 0 and 9223372036854775807, at byte 9"),
-        (wire({"x": [F32, [1] * 65, b"0000"]}, {}), "constant 'x': 65 dimensions, and the maximum is 64, at byte 3"),
+        (
+            b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x",
+            "constants: the key 'x' is repeated, at byte 15",
+        ),
+        (
+            wire({"x": [F32, [1]]}, {}),
+            "constant 'x': expected [type, shape, elements], found an array of 2, at byte 3",
+        ),
+        (
+            wire({"x": [F32, [2], b"0000"]}, {}),
+            "constant 'x': 4 bytes for float32 of shape (2,), which takes 8, at byte 10",
+        ),
+        (
+            wire({"x": [F32, [-1], b"0000"]}, {}),
+            "constant 'x': -1 is not between 0 and 9223372036854775807, at byte 9",
+        ),
+        (
+            wire({"x": [F32, [1] * 65, b"0000"]}, {}),
+            "constant 'x': 65 dimensions, and the maximum is 64, at byte 3",
+        ),
         (
             wire({"x": [F32, [2**62] * 3, b"0000"]}, {}),
             f"constant 'x': 4 bytes for float32 of shape {(2**62,) * 3}, which takes {4 * 2**186}, at byte 36",
         ),
-        (wire({"x": [F32, [1], "0000"]}, {}), "constant 'x': expected a binary, found a string, at byte 10"),
+        (
+            wire({"x": [F32, [1], "0000"]}, {}),
+            "constant 'x': expected a binary, found a string, at byte 10",
+        ),
         (wire({}, {"i": "x"}), "init symbol 'i': expected an array, found a string, at byte 4"),
         (wire({}, {"i": [1]}), "init symbol 'i': expected a string, found an integer, at byte 5"),
     ],
@@ -219,10 +282,16 @@ def test_the_errors_of_invalid_bytes_have_the_place(data: bytes, said: str) -> N
 def test_bytes_with_a_missing_constant() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_from_bytes("const_loader", wire({}, {"i": ["x"]}))
-    assert str(caught.value) == "const_loader: the init symbol 'i' names constants that do not exist: 'x'"
+    assert (
+        str(caught.value)
+        == "const_loader: the init symbol 'i' names constants that do not exist: 'x'"
+    )
 
 
-@pytest.mark.parametrize(("dtype", "count", "size"), [([0, 4, 1], 3, 2), ([1, 1, 1], 3, 3), ([17, 4, 2], 3, 3), ([2, 32, 4], 2, 32)])
+@pytest.mark.parametrize(
+    ("dtype", "count", "size"),
+    [([0, 4, 1], 3, 2), ([1, 1, 1], 3, 3), ([17, 4, 2], 3, 3), ([2, 32, 4], 2, 32)],
+)
 def test_elements_of_less_than_a_byte_are_packed(dtype: list[int], count: int, size: int) -> None:
     data = wire({"x": [dtype, [count], bytes(size)]}, {})
     assert devmod.load_from_bytes("const_loader", data).save_to_bytes() == data

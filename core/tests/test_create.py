@@ -37,7 +37,9 @@ def maker(kind: str) -> Callable[..., devmod.Module]:
 
 @pytest.mark.row("R18", "R23", "R28", "R29")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_fallback_equals_the_runtime_module_except_for_running(kind: str, register: Register) -> None:
+def test_the_fallback_equals_the_runtime_module_except_for_running(
+    kind: str, register: Register
+) -> None:
     code, fmt, fmap = sample(kind)
     fallback = devmod.create_with_fallback(kind, code, fmt, fmap, {fmt: "text"})
     register("devmod.create", kind, maker(kind))
@@ -57,16 +59,29 @@ def test_the_fallback_equals_the_runtime_module_except_for_running(kind: str, re
 @pytest.mark.row("R25", "R28")
 @pytest.mark.parametrize(
     ("value", "forced"),
-    [("1", True), ("yes", True), ("0", False), ("", False), ("false", False), ("FALSE", False), ("False", False), ("no", True)],
+    [
+        ("1", True),
+        ("yes", True),
+        ("0", False),
+        ("", False),
+        ("false", False),
+        ("FALSE", False),
+        ("False", False),
+        ("no", True),
+    ],
 )
-def test_a_fallback_can_be_forced(value: str, forced: bool, register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fallback_can_be_forced(
+    value: str, forced: bool, register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
     register("devmod.create", "cuda", maker("cuda"))
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", value)
     module = devmod.create_with_fallback("cuda", *sample("cuda"))
     assert isinstance(module, RuntimeModule) is not forced
     if not forced:
         return
-    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:  # the runtime is installed: no word of its missing
+    with pytest.raises(
+        devmod.RuntimeNotLinkedError
+    ) as caught:  # the runtime is installed: no word of its missing
         module.get_function("add")
     assert str(caught.value) == (
         "the cuda function 'add' cannot be used here: this module is a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set. "
@@ -75,7 +90,9 @@ def test_a_fallback_can_be_forced(value: str, forced: bool, register: Register, 
     )
     with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
         devmod.bundle(module).get_function("add")
-    assert str(caught.value).endswith("cuda/cuda: a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set; pip install devmod-cuda")
+    assert str(caught.value).endswith(
+        "cuda/cuda: a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set; pip install devmod-cuda"
+    )
     assert isinstance(devmod.create("cuda", *sample("cuda")), RuntimeModule)
 
 
@@ -95,7 +112,10 @@ def test_a_fallback_of_an_excluded_runtime_names_the_variable(
     monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
     monkeypatch.setenv(variable, value)
     module = devmod.create_with_fallback("cuda", *sample("cuda"))
-    for ask, what in ((lambda: module.get_function("add"), "function 'add'"), (lambda: module.get_global("w"), "global 'w'")):
+    for ask, what in (
+        (lambda: module.get_function("add"), "function 'add'"),
+        (lambda: module.get_global("w"), "global 'w'"),
+    ):
         with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
             ask()
         assert str(caught.value) == (
@@ -104,7 +124,9 @@ def test_a_fallback_of_an_excluded_runtime_names_the_variable(
         )
     with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
         devmod.bundle(module).get_function("add")
-    assert str(caught.value).endswith(f"cuda/cuda: a fallback, made while {variable} excluded acme-cuda")
+    assert str(caught.value).endswith(
+        f"cuda/cuda: a fallback, made while {variable} excluded acme-cuda"
+    )
 
 
 @pytest.mark.row("R28", "R8")
@@ -112,13 +134,21 @@ def test_a_broken_plugin_is_never_a_silent_fallback(register: Register) -> None:
     register("devmod.create", "metal", lambda code, fmt, fmap, source: "not a module")
     with pytest.raises(devmod.PluginError) as caught:
         devmod.create_with_fallback("metal", *sample("metal"))
-    assert str(caught.value) == "devmod.create.metal is broken: the function registered in this process returned str, not a devmod.Module"
+    assert (
+        str(caught.value)
+        == "devmod.create.metal is broken: the function registered in this process returned str, not a devmod.Module"
+    )
     assert isinstance(devmod.create_with_fallback("vulkan", *sample("vulkan")), devmod.Module)
 
 
 @pytest.mark.row("R8", "R9", "R28")
-@pytest.mark.parametrize(("distributions", "error"), [(["acme-metal"], "PluginError"), (["acme-metal", "acme-two"], "ConflictError")])
-def test_an_entry_that_cannot_be_used_is_never_a_silent_fallback(distributions: list[str], error: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("distributions", "error"),
+    [(["acme-metal"], "PluginError"), (["acme-metal", "acme-two"], "ConflictError")],
+)
+def test_an_entry_that_cannot_be_used_is_never_a_silent_fallback(
+    distributions: list[str], error: str, tmp_path: Path
+) -> None:
     for name in distributions:
         install(tmp_path / "site", name, groups={"devmod.create": {"metal": "acme_metal:create"}})
     (tmp_path / "site" / "acme_metal.py").write_text("import not_there\n")
@@ -136,7 +166,10 @@ def test_an_entry_that_cannot_be_used_is_never_a_silent_fallback(distributions: 
 @pytest.mark.parametrize(
     ("make", "wrong"),
     [
-        (lambda code, fmt, fmap, source: maker("rocm")(b"", "hip", {}, {}), "returned a module of kind 'rocm', not 'cuda'"),
+        (
+            lambda code, fmt, fmap, source: maker("rocm")(b"", "hip", {}, {}),
+            "returned a module of kind 'rocm', not 'cuda'",
+        ),
         (
             lambda code, fmt, fmap, source: devmod.create_with_fallback("opencl", b"", "cl", {}),
             "returned a fallback; a fallback exists at build time only",
@@ -152,7 +185,9 @@ def test_the_result_of_a_creator_is_checked(make: object, wrong: str, register: 
 
 @pytest.mark.row("R28")
 @pytest.mark.parametrize("forced", ["", "1"])
-def test_a_kind_without_a_target_has_no_fallback(forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_without_a_target_has_no_fallback(
+    forced: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", forced)
     with pytest.raises(devmod.NotRegisteredError) as caught:
         devmod.create_with_fallback("acme", b"", "bin", {})
@@ -179,7 +214,11 @@ def test_code_is_bytes_or_a_map(kind: str) -> None:
     wrong: Any = b"x" if kind in MAP_KINDS else {"add": b"x"}
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create_with_fallback(kind, wrong, fmt, fmap)
-    expected = f"a map of entry name to bytes, not {type(wrong).__name__}" if kind in MAP_KINDS else f"bytes, not {type(wrong).__name__}"
+    expected = (
+        f"a map of entry name to bytes, not {type(wrong).__name__}"
+        if kind in MAP_KINDS
+        else f"bytes, not {type(wrong).__name__}"
+    )
     assert str(caught.value) == f"{kind}: the code is {expected}"
 
 
@@ -208,8 +247,14 @@ def test_the_formats_of_each_kind() -> None:
     ("arguments", "message"),
     [
         ((b"", "cl", 3), "opencl: the fmap is a map of str to FunctionInfo, not int"),
-        ((b"", "cl", {"f": "x"}), "opencl: the fmap is a map of str to FunctionInfo; it has 'f': str"),
-        ((b"", "cl", {}, {"cl": 3}), "opencl: the source is a map of format to text; it has 'cl': int"),
+        (
+            (b"", "cl", {"f": "x"}),
+            "opencl: the fmap is a map of str to FunctionInfo; it has 'f': str",
+        ),
+        (
+            (b"", "cl", {}, {"cl": 3}),
+            "opencl: the source is a map of format to text; it has 'cl': int",
+        ),
         ((b"", "cl", {}, 3), "opencl: the source is a map of format to text, not int"),
     ],
 )
@@ -223,7 +268,9 @@ def test_a_module_copies_mutable_arguments() -> None:
     code, fmap, source = bytearray(b"kernel"), {"f": devmod.FunctionInfo("f", [])}, {"cl": "text"}
     module = devmod.create_with_fallback("opencl", code, "cl", fmap, source)
     before = module.save_to_bytes()
-    viewed = devmod.create_with_fallback("opencl", memoryview(code).toreadonly(), "cl", fmap, source)
+    viewed = devmod.create_with_fallback(
+        "opencl", memoryview(code).toreadonly(), "cl", fmap, source
+    )
     code[:] = b"change"
     fmap.clear()
     source.clear()
@@ -260,7 +307,10 @@ def test_the_error_of_a_fallback_names_the_missing_runtime(kind: str, title: str
         )
         with pytest.raises(devmod.FunctionNotFoundError) as unknown:
             module["ad"]
-        assert str(unknown.value) == f"the {kind} module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
+        assert (
+            str(unknown.value)
+            == f"the {kind} module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
+        )
         with pytest.raises(devmod.RuntimeNotLinkedError, match="global 'table'"):
             module.get_global("table")
     finally:
@@ -311,7 +361,9 @@ def test_a_fallback_searches_its_imports_with_query_imports() -> None:
         ("opencl", "cl", {}, "nothing", ""),
     ],
 )
-def test_inspect_source(kind: str, fmt: str, source: dict[str, str | bytes], asked: str, text: str) -> None:
+def test_inspect_source(
+    kind: str, fmt: str, source: dict[str, str | bytes], asked: str, text: str
+) -> None:
     code: Any = {"one": b"ONE", "two": b"TWO"} if kind in MAP_KINDS else b"CODE"
     module = devmod.create_with_fallback(kind, code, fmt, {}, source)
     assert module.inspect_source(asked) == text
@@ -367,7 +419,12 @@ def test_load_from_bytes_takes_any_buffer(register: Register) -> None:
     for data in buffers:
         devmod.load_from_bytes("cuda", data)
         assert bytes(seen[-1]) == memoryview(data).tobytes()
-        assert (seen[-1].format, seen[-1].ndim, seen[-1].contiguous, seen[-1].readonly) == ("B", 1, True, True)
+        assert (seen[-1].format, seen[-1].ndim, seen[-1].contiguous, seen[-1].readonly) == (
+            "B",
+            1,
+            True,
+            True,
+        )
 
 
 @pytest.mark.row("R19")
@@ -393,7 +450,9 @@ def test_an_alias_loads_a_module_of_its_kind(register: Register) -> None:
 
 
 @pytest.mark.row("R2", "R22")
-def test_load_from_file_selects_the_loader_by_format_or_suffix(register: Register, tmp_path: Path) -> None:
+def test_load_from_file_selects_the_loader_by_format_or_suffix(
+    register: Register, tmp_path: Path
+) -> None:
     calls: list[tuple[str, str]] = []
 
     def load(path: str, fmt: str) -> devmod.Module:
@@ -406,32 +465,57 @@ def test_load_from_file_selects_the_loader_by_format_or_suffix(register: Registe
     devmod.load_from_file(str(tmp_path / "K.PTX"))
     devmod.load_from_file(tmp_path / "k.cu")
     devmod.load_from_file(tmp_path / "k.bin", "ptx")
-    assert calls == [(str(tmp_path / name), fmt) for name, fmt in (("k.ptx", "ptx"), ("K.PTX", "ptx"), ("k.cu", "cuda"), ("k.bin", "ptx"))]
+    assert calls == [
+        (str(tmp_path / name), fmt)
+        for name, fmt in (("k.ptx", "ptx"), ("K.PTX", "ptx"), ("k.cu", "cuda"), ("k.bin", "ptx"))
+    ]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_from_file("kernel")
-    assert str(caught.value) == "'kernel' has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')"
-    with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_file\.clbin.*pip install devmod-opencl"):
+    assert (
+        str(caught.value)
+        == "'kernel' has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')"
+    )
+    with pytest.raises(
+        devmod.NotRegisteredError, match=r"devmod\.load_from_file\.clbin.*pip install devmod-opencl"
+    ):
         devmod.load_from_file("k.clbin")
 
 
 @pytest.mark.row("R2")
-def test_load_from_file_selects_the_loader_of_a_shared_object_by_machine(register: Register, tmp_path: Path) -> None:
+def test_load_from_file_selects_the_loader_of_a_shared_object_by_machine(
+    register: Register, tmp_path: Path
+) -> None:
     def elf(machine: int, order: int = 1) -> bytes:
-        return b"\x7fELF\x01" + bytes([order]) + bytes(12) + machine.to_bytes(2, "little" if order == 1 else "big")
+        return (
+            b"\x7fELF\x01"
+            + bytes([order])
+            + bytes(12)
+            + machine.to_bytes(2, "little" if order == 1 else "big")
+        )
 
     path = tmp_path / "k.so"
     path.write_bytes(elf(164))
-    with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_file\.so_hexagon.*pip install devmod-hexagon"):
+    with pytest.raises(
+        devmod.NotRegisteredError,
+        match=r"devmod\.load_from_file\.so_hexagon.*pip install devmod-hexagon",
+    ):
         devmod.load_from_file(path)
-    register("devmod.load_from_file", "so_hexagon", lambda path, fmt: maker("hexagon")(b"", "so", {}, {}))
+    register(
+        "devmod.load_from_file", "so_hexagon", lambda path, fmt: maker("hexagon")(b"", "so", {}, {})
+    )
     assert devmod.load_from_file(path).kind == "hexagon"
-    register("devmod.load_from_file", "so_4660", lambda path, fmt: maker("hexagon")(b"", "so", {}, {}))
+    register(
+        "devmod.load_from_file", "so_4660", lambda path, fmt: maker("hexagon")(b"", "so", {}, {})
+    )
     path.write_bytes(elf(4660, order=2))
     assert devmod.load_from_file(path).kind == "hexagon"
     path.write_bytes(b"not ELF")
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_from_file(path)
-    assert str(caught.value) == f"{str(path)!r} is not a shared object: it does not begin with an ELF header"
+    assert (
+        str(caught.value)
+        == f"{str(path)!r} is not a shared object: it does not begin with an ELF header"
+    )
     with pytest.raises(FileNotFoundError):
         devmod.load_from_file(tmp_path / "none.so")
 

@@ -1,4 +1,6 @@
-"""Discovery of installed distributions, after changes, with damaged caches, and with unreliable folder times."""
+"""Discovery of installed distributions, after changes, with damaged caches, and with unreliable
+folder times.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ NPU = {"devmod.create": {"npu": "devmod_npu:create"}}
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Return a folder like site-packages, with devmod-npu 1.0 and distributions without devmod entries."""
+    """Return a folder like site-packages, with devmod-npu 1.0 and distributions without devmod
+    entries.
+    """
     folder = tmp_path.resolve() / "site"
     npu(folder)
     install(folder, "other", groups={"console_scripts": {"other": "other:main"}})
@@ -56,7 +60,8 @@ def indexed(site: Path, cache: Path) -> Path:
     return site
 
 
-# -- the index ----------------------------------------------------------------------------------------------------------
+# -- the index
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_is_read_once_and_other_processes_use_its_index(site: Path, cache: Path) -> None:
@@ -75,7 +80,9 @@ def test_a_folder_that_has_just_changed_is_read_each_time(site: Path, cache: Pat
     assert seen([site], cache, before=stop_clock(site)) == {"npu": "devmod-npu 1.0"}
 
 
-def test_no_index_is_written_for_an_old_folder_with_a_new_distribution(tmp_path: Path, cache: Path) -> None:
+def test_no_index_is_written_for_an_old_folder_with_a_new_distribution(
+    tmp_path: Path, cache: Path
+) -> None:
     """An installer may make the metadata folder and write its files later."""
     site = tmp_path.resolve() / "site"
     install(site, "plain")
@@ -112,7 +119,9 @@ sys.addaudithook(lambda event, values: listed.append(values[0]) if event == "os.
 """
 
 
-def test_a_folder_without_metadata_is_listed_again_after_a_change(indexed: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_folder_without_metadata_is_listed_again_after_a_change(
+    indexed: Path, tmp_path: Path, cache: Path
+) -> None:
     scripts = tmp_path.resolve() / "scripts"
     scripts.mkdir()
     (scripts / "tool.py").write_text("")
@@ -124,7 +133,9 @@ def test_a_folder_without_metadata_is_listed_again_after_a_change(indexed: Path,
         assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
 
 
-def test_a_folder_without_metadata_that_has_just_changed_is_listed_each_time(indexed: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_folder_without_metadata_that_has_just_changed_is_listed_each_time(
+    indexed: Path, tmp_path: Path, cache: Path
+) -> None:
     scripts = tmp_path.resolve() / "scripts"
     scripts.mkdir()
     (scripts / "tool.py").write_text("")
@@ -155,23 +166,30 @@ def test_the_oldest_indexes_are_removed(site: Path, cache: Path) -> None:
 def test_the_index_preserves_names_with_any_character(tmp_path: Path, cache: Path) -> None:
     site = tmp_path.resolve() / "a\tb\\tc\\\\d\ne é"
     npu(site)
-    (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text("Name: devmod-npu\nVersion: 1.0 \\t\\\\n\n")
+    (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text(
+        "Name: devmod-npu\nVersion: 1.0 \\t\\\\n\n"
+    )
     for _ in range(2):
         assert seen([site], cache) == {"npu": "devmod-npu 1.0 \\t\\\\n"}
     assert folders_read([site], cache) == []
 
 
-@pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="file names are text on this system")
+@pytest.mark.skipif(
+    os.name != "posix" or sys.platform == "darwin", reason="file names are text on this system"
+)
 def test_a_path_with_invalid_utf8_is_indexed(tmp_path: Path, cache: Path) -> None:
     raw = os.fsencode(tmp_path.resolve()) + b"/\xff\xfe"
     site = Path(os.fsdecode(raw))
     npu(site)
     for _ in range(2):
         assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
-    assert str(raw)[2:-1] in " ".join(str(os.fsencode(file.read_text(errors="surrogateescape"))) for file in indexes(cache))
+    assert str(raw)[2:-1] in " ".join(
+        str(os.fsencode(file.read_text(errors="surrogateescape"))) for file in indexes(cache)
+    )
 
 
-# -- changes ------------------------------------------------------------------------------------------------------------
+# -- changes
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _upgrade(site: Path) -> None:
@@ -190,7 +208,9 @@ def _rewrite_entry_points(site: Path) -> None:
 
 
 def _rewrite_metadata(site: Path) -> None:
-    (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: devmod-npu\nVersion: 2.0\n")
+    (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: devmod-npu\nVersion: 2.0\n"
+    )
 
 
 def _set_the_times_back(site: Path) -> None:
@@ -212,20 +232,31 @@ def _put_another_folder_in_its_place(site: Path) -> None:
 
 
 def _give_ours_entries_in_place(site: Path) -> None:
-    (site / "devmod_tpu-1.0.dist-info" / "entry_points.txt").write_text(entry_points({"devmod.create": {"tpu": "devmod_tpu:create"}}))
+    (site / "devmod_tpu-1.0.dist-info" / "entry_points.txt").write_text(
+        entry_points({"devmod.create": {"tpu": "devmod_tpu:create"}})
+    )
 
 
 def _give_egg_info_entries_in_place(site: Path) -> None:
-    (site / "acme.egg-info" / "entry_points.txt").write_text(entry_points({"devmod.create": {"tpu": "acme:create"}}))
+    (site / "acme.egg-info" / "entry_points.txt").write_text(
+        entry_points({"devmod.create": {"tpu": "acme:create"}})
+    )
 
 
 def _finish_an_install(site: Path) -> None:
-    (site / "half-1.0.dist-info" / "entry_points.txt").write_text(entry_points({"devmod.create": {"tpu": "half:create"}}))
-    (site / "half-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 1.0\n")
+    (site / "half-1.0.dist-info" / "entry_points.txt").write_text(
+        entry_points({"devmod.create": {"tpu": "half:create"}})
+    )
+    (site / "half-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: half\nVersion: 1.0\n"
+    )
 
 
 CHANGES: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
-    "install": (lambda site: npu(site, name="acme-tpu", kind="tpu"), {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}),
+    "install": (
+        lambda site: npu(site, name="acme-tpu", kind="tpu"),
+        {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"},
+    ),
     "uninstall": (lambda site: uninstall(site / "devmod_npu-1.0.dist-info"), {}),
     "upgrade": (_upgrade, {"npu": "devmod-npu 1.1"}),
     "reinstall": (_reinstall_with_another_kind, {"tpu": "devmod-npu 1.0"}),
@@ -234,15 +265,23 @@ CHANGES: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     "folder time set back": (_set_the_times_back, {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}),
     "file time set back": (_set_a_files_times_back, {"tpu": "devmod-npu 1.0"}),
     "another folder of that name": (_put_another_folder_in_its_place, {"tpu": "acme-tpu 1.0"}),
-    "entry points come in place": (_give_ours_entries_in_place, {"npu": "devmod-npu 1.0", "tpu": "devmod-tpu 1.0"}),
-    "egg-info in place": (_give_egg_info_entries_in_place, {"npu": "devmod-npu 1.0", "tpu": "acme 1.0"}),
+    "entry points come in place": (
+        _give_ours_entries_in_place,
+        {"npu": "devmod-npu 1.0", "tpu": "devmod-tpu 1.0"},
+    ),
+    "egg-info in place": (
+        _give_egg_info_entries_in_place,
+        {"npu": "devmod-npu 1.0", "tpu": "acme 1.0"},
+    ),
     "half an install": (_finish_an_install, {"npu": "devmod-npu 1.0", "tpu": "half 1.0"}),
 }
 
 
 @pytest.mark.row("R3")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_noticed_by_new_and_running_processes(site: Path, cache: Path, change: str) -> None:
+def test_a_change_is_noticed_by_new_and_running_processes(
+    site: Path, cache: Path, change: str
+) -> None:
     install(site, "devmod-tpu")
     install(site, "acme", kind="egg-info")
     (site / "half-1.0.dist-info").mkdir()
@@ -250,7 +289,9 @@ def test_a_change_is_noticed_by_new_and_running_processes(site: Path, cache: Pat
     with Session([site], cache) as running:
         assert running.seen() == {"npu": "devmod-npu 1.0"}
         assert folders_read([site], cache) == []
-        time.sleep(0.02)  # the clock of a file system may have 100 ticks a second; devmod itself waits 2 s
+        time.sleep(
+            0.02
+        )  # the clock of a file system may have 100 ticks a second; devmod itself waits 2 s
         make(site)
         assert running.seen() == after
     assert seen([site], cache) == after
@@ -267,25 +308,33 @@ def test_a_changed_sys_path_is_noticed(indexed: Path, tmp_path: Path, cache: Pat
         assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
         running.do(f"sys.path.remove({str(indexed)!r})")
         assert running.seen() == {"npu": "devmod-npu 3.0", "tpu": "acme-tpu 1.0"}
-        running.do("sys.path.append(1); sys.path.append('a\\0b'); sys.path.append('/does/not/exist')")
+        running.do(
+            "sys.path.append(1); sys.path.append('a\\0b'); sys.path.append('/does/not/exist')"
+        )
         assert running.seen() == {"npu": "devmod-npu 3.0", "tpu": "acme-tpu 1.0"}
     assert seen([other, indexed], cache) == {"npu": "devmod-npu 3.0", "tpu": "acme-tpu 1.0"}
 
 
 @pytest.mark.parametrize("entry", ["", ".", "site"])
-def test_relative_entries_are_folders_of_the_working_directory(site: Path, cache: Path, tmp_path: Path, entry: str) -> None:
+def test_relative_entries_are_folders_of_the_working_directory(
+    site: Path, cache: Path, tmp_path: Path, entry: str
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "site").mkdir(parents=True)
     with Session([], cache) as running:
-        running.do(f"import os, sys; os.chdir({str(site.parent if entry == 'site' else site)!r}); sys.path.insert(0, {entry!r})")
+        running.do(
+            f"import os, sys; os.chdir({str(site.parent if entry == 'site' else site)!r}); sys.path.insert(0, {entry!r})"
+        )
         assert running.seen() == {"npu": "devmod-npu 1.0"}
         running.do(f"os.chdir({str(elsewhere)!r})")
         assert running.seen() == {}
 
 
-# -- unreliable times ---------------------------------------------------------------------------------------------------
+# -- unreliable times
+# ---------------------------------------------------------------------------------------------------
 
-#: All files in `folder` get one time in whole seconds, one inode and one size, as in a reproducible image.
+#: All files in `folder` get one time in whole seconds, one inode and one size, as in a reproducible
+#: image.
 NORMALIZED = """
 import os
 real = os.stat
@@ -302,7 +351,9 @@ os.stat = stat
 @pytest.mark.row("R3")
 @pytest.mark.volume_but("metadata in place", "file time set back")
 @pytest.mark.parametrize("change", CHANGES)
-def test_each_process_reads_a_folder_with_normalized_times(site: Path, cache: Path, change: str) -> None:
+def test_each_process_reads_a_folder_with_normalized_times(
+    site: Path, cache: Path, change: str
+) -> None:
     install(site, "devmod-tpu")
     install(site, "acme", kind="egg-info")
     (site / "half-1.0.dist-info").mkdir()
@@ -320,11 +371,33 @@ def _image(file: Path, folder: Path) -> None:
     """Write an ext4 image of a folder. All files have one time in whole seconds."""
     with open(file, "wb") as result:
         result.truncate(8 << 20)
-    commands = ["mke2fs", "-q", "-t", "ext4", "-I", "128", "-U", "00000000-0000-0000-0000-000000000001", "-d", str(folder), str(file)]
+    commands = [
+        "mke2fs",
+        "-q",
+        "-t",
+        "ext4",
+        "-I",
+        "128",
+        "-U",
+        "00000000-0000-0000-0000-000000000001",
+        "-d",
+        str(folder),
+        str(file),
+    ]
     subprocess.run(commands, check=True, capture_output=True)
     inside = ["/", *(f"/{each.relative_to(folder)}" for each in sorted(folder.rglob("*")))]
-    times = "".join(f"set_inode_field {each} {field} 19800101000000\n" for each in inside for field in ("mtime", "ctime"))
-    subprocess.run(["debugfs", "-w", "-f", "-", str(file)], input=times, text=True, check=True, capture_output=True)
+    times = "".join(
+        f"set_inode_field {each} {field} 19800101000000\n"
+        for each in inside
+        for field in ("mtime", "ctime")
+    )
+    subprocess.run(
+        ["debugfs", "-w", "-f", "-", str(file)],
+        input=times,
+        text=True,
+        check=True,
+        capture_output=True,
+    )
 
 
 @pytest.mark.once
@@ -333,15 +406,25 @@ def test_a_real_image_replaced_by_another_one(site: Path, tmp_path: Path, cache:
     place.mkdir()
     (site / "devmod_npu.py").unlink()
     stamps = []
-    for number, after in enumerate(({"npu": "devmod-npu 1.0"}, {"tpu": "devmod-npu 1.0"}, {"tpu": "devmod-npu 1.0", "oth": "other 1.0"})):
+    for number, after in enumerate(
+        (
+            {"npu": "devmod-npu 1.0"},
+            {"tpu": "devmod-npu 1.0"},
+            {"tpu": "devmod-npu 1.0", "oth": "other 1.0"},
+        )
+    ):
         image = tmp_path / f"image{number}"
         if number == 1:
             _rewrite_entry_points(site)
         elif number == 2:  # without devmod entries before
-            (site / "other-1.0.dist-info" / "entry_points.txt").write_text("[devmod.create]\noth = other:main\n")
+            (site / "other-1.0.dist-info" / "entry_points.txt").write_text(
+                "[devmod.create]\noth = other:main\n"
+            )
         try:
             _image(image, site)
-            subprocess.run(["mount", "-o", "loop,ro", str(image), str(place)], check=True, capture_output=True)
+            subprocess.run(
+                ["mount", "-o", "loop,ro", str(image), str(place)], check=True, capture_output=True
+            )
         except (OSError, subprocess.CalledProcessError) as error:
             pytest.skip(f"no image can be made and mounted here: {error}")
         try:
@@ -358,15 +441,20 @@ def test_an_index_is_not_used_after_times_are_normalized(indexed: Path, cache: P
     assert folders_read([indexed], cache, before=before) == [str(indexed)]
 
 
-def test_files_with_whole_seconds_on_a_file_system_with_fractions_are_indexed(site: Path, cache: Path) -> None:
-    """Installers and archives set modification times. The file system sets the change time, which shows a change."""
+def test_files_with_whole_seconds_on_a_file_system_with_fractions_are_indexed(
+    site: Path, cache: Path
+) -> None:
+    """Installers and archives set modification times. The file system sets the change time, which
+    shows a change.
+    """
     for file in [*site.rglob("*"), site]:
         os.utime(file, (315532800, 315532800))
     assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
     assert folders_read([site], cache) == []
 
 
-# -- damaged caches -----------------------------------------------------------------------------------------------------
+# -- damaged caches
+# -----------------------------------------------------------------------------------------------------
 
 
 def _index_of(cache: Path, site: Path) -> Path:
@@ -406,8 +494,12 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "cut in the middle": lambda file: _cut(file, 0.5),
     "cut at the end": lambda file: _cut(file, 0.999),
     "one bit": _flip,
-    "longer": lambda file: file.write_bytes(file.read_bytes() + b"E\tdevmod.create\ttpu\tevil:create\n"),
-    "another version": lambda file: file.write_bytes(file.read_bytes().replace(b"devmod-index-1", b"devmod-index-9")),
+    "longer": lambda file: file.write_bytes(
+        file.read_bytes() + b"E\tdevmod.create\ttpu\tevil:create\n"
+    ),
+    "another version": lambda file: file.write_bytes(
+        file.read_bytes().replace(b"devmod-index-1", b"devmod-index-9")
+    ),
     "another folder's": _swap,
     "random": lambda file: file.write_bytes(os.urandom(300)),
     "written by others": lambda file: file.chmod(0o666),
@@ -426,34 +518,59 @@ def _device(file: Path) -> None:
     file.symlink_to("/dev/zero")
 
 
-#: Metadata files that no installer writes. Reading the first waits for a writer, reading the others does not end.
-UNREADABLE: dict[str, Callable[[Path], None]] = {"a pipe": _pipe, "a device": _device, "a huge file": _sparse}
+#: Metadata files that no installer writes. Reading the first waits for a writer, reading the others
+#: does not end.
+UNREADABLE: dict[str, Callable[[Path], None]] = {
+    "a pipe": _pipe,
+    "a device": _device,
+    "a huge file": _sparse,
+}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
-@pytest.mark.volume_but("entry_points.txt-a pipe", "METADATA-a device", "METADATA-a huge file", "PKG-INFO-a pipe")
+@pytest.mark.volume_but(
+    "entry_points.txt-a pipe", "METADATA-a device", "METADATA-a huge file", "PKG-INFO-a pipe"
+)
 @pytest.mark.parametrize("damage", UNREADABLE)
 @pytest.mark.parametrize("file", ["entry_points.txt", "METADATA", "PKG-INFO"])
-def test_a_metadata_file_that_cannot_be_read_to_its_end_is_not_read(site: Path, cache: Path, file: str, damage: str) -> None:
+def test_a_metadata_file_that_cannot_be_read_to_its_end_is_not_read(
+    site: Path, cache: Path, file: str, damage: str
+) -> None:
     info = install(
-        site, "acme-bad", "1.0", {"devmod.create": {"bad": "acme:create"}}, kind="egg-info" if file == "PKG-INFO" else "dist-info"
+        site,
+        "acme-bad",
+        "1.0",
+        {"devmod.create": {"bad": "acme:create"}},
+        kind="egg-info" if file == "PKG-INFO" else "dist-info",
     )
     UNREADABLE[damage](info / file)
     limit = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
     broken = {} if file == "entry_points.txt" else {"bad": "acme_bad"}
     assert seen([site], cache, before=limit) == {"npu": "devmod-npu 1.0"} | broken
     out, log = run(CREATE.format("bad"), [site], cache, {"DEVMOD_LOG": "debug"})
-    reason = {"a pipe": "it is a pipe (FIFO)", "a device": "it is a character device", "a huge file": "it has 1099511627776 bytes"}[damage]
+    reason = {
+        "a pipe": "it is a pipe (FIFO)",
+        "a device": "it is a character device",
+        "a huge file": "it has 1099511627776 bytes",
+    }[damage]
     if file == "entry_points.txt":
         assert f"cannot read {str(info / file)!r}: {reason}\n" in log
     else:
         assert (
-            f"devmod.create.bad is broken: the METADATA in {info.name} cannot be read ({reason}). Remove {str(info)!r}, and install" in out
+            f"devmod.create.bad is broken: the METADATA in {info.name} cannot be read ({reason}). Remove {str(info)!r}, and install"
+            in out
         )
 
 
 @pytest.mark.once
-@pytest.mark.volume_but("cut in the middle", "written by others", "another version", "another folder's", "a pipe", "a folder")
+@pytest.mark.volume_but(
+    "cut in the middle",
+    "written by others",
+    "another version",
+    "another folder's",
+    "a pipe",
+    "a folder",
+)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_index_is_ignored(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
     other = tmp_path.resolve() / "other"
@@ -476,7 +593,10 @@ def _plant(file: Path) -> None:
     file.write_bytes(f"{MAGIC} {check_value(body)} {len(body)}\n".encode() + body)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root can give a file to another user",
+)
 def test_an_index_of_another_user_is_not_read(indexed: Path, cache: Path) -> None:
     file = _index_of(cache, indexed)
     _plant(file)
@@ -487,12 +607,20 @@ def test_an_index_of_another_user_is_not_read(indexed: Path, cache: Path) -> Non
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
 @pytest.mark.parametrize("which", ["the indexes' folder", "the cache folder", "the folder above"])
-def test_an_index_in_a_folder_that_others_can_write_to_is_not_read(site: Path, tmp_path: Path, which: str, mode: int) -> None:
+def test_an_index_in_a_folder_that_others_can_write_to_is_not_read(
+    site: Path, tmp_path: Path, which: str, mode: int
+) -> None:
     cache = tmp_path / "above" / "cache"
     assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
     _plant(_index_of(cache, site))
-    {"the indexes' folder": cache / "discovery", "the cache folder": cache, "the folder above": cache.parent}[which].chmod(mode)
-    sticky = mode == 0o1777 and which != "the indexes' folder"  # no other user can rename this user's files there
+    {
+        "the indexes' folder": cache / "discovery",
+        "the cache folder": cache,
+        "the folder above": cache.parent,
+    }[which].chmod(mode)
+    sticky = (
+        mode == 0o1777 and which != "the indexes' folder"
+    )  # no other user can rename this user's files there
     assert seen([site], cache) == {"npu": f"devmod-{'bad' if sticky else 'npu'} 1.0"}
 
 
@@ -504,11 +632,17 @@ def test_indexes_are_readable_by_their_user_alone(indexed: Path, cache: Path) ->
 
 @pytest.mark.volume_but("under a file", "no home", "read-only")
 @pytest.mark.parametrize("how", ["a file", "under a file", "no home", "read-only"])
-def test_without_a_usable_cache_folder_each_process_reads_the_folders(site: Path, tmp_path: Path, how: str) -> None:
+def test_without_a_usable_cache_folder_each_process_reads_the_folders(
+    site: Path, tmp_path: Path, how: str
+) -> None:
     place = tmp_path / "place"
     extra: dict[str, str] = {}
     if how == "no home":
-        extra = {"DEVMOD_CACHE_DIR": "", "HOME": "/does/not/exist", "XDG_CACHE_HOME": "relative/is/ignored"}
+        extra = {
+            "DEVMOD_CACHE_DIR": "",
+            "HOME": "/does/not/exist",
+            "XDG_CACHE_HOME": "relative/is/ignored",
+        }
     elif how == "read-only":
         place.mkdir(mode=0o500)
     else:
@@ -519,7 +653,9 @@ def test_without_a_usable_cache_folder_each_process_reads_the_folders(site: Path
     if how in ("a file", "under a file"):
         assert place.read_text() == "in the way"
         assert folders_read([site], cache) == [str(site)]
-    with Session([site], cache) as running:  # the process uses its own cached folders, and checks them for changes
+    with Session(
+        [site], cache
+    ) as running:  # the process uses its own cached folders, and checks them for changes
         assert running.seen() == {"npu": "devmod-npu 1.0"}
         time.sleep(0.02)
         npu(site, name="acme-tpu", kind="tpu")
@@ -529,7 +665,12 @@ def test_without_a_usable_cache_folder_each_process_reads_the_folders(site: Path
 @pytest.mark.row("R32")
 def test_many_processes_at_once(site: Path, cache: Path) -> None:
     started = [
-        subprocess.Popen([*PYTHON, AN_HOUR_LATER + LIST], env=environment([site], cache), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*PYTHON, AN_HOUR_LATER + LIST],
+            env=environment([site], cache),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(6)
     ]
     assert {each.communicate()[0] for each in started} == {'{"npu": "devmod-npu 1.0"}\n'}
@@ -557,11 +698,14 @@ def test_a_process_forked_during_a_look_up_scans_sys_path_itself(site: Path, cac
     assert run(program, [site], cache)[0] == "1\n"
 
 
-# -- variants of metadata -----------------------------------------------------------------------------------------------
+# -- variants of metadata
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R9")
-def test_the_first_of_two_distributions_of_one_name_is_used(site: Path, tmp_path: Path, cache: Path) -> None:
+def test_the_first_of_two_distributions_of_one_name_is_used(
+    site: Path, tmp_path: Path, cache: Path
+) -> None:
     second = tmp_path / "second"
     npu(second, "2.0")
     for _ in range(2):
@@ -579,13 +723,17 @@ def test_the_later_install_of_two_versions_in_one_folder_is_used(site: Path, cac
 
 @pytest.mark.row("R9")
 @pytest.mark.parametrize("by", ["pip", "distutils"])
-def test_the_first_distribution_of_a_name_is_used_even_without_entries(site: Path, tmp_path: Path, cache: Path, by: str) -> None:
+def test_the_first_distribution_of_a_name_is_used_even_without_entries(
+    site: Path, tmp_path: Path, cache: Path, by: str
+) -> None:
     first = tmp_path / "first"
     if by == "pip":
         install(first, "Devmod.NPU", "0.1")
     else:
         first.mkdir()
-        (first / "devmod_npu-0.1-py3.11.egg-info").write_text("Metadata-Version: 1.0\nName: devmod-npu\nVersion: 0.1\n")
+        (first / "devmod_npu-0.1-py3.11.egg-info").write_text(
+            "Metadata-Version: 1.0\nName: devmod-npu\nVersion: 0.1\n"
+        )
     for _ in range(2):
         assert seen([first, site], cache) == {}
 
@@ -670,7 +818,9 @@ def test_the_metadata_of_an_interrupted_install_is_no_conflict(site: Path, cache
 
 
 @pytest.mark.row("R8")
-def test_the_error_for_a_miss_names_distributions_with_unreadable_entry_points(site: Path, cache: Path) -> None:
+def test_the_error_for_a_miss_names_distributions_with_unreadable_entry_points(
+    site: Path, cache: Path
+) -> None:
     info = install(site, "acme-bad")
     (info / "entry_points.txt").write_bytes(b"[devmod.create]\nbad = \xff:create\n")
     for _ in range(2):
@@ -701,7 +851,9 @@ def _zip(folder: Path, archive: Path) -> Path:
 
 
 @pytest.mark.volume_but("lib.zip", "devmod_npu-1.0-py3.11.egg")
-@pytest.mark.parametrize("name", ["lib.zip", "devmod_npu-1.0-py3-none-any.whl", "devmod_npu-1.0-py3.11.egg"])
+@pytest.mark.parametrize(
+    "name", ["lib.zip", "devmod_npu-1.0-py3-none-any.whl", "devmod_npu-1.0-py3.11.egg"]
+)
 def test_archives_on_the_path(site: Path, tmp_path: Path, cache: Path, name: str) -> None:
     if name.endswith(".egg"):
         (site / "devmod_npu-1.0.dist-info").rename(site / "EGG-INFO")
@@ -783,7 +935,12 @@ def test_other_finders_are_called_at_each_look_up(site: Path, tmp_path: Path, ca
 
 def test_core_is_listed_once_with_and_without_metadata(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "site"
-    install(folder, "devmod-core", "0.0.1", {"devmod.targets": {"cuda": "devmod.targets.cuda:SPEC", "nonsense": "a:b"}})
+    install(
+        folder,
+        "devmod-core",
+        "0.0.1",
+        {"devmod.targets": {"cuda": "devmod.targets.cuda:SPEC", "nonsense": "a:b"}},
+    )
     program = """
         import devmod
         print(devmod.registered("devmod.targets")["cuda"].provider == "devmod-core " + devmod.__version__)
@@ -816,12 +973,32 @@ def test_a_warm_look_up_imports_few_modules(indexed: Path, cache: Path, kind: st
     )
     (indexed / "devmod_npu.py").write_text(GOOD + "def load(data):\n    return None\n")
     seen([indexed], cache)
-    imported, used = run(AN_HOUR_LATER.replace("import devmod._plugins.scan\n", "") and program, [indexed], cache)[0].splitlines()
+    imported, used = run(
+        AN_HOUR_LATER.replace("import devmod._plugins.scan\n", "") and program, [indexed], cache
+    )[0].splitlines()
     assert imported.split() in (["devmod"], ["__future__", "devmod"])
     unwanted = {
-        "typing", "dataclasses", "pathlib", "json", "inspect", "re", "enum", "tempfile", "hashlib", "logging", "numpy", "pluggy", "msgpack",
-        "importlib.metadata", "importlib_metadata", "devmod._plugins.scan", "click",
-    }  # fmt: skip
+        "typing",
+        "dataclasses",
+        "pathlib",
+        "json",
+        "inspect",
+        "re",
+        "enum",
+        "tempfile",
+        "hashlib",
+        "logging",
+        "numpy",
+        "pluggy",
+        "msgpack",
+        "importlib.metadata",
+        "importlib_metadata",
+        "devmod._plugins.scan",
+        "click",
+    }
     assert not unwanted & set(used.split())
-    specs = {f"devmod.targets.{name}" for name in ("cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu")}
+    specs = {
+        f"devmod.targets.{name}"
+        for name in ("cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu")
+    }
     assert specs & set(used.split()) == ({"devmod.targets.cuda"} if kind == "cuda" else set())

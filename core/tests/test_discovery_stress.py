@@ -1,4 +1,6 @@
-"""Discovery among hundreds of distributions with many defects, and with processes that write one index at the same time."""
+"""Discovery among hundreds of distributions with many defects, and with processes that write one
+index at the same time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import AN_HOUR_LATER, LIST, PYTHON, Session, environment, folders_read, install, npu, run, seen, uninstall
+from distributions import (
+    AN_HOUR_LATER,
+    LIST,
+    PYTHON,
+    Session,
+    environment,
+    folders_read,
+    install,
+    npu,
+    run,
+    seen,
+    uninstall,
+)
 from test_discovery import _zip
 
 SOUND = """
@@ -25,11 +39,24 @@ def load(data):
 """
 
 
-def one(site: Path, kind: str, version: str = "1.0", *, name: str = "", value: str = "", text: str = SOUND) -> Path:
-    """Install a distribution acme-<kind> (or `name`) with a loader of the kind in its own module."""
+def one(
+    site: Path,
+    kind: str,
+    version: str = "1.0",
+    *,
+    name: str = "",
+    value: str = "",
+    text: str = SOUND,
+) -> Path:
+    """Install a distribution acme-<kind> (or `name`) with a loader of the kind in its own
+    module.
+    """
     name = name or f"acme-{kind}"
     module = f"{name.replace('-', '_')}_{kind}"
-    groups = {"devmod.create": {kind: value or f"{module}:create"}, "devmod.load_from_bytes": {kind: value or f"{module}:load"}}
+    groups = {
+        "devmod.create": {kind: value or f"{module}:create"},
+        "devmod.load_from_bytes": {kind: value or f"{module}:load"},
+    }
     return install(site, name, version, groups, {module: text})
 
 
@@ -43,7 +70,11 @@ def crowd(site: Path) -> dict[str, str]:
     """500 distributions; gives what each kind comes to: "" sound, or what its error has to say."""
     site.mkdir(parents=True)
     for number in range(OTHERS):
-        groups = {"console_scripts": {f"other-{number}": f"other_{number}:main"}} if number % 10 < 4 else None
+        groups = (
+            {"console_scripts": {f"other-{number}": f"other_{number}:main"}}
+            if number % 10 < 4
+            else None
+        )
         install(site, f"other-{number}", groups=groups)
     result: dict[str, str] = {}
     for number in range(EACH):
@@ -56,22 +87,36 @@ def crowd(site: Path) -> dict[str, str]:
         one(site, f"clash{number}", "2.0", name=f"rival-{number}")
         result[f"clash{number}"] = f"devmod.load_from_bytes.clash{number} is claimed by "
         one(site, f"fails{number}", text=f"raise OSError('no lib{number}.so')")
-        result[f"fails{number}"] = f"acme-fails{number} 1.0: importing acme_fails{number}_fails{number} failed (OSError: no lib{number}.so)"
+        result[f"fails{number}"] = (
+            f"acme-fails{number} 1.0: importing acme_fails{number}_fails{number} failed (OSError: no lib{number}.so)"
+        )
         one(site, f"nothing{number}", value=f"acme_gone_{number}:entry")
-        result[f"nothing{number}"] = f"acme-nothing{number} 1.0: importing acme_gone_{number} failed (ModuleNotFoundError: No module named"
+        result[f"nothing{number}"] = (
+            f"acme-nothing{number} 1.0: importing acme_gone_{number} failed (ModuleNotFoundError: No module named"
+        )
         one(site, f"lacks{number}", value=f"acme_lacks{number}_lacks{number}:gone")
         result[f"lacks{number}"] = f"acme_lacks{number}_lacks{number} has no 'gone'"
         (one(site, f"half{number}") / "METADATA").unlink()
         result[f"half{number}"] = f"acme_half{number}-1.0.dist-info has no METADATA"
-        (one(site, f"nameless{number}") / "METADATA").write_text("Metadata-Version: 2.1\nVersion: 1.0\n")
-        result[f"nameless{number}"] = f"the METADATA in acme_nameless{number}-1.0.dist-info has no Name"
+        (one(site, f"nameless{number}") / "METADATA").write_text(
+            "Metadata-Version: 2.1\nVersion: 1.0\n"
+        )
+        result[f"nameless{number}"] = (
+            f"the METADATA in acme_nameless{number}-1.0.dist-info has no Name"
+        )
         mute = one(site, f"mute{number}")
-        (mute / "entry_points.txt").write_bytes(f"[devmod.load_from_bytes]\nmute{number} = ".encode() + b"\xff:load\n")
-        result[f"mute{number}"] = f"The entry points of acme-mute{number} at {str(mute)!r} are unknown"
+        (mute / "entry_points.txt").write_bytes(
+            f"[devmod.load_from_bytes]\nmute{number} = ".encode() + b"\xff:load\n"
+        )
+        result[f"mute{number}"] = (
+            f"The entry points of acme-mute{number} at {str(mute)!r} are unknown"
+        )
         later = one(site, f"later{number}", "9.0")
         with (later / "entry_points.txt").open("a") as file:
             file.write("[devmod.protocol]\n2 = devmod\n")
-        result[f"later{number}"] = f"acme-later{number} 9.0 supports version 2 of devmod's plugin protocol"
+        result[f"later{number}"] = (
+            f"acme-later{number} 9.0 supports version 2 of devmod's plugin protocol"
+        )
     return result
 
 
@@ -103,7 +148,9 @@ def test_broken_plugins_among_500_distributions_do_not_affect_the_others(tmp_pat
         for kind, problem in expected.items():
             if problem:
                 assert problem in found[kind], (how, kind, found[kind])
-                assert len(found[kind]) < 700 or kind.startswith("mute"), found[kind]  # the text names no other plugin
+                assert len(found[kind]) < 700 or kind.startswith("mute"), found[
+                    kind
+                ]  # the text names no other plugin
             else:
                 assert found[kind] == kind
         answers.append(found)
@@ -149,7 +196,12 @@ def slow(folder):
     real(folder)
 devmod._plugins.scan.write_index = slow
 """
-    slow = subprocess.Popen([*PYTHON, AN_HOUR_LATER + hold + LIST], env=environment([site], cache), stdout=subprocess.PIPE, text=True)
+    slow = subprocess.Popen(
+        [*PYTHON, AN_HOUR_LATER + hold + LIST],
+        env=environment([site], cache),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     for _ in range(30000):
         if ready.exists():
             break
@@ -171,10 +223,18 @@ devmod._plugins.scan.write_index = slow
 
 @pytest.mark.row("R3")
 def test_plugins_that_share_a_namespace_package(tmp_path: Path) -> None:
-    first, second, cache = tmp_path.resolve() / "first", tmp_path.resolve() / "second", tmp_path / "cache"
+    first, second, cache = (
+        tmp_path.resolve() / "first",
+        tmp_path.resolve() / "second",
+        tmp_path / "cache",
+    )
 
     def portion(folder: Path, kind: str) -> None:
-        install(folder, f"acme-{kind}", groups={"devmod.load_from_bytes": {kind: f"acme.devices.npu_{kind}:load"}})
+        install(
+            folder,
+            f"acme-{kind}",
+            groups={"devmod.load_from_bytes": {kind: f"acme.devices.npu_{kind}:load"}},
+        )
         package = folder / "acme" / "devices"
         package.mkdir(parents=True, exist_ok=True)
         (package / f"npu_{kind}.py").write_text(SOUND)
@@ -182,7 +242,9 @@ def test_plugins_that_share_a_namespace_package(tmp_path: Path) -> None:
     portion(first, "one")
     portion(second, "two")
     with Session([first, second], cache) as running:
-        assert running.ask("[devmod.load_from_bytes(kind, b'').kind for kind in ('one', 'two')]") == ["one", "two"]
+        assert running.ask(
+            "[devmod.load_from_bytes(kind, b'').kind for kind in ('one', 'two')]"
+        ) == ["one", "two"]
         time.sleep(0.02)
         portion(second, "three")  # into a package that is already imported
         assert running.ask("devmod.load_from_bytes('three', b'').kind") == "three"
@@ -193,7 +255,9 @@ def test_plugins_that_share_a_namespace_package(tmp_path: Path) -> None:
 
 @pytest.mark.row("R9")
 @pytest.mark.parametrize("first", ["zip", "folder"])
-def test_the_first_of_one_distribution_in_a_zip_and_one_in_a_folder_is_used(tmp_path: Path, first: str) -> None:
+def test_the_first_of_one_distribution_in_a_zip_and_one_in_a_folder_is_used(
+    tmp_path: Path, first: str
+) -> None:
     one(tmp_path / "old", "npu", "1.0")
     archive = _zip(tmp_path / "old", tmp_path.resolve() / "lib.zip")
     folder = tmp_path.resolve() / "folder"
@@ -232,7 +296,12 @@ CREATE, LOAD = "devmod.create.npu", "devmod.load_from_bytes.npu"
         ("", "", "acme_two", (A, A)),
         ("", "", "acme-one,acme-two", (NONE, NONE)),
         ("", "acme-one,acme-two,acme-tpu", "acme-one", (B, B)),
-        (f"{CREATE}=acme-one", "", "acme-one", (B, B)),  # DEVMOD_PLUGINS_CHOOSE does not admit an excluded distribution
+        (
+            f"{CREATE}=acme-one",
+            "",
+            "acme-one",
+            (B, B),
+        ),  # DEVMOD_PLUGINS_CHOOSE does not admit an excluded distribution
         (f"{CREATE}=acme-one", "acme-tpu", "", (NONE, NONE)),
     ],
 )
@@ -244,6 +313,10 @@ def test_the_variables_that_select_and_exclude_distributions(
     one(site, "npu", name="acme-one", text=text)
     one(site, "npu", name="acme-two", text=text)
     one(site, "tpu", value="acme_tpu_tpu:load")
-    env = {"DEVMOD_PLUGINS_CHOOSE": choose, "DEVMOD_PLUGINS_ALLOW": allow, "DEVMOD_PLUGINS_DENY": deny}
+    env = {
+        "DEVMOD_PLUGINS_CHOOSE": choose,
+        "DEVMOD_PLUGINS_ALLOW": allow,
+        "DEVMOD_PLUGINS_DENY": deny,
+    }
     got: Any = json.loads(run(USE, [site], tmp_path / "cache", env)[0])
     assert got == [*found, "acme_tpu_tpu"]

@@ -56,7 +56,14 @@ def test_an_invalid_kind_is_rejected(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-1], lambda data: data[:20], lambda data: b"", lambda data: b"x" + data[1:], lambda data: data + b"x"]
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[:20],
+        lambda data: b"",
+        lambda data: b"x" + data[1:],
+        lambda data: data + b"x",
+    ],
 )
 def test_a_damaged_entry_is_a_miss_and_is_replaced(damage: object, cache: DiskCache) -> None:
     key = cache.key("source")
@@ -74,7 +81,9 @@ def test_the_file_of_another_entry_is_a_miss(cache: DiskCache) -> None:
     assert cache.read(cache.key("two")) is None
 
 
-def test_without_a_cache_folder_nothing_is_stored(folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_folder_nothing_is_stored(
+    folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "npu").write_text("no folder")
     key = cache.key("source")
     cache.write(key, BINARY)
@@ -86,7 +95,9 @@ def test_without_a_cache_folder_nothing_is_stored(folder: Path, cache: DiskCache
 
 @pytest.mark.parametrize("error", [OSError("no space"), MemoryError(), RuntimeError("anything")])
 @pytest.mark.parametrize("name", ["read_private", "write_private"])
-def test_a_failure_of_the_cache_raises_nothing(name: str, error: Exception, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_cache_raises_nothing(
+    name: str, error: Exception, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -98,26 +109,39 @@ def test_a_failure_of_the_cache_raises_nothing(name: str, error: Exception, cach
 # -- trust
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
-as_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a file to another user")
+as_root = pytest.mark.skipif(
+    os.name != "posix" or os.geteuid() != 0, reason="only root can give a file to another user"
+)
 
 
 @posix
 @pytest.mark.parametrize("which", ["entry", "kind", "base", "above"])
 @pytest.mark.parametrize("mode", [0o770, 0o707])
-def test_files_that_others_can_write_are_not_read(which: str, mode: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_others_can_write_are_not_read(
+    which: str, mode: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if mode == 0o770 and which in ("base", "above") and os.geteuid() == os.getegid() != 0:
-        pytest.skip("a folder above of the user's private group is used, and only root can give one to another group")
+        pytest.skip(
+            "a folder above of the user's private group is used, and only root can give one to another group"
+        )
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder / "above" / "base"))
     monkeypatch.setenv("DEVMOD_LOG", "debug")
     cache = DiskCache("npu")
     key = cache.key("source")
     file = Path(cache.path(key))
-    loose = {"entry": file, "kind": file.parent, "base": file.parent.parent, "above": file.parent.parent.parent}[which]
+    loose = {
+        "entry": file,
+        "kind": file.parent,
+        "base": file.parent.parent,
+        "above": file.parent.parent.parent,
+    }[which]
     cache.write(key, BINARY)
     loose.chmod(mode)
     if os.geteuid() == 0:
         os.chown(loose, 0, 12345)  # a group of other users
-    done = subprocess.run([sys.executable, "-c", READ, key], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", READ, key], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "None\nNone\n" if which != "entry" else f"None\n{BINARY!r}\n"
     if which != "entry":
         assert done.stderr.splitlines() == [
@@ -148,7 +172,10 @@ def test_files_of_another_user_are_not_read(which: str, folder: Path, cache: Dis
     other = {"entry": file, "kind": file.parent, "base": folder}[which]
     os.chown(other, 12345, 12345)
     if which == "base":  # this process has already checked the folders above the entry
-        assert subprocess.run([sys.executable, "-c", READ, key], capture_output=True, text=True).stdout == "None\nNone\n"
+        assert (
+            subprocess.run([sys.executable, "-c", READ, key], capture_output=True, text=True).stdout
+            == "None\nNone\n"
+        )
     else:
         assert cache.read(key) is None
     os.chown(other, 0, 0)
@@ -160,13 +187,23 @@ def test_a_private_folder_in_a_sticky_one_is_used() -> None:
     with tempfile.TemporaryDirectory() as above:
         os.chmod(above, 0o1777)
         env = {**os.environ, "DEVMOD_CACHE_DIR": str(Path(above, "mine"))}
-        done = subprocess.run([sys.executable, "-c", READ, DiskCache.key("x")], capture_output=True, text=True, env=env)
+        done = subprocess.run(
+            [sys.executable, "-c", READ, DiskCache.key("x")],
+            capture_output=True,
+            text=True,
+            env=env,
+        )
         assert done.stdout == f"None\n{BINARY!r}\n"
 
 
 @posix
-@pytest.mark.skipif(os.name == "posix" and os.geteuid() != os.getegid(), reason="this user has no group of the same number")
-def test_a_parent_folder_writable_by_the_private_group_of_the_user_is_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    os.name == "posix" and os.geteuid() != os.getegid(),
+    reason="this user has no group of the same number",
+)
+def test_a_parent_folder_writable_by_the_private_group_of_the_user_is_trusted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Folders have these permissions with umask 002."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder / "above" / "base"))
     (folder / "above").mkdir()
@@ -177,7 +214,9 @@ def test_a_parent_folder_writable_by_the_private_group_of_the_user_is_trusted(fo
 
 
 @posix
-def test_folders_are_made_for_this_user_alone_under_any_umask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_made_for_this_user_alone_under_any_umask(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder / "a" / "b"))
     cache = DiskCache("npu")
     mask = os.umask(0o002)
@@ -186,7 +225,10 @@ def test_folders_are_made_for_this_user_alone_under_any_umask(folder: Path, monk
     finally:
         os.umask(mask)
     assert cache.read(cache.key("source")) == BINARY
-    assert {each.stat().st_mode & 0o777 for each in (folder / "a", folder / "a" / "b", folder / "a" / "b" / "npu")} == {0o700}
+    assert {
+        each.stat().st_mode & 0o777
+        for each in (folder / "a", folder / "a" / "b", folder / "a" / "b" / "npu")
+    } == {0o700}
 
 
 @posix
@@ -206,7 +248,9 @@ def test_only_a_regular_file_is_read(strange: str, folder: Path, cache: DiskCach
 
 
 @posix
-def test_the_folders_above_are_checked_even_if_the_folder_was_missing_at_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folders_above_are_checked_even_if_the_folder_was_missing_at_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder / "above" / "base"))
     cache = DiskCache("npu")
     key = cache.key("source")
@@ -236,7 +280,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmod._util.cache_folder.os.supports_fd", {touch})
 
 
-def test_the_least_recently_used_entry_is_removed_first(cache: DiskCache, clock: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_entry_is_removed_first(
+    cache: DiskCache, clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "64K")  # sixteen blocks, one of them free
     keys = [cache.key(str(number)) for number in range(16)]
     for key in keys[:15]:
@@ -248,7 +294,9 @@ def test_the_least_recently_used_entry_is_removed_first(cache: DiskCache, clock:
     assert [key for key in keys[:15] if cache.read(key) is None] == [keys[1]]
 
 
-def test_an_entry_over_the_bound_is_not_stored(folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_over_the_bound_is_not_stored(
+    folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = cache.key("source")
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "100")
     cache.write(key, bytes(100))
@@ -258,15 +306,22 @@ def test_an_entry_over_the_bound_is_not_stored(folder: Path, cache: DiskCache, m
     assert not (folder / "npu").exists()
 
 
-def test_one_process_stays_within_the_bound(folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_stays_within_the_bound(
+    folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "1M")
     for number in range(300):
         cache.write(cache.key(str(number)), bytes(number * 100))
-        assert sum(-(-file.stat().st_size // 4096) * 4096 for file in (folder / "npu").iterdir()) <= 1 << 20
+        assert (
+            sum(-(-file.stat().st_size // 4096) * 4096 for file in (folder / "npu").iterdir())
+            <= 1 << 20
+        )
     assert cache.read(cache.key("299")) == bytes(29900)
 
 
-def test_the_number_of_entries_has_a_bound(folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_entries_has_a_bound(
+    folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("devmod._util.cache_files._MAX_ENTRIES", 20)
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "127K")  # the cache is listed at every write
     for number in range(31):
@@ -274,7 +329,9 @@ def test_the_number_of_entries_has_a_bound(folder: Path, cache: DiskCache, monke
         assert len(list((folder / "npu").iterdir())) == min(number + 1, 20)
 
 
-def test_files_of_others_are_neither_counted_nor_removed(folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_others_are_neither_counted_nor_removed(
+    folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "16K")
     (folder / "npu").mkdir(mode=0o700)
     (folder / "notes").mkdir()
@@ -333,10 +390,17 @@ print(hits > 0)
 """
 
 
-def test_processes_write_read_and_remove_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_write_read_and_remove_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "128K")
     children = [
-        subprocess.Popen([sys.executable, "-c", TOGETHER, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", TOGETHER, str(seed)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for seed in range(4)
     ]
     assert [child.communicate(timeout=300) for child in children] == [("True\n", "")] * 4
@@ -345,7 +409,9 @@ def test_processes_write_read_and_remove_at_once(folder: Path, monkeypatch: pyte
     assert space <= (128 << 10) + len(children) * (4 << 10)
 
 
-def test_many_processes_with_few_writes_stay_within_the_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_processes_with_few_writes_stay_within_the_bound(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "256K")
     for number in range(300):
         monkeypatch.setattr("devmod._util.cache_files._written", {})  # as in a new process

@@ -1,4 +1,6 @@
-"""`devmod.doctor` on sound machines and on broken ones: no driver, a wrong driver, no wheel, versions that differ, no cache, two plugins."""
+"""`devmod.doctor` on sound machines and on broken ones: no driver, a wrong driver, no wheel,
+versions that differ, no cache, two plugins.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from distributions import environment, install
 
 import devmod
 
-NPU = {"devmod.create": {"npu": "devmod_npu:create"}, "devmod.device": {"npu": "devmod_npu:devices"}}
+NPU = {
+    "devmod.create": {"npu": "devmod_npu:create"},
+    "devmod.device": {"npu": "devmod_npu:devices"},
+}
 DEVICES = """
 import os
 import devmod
@@ -34,11 +39,16 @@ def checked(report: devmod.Report, kind: str) -> list[tuple[str, str, str]]:
     return [(each.part, each.state, each.text) for each in report.checks if each.kind == kind]
 
 
-def doctor(site: Path, cache: Path, *arguments: object, extra: Mapping[str, str] | None = None) -> tuple[int, str]:
+def doctor(
+    site: Path, cache: Path, *arguments: object, extra: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run the command with the distributions of a folder, which alone are visible beside core."""
     env = {**os.environ, "DEVMOD_CACHE_DIR": str(cache), "PYTHONPATH": str(site), **(extra or {})}
     env["DEVMOD_PLUGINS_ALLOW"] = ",".join(
-        ["devmod-core", *(each.name.partition("-1.0")[0].replace("_", "-") for each in site.glob("*-1.0.*"))]
+        [
+            "devmod-core",
+            *(each.name.partition("-1.0")[0].replace("_", "-") for each in site.glob("*-1.0.*")),
+        ]
     )
     command = [sys.executable, "-m", "devmod", "doctor", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
@@ -60,8 +70,14 @@ def test_a_healthy_machine_has_a_line_for_each_kind(site: Path, tmp_path: Path) 
     code, out = doctor(site, tmp_path / "cache")
     lines = out.splitlines()
     system = f"Python {platform.python_version()}, {sys.platform} {platform.machine()}"
-    assert lines[0] == f"devmod   ok             devmod-core {devmod.__version__}, {system}; caches in {tmp_path / 'cache'}"
-    assert (code, lines[-2:]) == (0, ["npu      ok             devmod-npu 1.0; NPU 7 (driver 2.1)", "No problems."])
+    assert (
+        lines[0]
+        == f"devmod   ok             devmod-core {devmod.__version__}, {system}; caches in {tmp_path / 'cache'}"
+    )
+    assert (code, lines[-2:]) == (
+        0,
+        ["npu      ok             devmod-npu 1.0; NPU 7 (driver 2.1)", "No problems."],
+    )
     assert (
         lines[1:3]
         == [
@@ -74,7 +90,13 @@ def test_a_healthy_machine_has_a_line_for_each_kind(site: Path, tmp_path: Path) 
 
 def test_a_kind_that_is_named_must_be_installed(tmp_path: Path) -> None:
     program = "import devmod\nprint(devmod.doctor(['opencl']))\nprint(devmod.doctor().problems)"
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment([], tmp_path),
+    )
     assert (done.stdout, done.stderr) == (
         "opencl  problem\n          runtime: the OpenCL runtime is not installed. To add it: pip install devmod-opencl\n1 problem.\n()\n",
         "",
@@ -85,7 +107,10 @@ def test_no_driver_is_the_drivers_own_sentence(site: Path, tmp_path: Path) -> No
     text = "no NPU: libnpu.so.2 is not found in /opt/npu. Install it: apt install npu-driver"
     npu(site, f"raise devmod.DeviceNotFoundError({text!r})")
     code, out = doctor(site, tmp_path / "cache", "npu")
-    assert (code, out) == (1, f"npu  no device      devmod-npu 1.0\n       devices: {text}\n1 problem.\n")
+    assert (code, out) == (
+        1,
+        f"npu  no device      devmod-npu 1.0\n       devices: {text}\n1 problem.\n",
+    )
 
 
 LOOK = f""". To see where: {Path(sys.executable).name} -X faulthandler -c "import devmod; devmod.device('npu')\""""
@@ -97,16 +122,23 @@ LOOK = f""". To see where: {Path(sys.executable).name} -X faulthandler -c "impor
         ("os._exit(3)", "listing them ends the process with exit status 3" + LOOK),
         ("os.kill(os.getpid(), 11)", "listing them ends the process with signal 11" + LOOK),
         ("import time; time.sleep(100)", "listing them takes longer than 1 s" + LOOK),
-        ("raise OSError('wrong ELF class')", "devmod.device.npu of devmod-npu 1.0 failed: OSError: wrong ELF class"),
+        (
+            "raise OSError('wrong ELF class')",
+            "devmod.device.npu of devmod-npu 1.0 failed: OSError: wrong ELF class",
+        ),
         (
             "return [3]",
             "devmod.device.npu is broken: devmod-npu 1.0 returned int, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
         ),
     ],
 )
-def test_a_wrong_driver_is_a_problem_and_the_other_kinds_are_checked(site: Path, tmp_path: Path, body: str, end: str) -> None:
+def test_a_wrong_driver_is_a_problem_and_the_other_kinds_are_checked(
+    site: Path, tmp_path: Path, body: str, end: str
+) -> None:
     npu(site, body)
-    code, out = doctor(site, tmp_path / "cache", "npu", "cuda", "--timeout", 1 if "sleep" in body else 60, "--json")
+    code, out = doctor(
+        site, tmp_path / "cache", "npu", "cuda", "--timeout", 1 if "sleep" in body else 60, "--json"
+    )
     report = json.loads(out)
     found = [(each["kind"], each["part"], each["state"], each["text"]) for each in report["checks"]]
     assert (code, report["problems"]) == (1, 2)
@@ -124,15 +156,22 @@ def test_two_plugins_for_a_kind_are_a_problem(site: Path, tmp_path: Path) -> Non
         f"environment variable: DEVMOD_PLUGINS_CHOOSE={one} or DEVMOD_PLUGINS_CHOOSE={other}\n1 problem.\n"
         for one, other in (("devmod-npu", "devmod-rival"), ("devmod-rival", "devmod-npu"))
     }
-    code, out = doctor(site, tmp_path / "cache", "npu", extra={"DEVMOD_PLUGINS_CHOOSE": "devmod-rival"})
-    assert (code, out) == (0, "npu  ok             devmod-rival 1.0; NPU 7 (driver 2.1)\nNo problems.\n")
+    code, out = doctor(
+        site, tmp_path / "cache", "npu", extra={"DEVMOD_PLUGINS_CHOOSE": "devmod-rival"}
+    )
+    assert (code, out) == (
+        0,
+        "npu  ok             devmod-rival 1.0; NPU 7 (driver 2.1)\nNo problems.\n",
+    )
 
 
 def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
     install(site, "devmod-runtime", "9.9")
     program = "import devmod\nprint(devmod.doctor().checks[0].text)"
     env = environment([site], tmp_path / "cache")
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env
+    )
     assert (done.stdout, done.stderr) == (
         f"devmod-core is {devmod.__version__}, and devmod-runtime is 9.9; they need one version. To mend it: "
         "pip install --upgrade devmod-core devmod-runtime\n",
@@ -140,17 +179,27 @@ def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
     )
     npu(site, "return [Npu()]")
     program = "import devmod\nreport = devmod.doctor(['npu', 'npu'])\nprint([each[:3] for each in report.checks])"
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env
+    )
     checks = "('devmod', 'versions', 'problem'), ('npu', 'runtime', 'ok'), ('npu', 'devices', 'ok')"  # each kind once
     assert (done.stdout, done.stderr) == (f"[{checks}]\n", "")
 
 
 def test_a_machine_without_compilers_has_the_command_that_installs_them(tmp_path: Path) -> None:
     program = "import devmod\nprint(devmod.doctor().checks[0].state)\nprint(devmod.doctor().checks[0].text)"
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment([], tmp_path),
+    )
     state, text = done.stdout.splitlines()
     assert state == "ok"
-    assert text.endswith('; no compilers, which a machine that only runs does not need. To add them: pip install "devmod-core[build]"')
+    assert text.endswith(
+        '; no compilers, which a machine that only runs does not need. To add them: pip install "devmod-core[build]"'
+    )
 
 
 @pytest.mark.parametrize("problem", ["a file", "other users", "read-only"])
@@ -162,24 +211,40 @@ def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem
     elif problem == "other users":
         folder.mkdir()
         folder.chmod(0o777)
-        why = f"other users can write to {str(folder)!r} (mode 0777); to mend it: chmod go-w {folder}"
+        why = (
+            f"other users can write to {str(folder)!r} (mode 0777); to mend it: chmod go-w {folder}"
+        )
     else:
         folder = Path("/sys/kernel/devmod")  # root cannot write there either
         if not folder.parent.is_dir():
             pytest.skip("this system has no such folder")
         why = "[Errno "
     program = "import devmod\n(found,) = (each for each in devmod.doctor().checks if each.part == 'caches')\nprint(found.state)\nprint(found.text)"
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], folder))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment([], folder),
+    )
     state, text = done.stdout.splitlines()
     assert state == "problem"
-    assert text.startswith(f"{str(folder)!r} is not used, so every process reads and compiles again: {why}")
+    assert text.startswith(
+        f"{str(folder)!r} is not used, so every process reads and compiles again: {why}"
+    )
     assert text.endswith(". To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
 def test_a_cache_folder_without_space_is_a_problem(tmp_path: Path) -> None:
     program = "import devmod, resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint(devmod.doctor().checks[1].text)"
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment([], tmp_path),
+    )
     assert done.stdout.startswith(
         f"{str(tmp_path)!r} is not used, so every process reads and compiles again: [Errno 27] File too large. To"
     )
@@ -189,7 +254,10 @@ def test_plugins_take_part_by_a_hook(register: Register) -> None:
     from pluggy import HookimplMarker
 
     class Plugin:
-        rows: Any = [("driver", "ok", "libnpu.so.2 in /opt/npu"), ("licence", "problem", "it has ended; renew it")]
+        rows: Any = [
+            ("driver", "ok", "libnpu.so.2 in /opt/npu"),
+            ("licence", "problem", "it has ended; renew it"),
+        ]
 
         @HookimplMarker("devmod")
         def devmod_doctor(self, kind: str) -> Any:
@@ -206,10 +274,20 @@ def test_plugins_take_part_by_a_hook(register: Register) -> None:
     )
     for Plugin.rows, problem in (
         (3, "TypeError: 'int' object is not iterable"),
-        ([("driver", "ok")], "it returned the row ('driver', 'ok'); expected (part, state, text), each a str"),
-        ([("driver", "ok", b"\x1b[2J")], "it returned the row ('driver', 'ok', b'\\x1b[2J'); expected (part, state, text), each a str"),
+        (
+            [("driver", "ok")],
+            "it returned the row ('driver', 'ok'); expected (part, state, text), each a str",
+        ),
+        (
+            [("driver", "ok", b"\x1b[2J")],
+            "it returned the row ('driver', 'ok', b'\\x1b[2J'); expected (part, state, text), each a str",
+        ),
     ):
-        assert checked(devmod.doctor(["npu"]), "npu")[-1] == ("hook", "problem", f"devmod_doctor in this process: {problem}")
+        assert checked(devmod.doctor(["npu"]), "npu")[-1] == (
+            "hook",
+            "problem",
+            f"devmod_doctor in this process: {problem}",
+        )
 
 
 HOOK = """
@@ -224,7 +302,12 @@ def devmod_doctor(kind):
 def test_a_crash_of_a_hook_is_named_and_loses_no_other_check(site: Path, tmp_path: Path) -> None:
     npu(site, "return [Npu()]")
     hook = {"devmod.hooks": {"devmod_doctor.npu": "devmod_npu_doctor"}}
-    install(site, "devmod-npu-tools", groups=hook, modules={"devmod_npu_doctor": HOOK.format("os.kill(os.getpid(), 11)")})
+    install(
+        site,
+        "devmod-npu-tools",
+        groups=hook,
+        modules={"devmod_npu_doctor": HOOK.format("os.kill(os.getpid(), 11)")},
+    )
     code, out = doctor(site, tmp_path / "cache", "npu")
     assert (code, out) == (
         1,
@@ -244,11 +327,17 @@ def test_a_hook_that_fails_loses_no_check_of_another(site: Path, tmp_path: Path)
         "raise": ("raise ValueError('no\\x1b[31m licence')", "ValueError: no\\x1b[31m licence"),
     }
     for name, (body, _) in endings.items():
-        hook = {"devmod.hooks": {"devmod_doctor.npu": f"npu_{name}", "devmod_doctor": f"npu_{name}"}}  # one plugin, called once
+        hook = {
+            "devmod.hooks": {"devmod_doctor.npu": f"npu_{name}", "devmod_doctor": f"npu_{name}"}
+        }  # one plugin, called once
         install(site, f"devmod-{name}", groups=hook, modules={f"npu_{name}": HOOK.format(body)})
     code, out = doctor(site, tmp_path / "cache", "npu")
     head, *lines, end = out.splitlines()
-    assert (code, head, end) == (1, "npu  problem        devmod-npu 1.0; NPU 7 (driver 2.1)", "3 problems.")
+    assert (code, head, end) == (
+        1,
+        "npu  problem        devmod-npu 1.0; NPU 7 (driver 2.1)",
+        "3 problems.",
+    )
     assert sorted(lines) == [
         f"       hook: devmod_doctor of devmod-abort 1.0 {endings['abort'][1]}",
         f"       hook: devmod_doctor of devmod-raise 1.0: {endings['raise'][1]}",
@@ -273,4 +362,7 @@ def test_a_hook_of_this_process_and_one_of_a_distribution_of_its_kind(register: 
 def test_an_unknown_kind_is_an_error() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.doctor(["opncl"])
-    assert str(caught.value) == "doctor: no installed distribution has the kind 'opncl'. Did you mean 'opencl'?"
+    assert (
+        str(caught.value)
+        == "doctor: no installed distribution has the kind 'opncl'. Did you mean 'opencl'?"
+    )

@@ -37,7 +37,9 @@ def test_a_payload_and_its_metadata_come_back(kind: str, tmp_path: Path) -> None
 
 def test_the_metadata_is_tvms(tmp_path: Path) -> None:
     info = devmod.FunctionInfo("vadd_kernel", ["handle", "float32"], ["blockIdx.x"], [0, 1])
-    devmod.create_with_fallback("cuda", b".version 8.0", "ptx", {"vadd": info}).write_to_file(tmp_path / "x.ptx")
+    devmod.create_with_fallback("cuda", b".version 8.0", "ptx", {"vadd": info}).write_to_file(
+        tmp_path / "x.ptx"
+    )
     assert (tmp_path / "x.ptx").read_bytes() == b".version 8.0"
     assert json.loads((tmp_path / "x.tvm_meta.json").read_text()) == {
         "func_info": {
@@ -63,12 +65,22 @@ def test_the_older_name_of_the_launch_tags_is_read() -> None:
     fields = '{"func_info": {"f": {"name": "f", "arg_types": ["handle"], "thread_axis_tags": ["blockIdx.x", "threadIdx.x"]%s}}}'
     expected = {"f": devmod.FunctionInfo("f", ["handle"], ["blockIdx.x", "threadIdx.x"])}
     assert devmod.load_metadata_from_json(fields % "") == expected
-    assert devmod.load_metadata_from_json(fields % ', "launch_param_tags": ["blockIdx.x", "threadIdx.x"]') == expected
+    assert (
+        devmod.load_metadata_from_json(
+            fields % ', "launch_param_tags": ["blockIdx.x", "threadIdx.x"]'
+        )
+        == expected
+    )
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_metadata_from_json(fields % ', "launch_param_tags": []')
-    assert str(caught.value) == "the metadata of the function 'f' has launch_param_tags, and other thread_axis_tags"
+    assert (
+        str(caught.value)
+        == "the metadata of the function 'f' has launch_param_tags, and other thread_axis_tags"
+    )
     with pytest.raises(devmod.FormatError, match="a field that is not a list"):
-        devmod.load_metadata_from_json('{"func_info": {"f": {"name": "f", "arg_types": [], "thread_axis_tags": "blockIdx.x"}}}')
+        devmod.load_metadata_from_json(
+            '{"func_info": {"f": {"name": "f", "arg_types": [], "thread_axis_tags": "blockIdx.x"}}}'
+        )
 
 
 def test_an_interface_travels_in_the_metadata(tmp_path: Path) -> None:
@@ -84,16 +96,25 @@ def test_a_file_contains_one_shader(kind: str, tmp_path: Path) -> None:
     module = devmod.create_with_fallback(kind, {**code, "second": code["add"]}, fmt, {})
     with pytest.raises(devmod.FormatError) as caught:
         module.write_to_file(tmp_path / f"k.{fmt}")
-    assert str(caught.value) == f"the {kind} module has 2 shaders, and a {fmt!r} file holds one; use devmod.save"
+    assert (
+        str(caught.value)
+        == f"the {kind} module has 2 shaders, and a {fmt!r} file holds one; use devmod.save"
+    )
     assert written(tmp_path) == []
 
 
 def test_a_shader_keeps_an_entry_name_that_is_no_function(tmp_path: Path) -> None:
     fmap = {"blur": devmod.FunctionInfo("main", ["handle"])}
-    devmod.create_with_fallback("webgpu", {"main": b"fn main() {}"}, "wgsl", fmap).write_to_file(tmp_path / "k.wgsl")
+    devmod.create_with_fallback("webgpu", {"main": b"fn main() {}"}, "wgsl", fmap).write_to_file(
+        tmp_path / "k.wgsl"
+    )
     spec = find_spec("webgpu")
     assert spec is not None
-    assert read_payload(spec, str(tmp_path / "k.wgsl"), "wgsl") == ("wgsl", fmap, {"main": b"fn main() {}"})
+    assert read_payload(spec, str(tmp_path / "k.wgsl"), "wgsl") == (
+        "wgsl",
+        fmap,
+        {"main": b"fn main() {}"},
+    )
 
 
 @pytest.mark.row("R15")
@@ -101,18 +122,27 @@ def test_a_spv_file_contains_the_words_alone(tmp_path: Path) -> None:
     words = b"\x03\x02\x23\x07" + bytes(range(16))
     value = bytes(4) + (5).to_bytes(8, "little") + words
     path = tmp_path / "k.spv"
-    devmod.create_with_fallback("vulkan", {"f": value}, "spv", {"f": devmod.FunctionInfo("main", [])}).write_to_file(path)
+    devmod.create_with_fallback(
+        "vulkan", {"f": value}, "spv", {"f": devmod.FunctionInfo("main", [])}
+    ).write_to_file(path)
     assert path.read_bytes() == words
     spec = find_spec("vulkan")
     assert spec is not None
     assert read_payload(spec, str(path), "spv")[2] == {"f": value}
     flagged = b"\x01" + value[1:]
     with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback("vulkan", {"f": flagged}, "spv", {}).write_to_file(tmp_path / "other.spv")
+        devmod.create_with_fallback("vulkan", {"f": flagged}, "spv", {}).write_to_file(
+            tmp_path / "other.spv"
+        )
     assert str(caught.value) == "a .spv file cannot have the shader's flag 1; use devmod.save"
     with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback("vulkan", {"f": value[:-1]}, "spv", {}).write_to_file(tmp_path / "other.spv")
-    assert str(caught.value) == "the vulkan shader is not a flag, a number of words and that many words"
+        devmod.create_with_fallback("vulkan", {"f": value[:-1]}, "spv", {}).write_to_file(
+            tmp_path / "other.spv"
+        )
+    assert (
+        str(caught.value)
+        == "the vulkan shader is not a flag, a number of words and that many words"
+    )
     assert written(tmp_path) == ["k.spv", "k.tvm_meta.json"]
     path.write_bytes(b"abc")
     with pytest.raises(devmod.FormatError) as caught:
@@ -122,17 +152,26 @@ def test_a_spv_file_contains_the_words_alone(tmp_path: Path) -> None:
 
 def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
     first = devmod.create_with_fallback(
-        "cuda", b"one", "ptx", {"f": devmod.FunctionInfo("f", ["int32"]), "g": devmod.FunctionInfo("g", [])}
+        "cuda",
+        b"one",
+        "ptx",
+        {"f": devmod.FunctionInfo("f", ["int32"]), "g": devmod.FunctionInfo("g", [])},
     )
     first.write_to_file(tmp_path / "k.ptx")
     before = {name: (tmp_path / name).read_bytes() for name in written(tmp_path)}
     second = devmod.create_with_fallback(
-        "cuda", b"two", "cubin", {"f": devmod.FunctionInfo("f", ["int64"]), "h": devmod.FunctionInfo("h", [])}
+        "cuda",
+        b"two",
+        "cubin",
+        {"f": devmod.FunctionInfo("f", ["int64"]), "h": devmod.FunctionInfo("h", [])},
     )
     with pytest.raises(devmod.FormatError) as caught:
         second.write_to_file(tmp_path / "k.cubin")
     meta = str(tmp_path / "k.tvm_meta.json")
-    assert str(caught.value) == f"{meta!r} already exists and describes other functions; different: 'f', 'g', 'h'. Choose another name"
+    assert (
+        str(caught.value)
+        == f"{meta!r} already exists and describes other functions; different: 'f', 'g', 'h'. Choose another name"
+    )
     assert {name: (tmp_path / name).read_bytes() for name in written(tmp_path)} == before
     same = devmod.create_with_fallback("cuda", b"two", "cubin", first.functions)
     same.write_to_file(tmp_path / "k.cubin")
@@ -141,17 +180,21 @@ def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.row("R22")
 def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> None:
-    """Two payloads of one stem share the metadata file: the second must not replace the functions of the first."""
+    """Two payloads of one stem share the metadata file: the second must not replace the functions
+    of the first.
+    """
 
     def info(*places: Any) -> devmod.FunctionInfo:
         params = [devmod.Param("", "buffer", at=at) for at in places]
-        return devmod.FunctionInfo("f", ["handle"], interface=devmod.Interface(params) if places else None)
+        return devmod.FunctionInfo(
+            "f", ["handle"], interface=devmod.Interface(params) if places else None
+        )
 
     def write(info: devmod.FunctionInfo, suffix: str) -> None:
         code: Any = {"f": b"\0\0\0\0\x01" + bytes(11)} if suffix == "spv" else b"code"
-        devmod.create_with_fallback("vulkan" if suffix == "spv" else "opencl", code, suffix, {"f": info}).write_to_file(
-            tmp_path / f"k.{suffix}"
-        )
+        devmod.create_with_fallback(
+            "vulkan" if suffix == "spv" else "opencl", code, suffix, {"f": info}
+        ).write_to_file(tmp_path / f"k.{suffix}")
 
     write(info(), "cl")  # as TVM writes it
     write(info((0, 1)), "spv")  # says more of the same function
@@ -160,7 +203,10 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
     for other in (info(), info((0, 2))):
         with pytest.raises(devmod.FormatError) as caught:
             write(other, "clbin")
-        assert str(caught.value) == f"{str(meta)!r} already exists and describes other functions; different: 'f'. Choose another name"
+        assert (
+            str(caught.value)
+            == f"{str(meta)!r} already exists and describes other functions; different: 'f'. Choose another name"
+        )
     assert meta.read_bytes() == before
     assert written(tmp_path) == ["k.cl", "k.spv", "k.tvm_meta.json"]
     write(info((0, 1)), "spv")
@@ -168,13 +214,19 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
 
 @pytest.mark.row("R19", "R22")
 @pytest.mark.parametrize("value", [b"binary", float("nan"), float("inf"), "\ud800"])
-def test_values_without_a_json_form_are_refused_before_a_file_is_written(value: Any, tmp_path: Path) -> None:
+def test_values_without_a_json_form_are_refused_before_a_file_is_written(
+    value: Any, tmp_path: Path
+) -> None:
     """An unknown key of an interface is preserved, and msgpack represents more values than JSON."""
     interface = devmod.Interface(extra={"later": value})
-    module = devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)})
+    module = devmod.create_with_fallback(
+        "opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)}
+    )
     with pytest.raises(devmod.FormatError) as caught:
         module.write_to_file(tmp_path / "k.cl")
-    assert str(caught.value).startswith("the metadata of the opencl functions cannot be written as JSON: ")
+    assert str(caught.value).startswith(
+        "the metadata of the opencl functions cannot be written as JSON: "
+    )
     assert str(caught.value).endswith("; use devmod.save")
     assert written(tmp_path) == []
 
@@ -182,7 +234,9 @@ def test_values_without_a_json_form_are_refused_before_a_file_is_written(value: 
 def test_metadata_is_text() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.load_metadata_from_json(Path("k.tvm_meta.json"))  # type: ignore[arg-type]
-    assert str(caught.value) == "load_metadata_from_json(text): text is a str or bytes, not PosixPath"
+    assert (
+        str(caught.value) == "load_metadata_from_json(text): text is a str or bytes, not PosixPath"
+    )
     assert caught.value.argument == "text"
 
 
@@ -200,14 +254,23 @@ def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_suffix_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create_with_fallback("cuda", b"one", "cubin", {}).write_to_file(tmp_path / "k.ptx")
-    assert str(caught.value) == f"{str(tmp_path / 'k.ptx')!r} cannot contain 'cubin': its suffix is that of 'ptx'"
+    assert (
+        str(caught.value)
+        == f"{str(tmp_path / 'k.ptx')!r} cannot contain 'cubin': its suffix is that of 'ptx'"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "named"),
-    [("k.ptx", "is that of 'ptx'"), ("k.SO", "is that of 'so'"), ("k.devmod", "is that of a bundle; devmod.save writes one")],
+    [
+        ("k.ptx", "is that of 'ptx'"),
+        ("k.SO", "is that of 'so'"),
+        ("k.devmod", "is that of a bundle; devmod.save writes one"),
+    ],
 )
-def test_a_suffix_of_another_kind_or_of_a_bundle_is_refused(name: str, named: str, tmp_path: Path) -> None:
+def test_a_suffix_of_another_kind_or_of_a_bundle_is_refused(
+    name: str, named: str, tmp_path: Path
+) -> None:
     module = devmod.create_with_fallback("opencl", b"kernel", "cl", {})
     with pytest.raises(devmod.FormatError) as caught:
         module.write_to_file(tmp_path / name)
@@ -247,7 +310,9 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
         devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "k.ptx")
     assert written(tmp_path) == ["k.ptx"]
     with pytest.raises(FileNotFoundError):
-        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "none" / "k.ptx")
+        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(
+            tmp_path / "none" / "k.ptx"
+        )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +333,10 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
             '{"func_info": {"f": {"name": "f", "arg_types": "x"}}}',
             "the metadata of the function 'f' has no name, no arg_types, or a field that is not a list",
         ),
-        ('{"func_info": {"f": {"name": 3, "arg_types": []}}}', "the metadata of the function 'f': a function's name is a string, not int"),
+        (
+            '{"func_info": {"f": {"name": 3, "arg_types": []}}}',
+            "the metadata of the function 'f': a function's name is a string, not int",
+        ),
         (
             '{"func_info": {"f": {"name": "f", "arg_types": [3]}}}',
             "the metadata of the function 'f': a type is a string such as 'float32' or 'handle', not int",
@@ -289,7 +357,9 @@ def test_wrong_metadata(text: Any, message: str | None) -> None:
 @pytest.mark.parametrize("name", ["a\ud800", "a\0b"])
 @pytest.mark.parametrize("call", ["load", "load_from_file", "save", "write_to_file"])
 def test_a_path_that_no_file_can_have(call: str, name: str, tmp_path: Path) -> None:
-    module = devmod.create_with_fallback("cuda", b"code", "ptx", {"f": devmod.FunctionInfo("f", ["handle"])})
+    module = devmod.create_with_fallback(
+        "cuda", b"code", "ptx", {"f": devmod.FunctionInfo("f", ["handle"])}
+    )
     path = str(tmp_path / f"{name}.ptx")
     calls = {
         "load": lambda: devmod.load(path),

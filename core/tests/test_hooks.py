@@ -32,7 +32,9 @@ def no_compilers() -> Iterator[None]:
         devmod.set_compiler(kind, None)
 
 
-def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
     results = []
 
     class Manager(pluggy.PluginManager):
@@ -50,10 +52,14 @@ def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Regis
 
     monkeypatch.setattr(pluggy, "PluginManager", Manager)
     register("devmod.hooks", "devmod_compile.opencl", Plugin(b"first"))
-    assert [run_compiler(b"kernel", devmod.Target("opencl")) for _ in range(3)] == [("cl", b"first")] * 3
+    assert [run_compiler(b"kernel", devmod.Target("opencl")) for _ in range(3)] == [
+        ("cl", b"first")
+    ] * 3
     assert len(results) == 1
     devmod.register("devmod.hooks", "devmod_compile.opencl", Plugin(b"second"), replace=True)
-    assert [run_compiler(b"kernel", devmod.Target("opencl")) for _ in range(2)] == [("cl", b"second")] * 2
+    assert [run_compiler(b"kernel", devmod.Target("opencl")) for _ in range(2)] == [
+        ("cl", b"second")
+    ] * 2
     assert len(results) == 2
     devmod.register("devmod.hooks", "devmod_compile.opencl", None, replace=True)
     assert run_compiler(b"kernel", devmod.Target("opencl")) is None
@@ -108,8 +114,18 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
 @pytest.mark.parametrize(
     ("kind", "returned", "error", "message"),
     [
-        ("opencl", 3, devmod.CompileError, "the compiler set for opencl returned int; it must return bytes or (format, bytes)"),
-        ("opencl", None, devmod.CompileError, "the compiler set for opencl returned NoneType; it must return bytes or (format, bytes)"),
+        (
+            "opencl",
+            3,
+            devmod.CompileError,
+            "the compiler set for opencl returned int; it must return bytes or (format, bytes)",
+        ),
+        (
+            "opencl",
+            None,
+            devmod.CompileError,
+            "the compiler set for opencl returned NoneType; it must return bytes or (format, bytes)",
+        ),
         (
             "opencl",
             ("ptx", b""),
@@ -140,7 +156,9 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
         ),
     ],
 )
-def test_an_invalid_result_of_a_compiler_is_rejected(kind: str, returned: Any, error: type[devmod.DevmodError], message: str) -> None:
+def test_an_invalid_result_of_a_compiler_is_rejected(
+    kind: str, returned: Any, error: type[devmod.DevmodError], message: str
+) -> None:
     devmod.set_compiler(kind, lambda code: returned)
     with pytest.raises(error) as caught:
         run_compiler(b"", devmod.Target(kind))
@@ -204,7 +222,9 @@ def test_a_hook_with_a_wrong_signature_is_rejected(register: Register) -> None:
     def devmod_compile(code: bytes, device: str) -> bytes:
         return b""
 
-    register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=devmod_compile))
+    register(
+        "devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=devmod_compile)
+    )
     with pytest.raises(devmod.PluginError) as caught:
         run_compiler(b"", devmod.Target("opencl"))
     assert str(caught.value).startswith(
@@ -217,7 +237,11 @@ def test_a_hook_with_a_wrong_signature_is_rejected(register: Register) -> None:
 
 @pytest.mark.row("R8")
 def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
-    register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=lambda kind, code: b""))
+    register(
+        "devmod.hooks",
+        "devmod_compile.opencl",
+        SimpleNamespace(devmod_compile=lambda kind, code: b""),
+    )
     with pytest.raises(devmod.PluginError) as caught:
         run_compiler(b"", devmod.Target("opencl"))
     assert str(caught.value) == (
@@ -229,7 +253,9 @@ def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
 @pytest.mark.row("R6")
 def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
     code = "import sys, devmod\nfrom devmod_runtime import run_compiler\nassert run_compiler(b'', devmod.Target('opencl')) is None\nassert 'pluggy' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_PLUGINS_ALLOW": "devmod-core"})
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={"DEVMOD_PLUGINS_ALLOW": "devmod-core"}
+    )
 
 
 @pytest.mark.row("R41")
@@ -238,7 +264,9 @@ def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Regis
     loaded: list[bytes] = []
 
     @hookimpl
-    def devmod_verify(place: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
+    def devmod_verify(
+        place: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]
+    ) -> None:
         seen.append((place, head, size, signature, policies))
         if len(seen) == 1:
             raise PermissionError("not signed by us")
@@ -265,17 +293,33 @@ def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Regis
     assert not loaded
     assert stored["add"] == "add"
     assert loaded == [module.save_to_bytes()]
-    assert seen == [("memory", data[: 48 + int.from_bytes(data[12:16], "little")], len(data), None, ())] * 2
+    assert (
+        seen
+        == [("memory", data[: 48 + int.from_bytes(data[12:16], "little")], len(data), None, ())] * 2
+    )
 
 
 @pytest.mark.row("R8", "R41")
 @pytest.mark.volume_but("devmod_verify.trust", "devmod_verify.")
-@pytest.mark.parametrize("name", ["devmod_verify.trust", "devmod_verify.opencl", "devmod_verify.", "devmod_verify.Trust.x"])
+@pytest.mark.parametrize(
+    "name",
+    ["devmod_verify.trust", "devmod_verify.opencl", "devmod_verify.", "devmod_verify.Trust.x"],
+)
 def test_a_verify_hook_with_a_kind_refuses_each_bundle(tmp_path: Path, name: str) -> None:
     hook = "import pluggy\n@pluggy.HookimplMarker('devmod')\ndef devmod_verify(place, head): pass\n"
     site = tmp_path / "site"
-    install(site, "acme-trust", groups={"devmod.hooks": {name: "acme_trust"}}, modules={"acme_trust": hook})
-    install(site, "acme-npu", groups={"devmod.load_from_bytes": {"npu": "acme_npu:load"}}, modules={"acme_npu": NPU})
+    install(
+        site,
+        "acme-trust",
+        groups={"devmod.hooks": {name: "acme_trust"}},
+        modules={"acme_trust": hook},
+    )
+    install(
+        site,
+        "acme-npu",
+        groups={"devmod.load_from_bytes": {"npu": "acme_npu:load"}},
+        modules={"acme_npu": NPU},
+    )
     error, stored = run(LOAD, [site], tmp_path / "cache")[0].splitlines()
     assert error == (
         f"PluginError devmod.hooks.{name} cannot be used: acme-trust 1.0 declares the entry point {name!r}, and the hook devmod_verify "
@@ -283,7 +327,9 @@ def test_a_verify_hook_with_a_kind_refuses_each_bundle(tmp_path: Path, name: str
         "its check: pip uninstall acme-trust"
     )
     assert stored == "False"  # the runtime was not imported
-    denied = run(LOAD, [site], tmp_path / "cache", {"DEVMOD_PLUGINS_DENY": "acme-trust"})[0].splitlines()
+    denied = run(LOAD, [site], tmp_path / "cache", {"DEVMOD_PLUGINS_DENY": "acme-trust"})[
+        0
+    ].splitlines()
     assert denied == ["f of npu", "True"]
 
 
@@ -325,8 +371,17 @@ def devmod_compile(kind, code):
 def test_an_installed_plugin_is_an_object_or_a_module(tmp_path: Path, value: str) -> None:
     package = {"acme_jit/__init__": "from acme_jit import part" + MODULE, "acme_jit/part": MODULE}
     (tmp_path / "site" / "acme_jit").mkdir(parents=True)
-    install(tmp_path / "site", "acme-jit", groups={"devmod.hooks": {"devmod_compile.opencl": value}}, modules=package)
-    install(tmp_path / "site", "acme-other", groups={"devmod.hooks": {"devmod_compile.cuda": "not_there"}})
+    install(
+        tmp_path / "site",
+        "acme-jit",
+        groups={"devmod.hooks": {"devmod_compile.opencl": value}},
+        modules=package,
+    )
+    install(
+        tmp_path / "site",
+        "acme-other",
+        groups={"devmod.hooks": {"devmod_compile.cuda": "not_there"}},
+    )
     code = "import devmod\nfrom devmod_runtime import run_compiler\nprint(run_compiler(b'made', devmod.Target('opencl')))"
     result = f"made by {value.replace(':', '.')}".encode()
     assert run(code, [tmp_path / "site"], tmp_path / "cache")[0] == f"{('cl', result)}\n"

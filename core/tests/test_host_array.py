@@ -38,7 +38,13 @@ def test_every_export_of_a_host_array(dtype: str, shape: tuple[int, ...]) -> Non
     assert (view.shape, view.readonly, view.nbytes) == (shape, True, expected.nbytes)
     assert view.c_contiguous
     assert bytes(array) == expected.tobytes()
-    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == (shape, dtype, len(shape), expected.size, expected.nbytes)
+    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == (
+        shape,
+        dtype,
+        len(shape),
+        expected.size,
+        expected.nbytes,
+    )
 
 
 @pytest.mark.row("R20")
@@ -100,7 +106,10 @@ def test_a_memoryview_has_the_bits_of_types_unknown_to_the_buffer_protocol() -> 
 
 def test_bfloat16_in_numpy_with_ml_dtypes() -> None:
     pytest.importorskip("ml_dtypes")
-    assert HostArray(b"\x80\x3f\x00\x40", (2,), "bfloat16").numpy().astype("float32").tolist() == [1.0, 2.0]
+    assert HostArray(b"\x80\x3f\x00\x40", (2,), "bfloat16").numpy().astype("float32").tolist() == [
+        1.0,
+        2.0,
+    ]
 
 
 def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
@@ -111,7 +120,9 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
         "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
         "except devmod.FormatError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == (
         "NumPy does not support bfloat16: pip install ml_dtypes, or read the bits of a host array with memoryview(array)\n"
     )
@@ -149,14 +160,20 @@ def test_a_dlpack_capsule_is_read_only_and_frees_its_memory() -> None:
 @pytest.mark.parametrize(
     ("array", "error", "words"),
     [
-        (HostArray(bytes(4), (2,), "bfloat16"), (RuntimeError, BufferError), "Unsupported dtype"),  # by the version of NumPy
+        (
+            HostArray(bytes(4), (2,), "bfloat16"),
+            (RuntimeError, BufferError),
+            "Unsupported dtype",
+        ),  # by the version of NumPy
         (HostArray(b"", (0, 2**63 - 1), "float32"), ValueError, "array is too big"),
     ],
 )
 def test_the_error_of_a_dlpack_consumer_is_raised(
     array: HostArray, error: type[Exception] | tuple[type[Exception], ...], words: str
 ) -> None:
-    """NumPy destroys the capsule while its exception is set. A destructor in Python would clear the exception (SystemError)."""
+    """NumPy destroys the capsule while its exception is set. A destructor in Python would clear the
+    exception (SystemError).
+    """
     before = len(dlpack._exported)
     for _ in range(3):
         with pytest.raises(error, match=words):
@@ -185,7 +202,10 @@ def test_a_consumer_of_old_dlpack_gets_a_copy() -> None:
     )
     with pytest.raises(BufferError) as caught:
         array.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
-    assert str(caught.value) == "this array is in the memory of the host; it cannot be exported to the DLPack device (2, 0)"
+    assert (
+        str(caught.value)
+        == "this array is in the memory of the host; it cannot be exported to the DLPack device (2, 0)"
+    )
 
 
 def test_a_dlpack_capsule_may_be_freed_at_interpreter_shutdown() -> None:
@@ -196,7 +216,9 @@ def test_a_dlpack_capsule_may_be_freed_at_interpreter_shutdown() -> None:
         "keep = [np.from_dlpack(a), np.asarray(a), a.__dlpack__(), memoryview(a)]\n"
         "import builtins; builtins.keep = keep\n"
     )
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

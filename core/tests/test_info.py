@@ -39,7 +39,21 @@ def test_every_type_survives_a_round_trip_through_its_name(dtype: tuple[int, int
 
 
 @pytest.mark.parametrize(
-    "text", ["", "float", "float032", "float32x", "x4", "int-8", "type2_32", "type3_64", "handle64x", "float32x70000", "Int32", "int٣"]
+    "text",
+    [
+        "",
+        "float",
+        "float032",
+        "float32x",
+        "x4",
+        "int-8",
+        "type2_32",
+        "type3_64",
+        "handle64x",
+        "float32x70000",
+        "Int32",
+        "int٣",
+    ],
 )
 def test_an_invalid_type_is_rejected(text: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
@@ -51,7 +65,10 @@ def test_an_invalid_type_is_rejected(text: str) -> None:
 
 
 def test_sizes() -> None:
-    assert [array_bytes(parse_dtype(text)) for text in ("float16x4", "bool", "uint1", "float6_e2m3fnx4", "uint8x40")] == [8, 1, 1, 3, 40]
+    assert [
+        array_bytes(parse_dtype(text))
+        for text in ("float16x4", "bool", "uint1", "float6_e2m3fnx4", "uint8x40")
+    ] == [8, 1, 1, 3, 40]
 
 
 @pytest.mark.row("R12")
@@ -61,7 +78,13 @@ def test_function_info_is_a_value() -> None:
     assert info == same
     assert hash(info) == hash(same)
     assert info != devmod.FunctionInfo("k", ["handle"])
-    assert (info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == (
+    assert (
+        info.name,
+        info.arg_types,
+        info.launch_param_tags,
+        info.arg_extra_tags,
+        info.interface,
+    ) == (
         "k",
         ("handle", "int32"),
         ("blockIdx.x",),
@@ -73,9 +96,17 @@ def test_function_info_is_a_value() -> None:
         info.name = "other"
 
 
-STRUCT = Param("p", "uniform", "uint8x32", align=16, members=[
-    Member("scale", "float32"), Member("w", "float32", 4, shape=(2, 3), strides=(12, 4)), Member("in", "", 28, [Member("a", "int8")], size=1),
-])  # fmt: skip
+STRUCT = Param(
+    "p",
+    "uniform",
+    "uint8x32",
+    align=16,
+    members=[
+        Member("scale", "float32"),
+        Member("w", "float32", 4, shape=(2, 3), strides=(12, 4)),
+        Member("in", "", 28, [Member("a", "int8")], size=1),
+    ],
+)
 
 
 @pytest.mark.parametrize(
@@ -86,21 +117,42 @@ STRUCT = Param("p", "uniform", "uint8x32", align=16, members=[
         (Param("n", "scalar", "int32"), "<Param n: int32>"),
         (Param("n", "scalar"), "<Param n: ?>"),
         (STRUCT, "<Param p: {scale: float32, w: float32[2][3], in: {a: int8}}>"),
-        (Param("m", "scalar", "uint8x16", align=4, members=[Member("", "float32", shape=(2, 2), strides=(8, 4))]), "<Param m: float32[2][2]>"),
+        (
+            Param(
+                "m",
+                "scalar",
+                "uint8x16",
+                align=4,
+                members=[Member("", "float32", shape=(2, 2), strides=(8, 4))],
+            ),
+            "<Param m: float32[2][2]>",
+        ),
         (Param("p", "uniform", "uint8x32"), "<Param p: uniform uint8x32>"),
-        (Param("t", "local", "float32", default=devmod.Local(per_thread=4)), "<Param t: local float32 = Local(per_thread=4)>"),
+        (
+            Param("t", "local", "float32", default=devmod.Local(per_thread=4)),
+            "<Param t: local float32 = Local(per_thread=4)>",
+        ),
         (Param("\x1b\n", "scalar", "int32"), "<Param \\x1b\\n: int32>"),
         (Param("x" * 1000, "scalar", "int32"), f"<Param {'x' * 299}…>"),
         (STRUCT.members[2], "<Member in: {a: int8} at byte 28>"),
         (Interface(), "<Interface ()>"),
-        (Interface([Param("n", "scalar", "int32")], block=(64, 1, 1)), "<Interface (n: int32) block 64×1×1>"),
+        (
+            Interface([Param("n", "scalar", "int32")], block=(64, 1, 1)),
+            "<Interface (n: int32) block 64×1×1>",
+        ),
         (Interface(default_block=(8, 8, 1)), "<Interface () default block 8×8×1>"),
         (Interface(open_block=True), "<Interface () any block>"),
-        (FunctionInfo("k", ["handle", "int32"], ["blockIdx.x"], [0, 1]), "<FunctionInfo k(handle, int32)>"),
-        (FunctionInfo("k", ["int32"], (), (), Interface([Param("n", "scalar", "int32")])), "<FunctionInfo k(n: int32)>"),
+        (
+            FunctionInfo("k", ["handle", "int32"], ["blockIdx.x"], [0, 1]),
+            "<FunctionInfo k(handle, int32)>",
+        ),
+        (
+            FunctionInfo("k", ["int32"], (), (), Interface([Param("n", "scalar", "int32")])),
+            "<FunctionInfo k(n: int32)>",
+        ),
         (FunctionInfo("k" * 99, ["int32"] * 9), f"<FunctionInfo {'k' * 59}…({'int32, ' * 8}…)>"),
     ],
-)  # fmt: skip
+)
 def test_a_repr_is_one_short_line(value: object, text: str) -> None:
     assert repr(value) == text
 
@@ -116,7 +168,14 @@ def test_values_that_differ_where_their_reprs_do_not_are_different() -> None:
 def test_an_interface_preserves_unknown_keys() -> None:
     data = {
         "params": [
-            {"name": "a", "kind": "buffer", "type": "float32", "access": "rw", "at": [0, 1], "volatile": True},
+            {
+                "name": "a",
+                "kind": "buffer",
+                "type": "float32",
+                "access": "rw",
+                "at": [0, 1],
+                "volatile": True,
+            },
             {"name": "n", "kind": "scalar", "type": "int32", "at": [0, 4]},
             {"name": "s", "kind": "scalar", "type": "uint8x24", "align": 8},
         ],
@@ -137,9 +196,24 @@ def test_an_interface_preserves_unknown_keys() -> None:
 def test_an_interface_has_images_needs_and_a_subgroup_size() -> None:
     data = {
         "params": [
-            {"name": "t", "kind": "image", "type": "2d", "access": "r", "sample": "float", "at": [0, 0]},
+            {
+                "name": "t",
+                "kind": "image",
+                "type": "2d",
+                "access": "r",
+                "sample": "float",
+                "at": [0, 0],
+            },
             {"name": "how", "kind": "sampler", "at": [0, 1]},
-            {"name": "out", "kind": "image", "type": "2d_array", "access": "w", "format": "r32float", "sample": "float", "at": [0, 2]},
+            {
+                "name": "out",
+                "kind": "image",
+                "type": "2d_array",
+                "access": "w",
+                "format": "r32float",
+                "sample": "float",
+                "at": [0, 2],
+            },
         ],
         "needs": ["fp16", "images"],
         "subgroup": 32,
@@ -157,7 +231,11 @@ def test_an_interface_has_images_needs_and_a_subgroup_size() -> None:
 @pytest.mark.row("R12", "R19")
 def test_a_buffer_may_be_several_values_of_the_kernel() -> None:
     pack = ("ptr:handle", "count:uint64", "shape0:int32", "shape1:int32", "stride0:int64")
-    data = {"params": [{"name": "x", "kind": "buffer", "type": "float32", "access": "r", "pack": list(pack)}]}
+    data = {
+        "params": [
+            {"name": "x", "kind": "buffer", "type": "float32", "access": "r", "pack": list(pack)}
+        ]
+    }
     interface = devmod.Interface.from_dict(data)
     assert interface.to_dict() == data
     assert interface.params[0].pack == pack
@@ -171,7 +249,9 @@ def test_a_buffer_may_be_several_values_of_the_kernel() -> None:
     info = FunctionInfo("f", ["handle", "uint64", "int32", "int32", "int64"], interface=interface)
     assert repr(info) == "<FunctionInfo f(x: float32* r pack ptr count shape0 shape1 stride0)>"
     assert pickle.loads(pickle.dumps(info)) == info
-    with pytest.raises(devmod.FormatError, match=r"^the function 'f' has 1 arg_types and an interface of 5 values$"):
+    with pytest.raises(
+        devmod.FormatError, match=r"^the function 'f' has 1 arg_types and an interface of 5 values$"
+    ):
         FunctionInfo("f", ["handle"], interface=interface)
     assert devmod.Interface([Param("y", "buffer")]).values == (Param("y", "buffer"),)
 
@@ -213,14 +293,20 @@ def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
         ({"params": 3}, "the params of an interface are a list, not int"),
         ({"params": [{"kind": "buffer"}]}, "a parameter has no 'name'"),
         ({"needs": "fp16"}, "the needs of an interface are a list, not str"),
-        ({"params": [{"name": "a", "kind": "buffer", "pack": "ptr:handle"}]}, "the values of the parameter 'a' are a list, not str"),
+        (
+            {"params": [{"name": "a", "kind": "buffer", "pack": "ptr:handle"}]},
+            "the values of the parameter 'a' are a list, not str",
+        ),
         (
             {"params": [{"name": "a", "kind": "scalar", "pack": ["ptr:handle"]}]},
             "the parameter 'a' of kind scalar has the pack ['ptr:handle']; expected a buffer with 'ptr:handle' and different values such as "
             "'count:uint64', 'shape0:int32', 'stride0:int64'",
         ),
         ({"needs": [16]}, "the needs of an interface are strings, not [16]"),
-        ({"subgroup": 0}, "the subgroup of an interface is invalid: expected an int of at least 1, got 0"),
+        (
+            {"subgroup": 0},
+            "the subgroup of an interface is invalid: expected an int of at least 1, got 0",
+        ),
         (
             {"params": [{"name": "a", "kind": "image", "type": "cube"}]},
             "the parameter 'a' has the type 'cube'; the type of an image is one of 1d, 2d, 3d, 1d_array, 2d_array, 1d_buffer",
@@ -255,7 +341,10 @@ def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
         ),
         ({"blocks": [{"at": 0}]}, "a block has no 'size'"),
         ({"block": [1, 2]}, "a fixed block of threads is three numbers, not [1, 2]"),
-        ({"block": [1, 2, True]}, "a fixed block of threads is invalid: expected an int of at least 0, got True"),
+        (
+            {"block": [1, 2, True]},
+            "a fixed block of threads is invalid: expected an int of at least 0, got True",
+        ),
     ],
 )
 def test_an_invalid_interface_is_rejected(data: object, message: str) -> None:
@@ -269,11 +358,20 @@ def test_an_invalid_interface_is_rejected(data: object, message: str) -> None:
     [
         ((7, []), "a function's name is a string, not int"),
         (("k\ud800", []), "the function 'k\\ud800' has a character that UTF-8 cannot encode"),
-        (("f", "handle"), "the function 'f': arg_types and launch_param_tags are sequences of strings, not a string"),
+        (
+            ("f", "handle"),
+            "the function 'f': arg_types and launch_param_tags are sequences of strings, not a string",
+        ),
         (("f", [], [3]), "the function 'f' has a launch_param_tag that is not a string"),
-        (("f", [], [], [2**31]), "the function 'f' has an arg_extra_tag that is not an int of 32 bits"),
+        (
+            ("f", [], [], [2**31]),
+            "the function 'f' has an arg_extra_tag that is not an int of 32 bits",
+        ),
         (("f", [], [], [], {}), "the function 'f' has an interface that is not an Interface: dict"),
-        (("f", ["handle"], [], [], devmod.Interface()), "the function 'f' has 1 arg_types and an interface of 0 values"),
+        (
+            ("f", ["handle"], [], [], devmod.Interface()),
+            "the function 'f' has 1 arg_types and an interface of 0 values",
+        ),
     ],
 )
 def test_an_invalid_function_info_is_rejected(arguments: tuple[object, ...], message: str) -> None:
@@ -285,7 +383,10 @@ def test_an_invalid_function_info_is_rejected(arguments: tuple[object, ...], mes
 @pytest.mark.row("R12")
 @pytest.mark.parametrize("fields", [(None,), ([], 3), ([], (), 3)])
 def test_the_fields_of_a_function_are_sequences(fields: tuple[Any, ...]) -> None:
-    with pytest.raises(devmod.FormatError, match=r"^the function 'f': arg_types, launch_param_tags and arg_extra_tags are sequences \("):
+    with pytest.raises(
+        devmod.FormatError,
+        match=r"^the function 'f': arg_types, launch_param_tags and arg_extra_tags are sequences \(",
+    ):
         devmod.FunctionInfo("f", *fields)
 
 
@@ -310,12 +411,21 @@ def test_an_origin_is_checked_when_it_is_made(fields: tuple[Any, ...], message: 
 
 # -- members, default and open blocks, defaults of local memory
 
-VIEW = devmod.Member("view", offset=16, members=[devmod.Member("scale", "float32", 0), devmod.Member("at", "float32x3", 16)], size=32)
+VIEW = devmod.Member(
+    "view",
+    offset=16,
+    members=[devmod.Member("scale", "float32", 0), devmod.Member("at", "float32x3", 16)],
+    size=32,
+)
 STRUCT = devmod.Param(
     "p",
     "scalar",
     "uint8x64",
-    members=[devmod.Member("n", "int32", 0), VIEW, devmod.Member("w", "float32", 48, shape=[2, 2], strides=[8, 4])],
+    members=[
+        devmod.Member("n", "int32", 0),
+        VIEW,
+        devmod.Member("w", "float32", 48, shape=[2, 2], strides=[8, 4]),
+    ],
 )
 STRUCT_MAP = {
     "name": "p",
@@ -326,7 +436,10 @@ STRUCT_MAP = {
         {
             "name": "view",
             "offset": 16,
-            "members": [{"name": "scale", "type": "float32", "offset": 0}, {"name": "at", "type": "float32x3", "offset": 16}],
+            "members": [
+                {"name": "scale", "type": "float32", "offset": 0},
+                {"name": "at", "type": "float32x3", "offset": 16},
+            ],
             "size": 32,
         },
         {"name": "w", "type": "float32", "offset": 48, "shape": [2, 2], "strides": [8, 4]},
@@ -340,7 +453,10 @@ def test_a_param_with_members_has_a_map() -> None:
     assert pickle.loads(pickle.dumps(STRUCT)) == STRUCT
 
 
-@pytest.mark.parametrize(("default", "data"), [(devmod.Local(64), {"bytes": 64}), (devmod.Local(per_thread=4), {"per_thread": 4})])
+@pytest.mark.parametrize(
+    ("default", "data"),
+    [(devmod.Local(64), {"bytes": 64}), (devmod.Local(per_thread=4), {"per_thread": 4})],
+)
 def test_local_memory_may_have_a_default(default: devmod.Local, data: dict[str, int]) -> None:
     param = devmod.Param("scratch", "local", "float32", default=default)
     assert param.to_dict()["default"] == data
@@ -367,11 +483,20 @@ def nested(depth: int) -> dict[str, Any]:
     [
         ({"members": [nested(16)]}, "more than 16 structs enclose a member"),
         ({"members": {}}, "the members of the parameter 'p' are a list, not dict"),
-        ({"members": [{"name": "m", "offset": 0}]}, "the member 'm' has neither a type nor members; it has one of them"),
-        ({"members": [nested(1) | {"type": "int32"}]}, "the member 'm' has a type and members; it has one of them"),
+        (
+            {"members": [{"name": "m", "offset": 0}]},
+            "the member 'm' has neither a type nor members; it has one of them",
+        ),
+        (
+            {"members": [nested(1) | {"type": "int32"}]},
+            "the member 'm' has a type and members; it has one of them",
+        ),
         ({"members": [{"name": "m", "type": "int32"}]}, "a member has no 'offset'"),
         ({"members": [nested(0) | {"name": 3}]}, "a member's name is a string, not int"),
-        ({"members": [nested(0) | {"type": 3}]}, "the member 'm' has a type that is not a string: int"),
+        (
+            {"members": [nested(0) | {"type": 3}]},
+            "the member 'm' has a type that is not a string: int",
+        ),
         ({"name": 3}, "a parameter's name is a string, not int"),
         ({"type": 3}, "the parameter 'p' has a type that is not a string: int"),
         (
@@ -379,7 +504,10 @@ def nested(depth: int) -> dict[str, Any]:
             "the offset of the member 'm' is invalid: expected an int of at least 0, got -1",
         ),
         ({"members": [nested(0) | {"shape": 3}]}, "the shape of the member 'm' is a list, not int"),
-        ({"members": [nested(0) | {"shape": [3]}]}, "the member 'm' has a shape of 1 dimensions and 0 strides"),
+        (
+            {"members": [nested(0) | {"shape": [3]}]},
+            "the member 'm' has a shape of 1 dimensions and 0 strides",
+        ),
         (
             {"kind": "image", "members": [nested(0)]},
             "the parameter 'p' is of kind image and has members; only a buffer, a scalar or a uniform has members",
@@ -404,9 +532,15 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
     ("data", "message"),
     [
         ({"default_block": [64]}, "a default block of threads is three numbers, not [64]"),
-        ({"default_block": [0, 1, 1]}, "a default block of threads is invalid: expected an int of at least 1, got 0"),
+        (
+            {"default_block": [0, 1, 1]},
+            "a default block of threads is invalid: expected an int of at least 1, got 0",
+        ),
         ({"open_block": 1}, "open_block is a boolean, not int"),
-        ({"shared_memory": -1}, "the shared memory of an interface is invalid: expected an int of at least 0, got -1"),
+        (
+            {"shared_memory": -1},
+            "the shared memory of an interface is invalid: expected an int of at least 0, got -1",
+        ),
     ],
 )
 def test_an_invalid_block_of_an_interface_is_an_error(data: dict[str, Any], message: str) -> None:
@@ -436,10 +570,15 @@ def test_the_dtype_of_a_struct_that_ends_inside_the_padding_of_an_array() -> Non
     assert dtype is not None
     assert (dtype.itemsize, dtype["b"].shape, dtype["b"].base.itemsize) == (48, (3,), 16)
     # The next member may lie in the padding.
-    dtype = Param("p", "uniform", "uint8x36", align=16, members=[halves, Member("c", "float16", 34)]).dtype
+    dtype = Param(
+        "p", "uniform", "uint8x36", align=16, members=[halves, Member("c", "float16", 34)]
+    ).dtype
     assert dtype is not None
     assert dtype.fields is not None
     assert dtype.fields["c"][1] == 34
     with pytest.raises(devmod.FormatError) as caught:  # the elements of an array follow each other
         _ = Param("p", "buffer", "uint8x34", align=16, members=[halves]).dtype
-    assert str(caught.value) == "NumPy has no dtype for this struct of 34 bytes in an array: the padding of its last member is cut off"
+    assert (
+        str(caught.value)
+        == "NumPy has no dtype for this struct of 34 bytes in an array: the padding of its last member is cut off"
+    )

@@ -31,14 +31,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def kernels(folder: Path, name: str, package: str, *, value: str = "", init: str = "", **files: bytes) -> Path:
+def kernels(
+    folder: Path, name: str, package: str, *, value: str = "", init: str = "", **files: bytes
+) -> Path:
     """Install a distribution with a package of bundles."""
     path = folder.joinpath(*package.split("."))
     path.mkdir(parents=True)
     (path / "__init__.py").write_text(init)
     for stem, data in files.items():
         (path / f"{stem}.devmod").write_bytes(data)
-    return install(folder, f"{package.replace('.', '-').replace('_', '-')}-dist", groups={"devmod.bundles": {name: value or package}})
+    return install(
+        folder,
+        f"{package.replace('.', '-').replace('_', '-')}-dist",
+        groups={"devmod.bundles": {name: value or package}},
+    )
 
 
 def test_one_file(folder: Path) -> None:
@@ -66,7 +72,13 @@ def test_a_package_in_a_package(folder: Path) -> None:
 
 
 def test_a_package_may_open_its_own_bundle(folder: Path) -> None:
-    kernels(folder, "own", "own_bundle", init="import devmod\nMODULE = devmod.installed('own')\n", k=FIRST)
+    kernels(
+        folder,
+        "own",
+        "own_bundle",
+        init="import devmod\nMODULE = devmod.installed('own')\n",
+        k=FIRST,
+    )
     import own_bundle  # type: ignore[import-not-found]
 
     assert own_bundle.MODULE.kind == "first"
@@ -77,7 +89,11 @@ def test_a_package_in_a_zip_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("zipped_package/__init__.py", "")
         archive.writestr("zipped_package/k.devmod", FIRST)
-    out, _ = run("import devmod\nprint(devmod.installed('zipped').save_to_bytes())", [path], tmp_path / "cache")
+    out, _ = run(
+        "import devmod\nprint(devmod.installed('zipped').save_to_bytes())",
+        [path],
+        tmp_path / "cache",
+    )
     assert out == "b'1'\n"
 
 
@@ -90,7 +106,10 @@ def test_a_registered_package(folder: Path, register: object) -> None:
     assert devmod.installed("mine").kind == "first"
     with pytest.raises(devmod.PluginError) as caught:
         devmod.register("devmod.bundles", "other", types.ModuleType("plain"))
-    assert str(caught.value) == "devmod.bundles.other cannot be registered: the object is not a package with *.devmod files"
+    assert (
+        str(caught.value)
+        == "devmod.bundles.other cannot be registered: the object is not a package with *.devmod files"
+    )
 
 
 # -- errors
@@ -134,7 +153,10 @@ def test_an_excluded_distribution(folder: Path, monkeypatch: pytest.MonkeyPatch)
         ("empty_package", "empty_package is not a package with *.devmod files"),
         ("empty_package:k", "its entry is 'empty_package:k', which is not of the form 'package'"),
         ("empty_package.module", "empty_package.module is not a package with *.devmod files"),
-        ("no_such_package", "importing no_such_package failed (ModuleNotFoundError: No module named 'no_such_package')"),
+        (
+            "no_such_package",
+            "importing no_such_package failed (ModuleNotFoundError: No module named 'no_such_package')",
+        ),
         ("", "its entry is '', which is not of the form 'package'"),
     ],
 )
@@ -166,7 +188,10 @@ def test_two_distributions_with_one_name(folder: Path, monkeypatch: pytest.Monke
 def test_an_invalid_name() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.installed("my-kernels")
-    assert str(caught.value) == "a bundle's name is of the form [a-z][a-z0-9_]{0,31}; got U+002D at character 3"
+    assert (
+        str(caught.value)
+        == "a bundle's name is of the form [a-z][a-z0-9_]{0,31}; got U+002D at character 3"
+    )
 
 
 def test_a_damaged_file_is_named(folder: Path) -> None:
@@ -176,40 +201,70 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
 
 
 def data_files(package: str, includes: Sequence[str] = ("*",)) -> list[tuple[str, str]]:
-    """Return the files of a package as PyInstaller's `collect_data_files` does: all except modules."""
+    """Return the files of a package as PyInstaller's `collect_data_files` does:
+
+    all except modules.
+    """
     spec = find_spec(package)
     assert spec is not None
     folders = map(Path, spec.submodule_search_locations or ())
-    files = [file for each in folders for file in each.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
+    files = [
+        file
+        for each in folders
+        for file in each.rglob("*")
+        if file.is_file() and file.suffix not in (".py", ".pyc")
+    ]
     return [(str(file), package) for file in files if any(map(file.match, includes))]
 
 
-def test_the_hook_of_pyinstaller_collects_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The functions of PyInstaller are replaced: two return what they are called for, and one returns the files."""
+def test_the_hook_of_pyinstaller_collects_the_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The functions of PyInstaller are replaced: two return what they are called for, and one
+    returns the files.
+    """
     from devmod._pyinstaller import collect
 
     hooks = types.ModuleType("PyInstaller.utils.hooks")
     hooks.copy_metadata = lambda name: [(name, "metadata")]  # type: ignore[attr-defined]
     hooks.collect_submodules = lambda name, filter=None: [name]  # type: ignore[attr-defined]
     hooks.collect_data_files = data_files  # type: ignore[attr-defined]
-    for name, module in (("PyInstaller", hooks), ("PyInstaller.utils", hooks), ("PyInstaller.utils.hooks", hooks)):
+    for name, module in (
+        ("PyInstaller", hooks),
+        ("PyInstaller.utils", hooks),
+        ("PyInstaller.utils.hooks", hooks),
+    ):
         monkeypatch.setitem(sys.modules, name, module)
     kernels(folder, "frozen", "frozen_kernels", k=FIRST)
     data, modules = collect()
-    assert {(str(folder / "frozen_kernels" / "k.devmod"), "frozen_kernels"), ("frozen-kernels-dist", "metadata")} <= set(data)
+    assert {
+        (str(folder / "frozen_kernels" / "k.devmod"), "frozen_kernels"),
+        ("frozen-kernels-dist", "metadata"),
+    } <= set(data)
     assert {"frozen_kernels", "devmod_remote"} <= set(modules)
     # A frozen program compiles with them: CUDA's `#include <cstdint>` is a file without a suffix.
     files = data_files("devmod_targets")
-    assert {"cstdint", "skeleton.toml", "devmod.schema.json"} <= {Path(file).name for file, _ in files}
+    assert {"cstdint", "skeleton.toml", "devmod.schema.json"} <= {
+        Path(file).name for file, _ in files
+    }
     assert set(files) <= set(data)
 
 
-def test_the_command_plugins_lists_them(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_plugins_lists_them(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernels(folder, "good", "good_kernels", k=FIRST)
     kernels(folder, "empty", "kernels_without_files")
     monkeypatch.setenv("PYTHONPATH", str(folder))
     assert main(["plugins", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out) if row["group"] == "devmod.bundles"}
+    rows = {
+        row["name"]: row
+        for row in json.loads(capsys.readouterr().out)
+        if row["group"] == "devmod.bundles"
+    }
     assert [rows[name]["state"] for name in ("good", "empty")] == ["ok", "broken"]
-    assert (rows["good"]["distribution"], rows["good"]["object"]) == ("good-kernels-dist", "good_kernels")
+    assert (rows["good"]["distribution"], rows["good"]["object"]) == (
+        "good-kernels-dist",
+        "good_kernels",
+    )
     assert "kernels_without_files is not a package with *.devmod files" in rows["empty"]["problem"]

@@ -38,7 +38,17 @@ def blob(rows: list[int], children: list[int], *modules: bytes, size: int | None
     return u64(len(body) if size is None else size) + body
 
 
-FMAP = u64(1) + text("f") + text("f") + u64(2) + b"\x03\x40\x01\x00\x00\x20\x01\x00" + u64(1) + text("blockIdx.x") + u64(2) + bytes(8)
+FMAP = (
+    u64(1)
+    + text("f")
+    + text("f")
+    + u64(2)
+    + b"\x03\x40\x01\x00\x00\x20\x01\x00"
+    + u64(1)
+    + text("blockIdx.x")
+    + u64(2)
+    + bytes(8)
+)
 OPENCL = text("cl") + FMAP + text("// Function: f\ncode\n")
 
 
@@ -54,9 +64,21 @@ def module_of(
 ) -> devmod.Module:
     own, own_format, _ = sample(kind)
     if code is None:
-        code = {"f": b"shader"} if isinstance(own, dict) else b"// Function: f\nkernel\n" if kind == "opencl" else own
+        code = (
+            {"f": b"shader"}
+            if isinstance(own, dict)
+            else b"// Function: f\nkernel\n"
+            if kind == "opencl"
+            else own
+        )
     fmt = fmt or own_format
-    info = devmod.FunctionInfo(symbol, ["handle"] if types is None else types, ["blockIdx.x"] if tags is None else tags, (), interface)
+    info = devmod.FunctionInfo(
+        symbol,
+        ["handle"] if types is None else types,
+        ["blockIdx.x"] if tags is None else tags,
+        (),
+        interface,
+    )
     return devmod.create_with_fallback(kind, code, fmt, {"f": info})
 
 
@@ -96,11 +118,17 @@ def test_modules_from_tvm_are_stored_modules_of_their_kind(name: str) -> None:
     assert key == info.name == f"{program}_kernel"
     assert info.arg_types == ("handle",) * 3
     assert info.interface is None
-    axes = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x") if program == "matmul" else ("blockIdx.x", "threadIdx.x")
+    axes = (
+        ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
+        if program == "matmul"
+        else ("blockIdx.x", "threadIdx.x")
+    )
     writes = ("paramWriteAccess:[0,0,1]",) if kind == "webgpu" else ()
     assert info.launch_param_tags == axes + writes
     assert info.arg_extra_tags == (() if kind == "webgpu" else (0, 0, 0))
-    assert module.format == {"cuda": "cuda", "opencl": "cl", "metal": "metal", "webgpu": "wgsl"}[kind]
+    assert (
+        module.format == {"cuda": "cuda", "opencl": "cl", "metal": "metal", "webgpu": "wgsl"}[kind]
+    )
     assert f"{program}_kernel" in module.inspect_source()
     remade = devmod.create_with_fallback(kind, module.code, module.format, module.functions)
     assert remade.save_to_bytes() == module.save_to_bytes()
@@ -131,7 +159,12 @@ with open("/proc/self/maps") as file:
     print([line.split()[1] for line in file if "vadd" in line and "x" in line.split()[1]])
 """
     if os.path.exists("/proc/self/maps"):
-        assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+        assert (
+            subprocess.run(
+                [sys.executable, "-c", script], capture_output=True, text=True, check=True
+            ).stdout
+            == "[]\n"
+        )
 
 
 @pytest.mark.row("R25")
@@ -157,7 +190,9 @@ def test_the_host_library_names_the_import_with_a_function() -> None:
 
 def test_the_layout_of_a_modules_bytes() -> None:
     module = tvm.load_module_bytes("opencl", OPENCL)
-    assert module.functions == {"f": devmod.FunctionInfo("f", ["handle", "int32"], ["blockIdx.x"], [0, 0])}
+    assert module.functions == {
+        "f": devmod.FunctionInfo("f", ["handle", "int32"], ["blockIdx.x"], [0, 0])
+    }
     assert (module.format, module.code) == ("cl", b"// Function: f\ncode\n")
     remade = devmod.create_with_fallback("opencl", module.code, "cl", module.functions)
     assert tvm.dump_module_bytes(remade) == OPENCL
@@ -169,7 +204,12 @@ def test_the_layout_of_a_vulkan_modules_bytes() -> None:
     data = text("vulkan") + FMAP + u64(1) + text("f") + text(shader)
     module = tvm.load_module_bytes("vulkan", data)
     assert (module.format, module.code) == ("spv", {"f": shader})
-    assert tvm.dump_module_bytes(devmod.create_with_fallback("vulkan", {"f": shader}, "vulkan", module.functions)) == data
+    assert (
+        tvm.dump_module_bytes(
+            devmod.create_with_fallback("vulkan", {"f": shader}, "vulkan", module.functions)
+        )
+        == data
+    )
 
 
 @pytest.mark.row("R17", "R19")
@@ -177,14 +217,21 @@ def test_the_layout_of_a_vulkan_modules_bytes() -> None:
 def test_every_kind_round_trips(kind: str) -> None:
     made = module_of(kind)
     found = tvm.load_module_bytes(kind, tvm.dump_module_bytes(made))
-    assert (found.kind, found.format, found.functions, found.code) == (kind, made.format, made.functions, made.code)
+    assert (found.kind, found.format, found.functions, found.code) == (
+        kind,
+        made.format,
+        made.functions,
+        made.code,
+    )
     assert found.save_to_bytes() == made.save_to_bytes()
 
 
 @pytest.mark.row("R14", "R19")
 def test_a_vulkan_module_of_tvm_is_spv_and_is_saved_unchanged() -> None:
     shader = struct.pack("<IQ2I", 0, 2, 0x07230203, 0x00010300)
-    stored = tvm.load_module_bytes("vulkan", text("vulkan") + FMAP + u64(1) + text("f") + text(shader))
+    stored = tvm.load_module_bytes(
+        "vulkan", text("vulkan") + FMAP + u64(1) + text("f") + text(shader)
+    )
     data = tvm.dump_module_bytes(stored)
     wire = stored.save_to_bytes()
     assert wire.startswith(b"\xa6vulkan")
@@ -214,8 +261,13 @@ def test_opencl_c_gets_a_part_for_each_function() -> None:
     part = b"#ifndef DEVMOD_WHOLE_SOURCE\n#define DEVMOD_WHOLE_SOURCE\n" + SOURCE + b"\n#endif\n"
     assert found.code == b"// Function: f\n" + part + b"// Function: g\n" + part
     one = devmod.create_with_fallback("opencl", SOURCE, "cl", {"f": info["f"]})
-    assert tvm.load_module_bytes("opencl", tvm.dump_module_bytes(one)).code == b"// Function: f\n" + SOURCE + b"\n"
-    assert tvm.dump_module_bytes(devmod.loads(devmod.dumps(found))) == data  # it has its parts already
+    assert (
+        tvm.load_module_bytes("opencl", tvm.dump_module_bytes(one)).code
+        == b"// Function: f\n" + SOURCE + b"\n"
+    )
+    assert (
+        tvm.dump_module_bytes(devmod.loads(devmod.dumps(found))) == data
+    )  # it has its parts already
     assert made.code == SOURCE
 
 
@@ -226,7 +278,10 @@ def test_opencl_c_gets_a_part_for_each_function() -> None:
             lambda: module_of("opencl", code=b"//devmod: -cl-std=CL2.0\n" + SOURCE),
             "TVM cannot run the opencl module: it is built with the options '-cl-std=CL2.0', and TVM builds OpenCL C without options",
         ),
-        (lambda: devmod.create_with_fallback("opencl", SOURCE, "cl", {}), "TVM cannot run the opencl module: it has no function"),
+        (
+            lambda: devmod.create_with_fallback("opencl", SOURCE, "cl", {}),
+            "TVM cannot run the opencl module: it has no function",
+        ),
         (
             lambda: module_of("opencl", code=b"// Function: g\n" + SOURCE),
             "TVM cannot run the opencl module: its source has the lines '// Function: ' of 'g', and its functions are 'f'",
@@ -235,7 +290,10 @@ def test_opencl_c_gets_a_part_for_each_function() -> None:
             lambda: module_of("opencl", fmt="clbin"),
             "TVM cannot run the opencl module: its format is 'clbin', and TVM's runtime takes cl, xclbin, awsxclbin, aocx",
         ),
-        (lambda: module_of("rocm", fmt="hip"), "TVM cannot run the rocm module: its format is 'hip', and TVM's runtime takes hsaco"),
+        (
+            lambda: module_of("rocm", fmt="hip"),
+            "TVM cannot run the rocm module: its format is 'hip', and TVM's runtime takes hsaco",
+        ),
         (
             lambda: module_of("metal", code={"g": b""}),
             "TVM cannot run the metal module: it has no shader under the name of its function 'f'; it has those of 'g'",
@@ -247,7 +305,9 @@ def test_opencl_c_gets_a_part_for_each_function() -> None:
         ),
     ],
 )
-def test_a_module_that_tvm_cannot_run_is_refused(made: Callable[[], devmod.Module], said: str) -> None:
+def test_a_module_that_tvm_cannot_run_is_refused(
+    made: Callable[[], devmod.Module], said: str
+) -> None:
     for dump in (tvm.dump_module_bytes, tvm.dump_imports):
         with pytest.raises(devmod.FormatError) as caught:
             dump(made())
@@ -289,16 +349,32 @@ def test_a_loaded_tree_keeps_its_order_until_it_changes() -> None:
 
 
 def test_a_module_of_an_unknown_kind_keeps_its_place_and_bytes() -> None:
-    data = blob([0, 1, 2, 2], [1, 2], text("_lib"), text("relax.VMExecutable") + text(b"\x01\x02"), text("opencl") + text(OPENCL))
+    data = blob(
+        [0, 1, 2, 2],
+        [1, 2],
+        text("_lib"),
+        text("relax.VMExecutable") + text(b"\x01\x02"),
+        text("opencl") + text(OPENCL),
+    )
     root = tvm.load_imports(data)
     (foreign,) = root.imports
-    assert (foreign.kind, foreign.property_mask, foreign.imports[0].kind) == ("relax.VMExecutable", 0, "opencl")
+    assert (foreign.kind, foreign.property_mask, foreign.imports[0].kind) == (
+        "relax.VMExecutable",
+        0,
+        "opencl",
+    )
     assert tvm.dump_imports(root) == data
     with pytest.raises(devmod.FunctionNotFoundError) as missing:
         foreign["main"]
-    assert str(missing.value) == "the 'relax.VMExecutable' module has no function 'main'; it has: none"
+    assert (
+        str(missing.value) == "the 'relax.VMExecutable' module has no function 'main'; it has: none"
+    )
     assert repr(foreign) == "<ForeignModule relax.VMExecutable: no functions>"
-    for save in (devmod.dumps, lambda module: devmod.save(module, "k.devmod"), lambda module: module.imports[0].write_to_file("k.so")):
+    for save in (
+        devmod.dumps,
+        lambda module: devmod.save(module, "k.devmod"),
+        lambda module: module.imports[0].write_to_file("k.so"),
+    ):
         with pytest.raises(devmod.FormatError) as caught:
             save(root)
         assert str(caught.value) == (
@@ -309,7 +385,9 @@ def test_a_module_of_an_unknown_kind_keeps_its_place_and_bytes() -> None:
     foreign = tvm.load_imports(blob([0, 0], [], text("llvm") + text(b"")))
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(foreign)
-    assert str(caught.value).startswith("TVM's 'llvm' module cannot be saved in devmod's format: only TVM can run it. ")
+    assert str(caught.value).startswith(
+        "TVM's 'llvm' module cannot be saved in devmod's format: only TVM can run it. "
+    )
 
 
 def test_load_from_file_of_a_library_names_load_library(tmp_path: Path) -> None:
@@ -319,7 +397,9 @@ def test_load_from_file_of_a_library_names_load_library(tmp_path: Path) -> None:
         devmod.load_from_file(path)
     text = f"{str(path)!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({str(path)!r}) reads its modules"
     assert str(caught.value) == text
-    path.write_bytes(path.read_bytes().replace(b"__tvm_ffi__library_bin", b"__another_library_bin_"))
+    path.write_bytes(
+        path.read_bytes().replace(b"__tvm_ffi__library_bin", b"__another_library_bin_")
+    )
     with pytest.raises(devmod.NotRegisteredError, match="is a shared object for x86_64; "):
         devmod.load_from_file(path)
 
@@ -329,7 +409,10 @@ def test_a_bundle_or_another_backends_kind_cannot_be_dumped() -> None:
         for dump in (tvm.dump_module_bytes, tvm.dump_imports):
             with pytest.raises(devmod.FormatError) as caught:
                 dump(module)
-            assert str(caught.value) == f"TVM does not support the kind {kind!r}; for a bundle, dump a candidate"
+            assert (
+                str(caught.value)
+                == f"TVM does not support the kind {kind!r}; for a bundle, dump a candidate"
+            )
 
 
 # -- functions that TVM could not call
@@ -341,14 +424,41 @@ Interface = devmod.Interface
 @pytest.mark.parametrize(
     ("kind", "interface", "types"),
     [
-        ("opencl", Interface([P("n", "scalar", "int32"), P("x", "buffer", "float32", "rw")]), ["int32", "handle"]),
+        (
+            "opencl",
+            Interface([P("n", "scalar", "int32"), P("x", "buffer", "float32", "rw")]),
+            ["int32", "handle"],
+        ),
         ("cuda", Interface([P("x", "buffer", access="rw")], block=(64, 1, 1)), ["handle"]),
-        ("metal", Interface([P("x", "buffer", at=0), P("y", "buffer", at=1), P("n", "scalar", at=(0, 0))], [B(2, 8)]), ["handle", "handle", "int32"]),
-        ("vulkan", Interface([P("x", "buffer", at=(0, 0)), *(P(n, "scalar", at=(0, 8 * i)) for i, n in enumerate("ab"))], [B("push", 16)]), ["handle", "int32", "float32"]),
-        ("vulkan", Interface([P("x", "buffer", at=(0, 0)), P("n", "scalar", at=(0, 0))], [B((0, 1), 8)]), ["handle", "int32"]),
+        (
+            "metal",
+            Interface(
+                [P("x", "buffer", at=0), P("y", "buffer", at=1), P("n", "scalar", at=(0, 0))],
+                [B(2, 8)],
+            ),
+            ["handle", "handle", "int32"],
+        ),
+        (
+            "vulkan",
+            Interface(
+                [
+                    P("x", "buffer", at=(0, 0)),
+                    *(P(n, "scalar", at=(0, 8 * i)) for i, n in enumerate("ab")),
+                ],
+                [B("push", 16)],
+            ),
+            ["handle", "int32", "float32"],
+        ),
+        (
+            "vulkan",
+            Interface([P("x", "buffer", at=(0, 0)), P("n", "scalar", at=(0, 0))], [B((0, 1), 8)]),
+            ["handle", "int32"],
+        ),
     ],
-)  # fmt: skip
-def test_an_interface_equal_to_tvms_rules_is_omitted(kind: str, interface: devmod.Interface, types: list[str]) -> None:
+)
+def test_an_interface_equal_to_tvms_rules_is_omitted(
+    kind: str, interface: devmod.Interface, types: list[str]
+) -> None:
     with_interface, without = module_of(kind, interface, types), module_of(kind, None, types)
     assert tvm.dump_module_bytes(with_interface) == tvm.dump_module_bytes(without)
     assert with_interface.save_to_bytes() != without.save_to_bytes()
@@ -356,9 +466,18 @@ def test_an_interface_equal_to_tvms_rules_is_omitted(kind: str, interface: devmo
 
 def test_a_webgpu_interface_of_tvm() -> None:
     tags = ["blockIdx.x", "paramWriteAccess:[0,1]"]
-    params = [P("x", "buffer", at=(0, 0)), P("y", "buffer", at=(0, 1)), P("n", "scalar", at=(0, 0)), P("m", "scalar", at=(0, 4))]
-    made = module_of("webgpu", Interface(params, [B((0, 2), 12)]), ["handle", "handle", "int32", "float32"], tags)
-    assert tvm.load_module_bytes("webgpu", tvm.dump_module_bytes(made)).functions["f"].launch_param_tags == tuple(tags)
+    params = [
+        P("x", "buffer", at=(0, 0)),
+        P("y", "buffer", at=(0, 1)),
+        P("n", "scalar", at=(0, 0)),
+        P("m", "scalar", at=(0, 4)),
+    ]
+    made = module_of(
+        "webgpu", Interface(params, [B((0, 2), 12)]), ["handle", "handle", "int32", "float32"], tags
+    )
+    assert tvm.load_module_bytes("webgpu", tvm.dump_module_bytes(made)).functions[
+        "f"
+    ].launch_param_tags == tuple(tags)
 
 
 EXPECTED_TAGS = (
@@ -370,57 +489,137 @@ EXPECTED_TAGS = (
 @pytest.mark.parametrize(
     ("kind", "interface", "types", "tags", "said"),
     [
-        ("cuda", None, ["handle"], ["gridIdx.x"], f"its launch tag 'gridIdx.x' is unknown; {EXPECTED_TAGS}"),
-        ("cuda", None, ["handle"], ["paramWriteAccess:[1]"], "its launch tag 'paramWriteAccess:[1]' is one of webgpu modules"),
         (
-            "cuda", None, [], ["tirx.use_dyn_shared_memory", "blockIdx.x"],
+            "cuda",
+            None,
+            ["handle"],
+            ["gridIdx.x"],
+            f"its launch tag 'gridIdx.x' is unknown; {EXPECTED_TAGS}",
+        ),
+        (
+            "cuda",
+            None,
+            ["handle"],
+            ["paramWriteAccess:[1]"],
+            "its launch tag 'paramWriteAccess:[1]' is one of webgpu modules",
+        ),
+        (
+            "cuda",
+            None,
+            [],
+            ["tirx.use_dyn_shared_memory", "blockIdx.x"],
             "its launch tag 'tirx.use_dyn_shared_memory' is not the last",
         ),
         (
-            "opencl", None, ["handle", "float16"], [],
+            "opencl",
+            None,
+            ["handle", "float16"],
+            [],
             "its argument 1 is a float16; TVM passes buffers and int64, int32, uint32, float64, float32",
         ),
         (
-            "opencl", Interface([P("s", "scalar", "uint8x12", align=4)]), ["uint8x12"], [],
+            "opencl",
+            Interface([P("s", "scalar", "uint8x12", align=4)]),
+            ["uint8x12"],
+            [],
             "its argument 0 is a uint8x12; TVM passes buffers and int64, int32, uint32, float64, float32",
         ),
         (
-            "metal", None, ["int32", "handle"], [],
+            "metal",
+            None,
+            ["int32", "handle"],
+            [],
             "its argument 1 is a buffer after the scalar argument 0; TVM expects buffers first in a metal function",
         ),
-        ("opencl", Interface([P("t", "local")]), ["handle"], [], "its argument 't' is of the kind local; TVM supports buffers and scalars"),
-        ("opencl", Interface([P("i", "image")]), ["handle"], [], "its argument 'i' is of the kind image; TVM supports buffers and scalars"),
         (
-            "cuda", Interface([P("x", "buffer", pack=("ptr:handle", "count:int64"))]), ["handle", "int64"], [],
+            "opencl",
+            Interface([P("t", "local")]),
+            ["handle"],
+            [],
+            "its argument 't' is of the kind local; TVM supports buffers and scalars",
+        ),
+        (
+            "opencl",
+            Interface([P("i", "image")]),
+            ["handle"],
+            [],
+            "its argument 'i' is of the kind image; TVM supports buffers and scalars",
+        ),
+        (
+            "cuda",
+            Interface([P("x", "buffer", pack=("ptr:handle", "count:int64"))]),
+            ["handle", "int64"],
+            [],
             "its argument 'x' is several values of the kernel; TVM passes the address of an array alone",
         ),
-        ("cuda", Interface([P("x", "buffer", at=3)]), ["handle"], [], "its argument 'x' has the place 3; TVM supports arguments in order alone"),
         (
-            "hexagon", Interface([P("x", "buffer")]), ["handle"], [],
+            "cuda",
+            Interface([P("x", "buffer", at=3)]),
+            ["handle"],
+            [],
+            "its argument 'x' has the place 3; TVM supports arguments in order alone",
+        ),
+        (
+            "hexagon",
+            Interface([P("x", "buffer")]),
+            ["handle"],
+            [],
             "it takes its arguments like a C function, and TVM uses its packed calling convention",
         ),
-        ("metal", Interface([P("x", "buffer", at=1)]), ["handle"], [], "its buffer 'x' is at 1; TVM binds it at 0"),
-        ("vulkan", Interface([P("x", "buffer", at=(1, 0))]), ["handle"], [], "its buffer 'x' is at (1, 0); TVM binds it at 0"),
         (
-            "vulkan", Interface([P("n", "scalar", at=(0, 0)), P("m", "scalar", at=(0, 4))], [B("push", 8)]), ["int32", "int32"], [],
+            "metal",
+            Interface([P("x", "buffer", at=1)]),
+            ["handle"],
+            [],
+            "its buffer 'x' is at 1; TVM binds it at 0",
+        ),
+        (
+            "vulkan",
+            Interface([P("x", "buffer", at=(1, 0))]),
+            ["handle"],
+            [],
+            "its buffer 'x' is at (1, 0); TVM binds it at 0",
+        ),
+        (
+            "vulkan",
+            Interface([P("n", "scalar", at=(0, 0)), P("m", "scalar", at=(0, 4))], [B("push", 8)]),
+            ["int32", "int32"],
+            [],
             "its scalar 'm' is at (0, 4); TVM writes it to byte 8 of the only block",
         ),
         (
-            "vulkan", Interface([P("n", "scalar", at=(0, 0))], [B((0, 3), 8)]), ["int32"], [],
+            "vulkan",
+            Interface([P("n", "scalar", at=(0, 0))], [B((0, 3), 8)]),
+            ["int32"],
+            [],
             "its scalars are not at the place to which TVM writes them, push or (0, 0)",
         ),
         (
-            "metal", Interface([P("n", "scalar", at=(0, 0))], [B(1, 8)]), ["int32"], [],
+            "metal",
+            Interface([P("n", "scalar", at=(0, 0))], [B(1, 8)]),
+            ["int32"],
+            [],
             "its scalars are not at the place to which TVM writes them, 0",
         ),
-        ("webgpu", Interface([P("x", "buffer", at=(0, 0))]), ["handle"], [], "it has no launch tag paramWriteAccess for its 1 buffers"),
         (
-            "webgpu", Interface([P("n", "scalar", at=(0, 8))], [B((0, 0), 12)]), ["int32"], ["paramWriteAccess:[]"],
+            "webgpu",
+            Interface([P("x", "buffer", at=(0, 0))]),
+            ["handle"],
+            [],
+            "it has no launch tag paramWriteAccess for its 1 buffers",
+        ),
+        (
+            "webgpu",
+            Interface([P("n", "scalar", at=(0, 8))], [B((0, 0), 12)]),
+            ["int32"],
+            ["paramWriteAccess:[]"],
             "its scalar 'n' is at (0, 8); TVM writes it to byte 0 of the only block",
         ),
     ],
-)  # fmt: skip
-def test_a_function_that_tvm_cannot_call_is_refused(kind: str, interface: Any, types: list[str], tags: list[str], said: str) -> None:
+)
+def test_a_function_that_tvm_cannot_call_is_refused(
+    kind: str, interface: Any, types: list[str], tags: list[str], said: str
+) -> None:
     made = module_of(kind, interface, types, tags)
     for dump in (tvm.dump_module_bytes, tvm.dump_imports):
         with pytest.raises(devmod.FormatError) as caught:
@@ -436,18 +635,34 @@ def test_a_function_that_tvm_cannot_call_is_refused(kind: str, interface: Any, t
     ("kind", "data", "said"),
     [
         ("opencl", b"", "fmt: expected 8 bytes, and 0 are left, at byte 0"),
-        ("opencl", u64(2**63), "fmt: expected 9223372036854775808 bytes, and 0 are left, at byte 8"),
+        (
+            "opencl",
+            u64(2**63),
+            "fmt: expected 9223372036854775808 bytes, and 0 are left, at byte 8",
+        ),
         ("opencl", text(b"\xff"), "fmt: a string is not UTF-8, at byte 0"),
         ("opencl", OPENCL + b"!", "1 more bytes follow the last field, at byte 122"),
         ("opencl", OPENCL[:-1], "code: expected 20 bytes, and 19 are left, at byte 102"),
-        ("opencl", text("cl") + u64(2**60), "fmap: a count of 1152921504606846976, and 0 bytes are left, at byte 10"),
-        ("opencl", text("cl") + u64(2) + FMAP[8:] + FMAP[8:] + text(""), "fmap: the key 'f' is repeated, at byte 94"),
+        (
+            "opencl",
+            text("cl") + u64(2**60),
+            "fmap: a count of 1152921504606846976, and 0 bytes are left, at byte 10",
+        ),
+        (
+            "opencl",
+            text("cl") + u64(2) + FMAP[8:] + FMAP[8:] + text(""),
+            "fmap: the key 'f' is repeated, at byte 94",
+        ),
         (
             "opencl",
             text("cl") + u64(1) + text("f") + text("k") + u64(2**40),
             "fmap of 'f', arg_types: a count of 1099511627776, and 0 bytes are left, at byte 36",
         ),
-        ("webgpu", FMAP + u64(2) + (text("f") + text("")) * 2, "code: the key 'f' is repeated, at byte 109"),
+        (
+            "webgpu",
+            FMAP + u64(2) + (text("f") + text("")) * 2,
+            "code: the key 'f' is repeated, at byte 109",
+        ),
         ("const_loader", u64(2) + text("a") * 2, "names: the key 'a' is repeated, at byte 17"),
         ("const_loader", u64(1) + text("a") + u64(0), "names: 1 names and 0 tensors, at byte 17"),
         (
@@ -457,7 +672,9 @@ def test_a_function_that_tvm_cannot_call_is_refused(kind: str, interface: Any, t
         ),
     ],
 )
-def test_the_errors_of_invalid_module_bytes_have_the_place(kind: str, data: bytes, said: str) -> None:
+def test_the_errors_of_invalid_module_bytes_have_the_place(
+    kind: str, data: bytes, said: str
+) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         tvm.load_module_bytes(kind, data)
     assert str(caught.value) == f"TVM's bytes of the {kind} module: {said}"
@@ -466,8 +683,21 @@ def test_the_errors_of_invalid_module_bytes_have_the_place(kind: str, data: byte
 MAGIC = 0xDD5E40F096B4A13F
 
 
-def constants(device: int = 1, ndim: int = 1, dtype: bytes = b"\x02\x20\x01\x00", shape: tuple[int, ...] = (1,), size: int = 4) -> bytes:
-    tensor = u64(MAGIC, 0) + struct.pack("<iii", device, 0, ndim) + dtype + struct.pack(f"<{len(shape)}q", *shape) + u64(size) + b"0000"
+def constants(
+    device: int = 1,
+    ndim: int = 1,
+    dtype: bytes = b"\x02\x20\x01\x00",
+    shape: tuple[int, ...] = (1,),
+    size: int = 4,
+) -> bytes:
+    tensor = (
+        u64(MAGIC, 0)
+        + struct.pack("<iii", device, 0, ndim)
+        + dtype
+        + struct.pack(f"<{len(shape)}q", *shape)
+        + u64(size)
+        + b"0000"
+    )
     return u64(1) + text("a") + u64(1) + tensor + u64(1) + text("i") + u64(1) + u64(1) + text("a")
 
 
@@ -491,7 +721,10 @@ def test_constants_made_by_hand_are_read() -> None:
 def test_the_errors_of_invalid_constants(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         tvm.load_module_bytes("const_loader", constants(**changes))
-    assert str(caught.value) == f"TVM's bytes of the const_loader module: constant 'a': {said}, at byte 25"
+    assert (
+        str(caught.value)
+        == f"TVM's bytes of the const_loader module: constant 'a': {said}, at byte 25"
+    )
 
 
 LIB = text("_lib")
@@ -502,18 +735,39 @@ LIB = text("_lib")
     [
         (b"", "length: expected 8 bytes, and 0 are left, at byte 0"),
         (u64(5), "length: expected 5 more bytes, got 0, at byte 0"),
-        (blob([0, 0], [], LIB, size=2**63), "length: expected 9223372036854775808 more bytes, got 44, at byte 0"),
+        (
+            blob([0, 0], [], LIB, size=2**63),
+            "length: expected 9223372036854775808 more bytes, got 44, at byte 0",
+        ),
         (blob([], []), "children: there is no module, at byte 8"),
         (blob([0], []), "children: there is no module, at byte 8"),
-        (u64(8, 2**61), "row pointers: a count of 2305843009213693952, and 0 bytes are left, at byte 8"),
-        (blob([0, 1], [], LIB), "children: the row pointers do not rise from 0 to the number of children, at byte 8"),
-        (blob([1, 1], [0], LIB), "children: the row pointers do not rise from 0 to the number of children, at byte 8"),
-        (blob([0, 2, 1], [1], LIB, LIB), "children: the row pointers do not rise from 0 to the number of children, at byte 8"),
+        (
+            u64(8, 2**61),
+            "row pointers: a count of 2305843009213693952, and 0 bytes are left, at byte 8",
+        ),
+        (
+            blob([0, 1], [], LIB),
+            "children: the row pointers do not rise from 0 to the number of children, at byte 8",
+        ),
+        (
+            blob([1, 1], [0], LIB),
+            "children: the row pointers do not rise from 0 to the number of children, at byte 8",
+        ),
+        (
+            blob([0, 2, 1], [1], LIB, LIB),
+            "children: the row pointers do not rise from 0 to the number of children, at byte 8",
+        ),
         (blob([0, 1], [7], LIB), "children: module 7 is imported, and there are 1, at byte 8"),
         (blob([0, 0], [], LIB, b"!"), "1 more bytes follow the last field, at byte 52"),
         (blob([0, 1, 1], [1], LIB), "module 1: expected 8 bytes, and 0 are left, at byte 68"),
-        (blob([0, 1, 1], [1], LIB, text("opencl")), "module 1: expected 8 bytes, and 0 are left, at byte 82"),
-        (blob([0, 1, 1], [1], LIB, text("opencl"), text("x")), "module 1: fmt: expected 8 bytes, and 1 are left, at byte 0"),
+        (
+            blob([0, 1, 1], [1], LIB, text("opencl")),
+            "module 1: expected 8 bytes, and 0 are left, at byte 82",
+        ),
+        (
+            blob([0, 1, 1], [1], LIB, text("opencl"), text("x")),
+            "module 1: fmt: expected 8 bytes, and 1 are left, at byte 0",
+        ),
         (blob([0, 0, 0], [], LIB, LIB), "2 modules, and 1 of them are in the tree of the first"),
     ],
 )
@@ -523,11 +777,16 @@ def test_the_errors_of_an_invalid_imports_blob_have_the_place(data: bytes, said:
     assert str(caught.value) == f"the imports blob: {said}"
 
 
-@pytest.mark.parametrize(("rows", "children"), [([0, 1], [0]), ([0, 1, 2], [1, 0]), ([0, 1, 2, 3], [1, 2, 1])])
+@pytest.mark.parametrize(
+    ("rows", "children"), [([0, 1], [0]), ([0, 1, 2], [1, 0]), ([0, 1, 2, 3], [1, 2, 1])]
+)
 def test_a_cycle_is_refused(rows: list[int], children: list[int]) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         tvm.load_imports(blob(rows, children, *[LIB] * (len(rows) - 1)))
-    assert str(caught.value) == "the _lib module imports itself, directly or through others: a file is a tree"
+    assert (
+        str(caught.value)
+        == "the _lib module imports itself, directly or through others: a file is a tree"
+    )
 
 
 def test_a_very_deep_tree_is_read_without_recursion() -> None:
@@ -539,7 +798,10 @@ def test_a_very_deep_tree_is_read_without_recursion() -> None:
         root.get_function("f", query_imports=True)
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(root)
-    assert str(caught.value) == "the index of the bundle to be saved: module 64 is more than 64 imports deep"
+    assert (
+        str(caught.value)
+        == "the index of the bundle to be saved: module 64 is more than 64 imports deep"
+    )
 
 
 @pytest.mark.parametrize("kind", ["llvm", "relax.VMExecutable", "", "x" * 200, "no\nkind"])
@@ -550,7 +812,9 @@ def test_load_module_bytes_refuses_an_unknown_kind(kind: str) -> None:
     assert str(caught.value) == f"a module of the kind {shown} is not supported"
 
 
-@pytest.mark.parametrize("load", [tvm.load_imports, lambda data: tvm.load_module_bytes("cuda", data)])
+@pytest.mark.parametrize(
+    "load", [tvm.load_imports, lambda data: tvm.load_module_bytes("cuda", data)]
+)
 def test_an_object_without_a_buffer_is_an_argument_error(load: Callable[[Any], Any]) -> None:
     with pytest.raises(
         devmod.ArgumentError,
@@ -568,7 +832,9 @@ def test_the_functions_need_devmod_readers(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("importlib.import_module", missing)
     (tmp_path / "k.so").write_bytes(b"\x7fELF")
-    module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": devmod.FunctionInfo("k", ())})
+    module = devmod.create_with_fallback(
+        "cuda", b"// ptx", "ptx", {"k": devmod.FunctionInfo("k", ())}
+    )
     calls: list[Callable[[], object]] = [
         lambda: tvm.load_library(tmp_path / "k.so"),
         lambda: tvm.load_imports((VECTORS / "matmul.cuda.tvmimports").read_bytes()),
@@ -592,7 +858,10 @@ def test_files_that_are_not_tvms_libraries(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(devmod.FormatError) as caught:
             tvm.load_library(path)
-        assert str(caught.value) == f"{str(path)!r} is not an ELF shared library: it does not begin with the ELF magic bytes"
+        assert (
+            str(caught.value)
+            == f"{str(path)!r} is not an ELF shared library: it does not begin with the ELF magic bytes"
+        )
     library = (VECTORS / "vadd.opencl.so").read_bytes()
     path.write_bytes(library.replace(b"__tvm_ffi__library_bin\0", b"__tvm_ffi__library_bim\0"))
     with pytest.raises(devmod.FormatError) as caught:

@@ -83,7 +83,9 @@ def test_the_next_thread_makes_the_value_after_an_interrupt() -> None:
     threads = [threading.Thread(target=first)]
     threads[0].start()
     assert begun.wait(HANGS)
-    threads += [threading.Thread(target=lambda: found.append(once.get("k", lambda: 7))) for _ in range(3)]
+    threads += [
+        threading.Thread(target=lambda: found.append(once.get("k", lambda: 7))) for _ in range(3)
+    ]
     for each in threads[1:]:
         each.start()
     interrupted.set()
@@ -126,8 +128,12 @@ print(open_files() - before)
 
 @pytest.mark.row("R37")
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="this system does not list the open files")
-def test_an_interrupt_leaves_no_metadata_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found in the conformance kit: R37-interrupts counted one open file in about one of 100 runs."""
+def test_an_interrupt_leaves_no_metadata_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the conformance kit: R37-interrupts counted one open file in about one of 100
+    runs.
+    """
     for number in range(40):
         install(tmp_path, f"other-{number}", groups={"other": {"x": "x:y"}})
     install(tmp_path, "devmod-npu", groups={"devmod.create": {"npu": "npu:create"}})

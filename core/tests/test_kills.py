@@ -1,7 +1,8 @@
-"""Saving processes that are killed at random moments: every file is the old one or the new one, complete.
+"""Saving processes that are killed at random moments: every file is the old one or the new one,
+complete.
 
-DEVMOD_TEST_KILLS is the number of kills of each test; docs/reliability.md has the numbers of the last runs. DEVMOD_TEST_SEED repeats the
-random moments of a run, as far as a machine repeats them.
+DEVMOD_TEST_KILLS is the number of kills of each test; docs/reliability.md has the numbers of the
+last runs. DEVMOD_TEST_SEED repeats the random moments of a run, as far as a machine repeats them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,19 @@ def check(command: list[str], env: dict[str, str] | None = None) -> str:
 
 @pytest.mark.parametrize("act", ["save", "write_to_file", "cache"])
 def test_a_process_killed_during_a_save(act: str, tmp_path: Path, seed: int) -> None:
-    assert check([sys.executable, str(HERE / "killed_saves.py"), act, str(tmp_path), str(KILLS), str(seed)]) == ""
+    assert (
+        check(
+            [
+                sys.executable,
+                str(HERE / "killed_saves.py"),
+                act,
+                str(tmp_path),
+                str(KILLS),
+                str(seed),
+            ]
+        )
+        == ""
+    )
 
 
 SAVES = """
@@ -80,7 +93,8 @@ def test_simultaneous_saves_to_one_name_of_which_some_are_killed(tmp_path: Path,
     assert os.listdir(tmp_path) == ["k.devmod"]
 
 
-#: Code that raises KeyboardInterrupt at random instructions of `body`. The body runs again until the interrupt comes, so each one lands.
+#: Code that raises KeyboardInterrupt at random instructions of `body`. The body runs again until
+#: the interrupt comes, so each one lands.
 INTERRUPT = """
 import gc, os, random, signal, sys
 import devmod
@@ -124,9 +138,21 @@ assert open_files() < 20, open_files()
 
 
 def test_saves_interrupted_by_ctrl_c(tmp_path: Path, seed: int) -> None:
-    """The exception may come at any instruction. The file is the old or the new one, and the next save leaves no other file."""
-    # The standard error is not compared: Python prints and drops an exception in a callback of its import system.
-    check([sys.executable, "-c", INTERRUPT + SAVE, str(seed), str(KILLS * 8), str(tmp_path / "k.devmod")])
+    """The exception may come at any instruction. The file is the old or the new one, and the next
+    save leaves no other file.
+    """
+    # The standard error is not compared: Python prints and drops an exception in a callback of its
+    # import system.
+    check(
+        [
+            sys.executable,
+            "-c",
+            INTERRUPT + SAVE,
+            str(seed),
+            str(KILLS * 8),
+            str(tmp_path / "k.devmod"),
+        ]
+    )
 
 
 CACHE = """
@@ -147,4 +173,7 @@ assert len(os.listdir(os.path.dirname(cache.path(key)))) == 1
 
 def test_a_cache_interrupted_by_ctrl_c(tmp_path: Path, seed: int) -> None:
     """The entry is complete, no temporary file is left, and no file is open."""
-    check([sys.executable, "-c", INTERRUPT + CACHE, str(seed), str(KILLS * 80)], {**os.environ, "DEVMOD_CACHE_DIR": str(tmp_path)})
+    check(
+        [sys.executable, "-c", INTERRUPT + CACHE, str(seed), str(KILLS * 80)],
+        {**os.environ, "DEVMOD_CACHE_DIR": str(tmp_path)},
+    )

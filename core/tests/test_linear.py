@@ -1,4 +1,6 @@
-"""Work and memory in proportion to a file, with files that once took minutes or a hundred times their size."""
+"""Work and memory in proportion to a file, with files that once took minutes or a hundred times
+their size.
+"""
 
 from __future__ import annotations
 
@@ -36,34 +38,72 @@ LIBRARY = b"\xa4kind\xa4_lib\xa4rank\x00"
 INDEXES: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "empty maps under an unknown key": (
         300_000,
-        lambda count: b"\x82" + ROOT + b"\x82" + LIBRARY + b"\xa1x" + array(count) + b"\x80" * count,
+        lambda count: (
+            b"\x82" + ROOT + b"\x82" + LIBRARY + b"\xa1x" + array(count) + b"\x80" * count
+        ),
     ),
     "numbers under an unknown key": (
         300_000,
-        lambda count: b"\x82" + ROOT + b"\x82" + LIBRARY + b"\xa1x" + array(count) + b"\x01" * count,
+        lambda count: (
+            b"\x82" + ROOT + b"\x82" + LIBRARY + b"\xa1x" + array(count) + b"\x01" * count
+        ),
     ),
     "empty arrays in an origin": (
         300_000,
-        lambda count: b"\x81" + ROOT + b"\x83" + LIBRARY + b"\xa6origin\x81\xa1x" + array(count) + b"\x90" * count,
+        lambda count: (
+            b"\x81"
+            + ROOT
+            + b"\x83"
+            + LIBRARY
+            + b"\xa6origin\x81\xa1x"
+            + array(count)
+            + b"\x90" * count
+        ),
     ),
     "small maps in an origin": (
         75_000,
-        lambda count: b"\x81" + ROOT + b"\x83" + LIBRARY + b"\xa6origin\x81\xa1x" + array(count) + b"\x81\xa1x\xc0" * count,
+        lambda count: (
+            b"\x81"
+            + ROOT
+            + b"\x83"
+            + LIBRARY
+            + b"\xa6origin\x81\xa1x"
+            + array(count)
+            + b"\x81\xa1x\xc0" * count
+        ),
     ),
-    "nodes": (20_000, lambda count: b"\x81" + ROOT[:-1] + array(count) + b"\x81\xa4kind\xa4_lib" * count),
+    "nodes": (
+        20_000,
+        lambda count: b"\x81" + ROOT[:-1] + array(count) + b"\x81\xa4kind\xa4_lib" * count,
+    ),
     "imports": (
         300_000,
-        lambda count: b"\x81\xa7modules\x92\x83" + LIBRARY + b"\xa7imports" + array(count) + b"\x01" * count + b"\x81\xa4kind\xa4_lib",
+        lambda count: (
+            b"\x81\xa7modules\x92\x83"
+            + LIBRARY
+            + b"\xa7imports"
+            + array(count)
+            + b"\x01" * count
+            + b"\x81\xa4kind\xa4_lib"
+        ),
     ),
 }
 MODULES: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "functions": (20_000, lambda count: table(count) + names(count, b"\x94\xa0\x90\x90\x90")),
-    "types": (60_000, lambda count: b"\x81\xa1f\x94\xa1f" + array(count) + b"\x93\x03\x40\x01" * count + b"\x90\x90"),
+    "types": (
+        60_000,
+        lambda count: (
+            b"\x81\xa1f\x94\xa1f" + array(count) + b"\x93\x03\x40\x01" * count + b"\x90\x90"
+        ),
+    ),
     "empty maps in an interface": (
         300_000,
         lambda count: b"\x81\xa1f\x95\xa1f\x90\x90\x90\x81\xa1x" + array(count) + b"\x80" * count,
     ),
-    "keys of an interface": (40_000, lambda count: b"\x81\xa1f\x95\xa1f\x90\x90\x90" + table(count) + names(count, b"\x80")),
+    "keys of an interface": (
+        40_000,
+        lambda count: b"\x81\xa1f\x95\xa1f\x90\x90\x90" + table(count) + names(count, b"\x80"),
+    ),
 }
 
 
@@ -79,19 +119,27 @@ def test_an_index_is_read_in_proportion_to_its_size(
             main(["inspect", *options, str(path)])
         capsys.readouterr()
 
-    check_reader(lambda number: file_of(index(number)), count, lambda data: devmod.dumps(devmod.loads(data)))
+    check_reader(
+        lambda number: file_of(index(number)), count, lambda data: devmod.dumps(devmod.loads(data))
+    )
     inspect(count // 8)
     assert_linear(lambda number: lambda: inspect(number), count // 200)
 
 
 @pytest.mark.row("R19")
 @pytest.mark.parametrize(("count", "fmap"), MODULES.values(), ids=MODULES)
-def test_a_modules_bytes_are_read_in_proportion_to_their_size(count: int, fmap: Callable[[int], bytes]) -> None:
+def test_a_modules_bytes_are_read_in_proportion_to_their_size(
+    count: int, fmap: Callable[[int], bytes]
+) -> None:
     from devmod.backend import decode
 
     spec = devmod.backend.find_spec("opencl")
     assert spec is not None
-    check_reader(lambda number: b"\xa2cl" + fmap(number) + b"\xc4\x00", count, lambda data: dict(decode(spec, memoryview(data))[1]))
+    check_reader(
+        lambda number: b"\xa2cl" + fmap(number) + b"\xc4\x00",
+        count,
+        lambda data: dict(decode(spec, memoryview(data))[1]),
+    )
 
 
 # -- unknown kinds
@@ -100,9 +148,12 @@ def test_a_modules_bytes_are_read_in_proportion_to_their_size(count: int, fmap: 
 def unknown_kinds(count: int) -> bytes:
     digest = hashlib.sha256(b"x").digest()
     modules: list[dict[str, Any]] = [
-        {"kind": f"k{number}", "format": "x", "functions": ["f"], "size": 1, "sha256": digest} for number in range(count)
+        {"kind": f"k{number}", "format": "x", "functions": ["f"], "size": 1, "sha256": digest}
+        for number in range(count)
     ]
-    return file_of({"roots": list(range(count)), "modules": modules}, (b"x" + bytes(63)) * (count - 1) + b"x")
+    return file_of(
+        {"roots": list(range(count)), "modules": modules}, (b"x" + bytes(63)) * (count - 1) + b"x"
+    )
 
 
 def tvm_kinds(count: int) -> bytes:
@@ -110,8 +161,13 @@ def tvm_kinds(count: int) -> bytes:
         return len(value).to_bytes(8, "little") + value
 
     numbers = [count, 0, *[count - 1] * count]
-    body = b"".join(number.to_bytes(8, "little") for number in ([count + 1, *numbers[1:], count - 1, *range(1, count)]))
-    body += text(b"_lib") + b"".join(text(b"k%d" % number) + text(b"") for number in range(count - 1))
+    body = b"".join(
+        number.to_bytes(8, "little")
+        for number in ([count + 1, *numbers[1:], count - 1, *range(1, count)])
+    )
+    body += text(b"_lib") + b"".join(
+        text(b"k%d" % number) + text(b"") for number in range(count - 1)
+    )
     return len(body).to_bytes(8, "little") + body
 
 
@@ -130,7 +186,9 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 
 @pytest.mark.row("R3", "R4")
-def test_unknown_kinds_are_looked_up_by_one_listing(capsys: pytest.CaptureFixture[str], tmp_path: Path, listings: list[None]) -> None:
+def test_unknown_kinds_are_looked_up_by_one_listing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, listings: list[None]
+) -> None:
     data = unknown_kinds(500)
     path = tmp_path / "k.devmod"
     path.write_bytes(data)
@@ -147,7 +205,11 @@ def test_unknown_kinds_are_looked_up_by_one_listing(capsys: pytest.CaptureFixtur
         act()
         assert len(listings) < 6, act
     capsys.readouterr()
-    for ask in (lambda: root.get_function("f"), lambda: root.get_global("f"), lambda: root.get_function("f", query_imports=True)):
+    for ask in (
+        lambda: root.get_function("f"),
+        lambda: root.get_global("f"),
+        lambda: root.get_function("f", query_imports=True),
+    ):
         listings.clear()
         with pytest.raises(devmod.NotRegisteredError) as caught:
             ask()

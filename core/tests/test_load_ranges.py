@@ -22,7 +22,9 @@ from stored import Raw, head_of
 import devmod
 
 A, B = b"a" * 50_000, b"b" * 70_000
-BUNDLE = devmod.dumps(devmod.bundle(Raw("first", A, functions=("f",)), Raw("second", B, functions=("f",)), mixed=True))
+BUNDLE = devmod.dumps(
+    devmod.bundle(Raw("first", A, functions=("f",)), Raw("second", B, functions=("f",)), mixed=True)
+)
 
 
 class Reads(io.BytesIO):
@@ -87,7 +89,9 @@ def test_the_errors_are_those_of_loads(end: int, at: int, change: int) -> None:
             try:
                 results.append(devmod.dumps(load(value)))  # type: ignore[operator]
             except devmod.FormatError as error:
-                results.append(str(error).replace("'the file object'", "the bundle in memory").encode())
+                results.append(
+                    str(error).replace("'the file object'", "the bundle in memory").encode()
+                )
         assert results[0] == results[1]
 
 
@@ -100,10 +104,14 @@ def test_threads_share_a_file_object() -> None:
             time.sleep(0.001)
             return position
 
-    modules = [Raw("toy", bytes([number]) * 1000, functions=(f"f{number}",)) for number in range(32)]
+    modules = [
+        Raw("toy", bytes([number]) * 1000, functions=(f"f{number}",)) for number in range(32)
+    ]
     module = devmod.load(Slow(devmod.dumps(devmod.bundle(*modules))))
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda each: each.save_to_bytes(), module.imports)) == [each.save_to_bytes() for each in modules]
+        assert list(threads.map(lambda each: each.save_to_bytes(), module.imports)) == [
+            each.save_to_bytes() for each in modules
+        ]
 
 
 def test_a_file_that_shrinks_after_load() -> None:
@@ -112,7 +120,10 @@ def test_a_file_that_shrinks_after_load() -> None:
     file.truncate(60_000)
     with pytest.raises(devmod.FormatError) as caught:
         module.imports[1].save_to_bytes()
-    assert str(caught.value) == "'the file object' is cut short: a part of it has 70000 bytes, and 9632 are left"
+    assert (
+        str(caught.value)
+        == "'the file object' is cut short: a part of it has 70000 bytes, and 9632 are left"
+    )
 
 
 def test_a_file_that_is_closed_after_load() -> None:
@@ -129,12 +140,18 @@ def test_a_file_that_is_closed_after_load() -> None:
 def test_a_file_open_as_text() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.load(io.StringIO("text"))  # type: ignore[arg-type]
-    assert str(caught.value) == "load(path): 'the file object' is open as text; open it in the mode 'rb'"
+    assert (
+        str(caught.value)
+        == "load(path): 'the file object' is open as text; open it in the mode 'rb'"
+    )
     assert caught.value.argument == "path"
 
 
 def test_a_pipe() -> None:
-    with subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE) as process, pytest.raises(devmod.ArgumentError) as caught:
+    with (
+        subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE) as process,
+        pytest.raises(devmod.ArgumentError) as caught,
+    ):
         devmod.load(process.stdout)  # type: ignore[arg-type]
     assert process.stdout is not None
     assert str(caught.value) == (
@@ -147,7 +164,9 @@ def test_a_pipe() -> None:
 def test_another_object(value: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.load(value)
-    assert str(caught.value).startswith(f"load(path): path is a str or an os.PathLike, not {type(value).__name__}")
+    assert str(caught.value).startswith(
+        f"load(path): path is a str or an os.PathLike, not {type(value).__name__}"
+    )
 
 
 # -- resources
@@ -187,14 +206,24 @@ print([each.save_to_bytes()[:1] for each in module.imports], list(module), write
 """
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
-def test_a_resource_in_a_zip_file_is_not_unpacked_to_the_disk(tmp_path: Path, compression: int) -> None:
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"]
+)
+def test_a_resource_in_a_zip_file_is_not_unpacked_to_the_disk(
+    tmp_path: Path, compression: int
+) -> None:
     path = tmp_path / "kernels.zip"
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("zipped_kernels/__init__.py", "")
         archive.writestr("zipped_kernels/data/k.devmod", BUNDLE)
-    environment = {"PYTHONPATH": f"{path}:{SOURCE}", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "error"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
+    environment = {
+        "PYTHONPATH": f"{path}:{SOURCE}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONWARNINGS": "error",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
+    )
     assert (done.stdout, done.stderr) == ("[b'a', b'b'] ['f'] []\n", "")
 
 
@@ -206,7 +235,10 @@ def test_a_missing_resource_in_a_zip_file(tmp_path: Path) -> None:
         assert devmod.dumps(devmod.load(place / "k.devmod")) == BUNDLE
         with pytest.raises(FileNotFoundError) as caught:
             devmod.load(place / "other.devmod")
-    assert str(caught.value) == f"[Errno 2] No such file or directory: '{tmp_path / 'k.zip'}/package/other.devmod'"
+    assert (
+        str(caught.value)
+        == f"[Errno 2] No such file or directory: '{tmp_path / 'k.zip'}/package/other.devmod'"
+    )
 
 
 # -- URLs without devmod-remote

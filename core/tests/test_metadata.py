@@ -20,7 +20,9 @@ values = st.recursive(
     | st.floats()
     | st.text(max_size=8)
     | st.sampled_from(["float32", "handle", "rw", "buffer", "push"]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -31,7 +33,10 @@ def mostly(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 places = mostly(st.none() | st.integers(0, 9) | st.lists(st.integers(0, 9), min_size=2, max_size=2))
 params = st.fixed_dictionaries(
-    {"name": mostly(st.text(max_size=4)), "kind": mostly(st.sampled_from(["buffer", "scalar", "local"]))},
+    {
+        "name": mostly(st.text(max_size=4)),
+        "kind": mostly(st.sampled_from(["buffer", "scalar", "local"])),
+    },
     optional={
         "type": mostly(st.sampled_from(["float32", "int32x4", ""])),
         "access": mostly(st.sampled_from(["r", "w", "rw", ""])),
@@ -41,7 +46,10 @@ params = st.fixed_dictionaries(
         "more": values,
     },
 )
-blocks = st.fixed_dictionaries({"at": mostly(st.just("push")) | places, "size": mostly(st.integers(0, 64))}, optional={"more": values})
+blocks = st.fixed_dictionaries(
+    {"at": mostly(st.just("push")) | places, "size": mostly(st.integers(0, 64))},
+    optional={"more": values},
+)
 interfaces = st.fixed_dictionaries(
     {},
     optional={
@@ -53,7 +61,10 @@ interfaces = st.fixed_dictionaries(
     },
 )
 functions = st.fixed_dictionaries(
-    {"name": mostly(st.text(max_size=4)), "arg_types": mostly(st.lists(mostly(st.sampled_from(["handle", "int32"])), max_size=3))},
+    {
+        "name": mostly(st.text(max_size=4)),
+        "arg_types": mostly(st.lists(mostly(st.sampled_from(["handle", "int32"])), max_size=3)),
+    },
     optional={
         "launch_param_tags": mostly(st.lists(mostly(st.just("blockIdx.x")), max_size=2)),
         "arg_extra_tags": mostly(st.lists(mostly(st.integers(0, 3)), max_size=2)),
@@ -63,7 +74,8 @@ functions = st.fixed_dictionaries(
 )
 metadata = mostly(
     st.fixed_dictionaries(
-        {"func_info": mostly(st.dictionaries(st.text(max_size=4), mostly(functions), max_size=3))}, optional={"shader": values}
+        {"func_info": mostly(st.dictionaries(st.text(max_size=4), mostly(functions), max_size=3))},
+        optional={"shader": values},
     )
 )
 
@@ -79,11 +91,22 @@ def test_any_json_is_an_fmap_or_a_format_error(data: Any) -> None:
     for name, info in result.items():
         assert isinstance(name, str)
         repr(info)
-        assert devmod.FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == info
+        assert (
+            devmod.FunctionInfo(
+                info.name,
+                info.arg_types,
+                info.launch_param_tags,
+                info.arg_extra_tags,
+                info.interface,
+            )
+            == info
+        )
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=60) | st.text(max_size=60).filter(lambda text: not text.endswith(".json")))  # that is a path
+@given(
+    st.binary(max_size=60) | st.text(max_size=60).filter(lambda text: not text.endswith(".json"))
+)  # that is a path
 def test_any_text_is_a_format_error_or_an_fmap(text: str | bytes) -> None:
     with pytest.raises(devmod.FormatError):
         devmod.load_metadata_from_json(text)
@@ -92,7 +115,9 @@ def test_any_text_is_a_format_error_or_an_fmap(text: str | bytes) -> None:
 @pytest.mark.parametrize("wrong", [[], {}, [[]], None, 1, 1.5, True])
 def test_the_error_for_a_type_that_is_not_a_string(wrong: object) -> None:
     with pytest.raises(devmod.FormatError) as caught:
-        devmod.load_metadata_from_json(json.dumps({"func_info": {"f": {"name": "f", "arg_types": [wrong]}}}))
+        devmod.load_metadata_from_json(
+            json.dumps({"func_info": {"f": {"name": "f", "arg_types": [wrong]}}})
+        )
     assert str(caught.value) == (
         f"the metadata of the function 'f': a type is a string such as 'float32' or 'handle', not {type(wrong).__name__}"
     )

@@ -43,7 +43,13 @@ def test_kind_and_get_function_are_abstract() -> None:
 
 def test_the_defaults_are_empty() -> None:
     module = Minimal("f")
-    assert (module.format, dict(module.functions), module.imports, dict(module.source), module.origin) == ("", {}, (), {}, None)
+    assert (
+        module.format,
+        dict(module.functions),
+        module.imports,
+        dict(module.source),
+        module.origin,
+    ) == ("", {}, (), {}, None)
     assert module.inspect_source() == ""
     assert module["f"]() == "f"
     assert module.property_mask == 2
@@ -77,7 +83,9 @@ def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None
     with pytest.raises(AttributeError, match="'WithNames' object has no attribute 'names'"):
         _ = module.functions
     module = WithNames("bilateral")
-    stored = devmod.loads(devmod.dumps(devmod.create_with_fallback("opencl", b"", "cl", module.functions)))
+    stored = devmod.loads(
+        devmod.dumps(devmod.create_with_fallback("opencl", b"", "cl", module.functions))
+    )
     assert not hasattr(stored, "bilateral")
     assert not hasattr(stored, "__array_interface__")
 
@@ -90,7 +98,9 @@ def test_the_error_for_a_module_that_cannot_be_saved() -> None:
         assert str(caught.value) == "a module of kind 'toy' cannot be saved to bytes"
     with pytest.raises(devmod.FormatError) as caught:
         module.write_to_file("x.toy")
-    assert str(caught.value) == "a module of kind 'toy' has no raw payload to write; use devmod.save"
+    assert (
+        str(caught.value) == "a module of kind 'toy' has no raw payload to write; use devmod.save"
+    )
 
 
 @pytest.mark.parametrize("module", [SavesBytes(), SavesParts()])
@@ -110,7 +120,10 @@ def test_imports_make_a_tree() -> None:
     for module in (root, middle, leaf):
         with pytest.raises(devmod.FormatError) as caught:
             leaf.import_module(module)
-        assert str(caught.value) == "toy: importing the toy module would make a cycle: it is this module or imports it"
+        assert (
+            str(caught.value)
+            == "toy: importing the toy module would make a cycle: it is this module or imports it"
+        )
     with pytest.raises(devmod.FormatError) as caught:
         root.import_module("x")  # type: ignore[arg-type]
     assert str(caught.value) == "toy: a module imports a Module, not str"
@@ -127,7 +140,10 @@ def test_a_name_is_a_string(name: Any) -> None:
     for module in modules:
         with pytest.raises(devmod.FunctionNotFoundError) as caught:
             module[name]
-        assert str(caught.value) == f"the name of the {module.kind} function is not a string: expected a str, got {type(name).__name__}"
+        assert (
+            str(caught.value)
+            == f"the name of the {module.kind} function is not a string: expected a str, got {type(name).__name__}"
+        )
 
 
 class Listed(Minimal):
@@ -147,7 +163,11 @@ def test_names_are_listed_and_nothing_is_built() -> None:
     assert "h" not in module
     assert 3 not in module
     assert [] not in module
-    assert (len(module), list(module), module._ipython_key_completions_()) == (2, ["f", "g"], ["f", "g"])
+    assert (len(module), list(module), module._ipython_key_completions_()) == (
+        2,
+        ["f", "g"],
+        ["f", "g"],
+    )
     assert tuple(module.function_names) == ("f", "g")
 
 
@@ -162,10 +182,18 @@ def test_a_module_is_no_mapping() -> None:
 
 def test_the_names_of_stored_modules_and_bundles_come_from_the_index() -> None:
     """The payloads are damaged, so that any use of them raises FormatError."""
-    made = [devmod.create_with_fallback("opencl", b"", "cl", {name: devmod.FunctionInfo(name, [])}) for name in ("f", "g")]
+    made = [
+        devmod.create_with_fallback("opencl", b"", "cl", {name: devmod.FunctionInfo(name, [])})
+        for name in ("f", "g")
+    ]
     for module, names in ((made[0], ["f"]), (devmod.bundle(*made), ["f", "g"])):
         data = bytearray(devmod.dumps(module))
         data[-1] ^= 0xFF
         stored = devmod.loads(data)
-        assert (list(stored), len(stored), "f" in stored, "h" in stored) == (names, len(names), True, False)
+        assert (list(stored), len(stored), "f" in stored, "h" in stored) == (
+            names,
+            len(names),
+            True,
+            False,
+        )
         assert repr(stored).endswith(f": {', '.join(names)}>")

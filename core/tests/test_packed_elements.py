@@ -1,4 +1,6 @@
-"""Arrays whose elements share bytes (int4, fp6, lanes of a bit): no view is longer than its memory, for every type."""
+"""Arrays whose elements share bytes (int4, fp6, lanes of a bit): no view is longer than its memory,
+for every type.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_numpy_refuses_an_unsupported_type() -> None:
 
 def test_lanes_of_an_unsigned_bit_are_unpacked_for_numpy() -> None:
     array = constant([1, 1, 64], [3], bytes(range(24)))
-    expected = np.unpackbits(np.arange(24, dtype=np.uint8), bitorder="little").astype(bool).reshape(3, 64)
+    expected = (
+        np.unpackbits(np.arange(24, dtype=np.uint8), bitorder="little").astype(bool).reshape(3, 64)
+    )
     assert np.array_equal(array.numpy(), expected)
     assert np.array_equal(np.asarray(array), expected)
     assert not array.numpy().flags.writeable
@@ -45,7 +49,11 @@ def test_lanes_of_an_unsigned_bit_are_unpacked_for_numpy() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "data", "expected"),
-    [("int4", b"\x1f\x08", [-1, 1, -8]), ("uint4", b"\x1f\x08", [15, 1, 8]), ("float4_e2m1fn", b"\x97\x01", [6.0, -0.5, 0.5])],
+    [
+        ("int4", b"\x1f\x08", [-1, 1, -8]),
+        ("uint4", b"\x1f\x08", [15, 1, 8]),
+        ("float4_e2m1fn", b"\x97\x01", [6.0, -0.5, 0.5]),
+    ],
 )
 def test_elements_of_four_bits(dtype: str, data: bytes, expected: list[float]) -> None:
     array = HostArray(data, (3,), dtype)

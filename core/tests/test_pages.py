@@ -27,7 +27,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import spec_reader  # noqa: E402 - the reader that is written from docs/formats.md
 
-DISAGREE = "the index of the bundle in memory: two parts of it describe a candidate in different ways"
+DISAGREE = (
+    "the index of the bundle in memory: two parts of it describe a candidate in different ways"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,10 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def module(number: int, *names: str) -> devmod.Module:
-    info = {name: devmod.FunctionInfo(f"symbol_{number}", ["handle"]) for name in names or (f"kernel_{number}",)}
+    info = {
+        name: devmod.FunctionInfo(f"symbol_{number}", ["handle"])
+        for name in names or (f"kernel_{number}",)
+    }
     return devmod.create_with_fallback("cuda", f"payload {number}".encode(), "cubin", info)
 
 
@@ -52,12 +57,16 @@ def many() -> bytes:
 
 @pytest.fixture(scope="module")
 def tree() -> bytes:
-    """Modules with one function each. 5 imports constants and a bundle of two, 9 imports 8, and 10 is a bundle of 3 and a module of its own."""
+    """Modules with one function each. 5 imports constants and a bundle of two, 9 imports 8, and 10
+    is a bundle of 3 and a module of its own.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
         modules = [module(number) for number in range(1000)]
         modules[5].import_module(devmod.const_loader({"w": b"abc"}, {"init": ["w"]}))
-        modules[5].import_module(devmod.bundle(module(1001, "inner"), module(1002, "inner", "kernel_3")))
+        modules[5].import_module(
+            devmod.bundle(module(1001, "inner"), module(1002, "inner", "kernel_3"))
+        )
         modules[9].import_module(modules[8])
         modules[10] = devmod.bundle(modules[3], module(1003, "kernel_8", "own"))
         return devmod.dumps(devmod.bundle(*modules))
@@ -69,7 +78,10 @@ def read(root: Any) -> list[int]:
 
 
 def owners(root: Any, name: str) -> list[str]:
-    return [bytes(each.save_to_bytes()).decode("latin-1").rpartition(" ")[2] for each in root._owners_of(name)]
+    return [
+        bytes(each.save_to_bytes()).decode("latin-1").rpartition(" ")[2]
+        for each in root._owners_of(name)
+    ]
 
 
 class File(io.BytesIO):
@@ -92,7 +104,11 @@ def test_a_look_up_reads_the_head_and_at_most_two_pages(many: bytes) -> None:
     root = devmod.loads(many)
     assert read(root) == []
     assert (owners(root, "kernel_42"), len(read(root))) == (["42"], 1)
-    for name, numbers in (("blur", ["7"]), ("größe", ["7"]), ("zoom", ["7", "300"])):  # the last two are further names
+    for name, numbers in (
+        ("blur", ["7"]),
+        ("größe", ["7"]),
+        ("zoom", ["7", "300"]),
+    ):  # the last two are further names
         root = devmod.loads(many)
         assert owners(root, name) == numbers
         assert len(read(root)) <= 2
@@ -108,8 +124,14 @@ def test_a_look_up_reads_the_head_and_at_most_two_pages(many: bytes) -> None:
 def test_every_name_of_a_simulated_library_is_found_by_two_pages() -> None:
     """Names with long beginnings in common, and second names that are anywhere."""
     numbers = random.Random(5)
-    names = [f"gemm_bf16_e4m3_fp32_t128x{numbers.choice([8, 16, 64])}_s{numbers.randrange(8)}_et{number:05}" for number in range(3000)]
-    modules = [Raw("toy", b"%d" % number, functions=(name, f"{numbers.randrange(16**6):06x}{name}")) for number, name in enumerate(names)]
+    names = [
+        f"gemm_bf16_e4m3_fp32_t128x{numbers.choice([8, 16, 64])}_s{numbers.randrange(8)}_et{number:05}"
+        for number in range(3000)
+    ]
+    modules = [
+        Raw("toy", b"%d" % number, functions=(name, f"{numbers.randrange(16**6):06x}{name}"))
+        for number, name in enumerate(names)
+    ]
     data = devmod.dumps(devmod.bundle(*modules))
     head = int.from_bytes(data[12:16], "little")
     sizes = [size for _, size, *_ in head_of(data)["pages"]]
@@ -122,14 +144,18 @@ def test_every_name_of_a_simulated_library_is_found_by_two_pages() -> None:
             root: Any = devmod.load(file)
             file.sizes.clear()
             (found,) = root._owners_of(name)
-            assert found.save_to_bytes() == b"%d" % number == whole._owners_of(name)[0].save_to_bytes()
+            assert (
+                found.save_to_bytes() == b"%d" % number == whole._owners_of(name)[0].save_to_bytes()
+            )
             assert len(file.sizes) <= 3
             assert sum(file.sizes) < 2 * PAGE_SIZE + 500
 
 
 @pytest.mark.row("R50")
 def test_a_small_file_has_one_page_which_is_read_at_once() -> None:
-    data = devmod.dumps(devmod.bundle(*(module(number, f"f{number}", "all") for number in range(MAX_SINGLE))))
+    data = devmod.dumps(
+        devmod.bundle(*(module(number, f"f{number}", "all") for number in range(MAX_SINGLE)))
+    )
     assert len(pages_of(data)) == 1
     file = File(data)
     root = devmod.load(file)
@@ -224,8 +250,12 @@ def test_the_pages_of_a_tree_give_what_the_tree_has(tree: bytes) -> None:
         assert owners(root, name) == owners(whole, name)
         assert "_devmod_imports" not in root.__dict__
     found = spec_reader.read_bundle(tree)
-    assert [found["records"][number]["kind"] for number in found["roots"]] == [each.kind for each in whole.imports]
-    names = [name for number in found["candidates"] for name in found["records"][number]["functions"]]
+    assert [found["records"][number]["kind"] for number in found["roots"]] == [
+        each.kind for each in whole.imports
+    ]
+    names = [
+        name for number in found["candidates"] for name in found["records"][number]["functions"]
+    ]
     assert list(dict.fromkeys(names)) == list(devmod.loads(tree)) == list(whole)
 
 
@@ -247,7 +277,11 @@ def test_a_look_up_is_the_same_work_in_any_page() -> None:
         data = devmod.dumps(devmod.bundle(*modules))
         return lambda: devmod.loads(data).functions["kernel_77"]
 
-    few, many, plain = look_up(512, imports=True), look_up(4096, imports=True), look_up(4096, imports=False)
+    few, many, plain = (
+        look_up(512, imports=True),
+        look_up(4096, imports=True),
+        look_up(4096, imports=False),
+    )
     few()
     assert work(many) < 2 * work(few)  # the head has a row for each page
     assert work(many) < 2.5 * work(plain)  # the constants are in another page
@@ -267,8 +301,16 @@ def test_the_limit_on_nodes_without_bytes_holds_at_a_look_up() -> None:
         left = nodes - MAX_BARE - 500
         for page in pages:
             for number, each in enumerate(page["modules"]):
-                if left and each["kind"] == "toy" and each["functions"] not in (["kernel_0"], ["kernel_1"]):
-                    page["modules"][number] = {"kind": "_lib", "functions": each["functions"], "rank": each["rank"]}
+                if (
+                    left
+                    and each["kind"] == "toy"
+                    and each["functions"] not in (["kernel_0"], ["kernel_1"])
+                ):
+                    page["modules"][number] = {
+                        "kind": "_lib",
+                        "functions": each["functions"],
+                        "rank": each["rank"],
+                    }
                     left -= 1
         return with_pages(data, head, pages)
 
@@ -304,8 +346,14 @@ def whole(root: Any) -> object:
 def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
     head, pages = head_of(many), pages_of(many)
     # The first page has the candidate with "blur", and the last one has "zoom" and "größe".
-    (seven,) = (number for number, each in enumerate(pages[0]["modules"]) if "blur" in each["functions"])
-    by_name = {name: (at, position) for at, page in enumerate(pages) for position, (name, _) in enumerate(page.get("names", []))}
+    (seven,) = (
+        number for number, each in enumerate(pages[0]["modules"]) if "blur" in each["functions"]
+    )
+    by_name = {
+        name: (at, position)
+        for at, page in enumerate(pages)
+        for position, (name, _) in enumerate(page.get("names", []))
+    }
     (at, position) = by_name["zoom"]
 
     def changed(number: int, change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -323,9 +371,13 @@ def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
         lambda page: names(page).__setitem__(1, [seven, seven + 1]),
         lambda page: names(page).__setitem__(1, [10**6]),
     ):
-        assert refused(changed(at, change), look_up) == refused(changed(at, change), whole) == DISAGREE
+        assert (
+            refused(changed(at, change), look_up) == refused(changed(at, change), whole) == DISAGREE
+        )
     missing = changed(at, lambda page: page["names"].pop(position))
-    assert owners(devmod.loads(missing), "zoom") == ["300"]  # what no page says is not found, and the file as a whole is refused
+    assert owners(devmod.loads(missing), "zoom") == [
+        "300"
+    ]  # what no page says is not found, and the file as a whole is refused
     assert refused(missing, whole) == refused(missing, devmod.dumps) == DISAGREE
     other = changed(0, lambda page: page["modules"][seven]["functions"].remove("zoom"))
     assert refused(other, look_up) == refused(other, whole) == DISAGREE
@@ -333,9 +385,15 @@ def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
     assert refused(rank, look_up) == refused(rank, whole) == DISAGREE
     none = changed(0, lambda page: page["modules"][seven].pop("rank"))
     assert refused(none, look_up) == refused(none, whole) == DISAGREE
-    listed = changed(0, lambda page: page["modules"][seven]["functions"].append("zz"))  # by its record, and its page does not find it
+    listed = changed(
+        0, lambda page: page["modules"][seven]["functions"].append("zz")
+    )  # by its record, and its page does not find it
     assert "zz" in list(devmod.loads(listed).functions)
-    assert refused(listed, lambda root: (list(root.functions), root.functions["zz"])) == refused(listed, whole) == DISAGREE
+    assert (
+        refused(listed, lambda root: (list(root.functions), root.functions["zz"]))
+        == refused(listed, whole)
+        == DISAGREE
+    )
     misplaced = changed(at, lambda page: page["names"].append(["blur", [seven]]))
     assert refused(misplaced, look_up) == refused(misplaced, whole) == DISAGREE
 
@@ -358,13 +416,18 @@ def test_a_damaged_page_leaves_the_functions_of_the_others(many: bytes) -> None:
 
 @pytest.mark.row("R41", "R50")
 def test_mutated_heads_and_pages_give_nothing_foreign(many: bytes) -> None:
-    """With digests that fit, as everyone can write them. What is found is a module with the function and the bytes that its record names."""
+    """With digests that fit, as everyone can write them. What is found is a module with the
+    function and the bytes that its record names.
+    """
     numbers = random.Random(11)
     head, pages = head_of(many), pages_of(many)
     import msgpack
 
     packed = [msgpack.packb(each) for each in pages]
-    digests = {hashlib.sha256(b).digest() for b in (each.save_to_bytes() for each in devmod.loads(many).imports)}
+    digests = {
+        hashlib.sha256(b).digest()
+        for b in (each.save_to_bytes() for each in devmod.loads(many).imports)
+    }
     for _ in range(150):
         number = numbers.randrange(len(packed))
         page = bytearray(packed[number])

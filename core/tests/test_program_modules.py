@@ -1,4 +1,6 @@
-"""Program modules without a runtime: the choice of kind and device, `explain`, files, and what a build box has."""
+"""Program modules without a runtime: the choice of kind and device, `explain`, files, and what a
+build box has.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,26 @@ from devmod.backend import walk
 from devmod.plugins import shared_scan
 
 pytestmark = pytest.mark.row("R45")
-INFO = FunctionInfo("k", ["handle"], interface=Interface([Param("y", "buffer", "float32", "rw")], open_block=True))
+INFO = FunctionInfo(
+    "k", ["handle"], interface=Interface([Param("y", "buffer", "float32", "rw")], open_block=True)
+)
 FORMATS = {"opencl": "cl", "cuda": "ptx", "rocm": "hip", "vulkan": "spv"}
 
 
 def kernels(kind: str, *names: str, code: bytes = b"k") -> devmod.Module:
     """A candidate with some kernels."""
     return devmod.create_with_fallback(
-        kind, dict.fromkeys(names, code) if kind == "vulkan" else code, FORMATS[kind], dict.fromkeys(names, INFO)
+        kind,
+        dict.fromkeys(names, code) if kind == "vulkan" else code,
+        FORMATS[kind],
+        dict.fromkeys(names, INFO),
     )
 
 
 def ptx(arch: str, *names: str) -> devmod.Module:
-    return kernels("cuda", *names, code=f".version 8.0\n.target {arch}\n.address_size 64\n".encode())
+    return kernels(
+        "cuda", *names, code=f".version 8.0\n.target {arch}\n.address_size 64\n".encode()
+    )
 
 
 def program(*candidates: devmod.Module, name: str = "p") -> devmod.Module:
@@ -42,7 +51,9 @@ def program(*candidates: devmod.Module, name: str = "p") -> devmod.Module:
 
 
 class Programs(devmod.Module):
-    """A runtime of programs. Its function returns its own name, the kind of the device, and the kinds of the imports."""
+    """A runtime of programs. Its function returns its own name, the kind of the device, and the
+    kinds of the imports.
+    """
 
     kind, format = "program", "steps1"
     loaded = 0
@@ -84,9 +95,16 @@ def explained(module: devmod.Module, device: str | None = None) -> list[tuple[st
 # -- the choice
 
 
-def test_the_first_kind_with_all_kernels_is_chosen(runtimes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_kind_with_all_kernels_is_chosen(
+    runtimes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runtimes(opencl=("",), rocm=("gfx90a",), cuda=("sm_90",))
-    module = program(kernels("opencl", "first"), kernels("rocm", "second"), ptx("sm_80", "first", "second"), kernels("opencl", "second"))
+    module = program(
+        kernels("opencl", "first"),
+        kernels("rocm", "second"),
+        ptx("sm_80", "first", "second"),
+        kernels("opencl", "second"),
+    )
     fits = "each kernel has a candidate that fits"
     lacks = ("rocm", "refused", "", "its kernel 'first' has no candidate of this kind")
     in_order = [
@@ -103,7 +121,9 @@ def test_the_first_kind_with_all_kernels_is_chosen(runtimes: Any, monkeypatch: p
     assert explained(loaded(module), "opencl") == [in_order[0], *others]
 
 
-def test_the_first_device_that_all_kernels_fit_is_chosen(runtimes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_device_that_all_kernels_fit_is_chosen(
+    runtimes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runtimes(cuda=("sm_75", "sm_80", "sm_90"))
     module = loaded(program(ptx("sm_75", "first"), ptx("sm_80", "second")))
     assert [each[:3] for each in explained(module)] == [("cuda", "best", "cuda:1")]
@@ -117,10 +137,16 @@ def test_the_first_device_that_all_kernels_fit_is_chosen(runtimes: Any, monkeypa
 def test_a_device_of_another_machine_is_compared_by_its_architecture(runtimes: Any) -> None:
     runtimes()
     module = loaded(program(ptx("sm_80", "first", "second"), kernels("opencl", "first", "second")))
-    assert [each[:3] for each in explained(module, "cuda:sm_90")] == [("cuda", "best", "cuda:sm_90"), ("opencl", "refused", "")]
+    assert [each[:3] for each in explained(module, "cuda:sm_90")] == [
+        ("cuda", "best", "cuda:sm_90"),
+        ("opencl", "refused", ""),
+    ]
     assert [each[1] for each in explained(module, "cuda:sm_75")] == ["refused", "refused"]
     text = "its kernel 'first': cuda:sm_75 does not run compute_80:ptx8.0"
-    assert (explained(module, "cuda:sm_75")[0][3], devmod.explain(module, "p", "cuda:sm_75").best("p")) == (text, None)
+    assert (
+        explained(module, "cuda:sm_75")[0][3],
+        devmod.explain(module, "p", "cuda:sm_75").best("p"),
+    ) == (text, None)
 
 
 def test_an_unknown_need_does_not_fit(runtimes: Any) -> None:
@@ -129,7 +155,10 @@ def test_an_unknown_need_does_not_fit(runtimes: Any) -> None:
     made: Any = module.imports[0]
     info = made.functions["p"]
     newer = devmod.create_with_fallback(
-        "program", made.code, "steps1", {"p": info.replace(interface=info.interface.replace(needs=["loops"]))}
+        "program",
+        made.code,
+        "steps1",
+        {"p": info.replace(interface=info.interface.replace(needs=["loops"]))},
     )
     newer.import_module(module.imports[1])
     text = "it needs 'loops', which a newer devmod-runtime has: pip install --upgrade devmod-core devmod-runtime"
@@ -142,7 +171,9 @@ def test_an_unknown_need_does_not_fit(runtimes: Any) -> None:
 def test_explain_has_what_is_missing(runtimes: Any) -> None:
     runtimes(opencl=("",), cuda=())
     module = program(ptx("sm_80", "first", "second"), kernels("opencl", "first", "second"))
-    assert [(each[1], each[3].partition(" made ")[0]) for each in explained(module)] == [("refused", "a fallback,")] * 2
+    assert [(each[1], each[3].partition(" made ")[0]) for each in explained(module)] == [
+        ("refused", "a fallback,")
+    ] * 2
     (opencl, cuda) = explained(loaded(module))
     assert (opencl[:2], cuda) == (
         ("opencl", "best"),
@@ -161,11 +192,18 @@ def test_the_real_module_has_its_imports_before_its_first_function(register: Reg
     register("devmod.load_from_bytes", "program", lambda data: Programs(bytes(data)))
     root = devmod.loads(data)
     before = Programs.loaded
-    assert (list(root), [each.kind for each in root.imports]) == (["p", "first", "second", "init"], ["program", "bundle", "const_loader"])
+    assert (list(root), [each.kind for each in root.imports]) == (
+        ["p", "first", "second", "init"],
+        ["program", "bundle", "const_loader"],
+    )
     assert str(root.functions["p"].interface) == str(module.functions["p"].interface)
     assert (devmod.dumps(root), Programs.loaded) == (data, before)
     assert root["p"]() == ("p", None, ["bundle", "const_loader"])
-    assert root.imports[0]._function_on("p", FakeDevice("opencl", 0, ""))() == ("p", "opencl", ["bundle", "const_loader"])
+    assert root.imports[0]._function_on("p", FakeDevice("opencl", 0, ""))() == (
+        "p",
+        "opencl",
+        ["bundle", "const_loader"],
+    )
     assert Programs.loaded == before + 1
 
 
@@ -181,17 +219,26 @@ def test_a_newer_format_is_listed_and_saved() -> None:
     newer.import_module(made.imports[1])
     data = devmod.dumps(devmod.bundle(newer, made.imports[1], mixed=True))
     root = devmod.loads(data)
-    assert (root.imports[0].format, list(root), devmod.dumps(root)) == ("steps2", ["p", "first", "second"], data)
+    assert (root.imports[0].format, list(root), devmod.dumps(root)) == (
+        "steps2",
+        ["p", "first", "second"],
+        data,
+    )
     with pytest.raises(FormatError) as caught:
         root["p"]
     upgrade = "pip install --upgrade devmod-core devmod-runtime"
-    assert str(caught.value) == f"the programs have the format 'steps2', which a newer devmod-runtime runs: {upgrade}"
+    assert (
+        str(caught.value)
+        == f"the programs have the format 'steps2', which a newer devmod-runtime runs: {upgrade}"
+    )
 
 
 def test_kernels_come_from_one_import(runtimes: Any) -> None:
     runtimes(opencl=("",))
     module = program(kernels("opencl", "first", "second"))
-    alone = devmod.create_with_fallback("program", module.imports[0].code, "steps1", module.imports[0].functions)  # type: ignore[attr-defined]
+    alone = devmod.create_with_fallback(
+        "program", module.imports[0].code, "steps1", module.imports[0].functions
+    )  # type: ignore[attr-defined]
     text = (
         "the program 'p' has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and devmod.loads(data) load a "
         "file with its kernels"
@@ -199,12 +246,18 @@ def test_kernels_come_from_one_import(runtimes: Any) -> None:
     with pytest.raises(FormatError) as caught:
         devmod.explain(alone)
     assert str(caught.value) == text
-    for owner, problem in ((kernels("opencl", "first"), "no import"), (kernels("opencl", "second", "first"), "more than one import")):
+    for owner, problem in (
+        (kernels("opencl", "first"), "no import"),
+        (kernels("opencl", "second", "first"), "more than one import"),
+    ):
         alone.import_module(owner)
         with pytest.raises(FormatError) as caught:
             devmod.explain(alone, "p")
         kernel = "second" if problem == "no import" else "first"
-        assert str(caught.value) == f"the program 'p' launches '{kernel}', which {problem} of its module has"
+        assert (
+            str(caught.value)
+            == f"the program 'p' launches '{kernel}', which {problem} of its module has"
+        )
 
 
 class Chosen:
@@ -218,21 +271,37 @@ class Chosen:
 
 
 @pytest.mark.row("R33")
-def test_a_merged_file_has_the_kinds_of_its_parts(runtimes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merged_file_has_the_kinds_of_its_parts(
+    runtimes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runtimes(opencl=("",), cuda=("sm_90",))
-    one, two = program(kernels("opencl", "first", "second")), program(ptx("sm_80", "first", "second"))
+    one, two = (
+        program(kernels("opencl", "first", "second")),
+        program(ptx("sm_80", "first", "second")),
+    )
     file = devmod.dumps(devmod.bundle(loaded(one), loaded(two)))
     root: Any = devmod.loads(file)
-    assert [each[:3] for each in explained(root)] == [("opencl", "best", "opencl:0"), ("cuda", "fits", "cuda:0")]
+    assert [each[:3] for each in explained(root)] == [
+        ("opencl", "best", "opencl:0"),
+        ("cuda", "fits", "cuda:0"),
+    ]
     assert [each[:3] for each in explained(devmod.loads(file, prefer=("cuda",)))] == [
         ("cuda", "best", "cuda:0"),
         ("opencl", "fits", "opencl:0"),
     ]
     first, second = (each for each in walk(root) if each.kind == "program")
     for each in (first, second):
-        monkeypatch.setattr(each, "_function_on", lambda name, device, each=each: Chosen(each, device))
-    chosen = [root._function_on("p", FakeDevice(kind, 0, arch)) for kind, arch in (("cuda", "sm_90"), ("opencl", ""))]
-    assert [(each.module, each.device.kind) for each in chosen] == [(second, "cuda"), (first, "opencl")]
+        monkeypatch.setattr(
+            each, "_function_on", lambda name, device, each=each: Chosen(each, device)
+        )
+    chosen = [
+        root._function_on("p", FakeDevice(kind, 0, arch))
+        for kind, arch in (("cuda", "sm_90"), ("opencl", ""))
+    ]
+    assert [(each.module, each.device.kind) for each in chosen] == [
+        (second, "cuda"),
+        (first, "opencl"),
+    ]
     assert devmod.dumps(root) == file
 
 
@@ -242,11 +311,17 @@ def test_a_program_beside_many_modules_keeps_the_quick_table() -> None:
         with shared_scan():
             node = devmod.bundle(*[kernels("opencl", f"k{number}") for number in range(count)])
             if with_program:
-                node = devmod.program("p", node, updates=["y: float32[n]"], steps=["k7(y=y, threads=n)"])
+                node = devmod.program(
+                    "p", node, updates=["y: float32[n]"], steps=["k7(y=y, threads=n)"]
+                )
             data = devmod.dumps(node)
         return lambda: devmod.loads(data).functions["k7"]
 
-    few, many, plain = load(600, with_program=True), load(1200, with_program=True), load(1200, with_program=False)
+    few, many, plain = (
+        load(600, with_program=True),
+        load(1200, with_program=True),
+        load(1200, with_program=False),
+    )
     few()
     assert abs(work(many) - work(few)) < work(few) // 4  # the head has a row for each page
     assert work(many) < 2 * work(plain)
@@ -255,16 +330,31 @@ def test_a_program_beside_many_modules_keeps_the_quick_table() -> None:
 def test_the_choice_reads_the_bytes_of_the_chosen_candidates_alone(runtimes: Any) -> None:
     runtimes(opencl=("",), cuda=("sm_90",))
     texts = {kind: f"// {kind} ".encode() * 3000 for kind in ("opencl", "other", "cuda")}
-    candidates = [kernels("opencl", "first", "second", code=texts["opencl"]), kernels("opencl", "second", code=texts["other"])]
-    candidates.append(kernels("cuda", "first", "second", code=b".version 8.0\n.target sm_80\n.address_size 64\n" + texts["cuda"]))
+    candidates = [
+        kernels("opencl", "first", "second", code=texts["opencl"]),
+        kernels("opencl", "second", code=texts["other"]),
+    ]
+    candidates.append(
+        kernels(
+            "cuda",
+            "first",
+            "second",
+            code=b".version 8.0\n.target sm_80\n.address_size 64\n" + texts["cuda"],
+        )
+    )
     data = devmod.dumps(program(*candidates))
     file = Reads(data)
     root: Any = devmod.load(file)
     file.ranges.clear()
     from devmod._modules.choice import program_verdicts
 
-    _, kind, _, found, _ = next(program_verdicts("p", [root.imports[0]]))  # the choice of a call and of `explain`
-    assert (kind, [next(each).function_names for each in found.values()]) == ("opencl", [("first", "second")] * 2)
+    _, kind, _, found, _ = next(
+        program_verdicts("p", [root.imports[0]])
+    )  # the choice of a call and of `explain`
+    assert (kind, [next(each).function_names for each in found.values()]) == (
+        "opencl",
+        [("first", "second")] * 2,
+    )
     read = b"".join(data[start:end] for start, end in file.ranges)
     assert [text in read for text in texts.values()] == [True, False, False]
 
@@ -320,7 +410,10 @@ def test_programs_are_no_target_and_no_device() -> None:
         with pytest.raises(devmod.NotRegisteredError) as caught:
             act()
         assert str(caught.value) == f"devmod.{key}.program is not registered: {meaning}"
-    with pytest.raises(devmod.CompileError, match=r"^programs are not compiled: devmod\.program makes one from its kernels$"):
+    with pytest.raises(
+        devmod.CompileError,
+        match=r"^programs are not compiled: devmod\.program makes one from its kernels$",
+    ):
         devmod.compile("", "program")
     assert "program" not in str(devmod.doctor())
 
@@ -330,9 +423,15 @@ def test_tvm_and_raw_files_have_no_programs(tmp_path: Path) -> None:
     for each in (module.imports[0], loaded(module).imports[0]):
         with pytest.raises(FormatError) as caught:
             devmod.interop.tvm.dump_module_bytes(each)
-        assert str(caught.value) == "TVM has no programs: its own host functions launch the kernels. Dump the modules of the kernels"
+        assert (
+            str(caught.value)
+            == "TVM has no programs: its own host functions launch the kernels. Dump the modules of the kernels"
+        )
         with pytest.raises(FormatError) as caught:
             each.write_to_file(tmp_path / "p.bin")
-        assert str(caught.value) == "a program has no raw payload to write; devmod.save writes it with its kernels"
+        assert (
+            str(caught.value)
+            == "a program has no raw payload to write; devmod.save writes it with its kernels"
+        )
     with pytest.raises(FormatError, match=r"^a module of the kind 'program' is not supported$"):
         devmod.interop.tvm.load_module_bytes("program", module.imports[0].save_to_bytes())

@@ -26,7 +26,9 @@ def test_a_program_in_the_current_folder_is_not_found(here: Path) -> None:
     assert find_program("naga") == ""
 
 
-def test_the_absolute_folders_of_path_are_searched_in_their_order(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_absolute_folders_of_path_are_searched_in_their_order(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("one", "two"):
         (here / name).mkdir()
         (here / name / "naga").touch(0o755)
@@ -40,7 +42,9 @@ def test_a_name_with_a_folder_is_a_path(here: Path) -> None:
     assert find_program("./nothing") == ""
 
 
-def test_a_program_that_windows_finds_in_the_current_folder_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_windows_finds_in_the_current_folder_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`shutil.which` searches that folder first there, and returns a relative path."""
     monkeypatch.setattr(shutil, "which", lambda name, path=None: rf".\{name}.EXE")
     assert find_program("naga") == ""

@@ -13,7 +13,18 @@ from typing import Any
 
 import importlib_metadata
 import pytest
-from distributions import GOOD, PYTHON, SOURCE, Session, environment, install, npu, run, uninstall, wheel
+from distributions import (
+    GOOD,
+    PYTHON,
+    SOURCE,
+    Session,
+    environment,
+    install,
+    npu,
+    run,
+    uninstall,
+    wheel,
+)
 
 import devmod
 from devmod import targets
@@ -26,7 +37,9 @@ Register = Callable[[str, str, object], None]
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return an empty folder on sys.path, without a restriction to core. The end of the test removes modules imported from it."""
+    """Return an empty folder on sys.path, without a restriction to core. The end of the test
+    removes modules imported from it.
+    """
     folder = tmp_path.resolve() / "site"
     folder.mkdir()
     monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
@@ -45,9 +58,23 @@ def fresh(stem: str = "npu") -> str:
     return f"{stem}{fresh.number}"  # type: ignore[attr-defined]
 
 
-def plugin(site: Path, kind: str, text: str, *, group: str = "devmod.load_from_bytes", value: str = "", version: str = "1.0") -> Path:
+def plugin(
+    site: Path,
+    kind: str,
+    text: str,
+    *,
+    group: str = "devmod.load_from_bytes",
+    value: str = "",
+    version: str = "1.0",
+) -> Path:
     """Install a distribution acme-<kind> with one entry and its module."""
-    return install(site, f"acme-{kind}", version, {group: {kind: value or f"acme_{kind}:entry"}}, {f"acme_{kind}": text})
+    return install(
+        site,
+        f"acme-{kind}",
+        version,
+        {group: {kind: value or f"acme_{kind}:entry"}},
+        {f"acme_{kind}": text},
+    )
 
 
 SOUND = """
@@ -60,7 +87,8 @@ def entry(data):
     return Made()
 """
 
-# -- R1, R3: look-ups ---------------------------------------------------------------------------------------------------
+# -- R1, R3: look-ups
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R1", "R3")
@@ -78,13 +106,20 @@ def test_a_hit_is_cached_and_a_miss_is_not(site: Path) -> None:
 
 @pytest.mark.row("R4")
 @pytest.mark.parametrize("missing", ["{package}.more", "devmod_runtime.more", "unknown_module"])
-@pytest.mark.parametrize("group", ["devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.device"])
+@pytest.mark.parametrize(
+    "group", ["devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.device"]
+)
 def test_an_import_of_a_distribution_that_was_uninstalled_has_the_text_of_a_miss(
     site: Path, tmp_path: Path, group: str, missing: str
 ) -> None:
     kind = fresh()
     package = f"acme_{kind}"
-    info = plugin(site, kind, f"def entry(*values):\n    import {missing.format(package=package)}\n", group=group)
+    info = plugin(
+        site,
+        kind,
+        f"def entry(*values):\n    import {missing.format(package=package)}\n",
+        group=group,
+    )
     file = tmp_path / f"x.{kind}"
     file.write_bytes(b"")
     call = {
@@ -96,19 +131,29 @@ def test_an_import_of_a_distribution_that_was_uninstalled_has_the_text_of_a_miss
     with pytest.raises(devmod.PluginError if missing.startswith("devmod") else ModuleNotFoundError):
         call()
     uninstall(info)
-    with pytest.raises(ModuleNotFoundError if missing == "unknown_module" else devmod.NotRegisteredError) as caught:
+    with pytest.raises(
+        ModuleNotFoundError if missing == "unknown_module" else devmod.NotRegisteredError
+    ) as caught:
         call()
     if missing != "unknown_module":
-        assert str(caught.value).startswith(f"{group}.{kind} is not registered, and no known distribution provides it; ")
+        assert str(caught.value).startswith(
+            f"{group}.{kind} is not registered, and no known distribution provides it; "
+        )
         assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 
 @pytest.mark.row("R1")
 @pytest.mark.parametrize(
     ("group", "arguments"),
-    [("devmod.create", "code, fmt, fmap, source"), ("devmod.load_from_bytes", "data"), ("devmod.load_from_file", "path, fmt")],
+    [
+        ("devmod.create", "code, fmt, fmap, source"),
+        ("devmod.load_from_bytes", "data"),
+        ("devmod.load_from_file", "path, fmt"),
+    ],
 )
-def test_each_group_is_a_group_of_entry_points(site: Path, tmp_path: Path, group: str, arguments: str) -> None:
+def test_each_group_is_a_group_of_entry_points(
+    site: Path, tmp_path: Path, group: str, arguments: str
+) -> None:
     kind = fresh()
     plugin(site, kind, SOUND.replace("def entry(data)", f"def entry({arguments})"), group=group)
     file = tmp_path / f"x.{kind}"
@@ -132,7 +177,11 @@ def test_a_plugin_is_imported_when_its_key_is_first_used(site: Path) -> None:
     plugin(site, kind, SOUND)
     plugin(site, other, "raise AssertionError('imported')")
     found = devmod.registered("devmod.load_from_bytes")
-    assert (found[kind].distribution, found[kind].version, found[kind].provider) == (f"acme-{kind}", "1.0", f"acme-{kind} 1.0")
+    assert (found[kind].distribution, found[kind].version, found[kind].provider) == (
+        f"acme-{kind}",
+        "1.0",
+        f"acme-{kind} 1.0",
+    )
     assert (found[other].value, found[other].problem) == (f"acme_{other}:entry", "")
     assert f"acme_{kind}" not in sys.modules
     devmod.load_from_bytes(kind, b"")
@@ -146,7 +195,8 @@ def test_an_entry_may_be_an_attribute_of_a_class_and_have_extras(site: Path) -> 
     assert devmod.load_from_bytes(kind, b"").kind == kind
 
 
-# -- R4: misses ---------------------------------------------------------------------------------------------------------
+# -- R4: misses
+# ---------------------------------------------------------------------------------------------------------
 
 
 MISSES = """
@@ -166,10 +216,17 @@ print(json.dumps(errors))
 
 
 def misses(tmp_path: Path, keys: Iterable[tuple[str, str]], *path: Path) -> dict[str, list[str]]:
-    """Return the text, kind and distribution of the error for each key, in a process with core and these folders."""
+    """Return the text, kind and distribution of the error for each key, in a process with core and
+    these folders.
+    """
     cache = tmp_path / "cache"
     done = subprocess.run(
-        [*PYTHON, MISSES], env=environment(path, cache), input=json.dumps(list(keys)), capture_output=True, text=True, check=True
+        [*PYTHON, MISSES],
+        env=environment(path, cache),
+        input=json.dumps(list(keys)),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     errors = json.loads(done.stdout)
     assert isinstance(errors, dict)
@@ -201,7 +258,9 @@ def test_the_miss_of_a_known_kind_has_the_command(tmp_path: Path) -> None:
         "webgpu": ("wgsl",),
         "hexagon": ("so_hexagon",),
     }
-    kinds |= {("devmod.load_from_file", fmt): kind for kind, several in formats.items() for fmt in several}
+    kinds |= {
+        ("devmod.load_from_file", fmt): kind for kind, several in formats.items() for fmt in several
+    }
     assert misses(tmp_path, kinds) == {
         f"{group}.{name}": [
             f"{group}.{name} is not registered: the {RUNTIMES[kind]} runtime is not installed. To add it: pip install devmod-{kind}",
@@ -214,12 +273,23 @@ def test_the_miss_of_a_known_kind_has_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.row("R4")
 def test_the_miss_of_an_unknown_kind_warns_about_its_publisher(tmp_path: Path) -> None:
-    groups = ("devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.targets", "devmod.device", "devmod.conformance")
+    groups = (
+        "devmod.create",
+        "devmod.load_from_bytes",
+        "devmod.load_from_file",
+        "devmod.targets",
+        "devmod.device",
+        "devmod.conformance",
+    )
     assert misses(tmp_path, [(group, "npu_9") for group in groups]) == {
         f"{group}.npu_9": [
             f"{group}.npu_9 is not registered, and no known distribution provides it; by convention it would be devmod-npu_9; "
             "install that only if you trust its publisher"
-            + (". The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu" if group == "devmod.targets" else ""),
+            + (
+                ". The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"
+                if group == "devmod.targets"
+                else ""
+            ),
             "npu_9",
             "devmod-npu_9",
         ]
@@ -229,7 +299,10 @@ def test_the_miss_of_an_unknown_kind_warns_about_its_publisher(tmp_path: Path) -
 
 @pytest.mark.row("R4")
 def test_the_miss_of_a_misspelt_kind_has_the_nearest_kind(tmp_path: Path) -> None:
-    found = misses(tmp_path, [("devmod.device", "opncl"), ("devmod.conformance", "vulcan"), ("devmod.create", "opncl")])
+    found = misses(
+        tmp_path,
+        [("devmod.device", "opncl"), ("devmod.conformance", "vulcan"), ("devmod.create", "opncl")],
+    )
     ends = {key: text[0].partition("its publisher")[2] for key, text in found.items()}
     assert ends == {
         "devmod.device.opncl": ". Did you mean 'opencl'?",
@@ -242,7 +315,11 @@ def test_the_miss_of_a_misspelt_kind_has_the_nearest_kind(tmp_path: Path) -> Non
 def test_the_miss_of_a_kind_with_an_installed_target_has_its_command(tmp_path: Path) -> None:
     text = "import devmod\nSPEC = devmod.TargetSpec('npu', title='Acme', distribution='acme-runtime', formats=['nbin'], aliases=['npu2'])\n"
     plugin(tmp_path / "site", "npu", text, group="devmod.targets", value="acme_npu:SPEC")
-    keys = [("devmod.create", "npu"), ("devmod.load_from_bytes", "npu2"), ("devmod.load_from_file", "nbin")]
+    keys = [
+        ("devmod.create", "npu"),
+        ("devmod.load_from_bytes", "npu2"),
+        ("devmod.load_from_file", "nbin"),
+    ]
     assert misses(tmp_path, keys, tmp_path / "site") == {
         f"{group}.{name}": [
             f"{group}.{name} is not registered: the Acme runtime is not installed. To add it: pip install acme-runtime",
@@ -256,7 +333,9 @@ def test_the_miss_of_a_kind_with_an_installed_target_has_its_command(tmp_path: P
 @pytest.mark.row("R4", "R8")
 def test_the_miss_is_reported_in_spite_of_a_broken_target(tmp_path: Path) -> None:
     plugin(tmp_path / "site", "npu", "1 / 0", group="devmod.targets", value="acme_npu:SPEC")
-    errors = misses(tmp_path, [("devmod.create", "npu"), ("devmod.load_from_file", "ptx")], tmp_path / "site")
+    errors = misses(
+        tmp_path, [("devmod.create", "npu"), ("devmod.load_from_file", "ptx")], tmp_path / "site"
+    )
     assert "no known distribution provides it" in errors["devmod.create.npu"][0]
     assert "pip install devmod-cuda" in errors["devmod.load_from_file.ptx"][0]
 
@@ -292,13 +371,20 @@ def test_a_format_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
         "wgsl": "webgpu",
         "so": "hexagon",
     }
-    asked = [(group, fmt) for fmt in of for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device", "devmod.targets")]
+    asked = [
+        (group, fmt)
+        for fmt in of
+        for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device", "devmod.targets")
+    ]
     errors = misses(tmp_path, [*asked, ("devmod.load_from_bytes", "devmod")], tmp_path / "site")
     for group, fmt in asked:
         kind = of[fmt]
         create = f"devmod.create('{kind}', code, '{fmt}', fmap)"
         todo = f"{create} takes a payload in memory, devmod.load_from_file(path) a payload file"
-        assert errors[f"{group}.{fmt}"][0] == f"{group}.{fmt} is not registered: {fmt} is a format of {kind}, not a kind; {todo}"
+        assert (
+            errors[f"{group}.{fmt}"][0]
+            == f"{group}.{fmt} is not registered: {fmt} is a format of {kind}, not a kind; {todo}"
+        )
     assert errors["devmod.load_from_bytes.devmod"][0] == (
         "devmod.load_from_bytes.devmod is not registered: devmod is the format of bundles, not a kind; devmod.loads(data) reads a bundle in "
         "memory, devmod.load(path) a file"
@@ -307,11 +393,13 @@ def test_a_format_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.row("R4")
 def test_the_miss_of_a_kind_of_core_names_no_wheel(tmp_path: Path) -> None:
-    asked = [("devmod.device", "const_loader"), ("devmod.load_from_file", "const_loader"), ("devmod.create", "bundle")]
+    asked = [
+        ("devmod.device", "const_loader"),
+        ("devmod.load_from_file", "const_loader"),
+        ("devmod.create", "bundle"),
+    ]
     errors = misses(tmp_path, asked, tmp_path / "site")
-    constants = (
-        "const_loader is a kind of core, without devices and payload files; devmod.const_loader(tensors, by_symbol) makes its modules"
-    )
+    constants = "const_loader is a kind of core, without devices and payload files; devmod.const_loader(tensors, by_symbol) makes its modules"
     node = "bundle is a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it"
     for (group, name), what in zip(asked, (constants, constants, node), strict=True):
         assert errors[f"{group}.{name}"][0] == f"{group}.{name} is not registered: {what}"
@@ -321,7 +409,10 @@ def test_the_miss_of_a_kind_of_core_names_no_wheel(tmp_path: Path) -> None:
 def test_a_kind_in_the_place_of_a_file_format_is_explained(tmp_path: Path) -> None:
     errors = misses(
         tmp_path,
-        [("devmod.load_from_file", fmt) for fmt in ("opencl", "comp", "so_x86_64", "so_amdgpu", "so_cuda", "acme")],
+        [
+            ("devmod.load_from_file", fmt)
+            for fmt in ("opencl", "comp", "so_x86_64", "so_amdgpu", "so_cuda", "acme")
+        ],
         tmp_path / "site",
     )
     assert errors["devmod.load_from_file.opencl"][0] == (
@@ -338,7 +429,9 @@ def test_a_kind_in_the_place_of_a_file_format_is_explained(tmp_path: Path) -> No
             "devmod.load_from_file(path, 'hsaco') or (path, 'cubin') reads one that holds device code, "
             "devmod.interop.tvm.load_library(path) the modules of one that TVM exported"
         )
-    assert errors["devmod.load_from_file.acme"][0].startswith("devmod.load_from_file.acme is not registered, and no known distribution")
+    assert errors["devmod.load_from_file.acme"][0].startswith(
+        "devmod.load_from_file.acme is not registered, and no known distribution"
+    )
 
 
 FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; got "
@@ -388,21 +481,28 @@ def test_an_unknown_group_is_a_format_error() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["", "a.b.c", "Verify", ".cuda", "devmod_verify.", "devmod_verify.Cuda"])
+@pytest.mark.parametrize(
+    "name", ["", "a.b.c", "Verify", ".cuda", "devmod_verify.", "devmod_verify.Cuda"]
+)
 def test_an_invalid_hook_is_a_format_error(name: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.register("devmod.hooks", name, object())
-    assert str(caught.value) == "a hook is of the form [a-z][a-z0-9_]{0,31}, optionally followed by .<kind>"
+    assert (
+        str(caught.value)
+        == "a hook is of the form [a-z][a-z0-9_]{0,31}, optionally followed by .<kind>"
+    )
 
 
 def test_the_error_for_an_invalid_format_calls_it_a_format() -> None:
     with pytest.raises(
-        devmod.FormatError, match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; got U\+0050 at character 1\. Did you mean 'ptx'\?$"
+        devmod.FormatError,
+        match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; got U\+0050 at character 1\. Did you mean 'ptx'\?$",
     ):
         devmod.load_from_file("x", "PTX")
 
 
-# -- R8: broken plugins -------------------------------------------------------------------------------------------------
+# -- R8: broken plugins
+# -------------------------------------------------------------------------------------------------
 
 BROKEN: dict[str, tuple[str, str, str, type[BaseException] | None]] = {
     # what: module, value, the reason in the message, the cause
@@ -418,8 +518,18 @@ BROKEN: dict[str, tuple[str, str, str, type[BaseException] | None]] = {
         "importing {module} failed (ModuleNotFoundError: No module named 'not_installed')",
         ImportError,
     ),
-    "raises": ("raise RuntimeError('no libnpu.so')", "", "importing {module} failed (RuntimeError: no libnpu.so)", RuntimeError),
-    "syntax": ("def", "", "importing {module} failed (SyntaxError: invalid syntax ({module}.py, line 1))", SyntaxError),
+    "raises": (
+        "raise RuntimeError('no libnpu.so')",
+        "",
+        "importing {module} failed (RuntimeError: no libnpu.so)",
+        RuntimeError,
+    ),
+    "syntax": (
+        "def",
+        "",
+        "importing {module} failed (SyntaxError: invalid syntax ({module}.py, line 1))",
+        SyntaxError,
+    ),
     "exits": ("raise SystemExit(3)", "", "importing {module} failed (SystemExit: 3)", SystemExit),
     "attribute": (
         "x = 1",
@@ -433,20 +543,57 @@ BROKEN: dict[str, tuple[str, str, str, type[BaseException] | None]] = {
         "its entry is '{module}:Space.entry', and {module}.Space has no 'entry' (AttributeError: type object 'Space' has no attribute 'entry')",
         AttributeError,
     ),
-    "no attribute named": (SOUND, "{module}", "its entry is '{module}', which is not of the form 'module:attribute'", None),
-    "no name": (SOUND, "rm -rf /:x", "its entry is 'rm -rf /:x', which is not of the form 'module:attribute'", None),
-    "relative": (SOUND, ".acme:x", "its entry is '.acme:x', which is not of the form 'module:attribute'", None),
-    "no function": ("entry = 5", "", "{module}:entry is of type int and cannot be called; it is called as f(data)", None),
-    "nothing": ("entry = None", "", "{module}:entry is of type NoneType and cannot be called; it is called as f(data)", None),
+    "no attribute named": (
+        SOUND,
+        "{module}",
+        "its entry is '{module}', which is not of the form 'module:attribute'",
+        None,
+    ),
+    "no name": (
+        SOUND,
+        "rm -rf /:x",
+        "its entry is 'rm -rf /:x', which is not of the form 'module:attribute'",
+        None,
+    ),
+    "relative": (
+        SOUND,
+        ".acme:x",
+        "its entry is '.acme:x', which is not of the form 'module:attribute'",
+        None,
+    ),
+    "no function": (
+        "entry = 5",
+        "",
+        "{module}:entry is of type int and cannot be called; it is called as f(data)",
+        None,
+    ),
+    "nothing": (
+        "entry = None",
+        "",
+        "{module}:entry is of type NoneType and cannot be called; it is called as f(data)",
+        None,
+    ),
     "too few": ("def entry(): pass", "", "{module}:entry cannot be called as f(data)", None),
-    "too many": ("def entry(data, more): pass", "", "{module}:entry cannot be called as f(data)", None),
-    "named ones": ("def entry(data, *, more): pass", "", "{module}:entry cannot be called as f(data)", None),
+    "too many": (
+        "def entry(data, more): pass",
+        "",
+        "{module}:entry cannot be called as f(data)",
+        None,
+    ),
+    "named ones": (
+        "def entry(data, *, more): pass",
+        "",
+        "{module}:entry cannot be called as f(data)",
+        None,
+    ),
 }
 
 
 @pytest.mark.row("R8")
 @pytest.mark.parametrize("what", BROKEN)
-def test_the_error_for_a_broken_plugin_has_its_distribution_the_reason_and_the_command(site: Path, what: str) -> None:
+def test_the_error_for_a_broken_plugin_has_its_distribution_the_reason_and_the_command(
+    site: Path, what: str
+) -> None:
     text, value, reason, cause = BROKEN[what]
     kind, good = fresh(), fresh()
     module = f"acme_{kind}"
@@ -459,10 +606,15 @@ def test_the_error_for_a_broken_plugin_has_its_distribution_the_reason_and_the_c
             f"devmod.load_from_bytes.{kind} is broken: acme-{kind} 1.2: {reason.format(module=module)}. Install it again "
             f"(pip install --force-reinstall acme-{kind}==1.2), or report it to its publisher"
         )
-        assert (caught.value.distribution, caught.value.key) == (f"acme-{kind}", f"devmod.load_from_bytes.{kind}")
+        assert (caught.value.distribution, caught.value.key) == (
+            f"acme-{kind}",
+            f"devmod.load_from_bytes.{kind}",
+        )
         assert isinstance(caught.value, RuntimeError)
         assert not isinstance(caught.value, devmod.ConflictError)
-        assert isinstance(caught.value.__cause__, cause) if cause else caught.value.__cause__ is None
+        assert (
+            isinstance(caught.value.__cause__, cause) if cause else caught.value.__cause__ is None
+        )
     assert devmod.load_from_bytes(good, b"").kind == good
 
 
@@ -479,8 +631,16 @@ def test_a_repaired_plugin_works_at_the_next_call(site: Path) -> None:
 @pytest.mark.row("R4", "R8")
 def test_a_claim_of_an_invalid_name_is_listed_with_its_problem(site: Path) -> None:
     names = {"Npu 3": "acme:f", "devmod_compile.opencl": "acme:f"}
-    install(site, "acme-names", groups={"devmod.create": names, "devmod.hooks": names, "devmod.protocol": {"1": "devmod"}})
-    found = {f"{group}.{name}": devmod.registered(group)[name].problem for group in ("devmod.create", "devmod.hooks") for name in names}
+    install(
+        site,
+        "acme-names",
+        groups={"devmod.create": names, "devmod.hooks": names, "devmod.protocol": {"1": "devmod"}},
+    )
+    found = {
+        f"{group}.{name}": devmod.registered(group)[name].problem
+        for group in ("devmod.create", "devmod.hooks")
+        for name in names
+    }
     assert found == {
         "devmod.create.Npu 3": "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004E at character 1",
         "devmod.create.devmod_compile.opencl": "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+002E at character 15",
@@ -509,7 +669,9 @@ def test_an_interrupt_during_an_import_is_not_a_plugin_error(site: Path) -> None
         ),
     ],
 )
-def test_a_target_without_the_spec_of_its_kind_is_broken(site: Path, text: str, reason: str) -> None:
+def test_a_target_without_the_spec_of_its_kind_is_broken(
+    site: Path, text: str, reason: str
+) -> None:
     kind = fresh()
     plugin(site, kind, text, group="devmod.targets", value=f"acme_{kind}:SPEC")
     with pytest.raises(devmod.PluginError) as caught:
@@ -538,16 +700,25 @@ def test_any_callable_with_the_right_arguments_is_valid(site: Path, text: str) -
     assert devmod.load_from_bytes(kind, b"").kind == kind
 
 
-# -- R9: conflicts ------------------------------------------------------------------------------------------------------
+# -- R9: conflicts
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R9")
-def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind, good = fresh(), fresh()
     for name, version in (("acme-one", "1.0"), ("Acme.Two", "2.0")):
         module = name.lower().replace("-", "_").replace(".", "_")
-        groups = {"devmod.load_from_bytes": {kind: f"{module}:entry"}, "devmod.hooks": {"devmod_verify": f"{module}:Verify"}}
-        text = SOUND.replace('__name__.partition("_")[2]', repr(kind)) + f"    \nMade.whose = {name!r}\n"
+        groups = {
+            "devmod.load_from_bytes": {kind: f"{module}:entry"},
+            "devmod.hooks": {"devmod_verify": f"{module}:Verify"},
+        }
+        text = (
+            SOUND.replace('__name__.partition("_")[2]', repr(kind))
+            + f"    \nMade.whose = {name!r}\n"
+        )
         install(site, name.lower().replace(".", "-"), version, groups, {module: text})
     plugin(site, good, SOUND)
     key = f"devmod.load_from_bytes.{kind}"
@@ -576,10 +747,15 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Pa
 
 
 @pytest.mark.row("R9")
-def test_a_distribution_alone_is_chosen_for_all_its_keys(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_distribution_alone_is_chosen_for_all_its_keys(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kinds = fresh(), fresh()
     for name in ("acme-one", "acme-two"):
-        groups = {group: dict.fromkeys(kinds, "acme:entry") for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device")}
+        groups = {
+            group: dict.fromkeys(kinds, "acme:entry")
+            for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device")
+        }
         install(site, name, "1.0", groups | {"devmod.load_from_file": {"so": "acme:entry"}})
 
     def chosen() -> set[str]:
@@ -591,7 +767,9 @@ def test_a_distribution_alone_is_chosen_for_all_its_keys(site: Path, monkeypatch
 
     monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", "other, Acme_Two, acme-one")
     assert chosen() == {"acme-two"}
-    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"acme-two,devmod.create.{kinds[0]}=acme-one")  # a choice for one key goes first
+    monkeypatch.setenv(
+        "DEVMOD_PLUGINS_CHOOSE", f"acme-two,devmod.create.{kinds[0]}=acme-one"
+    )  # a choice for one key goes first
     assert devmod.registered("devmod.create")[kinds[0]].distribution == "acme-one"
     assert devmod.registered("devmod.device")[kinds[0]].distribution == "acme-two"
     # A name of core is replaced by its key alone.
@@ -616,14 +794,19 @@ def test_a_claim_of_a_key_of_core_is_a_conflict(tmp_path: Path) -> None:
         "DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=acme-so replaces it by acme-so's, which is safe only if you trust its publisher\n"
     )
     choice = {"DEVMOD_PLUGINS_CHOOSE": "devmod.load_from_file.so=devmod-core"}
-    assert "No such file or directory: 'x.so'" in run(program, [tmp_path / "site"], tmp_path / "cache", choice)[0]
+    assert (
+        "No such file or directory: 'x.so'"
+        in run(program, [tmp_path / "site"], tmp_path / "cache", choice)[0]
+    )
 
 
 @pytest.mark.row("R9")
 def test_three_distributions_of_one_name(site: Path) -> None:
     kind = fresh()
     for number in range(3):
-        install(site, f"acme-{number}-{kind}", "1.0", {"devmod.load_from_bytes": {kind: "acme:entry"}})
+        install(
+            site, f"acme-{number}-{kind}", "1.0", {"devmod.load_from_bytes": {kind: "acme:entry"}}
+        )
     key = f"devmod.load_from_bytes.{kind}"
     with pytest.raises(devmod.ConflictError) as caught:
         devmod.load_from_bytes(kind, b"")
@@ -634,17 +817,22 @@ def test_three_distributions_of_one_name(site: Path) -> None:
     )
 
 
-# -- which distributions may be used ------------------------------------------------------------------------------------
+# -- which distributions may be used
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R4", "R9")
 @pytest.mark.parametrize("variable", ["DEVMOD_PLUGINS_ALLOW", "DEVMOD_PLUGINS_DENY"])
-def test_an_excluded_distribution_is_ignored(site: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_an_excluded_distribution_is_ignored(
+    site: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
     kind = fresh()
     plugin(site, kind, SOUND)
     install(site, f"rival-{kind}", groups={"devmod.load_from_bytes": {kind: "rival:entry"}})
     allow = variable.endswith("ALLOW")
-    monkeypatch.setenv(variable, "acme-other" if allow else f" Acme_{kind} ,rival.{kind},devmod-core")
+    monkeypatch.setenv(
+        variable, "acme-other" if allow else f" Acme_{kind} ,rival.{kind},devmod-core"
+    )
     with pytest.raises(devmod.NotRegisteredError) as caught:
         devmod.load_from_bytes(kind, b"")
     name = caught.value.distribution
@@ -656,11 +844,15 @@ def test_an_excluded_distribution_is_ignored(site: Path, monkeypatch: pytest.Mon
     assert kind not in devmod.registered("devmod.load_from_bytes")
     assert "const_loader" in devmod.registered("devmod.load_from_bytes")
     monkeypatch.setenv(variable, f"x,,ACME-{kind}" if allow else f"rival-{kind}")
-    assert devmod.load_from_bytes(kind, b"").kind == kind  # the excluded distribution is no conflict
+    assert (
+        devmod.load_from_bytes(kind, b"").kind == kind
+    )  # the excluded distribution is no conflict
 
 
 @pytest.mark.parametrize("value", ["", ",", " , "])
-def test_empty_lists_restrict_nothing(site: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_empty_lists_restrict_nothing(
+    site: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     kind = fresh()
     plugin(site, kind, SOUND)
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", value)
@@ -668,7 +860,8 @@ def test_empty_lists_restrict_nothing(site: Path, monkeypatch: pytest.MonkeyPatc
     assert devmod.load_from_bytes(kind, b"").kind == kind
 
 
-# -- R10: in-process registration ---------------------------------------------------------------------------------------
+# -- R10: in-process registration
+# ---------------------------------------------------------------------------------------
 
 
 class Made(devmod.Module):
@@ -683,7 +876,9 @@ class Other(Made):
 
 
 @pytest.mark.row("R10")
-def test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed(site: Path) -> None:
+def test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed(
+    site: Path,
+) -> None:
     kind = fresh()
     plugin(site, kind, SOUND)
     from_entry = type(devmod.load_from_bytes(kind, b""))
@@ -693,7 +888,9 @@ def test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_re
         assert type(devmod.load_from_bytes(kind, b"")) is Made
         claim = devmod.registered("devmod.load_from_bytes")[kind]
         assert claim.provider == "in this process"
-        assert repr(claim) == f"<Claim devmod.load_from_bytes.{kind} = {claim.value} in this process>"
+        assert (
+            repr(claim) == f"<Claim devmod.load_from_bytes.{kind} = {claim.value} in this process>"
+        )
         assert devmod.registered("devmod.load_from_bytes")[kind].value == (
             f"{__name__}:test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed.<locals>.<lambda>"
         )
@@ -729,10 +926,30 @@ def test_registering_the_same_object_again_changes_nothing(register: Register) -
 @pytest.mark.parametrize(
     ("group", "name", "obj", "reason"),
     [
-        ("devmod.create", "made", 5, "the object is of type int and cannot be called; it is called as f(code, fmt, fmap, source)"),
-        ("devmod.create", "made", None, "the object is of type NoneType and cannot be called; it is called as f(code, fmt, fmap, source)"),
-        ("devmod.create", "made", lambda code: None, "the object cannot be called as f(code, fmt, fmap, source)"),
-        ("devmod.load_from_file", "made", lambda path: None, "the object cannot be called as f(path, fmt)"),
+        (
+            "devmod.create",
+            "made",
+            5,
+            "the object is of type int and cannot be called; it is called as f(code, fmt, fmap, source)",
+        ),
+        (
+            "devmod.create",
+            "made",
+            None,
+            "the object is of type NoneType and cannot be called; it is called as f(code, fmt, fmap, source)",
+        ),
+        (
+            "devmod.create",
+            "made",
+            lambda code: None,
+            "the object cannot be called as f(code, fmt, fmap, source)",
+        ),
+        (
+            "devmod.load_from_file",
+            "made",
+            lambda path: None,
+            "the object cannot be called as f(path, fmt)",
+        ),
         ("devmod.device", "made", lambda index: None, "the object cannot be called as f()"),
         ("devmod.targets", "made", object, "the object is of type type, not a devmod.TargetSpec"),
         (
@@ -751,7 +968,9 @@ def test_registering_the_same_object_again_changes_nothing(register: Register) -
         ("devmod.conformance", "made", None, "the object is None"),
     ],
 )
-def test_an_object_is_checked_before_it_is_registered(group: str, name: str, obj: object, reason: str) -> None:
+def test_an_object_is_checked_before_it_is_registered(
+    group: str, name: str, obj: object, reason: str
+) -> None:
     with pytest.raises(devmod.PluginError) as caught:
         devmod.register(group, name, obj)
     assert str(caught.value) == f"{group}.{name} cannot be registered: {reason}"
@@ -762,11 +981,13 @@ def test_the_protocol_is_for_distributions_alone() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.register("devmod.protocol", "1", object())
     assert (
-        str(caught.value) == "devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it"
+        str(caught.value)
+        == "devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it"
     )
 
 
-# -- R32: threads -------------------------------------------------------------------------------------------------------
+# -- R32: threads
+# -------------------------------------------------------------------------------------------------------
 
 
 def together(count: int, call: Callable[[], object]) -> list[object]:
@@ -807,7 +1028,9 @@ def test_simultaneous_look_ups_import_once(site: Path) -> None:
 
 @pytest.mark.row("R32")
 @pytest.mark.parametrize("count", [1, 8])
-def test_a_failure_is_raised_in_every_thread_and_is_not_cached(site: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_raised_in_every_thread_and_is_not_cached(
+    site: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind, attempts = fresh(), list[int]()
     monkeypatch.setattr("builtins.attempts", attempts, raising=False)
     text = "import builtins, threading, time\nbuiltins.attempts.append(threading.get_ident())\ntime.sleep(0.02)\n"
@@ -818,9 +1041,13 @@ def test_a_failure_is_raised_in_every_thread_and_is_not_cached(site: Path, count
         assert [type(each) for each in got] == [devmod.PluginError] * count
         assert all("the cause" in str(each) for each in got)
         assert attempts
-        assert len(attempts) == len(set(attempts))  # each thread tries once: Python repeats an import that failed in another one
+        assert len(attempts) == len(
+            set(attempts)
+        )  # each thread tries once: Python repeats an import that failed in another one
     (site / f"acme_{kind}.py").write_text(SOUND)
-    assert [type(each).__name__ for each in together(8, lambda: devmod.load_from_bytes(kind, b""))] == ["Made"] * 8
+    assert [
+        type(each).__name__ for each in together(8, lambda: devmod.load_from_bytes(kind, b""))
+    ] == ["Made"] * 8
 
 
 @pytest.mark.row("R32")
@@ -849,7 +1076,12 @@ devmod.register("devmod.conformance", {slow!r}, object())
 def test_a_registration_during_an_import_replaces_the_entry_point(site: Path) -> None:
 
     kind = fresh()
-    plugin(site, kind, f"import devmod\ndevmod.register('devmod.load_from_bytes', {kind!r}, lambda data: 'mine')\n" + SOUND)
+    plugin(
+        site,
+        kind,
+        f"import devmod\ndevmod.register('devmod.load_from_bytes', {kind!r}, lambda data: 'mine')\n"
+        + SOUND,
+    )
     try:
         assert lookup("devmod.load_from_bytes", kind)(None) == "mine"
         assert lookup("devmod.load_from_bytes", kind)(None) == "mine"
@@ -857,7 +1089,8 @@ def test_a_registration_during_an_import_replaces_the_entry_point(site: Path) ->
         devmod.register("devmod.load_from_bytes", kind, None, replace=True)
 
 
-# -- R44: the protocol --------------------------------------------------------------------------------------------------
+# -- R44: the protocol
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R44")
@@ -884,28 +1117,37 @@ def test_a_registration_during_an_import_replaces_the_entry_point(site: Path) ->
         ),
     ],
 )
-def test_a_plugin_of_another_protocol_is_rejected_before_its_import(site: Path, versions: dict[str, str], text: str) -> None:
+def test_a_plugin_of_another_protocol_is_rejected_before_its_import(
+    site: Path, versions: dict[str, str], text: str
+) -> None:
     kind = fresh()
     groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}, "devmod.protocol": versions}
     install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
     text = text.format(core=f"devmod-core {devmod.__version__}", kind=kind)
     with pytest.raises(devmod.PluginError) as caught:
         devmod.load_from_bytes(kind, b"")
-    assert str(caught.value) == f"devmod.load_from_bytes.{kind} cannot be used: acme-{kind} 9.1 {text}"
+    assert (
+        str(caught.value) == f"devmod.load_from_bytes.{kind} cannot be used: acme-{kind} 9.1 {text}"
+    )
     assert f"acme_{kind}" not in sys.modules
     assert devmod.registered("devmod.load_from_bytes")[kind].problem == f"acme-{kind} 9.1 {text}"
 
 
 @pytest.mark.row("R44")
 @pytest.mark.parametrize("versions", [{}, {"1": "devmod"}, {"1": "devmod", "2": "devmod"}])
-def test_a_plugin_with_version_1_among_others_or_without_a_version_is_used(site: Path, versions: dict[str, str]) -> None:
+def test_a_plugin_with_version_1_among_others_or_without_a_version_is_used(
+    site: Path, versions: dict[str, str]
+) -> None:
     kind = fresh()
-    groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}} | ({"devmod.protocol": versions} if versions else {})
+    groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}} | (
+        {"devmod.protocol": versions} if versions else {}
+    )
     install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
     assert devmod.load_from_bytes(kind, b"").kind == kind
 
 
-# -- core's own entries -------------------------------------------------------------------------------------------------
+# -- core's own entries
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R1", "R20")
@@ -914,7 +1156,9 @@ def test_the_table_of_core_equals_its_metadata() -> None:
 
     with open(SOURCE.parent / "pyproject.toml", "rb") as file:
         declared = tomllib.load(file)["project"]["entry-points"]
-    ours = {group: dict(entries) for group, entries in declared.items() if group.startswith("devmod.")}
+    ours = {
+        group: dict(entries) for group, entries in declared.items() if group.startswith("devmod.")
+    }
     assert ours == CORE_ENTRIES
     for group, entries in CORE_ENTRIES.items():
         assert set(entries) <= set(devmod.registered(group))
@@ -925,7 +1169,9 @@ def test_the_table_of_core_equals_its_metadata() -> None:
 def test_the_table_of_names_equals_the_specs(kind: str) -> None:
     spec = find_spec(kind)
     assert spec is not None
-    assert targets.NAMES[kind] == tuple(sorted({*spec.suffixes, *spec.suffixes.values(), *spec.languages, *spec.aliases}))
+    assert targets.NAMES[kind] == tuple(
+        sorted({*spec.suffixes, *spec.suffixes.values(), *spec.languages, *spec.aliases})
+    )
 
 
 @pytest.mark.row("R29")
@@ -933,10 +1179,15 @@ def test_the_table_of_names_equals_the_specs(kind: str) -> None:
 def test_every_target_of_core_is_registered(kind: str) -> None:
     spec = find_spec(kind)
     assert spec is not None
-    assert (spec.kind, spec.title, spec.install) == (kind, RUNTIMES[kind], f"pip install devmod-{kind}")
+    assert (spec.kind, spec.title, spec.install) == (
+        kind,
+        RUNTIMES[kind],
+        f"pip install devmod-{kind}",
+    )
 
 
-# -- real installers ----------------------------------------------------------------------------------------------------
+# -- real installers
+# ----------------------------------------------------------------------------------------------------
 
 BACKEND = '''
 """A build backend in the source tree, without downloads: its wheel has a .pth file with this folder."""
@@ -962,15 +1213,25 @@ def build_editable(folder, config=None, metadata=None):
 '''
 
 #: Core's dependencies come from the environment of the tests.
-DEPENDENCIES = f"import sys\nsys.path.append({str(Path(importlib_metadata.__file__).parents[1])!r})\n"
+DEPENDENCIES = (
+    f"import sys\nsys.path.append({str(Path(importlib_metadata.__file__).parents[1])!r})\n"
+)
 
 
 @pytest.fixture(scope="module", params=[pytest.param("pip", marks=pytest.mark.volume), "uv"])
-def installer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[..., None]]:
-    """Return the interpreter of a new virtual environment, and a function that runs its pip without a network."""
+def installer(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Callable[..., None]]:
+    """Return the interpreter of a new virtual environment, and a function that runs its pip without
+    a network.
+    """
     base = tmp_path_factory.mktemp(request.param)
     with_pip = [] if request.param == "pip" else ["--without-pip"]
-    subprocess.run([sys.executable, "-m", "venv", *with_pip, str(base / "venv")], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", *with_pip, str(base / "venv")],
+        check=True,
+        capture_output=True,
+    )
     python = base / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     if request.param == "uv":
         uv = pytest.importorskip("uv", reason="uv is not installed").find_uv_bin()
@@ -987,12 +1248,17 @@ def installer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.row("R3")
-def test_real_installs_upgrades_and_uninstalls_are_discovered(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
+def test_real_installs_upgrades_and_uninstalls_are_discovered(
+    installer: tuple[Path, Callable[..., None]], tmp_path: Path
+) -> None:
     python, do = installer
     yes = ["-y"] if "pip" in python.parts[-4] else []
     offline = ["--no-index", "--no-deps"]
     groups = {"devmod.load_from_bytes": {"real": "acme_real:entry"}}
-    wheels = [wheel(tmp_path / "wheels", "acme-real", version, groups, {"acme_real": SOUND}) for version in ("1.0", "1.1")]
+    wheels = [
+        wheel(tmp_path / "wheels", "acme-real", version, groups, {"acme_real": SOUND})
+        for version in ("1.0", "1.1")
+    ]
     offers = "{name: each.provider for name, each in devmod.registered('devmod.load_from_bytes').items() if name == 'real'}"
 
     def new_process() -> Any:
@@ -1011,7 +1277,9 @@ def test_real_installs_upgrades_and_uninstalls_are_discovered(installer: tuple[P
 
 
 @pytest.mark.row("R3", "R8")
-def test_an_editable_install_is_discovered_and_needs_a_new_process(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
+def test_an_editable_install_is_discovered_and_needs_a_new_process(
+    installer: tuple[Path, Callable[..., None]], tmp_path: Path
+) -> None:
     python, do = installer
     project = tmp_path / "project"
     project.mkdir()
@@ -1045,15 +1313,24 @@ def test_a_folder_that_is_made_after_python_has_cached_its_absence_is_found(tmp_
     """Python caches for the life of the process that a folder on sys.path is missing."""
     later = tmp_path / "later"
     with Session(
-        [later], tmp_path / "cache", before="import contextlib\nwith contextlib.suppress(ImportError):\n    import no_such_module\n"
+        [later],
+        tmp_path / "cache",
+        before="import contextlib\nwith contextlib.suppress(ImportError):\n    import no_such_module\n",
     ) as running:
-        install(later, "acme-later", groups={"devmod.load_from_bytes": {"later": "acme_later:entry"}}, modules={"acme_later": SOUND})
+        install(
+            later,
+            "acme-later",
+            groups={"devmod.load_from_bytes": {"later": "acme_later:entry"}},
+            modules={"acme_later": SOUND},
+        )
         assert running.ask("devmod.load_from_bytes('later', b'').kind") == "later"
 
 
 def test_the_debug_log_has_the_decisions(tmp_path: Path) -> None:
     npu(tmp_path / "site")
-    program = "import devmod\nfrom devmod._plugins.lookup import lookup\nlookup('devmod.create', 'npu')\n"
+    program = (
+        "import devmod\nfrom devmod._plugins.lookup import lookup\nlookup('devmod.create', 'npu')\n"
+    )
     assert run(program, [tmp_path / "site"], tmp_path / "cache")[1] == ""
     errors = run(program, [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
     assert "devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n" in errors
@@ -1063,5 +1340,10 @@ def test_the_debug_log_has_the_decisions(tmp_path: Path) -> None:
 def test_the_debug_log_ends_with_the_plugin_whose_import_crashes(tmp_path: Path) -> None:
     npu(tmp_path / "site")
     (tmp_path / "site" / "devmod_npu.py").write_text("import os\nos._exit(0)\n")
-    errors = run("import devmod\ndevmod.create('npu', b'', 'x', {})\n", [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
+    errors = run(
+        "import devmod\ndevmod.create('npu', b'', 'x', {})\n",
+        [tmp_path / "site"],
+        tmp_path / "cache",
+        {"DEVMOD_LOG": "debug"},
+    )[1]
     assert errors.endswith("devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n")

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 @pytest.fixture(params=["a pipe (FIFO)", "a socket", "a character device"])
-def strange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Callable[[str], str], str]]:
+def strange(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Callable[[str], str], str]]:
     """Return a function that makes such a file, and its type in errors."""
     sockets = []
 
@@ -55,14 +57,19 @@ def refusal(act: Callable[[], object]) -> str:
 def test_load(strange: Strange) -> None:
     make, what = strange
     path = make("k.devmod")
-    assert refusal(lambda: devmod.load(path)) == f"{path!r} is {what}; expected a regular file. For bytes in memory there is devmod.loads"
+    assert (
+        refusal(lambda: devmod.load(path))
+        == f"{path!r} is {what}; expected a regular file. For bytes in memory there is devmod.loads"
+    )
 
 
 def test_save(strange: Strange) -> None:
     make, what = strange
     path = make("k.devmod")
     said = refusal(lambda: devmod.save(module_of(), path))
-    assert said == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
+    assert (
+        said == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
+    )
     assert not os.path.isfile(path)
 
 
@@ -71,9 +78,15 @@ def test_write_to_file(strange: Strange, tmp_path: Path) -> None:
     code, fmt, fmap = sample("cuda")
     module = devmod.create_with_fallback("cuda", code, fmt, fmap)
     path = make(f"k.{fmt}")
-    assert refusal(lambda: module.write_to_file(path)) == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
+    assert (
+        refusal(lambda: module.write_to_file(path))
+        == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
+    )
     beside = make("other.tvm_meta.json")
-    assert refusal(lambda: module.write_to_file(tmp_path / f"other.{fmt}")) == f"{beside!r} is {what}; expected a regular file"
+    assert (
+        refusal(lambda: module.write_to_file(tmp_path / f"other.{fmt}"))
+        == f"{beside!r} is {what}; expected a regular file"
+    )
     assert sorted(os.listdir(tmp_path)) == sorted([f"k.{fmt}", "other.tvm_meta.json"])
 
 
@@ -82,7 +95,10 @@ def test_a_payload_and_its_metadata(strange: Strange, tmp_path: Path) -> None:
     spec = find_spec("cuda")
     assert spec is not None
     path = make("k.ptx")
-    assert refusal(lambda: read_payload(spec, path, "ptx")) == f"{path!r} is {what}; expected a regular file"
+    assert (
+        refusal(lambda: read_payload(spec, path, "ptx"))
+        == f"{path!r} is {what}; expected a regular file"
+    )
     beside = make("other.tvm_meta.json")
     (tmp_path / "other.ptx").write_bytes(b"code")
     said = refusal(lambda: read_payload(spec, str(tmp_path / "other.ptx"), "ptx"))
@@ -90,7 +106,9 @@ def test_a_payload_and_its_metadata(strange: Strange, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["npu", "so"])
-def test_load_from_file_with_any_loader(strange: Strange, suffix: str, register: Callable[[str, str, object], None]) -> None:
+def test_load_from_file_with_any_loader(
+    strange: Strange, suffix: str, register: Callable[[str, str, object], None]
+) -> None:
     """The loader of a plugin may open the path without a check."""
     make, what = strange
 
@@ -102,18 +120,32 @@ def test_load_from_file_with_any_loader(strange: Strange, suffix: str, register:
     if suffix == "npu":
         register("devmod.load_from_file", "npu", loader)
     path = make(f"k.{suffix}")
-    assert refusal(lambda: devmod.load_from_file(path)) == f"{path!r} is {what}; expected a regular file"
+    assert (
+        refusal(lambda: devmod.load_from_file(path))
+        == f"{path!r} is {what}; expected a regular file"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["devmod", "tvmimports", "so", "ptx"])
 def test_inspect(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"k.{suffix}"
     os.mkfifo(path)
-    done = subprocess.run([sys.executable, "-m", "devmod", "inspect", str(path)], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (1, f"devmod: error: {str(path)!r} is a pipe (FIFO); expected a regular file\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "inspect", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"devmod: error: {str(path)!r} is a pipe (FIFO); expected a regular file\n",
+    )
 
 
 def test_a_library_exported_by_tvm(strange: Strange) -> None:
     make, what = strange
     path = make("lib.so")
-    assert refusal(lambda: devmod.interop.tvm.load_library(path)) == f"{path!r} is {what}; expected a regular file"
+    assert (
+        refusal(lambda: devmod.interop.tvm.load_library(path))
+        == f"{path!r} is {what}; expected a regular file"
+    )

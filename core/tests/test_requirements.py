@@ -1,4 +1,6 @@
-"""What a function requires of a device, and whether a device has it: `devmod.backend.requirements` and `fits`."""
+"""What a function requires of a device, and whether a device has it: `devmod.backend.requirements`
+and `fits`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ class Device:
     """A device that has what a test says."""
 
     def __init__(
-        self, features: set[str] | None = None, subgroup_sizes: tuple[int, ...] = (), limits: dict[str, int] | None = None
+        self,
+        features: set[str] | None = None,
+        subgroup_sizes: tuple[int, ...] = (),
+        limits: dict[str, int] | None = None,
     ) -> None:
         self.features, self.subgroup_sizes, self.limits = features, subgroup_sizes, limits or {}
 
@@ -61,7 +66,10 @@ class Device:
 
 
 def reason(interface: Interface | None, device: Device, **capabilities: Any) -> str:
-    return fits(requirements(interface), Capabilities(device, {name: f"max {name}" for name in LIMITS}, **capabilities))
+    return fits(
+        requirements(interface),
+        Capabilities(device, {name: f"max {name}" for name in LIMITS}, **capabilities),
+    )
 
 
 @pytest.mark.row("R40")
@@ -79,23 +87,38 @@ def test_an_amount_up_to_the_limit_fits(limit: str) -> None:
     amount = AMOUNTS[limit]
     assert reason(INTERFACE, Device(subgroup_sizes=(32,), limits={f"max {limit}": amount})) == ""
     text = reason(INTERFACE, Device(subgroup_sizes=(32,), limits={f"max {limit}": amount - 1}))
-    assert text.startswith(f"cannot run on npu device 0: its max {limit} is {amount - 1}, but the kernel ")
+    assert text.startswith(
+        f"cannot run on npu device 0: its max {limit} is {amount - 1}, but the kernel "
+    )
 
 
 def test_the_last_subgroup_of_a_block_may_have_fewer_threads() -> None:
     assert ("subgroups", 2) in requirements(Interface(block=(33, 1, 1), subgroup=32)).amounts
 
 
-@pytest.mark.parametrize("interface", [Interface([Param("x", "buffer", "float32", at=(2, 0))]), Interface(blocks=[Block((2, 0), 4)])])
+@pytest.mark.parametrize(
+    "interface",
+    [Interface([Param("x", "buffer", "float32", at=(2, 0))]), Interface(blocks=[Block((2, 0), 4)])],
+)
 def test_the_sets_go_up_to_the_last_one_with_a_binding(interface: Interface) -> None:
     assert ("sets", 3) in requirements(interface).amounts
 
 
 def test_what_is_unknown_fits() -> None:
     assert reason(None, Device(set())) == ""
-    assert reason(Interface(default_block=(2048, 1, 1)), Device(set(), limits={"max block": 1024})) == ""  # a call may have another block
-    assert reason(Interface(extra={"workgroup_memory": "many"}), Device(limits={"max shared_memory": 0})) == ""
-    assert reason(INTERFACE, Device()) == ""  # no features, no sizes of subgroups and no limits are reported
+    assert (
+        reason(Interface(default_block=(2048, 1, 1)), Device(set(), limits={"max block": 1024}))
+        == ""
+    )  # a call may have another block
+    assert (
+        reason(
+            Interface(extra={"workgroup_memory": "many"}), Device(limits={"max shared_memory": 0})
+        )
+        == ""
+    )
+    assert (
+        reason(INTERFACE, Device()) == ""
+    )  # no features, no sizes of subgroups and no limits are reported
     assert fits(requirements(INTERFACE), None) == ""
 
 
@@ -103,17 +126,37 @@ def test_what_is_unknown_fits() -> None:
 @pytest.mark.parametrize(
     ("interface", "device", "capabilities", "expected"),
     [
-        (Interface(needs=["fp16", "fp64"]), Device({"fp16"}), {}, "needs fp64, which npu device 0 does not have"),
-        (Interface(needs=["a\nb"]), Device(set()), {}, "needs a\\nb, which npu device 0 does not have"),
+        (
+            Interface(needs=["fp16", "fp64"]),
+            Device({"fp16"}),
+            {},
+            "needs fp64, which npu device 0 does not have",
+        ),
+        (
+            Interface(needs=["a\nb"]),
+            Device(set()),
+            {},
+            "needs a\\nb, which npu device 0 does not have",
+        ),
         (Interface(extra={"features": ["shader-f16"]}), Device({"fp16"}), {}, ""),
-        (Interface(extra={"features": "new-one"}), Device({"fp16"}), {}, "needs new-one, which npu device 0 does not have"),
+        (
+            Interface(extra={"features": "new-one"}),
+            Device({"fp16"}),
+            {},
+            "needs new-one, which npu device 0 does not have",
+        ),
         (
             Interface(subgroup=64, needs=["fp64"]),
             Device(set(), (16, 32)),
             {},
             "needs fp64 and subgroups of 64 threads (it has subgroups of 16, 32), which npu device 0 does not have",
         ),
-        (Interface(), Device(), {"problem": "has no compiler on this machine"}, "has no compiler on this machine"),
+        (
+            Interface(),
+            Device(),
+            {"problem": "has no compiler on this machine"},
+            "has no compiler on this machine",
+        ),
         (
             Interface(subgroup=32),
             Device(),
@@ -124,13 +167,19 @@ def test_what_is_unknown_fits() -> None:
         (
             INTERFACE,
             Device(),
-            {"image_problem": lambda format_, access: f"no {access} of {format_}" if access == "rw" else ""},
+            {
+                "image_problem": lambda format_, access: (
+                    f"no {access} of {format_}" if access == "rw" else ""
+                )
+            },
             "has the image 'changed' of r32float: no rw of r32float",
         ),
         (INTERFACE, Device(), {"image_problem": lambda format_, access: ""}, ""),
     ],
 )
-def test_the_first_thing_that_is_missing(interface: Interface, device: Device, capabilities: dict[str, Any], expected: str) -> None:
+def test_the_first_thing_that_is_missing(
+    interface: Interface, device: Device, capabilities: dict[str, Any], expected: str
+) -> None:
     assert reason(interface, device, **capabilities) == expected
 
 

@@ -18,11 +18,15 @@ from stored import module_of
 
 import devmod
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system or give a file to another user")
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can mount a file system or give a file to another user"
+)
 
 
 def payload(code: bytes, names: tuple[str, ...] = ("f",)) -> devmod.Module:
-    return devmod.create_with_fallback("cuda", code, "ptx", {name: devmod.FunctionInfo(name, ["handle"]) for name in names})
+    return devmod.create_with_fallback(
+        "cuda", code, "ptx", {name: devmod.FunctionInfo(name, ["handle"]) for name in names}
+    )
 
 
 def names_in(folder: Path) -> list[str]:
@@ -53,7 +57,9 @@ print(*sorted(f"{mode:04o}" for mode in modes))
 
 
 @pytest.mark.parametrize("act", ["save", "write_to_file"])
-@pytest.mark.parametrize(("mode", "seen"), [(0o600, {"0600"}), (0o640, {"0600", "0640"}), (None, {"0644"})])
+@pytest.mark.parametrize(
+    ("mode", "seen"), [(0o600, {"0600"}), (0o640, {"0600", "0640"}), (None, {"0644"})]
+)
 def test_the_temporary_file_is_never_wider_than_the_file_that_it_replaces(
     act: str, mode: int | None, seen: set[str], tmp_path: Path
 ) -> None:
@@ -63,7 +69,12 @@ def test_the_temporary_file_is_never_wider_than_the_file_that_it_replaces(
         devmod.save(payload(b"old"), tmp_path / "k.devmod")
         for file in tmp_path.iterdir():
             file.chmod(mode)
-    process = subprocess.run([sys.executable, "-c", WATCHED, str(tmp_path), act], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", WATCHED, str(tmp_path), act],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert set(process.stdout.split()) <= seen
     assert process.stdout.strip()
     assert stat.S_IMODE(target.stat().st_mode) == (0o644 if mode is None else mode)
@@ -116,7 +127,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 256 KiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    process = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, text=True)
+    process = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+    )
     if process.returncode:
         pytest.skip(f"no file system can be mounted here: {process.stderr.strip()}")
     yield disk
@@ -127,10 +142,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.row("R22")
 def test_a_full_disk_leaves_neither_a_payload_nor_its_metadata(small_disk: Path) -> None:
     path = small_disk / "k.ptx"
-    many = tuple(f"f{number}" for number in range(400))  # the payload would fit, and its metadata does not
+    many = tuple(
+        f"f{number}" for number in range(400)
+    )  # the payload would fit, and its metadata does not
     with pytest.raises(OSError, match="No space left on device") as caught:
         payload(bytes(200 << 10), many).write_to_file(path)
-    assert str(caught.value) in {f"[Errno 28] No space left on device: {str(small_disk / name)!r}" for name in ("k.ptx", "k.tvm_meta.json")}
+    assert str(caught.value) in {
+        f"[Errno 28] No space left on device: {str(small_disk / name)!r}"
+        for name in ("k.ptx", "k.tvm_meta.json")
+    }
     assert names_in(small_disk) == []
     payload(b"old").write_to_file(path)
     before = {name: (small_disk / name).read_bytes() for name in names_in(small_disk)}
@@ -141,7 +161,9 @@ def test_a_full_disk_leaves_neither_a_payload_nor_its_metadata(small_disk: Path)
 
 @as_root
 @pytest.mark.parametrize("reserved", [True, False])
-def test_a_full_disk_leaves_the_old_bundle(reserved: bool, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_bundle(
+    reserved: bool, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = small_disk / "k.devmod"
     devmod.save(module_of(), path)
     before = path.read_bytes()
@@ -170,13 +192,17 @@ except OSError as error:
 @pytest.mark.row("R22")
 def test_metadata_that_cannot_be_written_leaves_no_payload(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
-    process = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True
+    )
     assert process.stdout == f"[Errno 27] File too large: {str(tmp_path / 'k.tvm_meta.json')!r}\n"
     assert names_in(tmp_path) == []
 
 
 @pytest.mark.row("R22")
-def test_a_payload_that_cannot_be_moved_leaves_no_metadata_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_that_cannot_be_moved_leaves_no_metadata_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, real = tmp_path / "k.ptx", os.replace
 
     def replace(source: str, target: str) -> None:
@@ -231,7 +257,9 @@ def test_the_file_of_a_save_that_still_writes_is_left_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("what", ["removed", "removed and made again", "locked"])
-def test_a_temporary_file_that_another_save_removes_as_stale(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_file_that_another_save_removes_as_stale(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the moment between making it and locking it."""
     names: list[Path] = []
     holders = []
@@ -318,23 +346,36 @@ def project(tmp_path: Path) -> Path:
 def test_a_file_stays_in_its_folder(project: Path, path: str, problem: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.save(module_of(), project / path, within=project)
-    assert str(caught.value) == f"{str(project / path)!r} is not written: {problem.format(project=str(project))}"
+    assert (
+        str(caught.value)
+        == f"{str(project / path)!r} is not written: {problem.format(project=str(project))}"
+    )
     assert names_in(project.parent / "home") == ["k.devmod"]
     assert (project.parent / "home" / "k.devmod").read_text() == "precious"
 
 
-def test_links_above_the_folder_are_followed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_above_the_folder_are_followed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project.parent / "other").symlink_to("project")
     devmod.save(module_of(), project.parent / "other" / "k.devmod", within=project.parent / "other")
     monkeypatch.chdir(project.parent / "other" / "sub")
     devmod.save(module_of(), "k.devmod", within=".")
-    assert devmod.load(project / "k.devmod").kind == devmod.load(project / "sub" / "k.devmod").kind == "opencl"
+    assert (
+        devmod.load(project / "k.devmod").kind
+        == devmod.load(project / "sub" / "k.devmod").kind
+        == "opencl"
+    )
 
 
 @pytest.mark.skipif(os.rename not in os.supports_dir_fd, reason="this system cannot open folders")
-def test_a_link_that_appears_while_the_file_is_written_is_not_followed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_appears_while_the_file_is_written_is_not_followed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("devmod._util.atomic.path_problem", lambda path, folder: "")
-    with pytest.raises(OSError, match=r"Not a directory|Too many levels of symbolic links") as caught:
+    with pytest.raises(
+        OSError, match=r"Not a directory|Too many levels of symbolic links"
+    ) as caught:
         devmod.save(module_of(), project / "sub" / "out" / "k.devmod", within=project)
     assert caught.value.filename == str(project / "sub" / "out" / "k.devmod")
     devmod.save(module_of(), project / "link.devmod", within=project)

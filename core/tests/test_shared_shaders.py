@@ -1,4 +1,6 @@
-"""Equal shaders of a module: a file has them once, they share memory, and the module's bytes are unchanged."""
+"""Equal shaders of a module: a file has them once, they share memory, and the module's bytes are
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def module_of(shaders: dict[str, bytes], kind: str = "metal") -> Any:
     return devmod.create_with_fallback(
-        kind, shaders, {"metal": "metal", "webgpu": "wgsl", "vulkan": "spv"}[kind], dict.fromkeys(shaders, INFO)
+        kind,
+        shaders,
+        {"metal": "metal", "webgpu": "wgsl", "vulkan": "spv"}[kind],
+        dict.fromkeys(shaders, INFO),
     )
 
 
@@ -45,7 +50,9 @@ def repeats_of(data: bytes, number: int = 0) -> Any:
 @pytest.mark.row("R17", "R18", "R19")
 @pytest.mark.parametrize("compress", [None, "zstd"])
 @pytest.mark.parametrize("kind", ["metal", "webgpu", "vulkan"])
-def test_the_file_has_a_source_once_and_the_bytes_are_the_same(kind: str, compress: str | None) -> None:
+def test_the_file_has_a_source_once_and_the_bytes_are_the_same(
+    kind: str, compress: str | None
+) -> None:
     made = one_source(kind=kind)
     wire = made.save_to_bytes()
     assert wire.count(SOURCE) == 9
@@ -60,19 +67,26 @@ def test_the_file_has_a_source_once_and_the_bytes_are_the_same(kind: str, compre
     assert loaded.code == made.code
     assert devmod.dumps(loaded) == data
     assert devmod.dumps(devmod.loads(data), compress="none") == devmod.dumps(made)
-    both = devmod.loads(devmod.dumps(devmod.bundle(loaded, devmod.loads(devmod.dumps(one_source(12))))))
+    both = devmod.loads(
+        devmod.dumps(devmod.bundle(loaded, devmod.loads(devmod.dumps(one_source(12)))))
+    )
     assert [each.save_to_bytes() for each in both.imports] == [wire, one_source(12).save_to_bytes()]
 
 
 def test_several_sources_and_an_empty_one() -> None:
     other = SOURCE[::-1]
-    made = module_of({"a": SOURCE, "b": other, "c": b"", "d": SOURCE, "e": other, "f": b"", "g": b"alone"})
+    made = module_of(
+        {"a": SOURCE, "b": other, "c": b"", "d": SOURCE, "e": other, "f": b"", "g": b"alone"}
+    )
     data = devmod.dumps(made)
     assert [len(each) for each in repeats_of(data)] == [3, 3]
     assert devmod.loads(data).save_to_bytes() == made.save_to_bytes()
 
 
-@pytest.mark.parametrize("shaders", [{"a": b"x" * 900, "b": b"x" * 900}, {"a": SOURCE, "b": SOURCE[:-1] + b" "}, {"a": SOURCE}, {}])
+@pytest.mark.parametrize(
+    "shaders",
+    [{"a": b"x" * 900, "b": b"x" * 900}, {"a": SOURCE, "b": SOURCE[:-1] + b" "}, {"a": SOURCE}, {}],
+)
 def test_a_file_that_would_save_little_has_no_repeats(shaders: dict[str, bytes]) -> None:
     data = devmod.dumps(module_of(shaders))
     assert repeats_of(data) is None
@@ -141,7 +155,9 @@ class Real(devmod.Module):
 
 
 @pytest.mark.row("R24")
-def test_the_runtime_gets_shaders_that_share_memory(register: Callable[[str, str, object], None]) -> None:
+def test_the_runtime_gets_shaders_that_share_memory(
+    register: Callable[[str, str, object], None],
+) -> None:
     loaders = Loaders()
     register("devmod.create", "metal", loaders.create)
     register("devmod.load_from_bytes", "metal", loaders.load_from_bytes)
@@ -153,7 +169,9 @@ def test_the_runtime_gets_shaders_that_share_memory(register: Callable[[str, str
 
 
 @pytest.mark.row("R24")
-def test_a_runtime_that_only_loads_bytes_gets_them(register: Callable[[str, str, object], None]) -> None:
+def test_a_runtime_that_only_loads_bytes_gets_them(
+    register: Callable[[str, str, object], None],
+) -> None:
     loaders = Loaders()
     register("devmod.load_from_bytes", "metal", loaders.load_from_bytes)
     assert devmod.loads(devmod.dumps(one_source())).get_function("k3") == "k3"
@@ -164,9 +182,16 @@ def test_a_runtime_that_only_loads_bytes_gets_them(register: Callable[[str, str,
 def test_shaders_of_one_distribution_are_not_created_by_another(
     register: Callable[[str, str, object], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loader may be chosen, and `create` of another distribution need not know what it loads."""
+    """The loader may be chosen, and `create` of another distribution need not know what it
+    loads.
+    """
     create = "def create(*arguments): raise AssertionError('called')\n"
-    install(tmp_path, "acme-metal", groups={"devmod.create": {"metal": "acme_metal:create"}}, modules={"acme_metal": create})
+    install(
+        tmp_path,
+        "acme-metal",
+        groups={"devmod.create": {"metal": "acme_metal:create"}},
+        modules={"acme_metal": create},
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
     loaders = Loaders()
@@ -181,7 +206,9 @@ def test_a_missing_runtime_is_the_same_error(register: Callable[[str, str, objec
     register("devmod.create", "metal", loaders.create)
     texts = []
     for made in (one_source(), one_source(source=b"small")):
-        with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_bytes\.metal") as caught:
+        with pytest.raises(
+            devmod.NotRegisteredError, match=r"devmod\.load_from_bytes\.metal"
+        ) as caught:
             devmod.loads(devmod.dumps(made)).get_function("k0")
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
@@ -205,19 +232,32 @@ def test_inspect_shows_equal_texts_once(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_damaged_shader_is_found(tmp_path: Path) -> None:
     data = bytearray(devmod.dumps(one_source()))
     data[data.index(SOURCE) + 100] ^= 1
-    with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+    with pytest.raises(
+        devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"
+    ):
         devmod.loads(bytes(data)).save_to_bytes()
 
 
 @pytest.mark.parametrize("kind", ["opencl", "const_loader"])
 def test_repeats_in_a_kind_without_shaders(kind: str) -> None:
-    wire = {"opencl": b"\xa2cl\x80\xc4\x06abcabc", "const_loader": b"\x81\xa1c\x93\x93\x01\x08\x01\x91\x06\xc4\x06abcabc\x80"}[kind]
+    wire = {
+        "opencl": b"\xa2cl\x80\xc4\x06abcabc",
+        "const_loader": b"\x81\xa1c\x93\x93\x01\x08\x01\x91\x06\xc4\x06abcabc\x80",
+    }[kind]
     at = wire.index(b"abc")
     stored = wire.replace(b"abcabc", b"abc", 1)
     import hashlib
 
-    entry = {"kind": kind, "format": "cl", "offset": 0, "size": len(stored), "sha256": hashlib.sha256(stored).digest()}
-    loaded = devmod.loads(file_of({"roots": [0], "modules": [entry | {"repeats": [[at, 3, at + 3]]}]}, stored))
+    entry = {
+        "kind": kind,
+        "format": "cl",
+        "offset": 0,
+        "size": len(stored),
+        "sha256": hashlib.sha256(stored).digest(),
+    }
+    loaded = devmod.loads(
+        file_of({"roots": [0], "modules": [entry | {"repeats": [[at, 3, at + 3]]}]}, stored)
+    )
     assert loaded.save_to_bytes() == wire
     with pytest.raises(devmod.FormatError, match="repeats, which only shaders have"):
         dict(loaded.functions)
@@ -227,7 +267,9 @@ def test_repeats_in_a_kind_without_shaders(kind: str) -> None:
 
 
 @pytest.mark.row("R41")
-def test_the_memory_is_that_of_one_source(tmp_path: Path, capsys: pytest.CaptureFixture[str], register: Any) -> None:
+def test_the_memory_is_that_of_one_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], register: Any
+) -> None:
     loaders = Loaders()
     register("devmod.create", "metal", loaders.create)
     register("devmod.load_from_bytes", "metal", loaders.load_from_bytes)
@@ -259,7 +301,9 @@ def test_an_unknown_kind_does_not_join_the_shaders() -> None:
     loaded = devmod.loads(file_of(page, blobs_of(data)))
     tracemalloc.start()
     try:
-        with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_bytes\.npu is not registered"):
+        with pytest.raises(
+            devmod.NotRegisteredError, match=r"devmod\.load_from_bytes\.npu is not registered"
+        ):
             loaded.get_function("k0")
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -21,7 +21,13 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cubin(*extra: int, source: dict[str, str | bytes] | None = None) -> devmod.Module:
-    return devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(extra), "cubin", INFO, {"cuda": CUDA} if source is None else source)
+    return devmod.create_with_fallback(
+        "cuda",
+        b"\x7fELF" + bytes(extra),
+        "cubin",
+        INFO,
+        {"cuda": CUDA} if source is None else source,
+    )
 
 
 @pytest.mark.row("R13", "R26")
@@ -34,10 +40,14 @@ def test_sources_are_saved_when_they_are_asked_for() -> None:
 
 
 @pytest.mark.row("R26")
-def test_inspect_shows_shared_sources_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_shared_sources_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "k.devmod"
     ptx = devmod.create_with_fallback("cuda", b".version 8.0", "ptx", INFO, {"cuda": CUDA})
-    devmod.save(devmod.bundle(cubin(), ptx, cubin(2, source={"cuda": "other"})), path, with_sources=True)
+    devmod.save(
+        devmod.bundle(cubin(), ptx, cubin(2, source={"cuda": "other"})), path, with_sources=True
+    )
     assert main(["inspect", str(path), "--source", "--json"]) == 0
     found = [each["source"] for each in json.loads(capsys.readouterr().out)["module"]["imports"]]
     assert found == [{"cuda": CUDA}, {"ptx": ".version 8.0", "cuda": 1}, {"cuda": "other"}]
@@ -58,7 +68,9 @@ def test_sources_of_a_file_are_saved_again() -> None:
 
 def test_equal_sources_are_one_part_of_the_file() -> None:
     other = cubin(2, source={"cuda": CUDA * 2})
-    data = devmod.dumps(devmod.bundle(cubin(0), cubin(1), other, cubin(3, source={})), with_sources=True)
+    data = devmod.dumps(
+        devmod.bundle(cubin(0), cubin(1), other, cubin(3, source={})), with_sources=True
+    )
     assert data.count(CUDA.encode()) == 3  # one part has it twice
     (page,) = pages_of(data)
     assert [each.get("sources") for each in page["modules"]] == [4, 4, 5, None]
@@ -72,12 +84,16 @@ def test_a_payload_of_text_is_not_repeated() -> None:
     text = "kernel void f() {}"
     module = devmod.create_with_fallback("opencl", text.encode(), "cl", INFO, {"cl": text})
     assert devmod.dumps(module, with_sources=True) == devmod.dumps(module)
-    ptx = devmod.create_with_fallback("cuda", b".version 8.3\n", "ptx", INFO, {"cuda": CUDA, "ptx": ".version 8.3\n"})
+    ptx = devmod.create_with_fallback(
+        "cuda", b".version 8.3\n", "ptx", INFO, {"cuda": CUDA, "ptx": ".version 8.3\n"}
+    )
     assert devmod.loads(devmod.dumps(ptx, with_sources=True)).source == {"cuda": CUDA}
 
 
 def test_a_source_of_bytes_stays_bytes_and_is_not_shown_as_text() -> None:
-    module = devmod.create_with_fallback("hexagon", b"\x7fELF", "so", INFO, {"asm": "f:", "bc": b"BC\xc0\xde"})
+    module = devmod.create_with_fallback(
+        "hexagon", b"\x7fELF", "so", INFO, {"asm": "f:", "bc": b"BC\xc0\xde"}
+    )
     loaded = devmod.loads(devmod.dumps(module, with_sources=True))
     assert loaded.source == {"asm": "f:", "bc": b"BC\xc0\xde"}
     assert [loaded.inspect_source(key) for key in ("", "asm", "bc")] == ["f:", "f:", ""]
@@ -98,7 +114,11 @@ def test_a_module_of_an_unknown_kind_shows_its_sources() -> None:
     (page,) = pages_of(data)
     page["modules"][0]["kind"] = "cudx"
     loaded = devmod.loads(file_of(page, blobs_of(data)))
-    assert (loaded.kind, loaded.inspect_source("cuda"), loaded.inspect_source()) == ("cudx", CUDA, "")
+    assert (loaded.kind, loaded.inspect_source("cuda"), loaded.inspect_source()) == (
+        "cudx",
+        CUDA,
+        "",
+    )
 
 
 def test_damaged_sources_leave_the_module_usable() -> None:

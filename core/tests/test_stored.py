@@ -1,4 +1,6 @@
-"""Stored modules: listed and inspected without loading, loaded once at the first use, saved unchanged."""
+"""Stored modules: listed and inspected without loading, loaded once at the first use, saved
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Register = Callable[[str, str, object], None]
 def stored(kind: str = "opencl", **changes: Any) -> devmod.Module:
     code, fmt, fmap = sample(kind)
     given = {"code": code, "fmt": fmt, "fmap": fmap} | changes
-    return devmod.loads(devmod.dumps(devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"])))
+    return devmod.loads(
+        devmod.dumps(devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"]))
+    )
 
 
 @pytest.mark.row("R24", "R26")
@@ -59,7 +63,11 @@ def test_the_first_use_of_a_missing_kind_raises_the_registrys_error(kind: str) -
 @pytest.mark.row("R5", "R24")
 def test_the_real_module_is_loaded_from_the_very_bytes_at_the_first_use(register: Register) -> None:
     seen: list[memoryview] = []
-    register("devmod.load_from_bytes", "opencl", lambda data: seen.append(data) or Raw("opencl", bytes(data)))
+    register(
+        "devmod.load_from_bytes",
+        "opencl",
+        lambda data: seen.append(data) or Raw("opencl", bytes(data)),
+    )
     found = stored()
     wire = found.save_to_bytes()
     assert seen == []
@@ -79,16 +87,29 @@ class Real(devmod.backend.PayloadModule):
 
 @pytest.mark.row("R18", "R19")
 @pytest.mark.parametrize("kind", KINDS)
-def test_real_fallback_and_stored_modules_of_one_payload_save_the_same(kind: str, register: Register) -> None:
+def test_real_fallback_and_stored_modules_of_one_payload_save_the_same(
+    kind: str, register: Register
+) -> None:
     code, fmt, fmap = sample(kind)
     spec = devmod.backend.find_spec(kind)
     made = [devmod.create_with_fallback(kind, code, fmt, fmap)]
-    register("devmod.create", kind, lambda code, fmt, fmap, source: Real(spec, fmt, fmap, code, source))
-    register("devmod.load_from_bytes", kind, lambda data: Real(spec, *devmod.backend.decode(spec, data), wire=data))
+    register(
+        "devmod.create", kind, lambda code, fmt, fmap, source: Real(spec, fmt, fmap, code, source)
+    )
+    register(
+        "devmod.load_from_bytes",
+        kind,
+        lambda data: Real(spec, *devmod.backend.decode(spec, data), wire=data),
+    )
     made.append(devmod.create(kind, code, fmt, fmap, {"asm": "; never saved"}))
     made.append(devmod.load_from_bytes(kind, made[0].save_to_bytes()))
     made += [devmod.loads(devmod.dumps(each)) for each in tuple(made)]
-    assert [type(each).__name__ for each in made] == ["FallbackModule", "Real", "Real", *["StoredModule"] * 3]
+    assert [type(each).__name__ for each in made] == [
+        "FallbackModule",
+        "Real",
+        "Real",
+        *["StoredModule"] * 3,
+    ]
     assert len({each.save_to_bytes() for each in made}) == 1
     assert len({devmod.dumps(each) for each in made}) == 1
     assert made[-1].get_function("add")() == "add"
@@ -101,7 +122,9 @@ class Importing(devmod.backend.PayloadModule):
         owner, _ = self.find_function(name, query_imports)
         if owner is not self:
             return owner.get_function(name)
-        found = [list(each.function_names) for each in self.imports]  # before the function is returned
+        found = [
+            list(each.function_names) for each in self.imports
+        ]  # before the function is returned
         return lambda: (self, found)
 
 
@@ -109,7 +132,11 @@ class Importing(devmod.backend.PayloadModule):
 def importing(register: Register) -> Callable[[str], None]:
     def provide(kind: str) -> None:
         spec = devmod.backend.find_spec(kind)
-        register("devmod.load_from_bytes", kind, lambda data: Importing(spec, *devmod.backend.decode(spec, data), wire=data))
+        register(
+            "devmod.load_from_bytes",
+            kind,
+            lambda data: Importing(spec, *devmod.backend.decode(spec, data), wire=data),
+        )
 
     return provide
 
@@ -124,7 +151,9 @@ def with_imports() -> devmod.Module:
 
 
 @pytest.mark.row("R21", "R24")
-def test_the_real_module_has_the_imports_before_its_first_function(importing: Callable[[str], None]) -> None:
+def test_the_real_module_has_the_imports_before_its_first_function(
+    importing: Callable[[str], None],
+) -> None:
     importing("opencl")
     data = devmod.dumps(with_imports())
     root = devmod.loads(data)
@@ -142,7 +171,9 @@ def test_the_real_module_has_the_imports_before_its_first_function(importing: Ca
 
 
 @pytest.mark.row("R24")
-def test_the_imports_of_the_real_module_are_those_of_the_stored_one_at_each_look_up(importing: Callable[[str], None]) -> None:
+def test_the_imports_of_the_real_module_are_those_of_the_stored_one_at_each_look_up(
+    importing: Callable[[str], None],
+) -> None:
     importing("opencl")
     importing("cuda")
     root = stored("opencl")
@@ -168,7 +199,9 @@ def test_a_module_without_imports_keeps_those_that_its_loader_gave_it(register: 
     assert (root["add"]()[1], root.imports) == ([["add"]], ())
 
 
-def test_a_tree_with_real_modules_has_no_cycle_of_references(importing: Callable[[str], None]) -> None:
+def test_a_tree_with_real_modules_has_no_cycle_of_references(
+    importing: Callable[[str], None],
+) -> None:
     importing("opencl")
     importing("cuda")
     gc.collect()
@@ -177,7 +210,10 @@ def test_a_tree_with_real_modules_has_no_cycle_of_references(importing: Callable
         root = devmod.loads(devmod.dumps(with_imports()))
         real, _ = root["add"]()
         inner, _ = root.imports[1].imports[0]["blur"]()
-        alive = [weakref.ref(each) for each in (root, real, inner, *root.imports, *root.imports[1].imports)]
+        alive = [
+            weakref.ref(each)
+            for each in (root, real, inner, *root.imports, *root.imports[1].imports)
+        ]
         del root, real, inner
         assert [each() for each in alive] == [None] * len(alive)
     finally:
@@ -188,7 +224,10 @@ def test_an_unknown_function_loads_nothing(register: Register) -> None:
     register("devmod.load_from_bytes", "opencl", lambda data: pytest.fail("was loaded"))
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         stored()["ad"]
-    assert str(caught.value) == "the opencl module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
+    assert (
+        str(caught.value)
+        == "the opencl module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
+    )
 
 
 def test_imports_are_asked_where_that_is_wanted(register: Register) -> None:
@@ -196,7 +235,9 @@ def test_imports_are_asked_where_that_is_wanted(register: Register) -> None:
     root = devmod.create_with_fallback("opencl", b"", "cl", {})
     middle = devmod.create_with_fallback("metal", {}, "metal", {})
     root.import_module(middle)
-    middle.import_module(devmod.create_with_fallback("cuda", b"", "cuda", {"deep": devmod.FunctionInfo("d", [])}))
+    middle.import_module(
+        devmod.create_with_fallback("cuda", b"", "cuda", {"deep": devmod.FunctionInfo("d", [])})
+    )
     found = devmod.loads(devmod.dumps(root))
     assert found.get_function("deep", query_imports=True)() == "deep"
     for query in (False, True):
@@ -245,7 +286,8 @@ def test_many_threads_load_once_and_share_a_failure_which_is_not_cached(register
         for thread in threads:
             thread.start()
         barrier.wait()
-        # All but the one that loads are waiting for it, or soon will be; those that come later would load anew.
+        # All but the one that loads are waiting for it, or soon will be; those that come later
+        # would load anew.
         while not calls:
             pass
         threading.Event().wait(0.2)
@@ -277,8 +319,13 @@ def test_a_loader_that_needs_itself_raises(register: Register) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_raw_payload_is_written_as_the_fallback_writes_it(kind: str, tmp_path: Path) -> None:
     code, fmt, fmap = sample(kind)
-    suffix = next(key for key, value in devmod.backend.find_spec(kind).suffixes.items() if value == fmt)
-    for folder, module in (("a", devmod.create_with_fallback(kind, code, fmt, fmap)), ("b", stored(kind))):
+    suffix = next(
+        key for key, value in devmod.backend.find_spec(kind).suffixes.items() if value == fmt
+    )
+    for folder, module in (
+        ("a", devmod.create_with_fallback(kind, code, fmt, fmap)),
+        ("b", stored(kind)),
+    ):
         (tmp_path / folder).mkdir()
         module.write_to_file(tmp_path / folder / f"k.{suffix}")
     for name in (f"k.{suffix}", "k.tvm_meta.json"):
@@ -288,12 +335,16 @@ def test_a_raw_payload_is_written_as_the_fallback_writes_it(kind: str, tmp_path:
 def test_a_kind_without_a_spec_has_no_raw_payload_that_we_know(tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         from_wire("npu", b"123").write_to_file(tmp_path / "k.npu")
-    assert str(caught.value) == "a module of kind 'npu' has no raw payload to write; use devmod.save"
+    assert (
+        str(caught.value) == "a module of kind 'npu' has no raw payload to write; use devmod.save"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_index_that_names_other_functions_than_the_bytes_is_refused() -> None:
-    data = devmod.create_with_fallback("opencl", b"", "cl", {"real": devmod.FunctionInfo("r", [])}).save_to_bytes()
+    data = devmod.create_with_fallback(
+        "opencl", b"", "cl", {"real": devmod.FunctionInfo("r", [])}
+    ).save_to_bytes()
     found = from_wire("opencl", data, ("listed",))
     with pytest.raises(devmod.FormatError) as caught:
         found.functions  # noqa: B018
@@ -303,13 +354,17 @@ def test_an_index_that_names_other_functions_than_the_bytes_is_refused() -> None
 
 
 @pytest.mark.row("R8")
-def test_a_broken_target_spec_spoils_its_own_kind_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_target_spec_spoils_its_own_kind_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sound = devmod.create_with_fallback("opencl", b"", "cl", {"f": devmod.FunctionInfo("f", [])})
     data = devmod.dumps(devmod.bundle(Raw("npu", b"x", functions=("f",)), sound))
     info = tmp_path / "devmod_npu-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: devmod-npu\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[devmod.targets]\nnpu = devmod_npu_that_is_not_there:SPEC\n")
+    (info / "entry_points.txt").write_text(
+        "[devmod.targets]\nnpu = devmod_npu_that_is_not_there:SPEC\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-npu")
     npu, opencl = devmod.loads(data).imports
@@ -352,7 +407,9 @@ def test_an_invalid_function_of_a_candidate_affects_no_other_function_of_a_bundl
 
 
 @pytest.mark.row("R19")
-def test_inspect_refuses_an_invalid_function(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_inspect_refuses_an_invalid_function(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "k.devmod"
     devmod.save(from_wire("opencl", THREE, ("a", "bad", "b")), path)
     for options in ((), ("--verify",)):
@@ -361,7 +418,9 @@ def test_inspect_refuses_an_invalid_function(capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.row("R19", "R42")
-def test_an_invalid_origin_is_refused_at_its_first_use_and_affects_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_invalid_origin_is_refused_at_its_first_use_and_affects_no_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     blob = b"\xa2cl\x80\xc4\x03abc"
     good, bad = {"target": "opencl"}, {"target": 1}
     modules = [entry(blob, functions=None, origin=origin) for origin in (good, bad)]

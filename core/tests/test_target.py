@@ -23,11 +23,18 @@ from devmod import Target
         ("cuda -arch=sm_90", "cuda", ("sm_90",), ()),
         ("cuda -arch=sm_80,sm_90,compute_90", "cuda", ("sm_80", "sm_90", "compute_90"), ()),
         ("rocm -arch=gfx90a:sramecc+:xnack-", "rocm", ("gfx90a:sramecc+:xnack-",), ()),
-        ("hexagon -arch=v68 -vtcm=4 -opt=a=b", "hexagon", ("v68",), (("vtcm", "4"), ("opt", "a=b"))),
+        (
+            "hexagon -arch=v68 -vtcm=4 -opt=a=b",
+            "hexagon",
+            ("v68",),
+            (("vtcm", "4"), ("opt", "a=b")),
+        ),
         ("somebody_elses_kind2", "somebody_elses_kind2", (), ()),
     ],
 )
-def test_parse_reads_what_str_writes(text: str, kind: str, archs: tuple[str, ...], options: tuple[tuple[str, str], ...]) -> None:
+def test_parse_reads_what_str_writes(
+    text: str, kind: str, archs: tuple[str, ...], options: tuple[tuple[str, str], ...]
+) -> None:
     target = Target.parse(text)
     assert (target.kind, target.archs, target.options) == (kind, archs, options)
     assert str(target) == text
@@ -38,7 +45,11 @@ def test_parse_reads_what_str_writes(text: str, kind: str, archs: tuple[str, ...
 
 def test_the_spellings_of_one_target_are_equal() -> None:
     target = Target("cuda", arch="sm_80,sm_90")
-    assert target == Target("cuda", arch=["sm_80", "sm_90"]) == Target.parse("  cuda   -mcpu=sm_80,sm_90 ")
+    assert (
+        target
+        == Target("cuda", arch=["sm_80", "sm_90"])
+        == Target.parse("  cuda   -mcpu=sm_80,sm_90 ")
+    )
     assert target.arch == "sm_80,sm_90"
     assert str(Target.parse("rocm -mcpu=gfx90a")) == "rocm -arch=gfx90a"
     assert Target.parse(target) is target
@@ -48,7 +59,10 @@ def test_the_spellings_of_one_target_are_equal() -> None:
 
 
 def test_each_variant_has_the_options() -> None:
-    assert list(map(str, Target.parse("cuda -arch=sm_80,sm_90 -x=1").variants())) == ["cuda -arch=sm_80 -x=1", "cuda -arch=sm_90 -x=1"]
+    assert list(map(str, Target.parse("cuda -arch=sm_80,sm_90 -x=1").variants())) == [
+        "cuda -arch=sm_80 -x=1",
+        "cuda -arch=sm_90 -x=1",
+    ]
     assert Target("opencl").variants() == (Target("opencl"),)
 
 
@@ -64,7 +78,10 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
     [
         ("", "a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty"),
         ("   ", "a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty"),
-        ("a-b", "'a-b' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores"),
+        (
+            "a-b",
+            "'a-b' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores",
+        ),
         (
             "OpenCL",
             "'OpenCL' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores. "
@@ -74,9 +91,18 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
             "cuda -arch sm_80",
             "the target 'cuda -arch sm_80' has '-arch', which is not of the form -name=value. Did you mean '-arch=sm_80'?",
         ),
-        ("cuda -arch -x=1", "the target 'cuda -arch -x=1' has '-arch', which is not of the form -name=value"),
-        ("cuda -arch = sm_80", "the target 'cuda -arch = sm_80' has '-arch', which is not of the form -name=value"),
-        ("cuda:sm_80", "the target 'cuda:sm_80' gives the architecture behind a colon; write 'cuda -arch=sm_80'"),
+        (
+            "cuda -arch -x=1",
+            "the target 'cuda -arch -x=1' has '-arch', which is not of the form -name=value",
+        ),
+        (
+            "cuda -arch = sm_80",
+            "the target 'cuda -arch = sm_80' has '-arch', which is not of the form -name=value",
+        ),
+        (
+            "cuda:sm_80",
+            "the target 'cuda:sm_80' gives the architecture behind a colon; write 'cuda -arch=sm_80'",
+        ),
         (
             "cuda:sm_80 -compiler=nvcc",
             "the target 'cuda:sm_80 -compiler=nvcc' gives the architecture behind a colon; write 'cuda -arch=sm_80 -compiler=nvcc'",
@@ -87,10 +113,16 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
         ("cuda -=x", "the target 'cuda -=x' has '-=x', which is not of the form -name=value"),
         ("cuda -arch=a -mcpu=b", "the target 'cuda -arch=a -mcpu=b' gives -arch twice"),
         ("cuda -x=1 -x=2", "the target 'cuda -x=1 -x=2' gives -x twice"),
-        ("cuda -arch=sm_80,,sm_90", "'' is not an architecture of cuda: expected a name such as 'sm_90', 'gfx90a:xnack+' or 'v68'"),
+        (
+            "cuda -arch=sm_80,,sm_90",
+            "'' is not an architecture of cuda: expected a name such as 'sm_90', 'gfx90a:xnack+' or 'v68'",
+        ),
         ("cuda -arch=sm_80,sm_80", "the cuda target names an architecture twice: sm_80,sm_80"),
         ("cuda --x=1", "'-x' is not the name of an option of a cuda target"),
-        ("cuda -x=\u00e4", "the option -x of a cuda target has the value '\u00e4'; a value is printable ASCII without spaces"),
+        (
+            "cuda -x=\u00e4",
+            "the option -x of a cuda target has the value '\u00e4'; a value is printable ASCII without spaces",
+        ),
         (7, "a target is a Target or a string such as 'cuda -arch=sm_90', not int"),
         ("x" * 5000, "a target of 5000 characters is too long; the limit is 4096"),
     ],
@@ -104,12 +136,17 @@ def test_the_errors_for_invalid_targets(text: str, message: str) -> None:
 def test_a_target_with_options_is_not_a_kind() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Target("cuda -arch=sm_90")
-    assert str(caught.value) == "a target's kind is one word; for 'cuda -arch=sm_90' use Target.parse"
+    assert (
+        str(caught.value) == "a target's kind is one word; for 'cuda -arch=sm_90' use Target.parse"
+    )
     with pytest.raises(devmod.FormatError, match="is not the name of an option"):
         Target("cuda", options={"arch": "sm_90"})
     with pytest.raises(devmod.FormatError) as caught:
         Target("cuda", arch=90)  # type: ignore[arg-type]
-    assert str(caught.value) == "the architectures of a cuda target are a string or a sequence of strings, not 90"
+    assert (
+        str(caught.value)
+        == "the architectures of a cuda target are a string or a sequence of strings, not 90"
+    )
 
 
 @given(st.text(max_size=60))

@@ -26,7 +26,11 @@ with temporary_folder() as folder:
     sys.stdin.read()
 """
 #: The name of a folder that another process of this machine made.
-NAME = f"devmod-tmp-{binascii.crc32(os.uname().nodename.encode()):08x}-0123456789abcdef" if hasattr(os, "uname") else ""
+NAME = (
+    f"devmod-tmp-{binascii.crc32(os.uname().nodename.encode()):08x}-0123456789abcdef"
+    if hasattr(os, "uname")
+    else ""
+)
 
 
 @pytest.fixture
@@ -40,7 +44,11 @@ def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def holder(above: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A process that has a folder."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(above)}
+        [sys.executable, "-c", HOLDER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(above)},
     ) as process:
         assert process.stdout is not None
         yield process, Path(process.stdout.readline().strip())
@@ -57,7 +65,9 @@ def test_a_folder_is_for_this_user_and_is_removed(above: Path) -> None:
     assert list(above.iterdir()) == []
 
 
-def test_the_folder_of_a_killed_process_is_removed(above: Path, holder: tuple[subprocess.Popen[str], Path]) -> None:
+def test_the_folder_of_a_killed_process_is_removed(
+    above: Path, holder: tuple[subprocess.Popen[str], Path]
+) -> None:
     process, folder = holder
     process.kill()
     process.wait()
@@ -67,16 +77,26 @@ def test_the_folder_of_a_killed_process_is_removed(above: Path, holder: tuple[su
 
 
 def test_the_folder_of_another_machine_stays(above: Path) -> None:
-    """A network file system may keep the locks of each machine apart, so the folder of a running process there looks abandoned."""
-    program = "import os; os.uname = lambda: os.uname_result(('', 'another', '', '', ''))" + HOLDER.replace(
-        "sys.stdin.read()", "os._exit(0)"
+    """A network file system may keep the locks of each machine apart, so the folder of a running
+    process there looks abandoned.
+    """
+    program = (
+        "import os; os.uname = lambda: os.uname_result(('', 'another', '', '', ''))"
+        + HOLDER.replace("sys.stdin.read()", "os._exit(0)")
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"TMPDIR": str(above)})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TMPDIR": str(above)},
+    )
     with temporary_folder():
         assert (Path(done.stdout.strip()) / "file").exists()
 
 
-def test_the_folder_of_a_running_process_stays(above: Path, holder: tuple[subprocess.Popen[str], Path]) -> None:
+def test_the_folder_of_a_running_process_stays(
+    above: Path, holder: tuple[subprocess.Popen[str], Path]
+) -> None:
     process, folder = holder
     with temporary_folder():
         assert (folder / "file").exists()
@@ -84,7 +104,9 @@ def test_the_folder_of_a_running_process_stays(above: Path, holder: tuple[subpro
     assert list(above.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["devmod-tmp-notes", f"{NAME}0", f"x{NAME}", "devmod-0123456789abcdef"])
+@pytest.mark.parametrize(
+    "name", ["devmod-tmp-notes", f"{NAME}0", f"x{NAME}", "devmod-0123456789abcdef"]
+)
 def test_another_folder_stays(above: Path, name: str) -> None:
     (above / name).mkdir(0o700)
     with temporary_folder():
@@ -125,7 +147,9 @@ def test_a_folder_that_others_may_read_stays(above: Path) -> None:
     assert (above / NAME).is_dir()
 
 
-def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
+    above: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process may find it without a lock in that moment."""
     make = os.mkdir
     made: list[str] = []
@@ -143,7 +167,9 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(above: Path,
     assert list(above.iterdir()) == []
 
 
-def test_a_file_system_without_locks_has_temporary_folders(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_has_temporary_folders(
+    above: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """None is removed there, because nothing shows that its process has ended."""
     import fcntl
 

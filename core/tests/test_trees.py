@@ -1,4 +1,6 @@
-"""Trees from untrusted files: 41 modules that each import the next one twice have 2**40 paths. Every walk visits a module once."""
+"""Trees from untrusted files: 41 modules that each import the next one twice have 2**40 paths.
+Every walk visits a module once.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,12 @@ BLOB = b"\xa2cl\x81\xa1f\x94\xa1f\x90\x90\x90\xc4\x01x"
 
 
 def twice(kind: str, count: int = DEPTH) -> bytes:
-    """Return a bundle in which each module imports the next one twice. The last is an opencl module."""
-    nodes: list[dict[str, Any]] = [{"kind": kind, "imports": [number, number]} for number in range(1, count)]
+    """Return a bundle in which each module imports the next one twice. The last is an opencl
+    module.
+    """
+    nodes: list[dict[str, Any]] = [
+        {"kind": kind, "imports": [number, number]} for number in range(1, count)
+    ]
     return file_of({"roots": [0], "modules": [*nodes, entry(BLOB)]}, BLOB)
 
 
@@ -33,7 +39,9 @@ def imports_twice(count: int) -> bytes:
 
     rows = [min(2 * number, 2 * (count - 1)) for number in range(count + 1)]
     children = [number for number in range(1, count) for _ in range(2)]
-    body = vector(rows) + vector(children) + (4).to_bytes(8, "little").join([b"", *[b"_lib"] * count])
+    body = (
+        vector(rows) + vector(children) + (4).to_bytes(8, "little").join([b"", *[b"_lib"] * count])
+    )
     return len(body).to_bytes(8, "little") + body
 
 
@@ -43,11 +51,17 @@ def chain(count: int) -> bytes:
     def vector(values: list[int]) -> bytes:
         return b"".join(value.to_bytes(8, "little") for value in (len(values), *values))
 
-    body = vector([*range(count), count - 1]) + vector(list(range(1, count))) + ((4).to_bytes(8, "little") + b"_lib") * count
+    body = (
+        vector([*range(count), count - 1])
+        + vector(list(range(1, count)))
+        + ((4).to_bytes(8, "little") + b"_lib") * count
+    )
     return len(body).to_bytes(8, "little") + body
 
 
-def inspected(capsys: pytest.CaptureFixture[str], path: Path, data: bytes, *options: str) -> tuple[int, str, str]:
+def inspected(
+    capsys: pytest.CaptureFixture[str], path: Path, data: bytes, *options: str
+) -> tuple[int, str, str]:
     path.write_bytes(data)
     code = main(["inspect", *options, str(path)])
     return (code, *capsys.readouterr())
@@ -58,7 +72,9 @@ def inspected(capsys: pytest.CaptureFixture[str], path: Path, data: bytes, *opti
 def test_a_module_imported_along_many_paths_is_visited_once(kind: str) -> None:
     root = devmod.loads(twice(kind))
     assert list(root.functions) == (["f"] if kind == "bundle" else [])
-    assert repr(root) == ("<BundleModule bundle: f>" if kind == "bundle" else "<LibraryModule _lib: no functions>")
+    assert repr(root) == (
+        "<BundleModule bundle: f>" if kind == "bundle" else "<LibraryModule _lib: no functions>"
+    )
     assert len(devmod.dumps(root)) < 5000
     for query_imports in (False, True):
         with pytest.raises(devmod.DevmodError):
@@ -83,7 +99,9 @@ def test_tvms_trees_with_many_paths_are_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bundle", "_lib"])
-def test_inspect_shows_a_module_once(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
+def test_inspect_shows_a_module_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
+) -> None:
     code, out, _ = inspected(capsys, tmp_path / "k.devmod", twice(kind))
     assert code == 0
     lines = out.splitlines()[1 : 1 + 2 * DEPTH]
@@ -107,7 +125,9 @@ def test_inspect_shows_a_module_once(capsys: pytest.CaptureFixture[str], tmp_pat
 
 @pytest.mark.once
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_inspect_refuses_a_deeper_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_inspect_refuses_a_deeper_tree(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
     path = tmp_path / "k.tvmimports"
     assert inspected(capsys, path, chain(64), *options)[0] == 0
     code, out, err = inspected(capsys, path, chain(20_000), *options)
@@ -138,12 +158,19 @@ class Counted(Raw):
 
 @pytest.mark.once
 @pytest.mark.parametrize("nested", [True, False])
-def test_bundles_that_share_candidates_search_each_once(register: Callable[..., None], nested: bool) -> None:
+def test_bundles_that_share_candidates_search_each_once(
+    register: Callable[..., None], nested: bool
+) -> None:
     """200 bundles over the same 200 candidates: 40,000 pairs, and 200 modules."""
     Counted.asked = 0
     # mixed=True: the check of the arguments reads the names of all candidates of each bundle.
-    shared = devmod.bundle(*[Counted("npu", b"", functions=(f"f{number}",)) for number in range(200)], mixed=True)
-    bundles = [devmod.bundle(shared, mixed=True) if nested else devmod.bundle(*shared.imports, mixed=True) for _ in range(200)]
+    shared = devmod.bundle(
+        *[Counted("npu", b"", functions=(f"f{number}",)) for number in range(200)], mixed=True
+    )
+    bundles = [
+        devmod.bundle(shared, mixed=True) if nested else devmod.bundle(*shared.imports, mixed=True)
+        for _ in range(200)
+    ]
     roots = []
     for each in bundles:
         code, fmt, fmap = sample("opencl")

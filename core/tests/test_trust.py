@@ -1,6 +1,8 @@
-"""What core does under a policy: it asks devmod-trust about each file before it hands out anything of it (R46).
+"""What core does under a policy: it asks devmod-trust about each file before it hands out anything
+of it (R46).
 
-A plugin of that name is devmod-trust here, and keeps what it is asked. trust/tests has the real one.
+A plugin of that name is devmod-trust here, and keeps what it is asked. trust/tests has the real
+one.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ MISSING = "is refused: DEVMOD_TRUST names a policy, and "
 
 
 @pytest.mark.row("R46")
-def test_a_file_is_asked_about_once_when_it_is_opened(checker: Any, policy: str, tmp_path: Path) -> None:
+def test_a_file_is_asked_about_once_when_it_is_opened(
+    checker: Any, policy: str, tmp_path: Path
+) -> None:
     (tmp_path / "store").mkdir()
     Path("store/k").write_bytes(FILE)
     Path("k.devmod").symlink_to("store/k")
@@ -47,7 +51,9 @@ def test_a_file_is_asked_about_once_when_it_is_opened(checker: Any, policy: str,
     assert checker.asked == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), None, (policy,))]
     Path("k.devmod.sig").write_bytes(b"signed")
     module = devmod.load("k.devmod")
-    assert checker.asked[1:] == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), b"signed", (policy,))]
+    assert checker.asked[1:] == [
+        (f"{tmp_path}/k.devmod", "", HEAD, len(FILE), b"signed", (policy,))
+    ]
     with pytest.raises(devmod.NotRegisteredError):
         module["f"]
     assert (len(checker.asked), module.save_to_bytes()) == (2, b"1")
@@ -77,13 +83,18 @@ def test_a_resource_has_its_signature_beside_it(checker: Any, tmp_path: Path) ->
         archive.writestr("a/s.devmod.sig", b"signed")
     with zipfile.ZipFile("kernels.zip") as archive:
         unsigned, signed = (zipfile.Path(archive, f"a/{name}.devmod") for name in "ks")
-        assert refusal(lambda: devmod.load(unsigned)) == f"{tmp_path}/kernels.zip/a/k.devmod has no signature"
+        assert (
+            refusal(lambda: devmod.load(unsigned))
+            == f"{tmp_path}/kernels.zip/a/k.devmod has no signature"
+        )
         assert devmod.load(signed).save_to_bytes() == b"1"
         gc.collect()  # closes the refused resource before its archive
 
 
 @pytest.mark.row("R46")
-def test_the_file_of_a_package_names_the_package(checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_a_package_names_the_package(
+    checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "site" / "acme_kernels"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -95,16 +106,24 @@ def test_the_file_of_a_package_names_the_package(checker: Any, tmp_path: Path, m
 
 
 @pytest.mark.row("R46")
-def test_the_commands_refuse_a_file_that_no_policy_takes(checker: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_refuse_a_file_that_no_policy_takes(
+    checker: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("k.devmod").write_bytes(FILE)
-    for arguments in (["inspect", "k.devmod"], ["inspect", "--verify", "k.devmod"], ["inspect", Path("k.devmod").absolute().as_uri()]):
+    for arguments in (
+        ["inspect", "k.devmod"],
+        ["inspect", "--verify", "k.devmod"],
+        ["inspect", Path("k.devmod").absolute().as_uri()],
+    ):
         assert main(arguments) == 1
         output = capsys.readouterr()
         assert (output.out, "has no signature" in output.err) == ("", True)
 
 
 @pytest.mark.row("R46")
-def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_payloads_without_an_index_are_asked_about(
+    checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (code, fmt, fmap), spec = sample("opencl"), find_spec("opencl")
     assert spec is not None
     Path("k.cl").write_bytes(code)
@@ -131,8 +150,12 @@ def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path,
     count = len(checker.asked)
     create_own("opencl", code, fmt, fmap)
     load_stored("const_loader", b"\x80\x80")
-    kernels = devmod.compile("__kernel void f(__global float *x) { x[get_global_id(0)] = 1; }", "opencl", block=1)
-    devmod.program("p", kernels, outputs=["x: float32[n]"], inputs=["n: int32"], steps="f(x=x, threads=n)")
+    kernels = devmod.compile(
+        "__kernel void f(__global float *x) { x[get_global_id(0)] = 1; }", "opencl", block=1
+    )
+    devmod.program(
+        "p", kernels, outputs=["x: float32[n]"], inputs=["n: int32"], steps="f(x=x, threads=n)"
+    )
     assert len(checker.asked) == count
 
 
@@ -140,7 +163,9 @@ def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path,
 
 
 @pytest.mark.row("R46")
-def test_without_the_checker_everything_is_refused(policy: str, register: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_checker_everything_is_refused(
+    policy: str, register: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("k.devmod").write_bytes(FILE)
     asked = []
 
@@ -153,7 +178,9 @@ def test_without_the_checker_everything_is_refused(policy: str, register: Any, m
     missing = f"{MISSING}devmod-trust, which checks files, is not installed. To add it: pip install devmod-trust"
     assert refusal(lambda: devmod.load("k.devmod")) == f"'k.devmod' {missing}"
     assert refusal(lambda: devmod.loads(FILE)) == f"the bundle in memory {missing}"
-    assert refusal(lambda: devmod.create("opencl", b"", "cl", {})) == f"create('opencl', …) {missing}"
+    assert (
+        refusal(lambda: devmod.create("opencl", b"", "cl", {})) == f"create('opencl', …) {missing}"
+    )
     # Another plugin is asked too, and does not stand for devmod-trust.
     register("devmod.hooks", "devmod_verify", types.SimpleNamespace(devmod_verify=devmod_verify))
     assert refusal(lambda: devmod.load("k.devmod")) == f"'k.devmod' {missing}"
@@ -170,7 +197,9 @@ def test_without_the_checker_everything_is_refused(policy: str, register: Any, m
         ("DEVMOD_PLUGINS_ALLOW", "devmod-opencl", "add devmod-trust to DEVMOD_PLUGINS_ALLOW"),
     ],
 )
-def test_an_excluded_checker_refuses_everything(checker: Any, monkeypatch: Any, variable: str, value: str, todo: str) -> None:
+def test_an_excluded_checker_refuses_everything(
+    checker: Any, monkeypatch: Any, variable: str, value: str, todo: str
+) -> None:
     monkeypatch.setenv(variable, value)
     text = f"the bundle in memory {MISSING}{variable} excludes devmod-trust, which checks files: {todo}"
     assert refusal(lambda: devmod.loads(FILE, signature=b"signed")) == text
@@ -191,10 +220,20 @@ def test_an_excluded_checker_refuses_everything(checker: Any, monkeypatch: Any, 
     ],
 )
 def test_a_broken_checker_refuses_everything(
-    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch, code: str, error: type[devmod.DevmodError], text: str
+    tmp_path: Path,
+    policy: str,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    error: type[devmod.DevmodError],
+    text: str,
 ) -> None:
     Path("k.devmod").write_bytes(FILE)
-    install(tmp_path / "site", "devmod-trust", groups={"devmod.hooks": {"devmod_verify": "the_broken"}}, modules={"the_broken": code})
+    install(
+        tmp_path / "site",
+        "devmod-trust",
+        groups={"devmod.hooks": {"devmod_verify": "the_broken"}},
+        modules={"the_broken": code},
+    )
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-trust")
     try:
@@ -210,7 +249,9 @@ def test_a_broken_checker_refuses_everything(
 
 
 @pytest.mark.row("R46")
-def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DEVMOD_TRUST", "")
     Path("a.toml").touch()
@@ -221,8 +262,11 @@ def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(tmp_path:
     Path("k.devmod").write_bytes(FILE)
     out, _ = run(
         "import devmod\ntry:\n    devmod.load('k.devmod')\nexcept devmod.TrustError as error:\n    print(error.distribution)",
-        [], tmp_path / "cache", {"DEVMOD_TRUST": os.environ["DEVMOD_TRUST"]}, tmp_path,
-    )  # fmt: skip
+        [],
+        tmp_path / "cache",
+        {"DEVMOD_TRUST": os.environ["DEVMOD_TRUST"]},
+        tmp_path,
+    )
     assert out == "devmod-trust\n"
     known = os.environ["DEVMOD_TRUST"]
     with pytest.raises(FileNotFoundError):
@@ -230,12 +274,17 @@ def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(tmp_path:
     Path("d:e.toml").touch()
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.trust("d:e.toml")
-    assert str(caught.value) == f"trust(policy): the path {str(tmp_path / 'd:e.toml')!r} has ':', which separates paths in DEVMOD_TRUST"
+    assert (
+        str(caught.value)
+        == f"trust(policy): the path {str(tmp_path / 'd:e.toml')!r} has ':', which separates paths in DEVMOD_TRUST"
+    )
     assert os.environ["DEVMOD_TRUST"] == known
 
 
 @pytest.mark.row("R46")
-def test_threads_that_add_policies_at_once_lose_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_add_policies_at_once_lose_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names = [f"p{number}.toml" for number in range(160)]
     for name in names:
@@ -246,14 +295,20 @@ def test_threads_that_add_policies_at_once_lose_none(tmp_path: Path, monkeypatch
         for _ in range(60):  # without a lock, a policy is lost in one of seven
             monkeypatch.setenv("DEVMOD_TRUST", "")
             with ThreadPoolExecutor(8) as threads:
-                [*threads.map(lambda first: [devmod.trust(name) for name in names[first::8]], range(8))]
+                [
+                    *threads.map(
+                        lambda first: [devmod.trust(name) for name in names[first::8]], range(8)
+                    )
+                ]
             assert sorted(policies()) == sorted(str(tmp_path / name) for name in names)
     finally:
         sys.setswitchinterval(interval)
 
 
 @pytest.mark.row("R46")
-def test_a_fork_adds_a_policy_while_a_thread_of_its_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_adds_a_policy_while_a_thread_of_its_parent_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     code = """
 import os, signal, devmod
@@ -281,7 +336,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(policies()))
 
 @pytest.mark.row("R46")
 @pytest.mark.parametrize("name", ["t.toml ", " t.toml", "t.toml\n"])
-def test_white_space_is_part_of_the_name_of_a_policy(name: str, checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_white_space_is_part_of_the_name_of_a_policy(
+    name: str, checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for each in (name, "t.toml"):
         Path(each).touch()
     for before in ("", "  "):
@@ -293,7 +350,9 @@ def test_white_space_is_part_of_the_name_of_a_policy(name: str, checker: Any, tm
 
 
 @pytest.mark.row("R46")
-def test_an_empty_path_among_the_policies_stays(checker: Any, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_path_among_the_policies_stays(
+    checker: Any, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_TRUST", f"{policy}{os.pathsep}")
     devmod.loads(FILE, signature=b"signed")
     assert checker.asked[-1][-1] == (policy, "")
@@ -304,7 +363,11 @@ def test_an_empty_path_among_the_policies_stays(checker: Any, policy: str, monke
 
 @pytest.mark.row("R46")
 def test_padding_must_be_zero(checker: Any) -> None:
-    two = devmod.dumps(devmod.bundle(Raw("first", b"1", functions=("f",)), Raw("second", b"2", functions=("f",)), mixed=True))
+    two = devmod.dumps(
+        devmod.bundle(
+            Raw("first", b"1", functions=("f",)), Raw("second", b"2", functions=("f",)), mixed=True
+        )
+    )
     starts = [two.rindex(b"1") - 1, two.rindex(b"2") - 1]
     text = "the bundle in memory is damaged: the bytes between two of its parts are not zero. Get the file again"
     devmod.loads(two, signature=b"signed").imports[0].save_to_bytes()
@@ -347,7 +410,9 @@ def test_without_a_policy_nothing_is_read_or_asked_when_a_file_is_opened(
     create_own("opencl", *sample("opencl"))
     devmod.create_with_fallback("opencl", *sample("opencl"))
     assert not checker.asked
-    with pytest.raises(devmod.NotRegisteredError):  # the hook is asked before the first use, whoever registers it
+    with pytest.raises(
+        devmod.NotRegisteredError
+    ):  # the hook is asked before the first use, whoever registers it
         module["f"]
     assert checker.asked == [("k.devmod", "", HEAD, len(FILE), None, ())]
 
@@ -355,7 +420,9 @@ def test_without_a_policy_nothing_is_read_or_asked_when_a_file_is_opened(
 # -- what commands say about signatures
 
 
-def test_inspect_shows_the_keys_of_signatures_as_a_strangers_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_the_keys_of_signatures_as_a_strangers_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "a k.devmod"
     path.write_bytes(FILE)
     signatures = tmp_path / "a k.devmod.sig"
@@ -365,13 +432,28 @@ def test_inspect_shows_the_keys_of_signatures_as_a_strangers_data(tmp_path: Path
         main(["inspect", str(path), "--json"])
         signers = json.loads(capsys.readouterr().out)["signers"]
         main(["inspect", str(path)])
-        return signers, next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Keys of"))
+        return signers, next(
+            line for line in capsys.readouterr().out.splitlines() if line.startswith("Keys of")
+        )
 
     end = f". To check them: devmod check '{path}'"
     start = "Keys of the signatures beside it, not checked: "
-    good = json.dumps({"signatures": [{"keyid": "acme"}, {"keyid": "\x1b[31m" + 100 * "x"}]}).encode()
-    assert shown(good) == (["acme", "\x1b[31m" + 75 * "x"], f"{start}'acme', '\\x1b[31m{75 * 'x'}'{end}")
-    for bad in (b"", b"[]", b"{}", b'{"signatures": [1]}', b"[" * 100_000, b"\xff", b'{"signatures": 1}'):
+    good = json.dumps(
+        {"signatures": [{"keyid": "acme"}, {"keyid": "\x1b[31m" + 100 * "x"}]}
+    ).encode()
+    assert shown(good) == (
+        ["acme", "\x1b[31m" + 75 * "x"],
+        f"{start}'acme', '\\x1b[31m{75 * 'x'}'{end}",
+    )
+    for bad in (
+        b"",
+        b"[]",
+        b"{}",
+        b'{"signatures": [1]}',
+        b"[" * 100_000,
+        b"\xff",
+        b'{"signatures": 1}',
+    ):
         assert shown(bad) == ([], f"{start}none that can be read{end}")
     signatures.unlink()
     main(["inspect", str(path), "--json"])

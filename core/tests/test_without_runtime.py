@@ -1,4 +1,6 @@
-"""A build box: core and the build side are installed, and no runtime is. devmod-runtime cannot be imported there."""
+"""A build box: core and the build side are installed, and no runtime is. devmod-runtime cannot be
+imported there.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +85,21 @@ def test_a_device_of_a_missing_runtime_names_the_wheel() -> None:
 
 @pytest.mark.row("R4")
 def test_the_error_of_a_class_of_the_runtime_names_the_wheels_that_bring_it() -> None:
-    names = ("Device", "Event", "Function", "Launch", "LaunchConfig", "ProgramFunction", "Stream", "set_compiler")
+    names = (
+        "Device",
+        "Event",
+        "Function",
+        "Launch",
+        "LaunchConfig",
+        "ProgramFunction",
+        "Stream",
+        "set_compiler",
+    )
     found = run(
-        "".join(f"try:\n    from devmod import {name}\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n" for name in names)
+        "".join(
+            f"try:\n    from devmod import {name}\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n"
+            for name in names
+        )
     )
     assert found.splitlines() == [
         f"devmod.{name} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: pip install devmod-opencl "
@@ -128,12 +142,17 @@ def test_introspection_omits_the_names_of_a_module_without_a_spec() -> None:
 def test_a_folder_with_the_name_of_the_runtime_is_not_the_runtime(tmp_path: Path) -> None:
     attempt = "try:\n    from devmod import Device\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n"
     # What Python imports from a folder without __init__.py, as an incomplete uninstall leaves it.
-    assert run("import types\nsys.modules['devmod_runtime'] = types.ModuleType('devmod_runtime')\n" + attempt).startswith(
+    assert run(
+        "import types\nsys.modules['devmod_runtime'] = types.ModuleType('devmod_runtime')\n"
+        + attempt
+    ).startswith(
         "devmod.Device needs devmod-runtime, which is not installed. The wheel of each backend brings it"
     )
     file = tmp_path / "devmod_runtime.py"
     file.touch()
-    assert run(f"del sys.modules['devmod_runtime']\nsys.path.insert(0, {str(tmp_path)!r})\n" + attempt) == (
+    assert run(
+        f"del sys.modules['devmod_runtime']\nsys.path.insert(0, {str(tmp_path)!r})\n" + attempt
+    ) == (
         f"devmod.Device needs devmod-runtime, which cannot be imported: the file {str(file)!r} hides the installed package 'devmod_runtime'. "
         "Rename the file\n"
     )
@@ -199,7 +218,9 @@ def test_opening_a_file_imports_a_closed_list_of_modules(tmp_path: Path) -> None
     file = tmp_path / "twice.devmod"
     run(f"devmod.save(devmod.compile({KERNEL!r}, 'opencl'), sys.argv[1])", file)
     script = "import sys, devmod; devmod.load(sys.argv[1]); print(*sorted(name for name in sys.modules if name.startswith('devmod')))"
-    done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True
+    )
     assert set(done.stdout.split()) == LOADING
 
 
@@ -216,5 +237,7 @@ def test_a_runtime_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_devmod_testing_names_the_wheels_that_bring_it() -> None:
-    found = run("try:\n    import devmod.testing\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n")
+    found = run(
+        "try:\n    import devmod.testing\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n"
+    )
     assert found.startswith("devmod.testing needs devmod-runtime, which ")

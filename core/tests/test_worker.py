@@ -1,4 +1,6 @@
-"""`devmod.worker`: processes and their answers, also those of a process that ends early, and the rules of trials."""
+"""`devmod.worker`: processes and their answers, also those of a process that ends early, and the
+rules of trials.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from devmod.worker import End, IdleWorkers, Worker, answers
 from devmod_runtime import Trial, was_killed
 
 
-@pytest.mark.parametrize(("value", "enabled"), [(None, True), ("", True), ("1", True), ("0", False), ("False", False)])
-def test_an_environment_variable_disables_trials(value: str | None, enabled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("value", "enabled"), [(None, True), ("", True), ("1", True), ("0", False), ("False", False)]
+)
+def test_an_environment_variable_disables_trials(
+    value: str | None, enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DEVMOD_TOY_TRIAL", raising=False)
     if value is not None:
         monkeypatch.setenv("DEVMOD_TOY_TRIAL", value)
@@ -36,16 +42,24 @@ def test_the_message_of_a_trial_that_failed() -> None:
     )
 
 
-def test_an_answer_that_the_end_of_the_process_cut_off_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cut.py").write_text("import os\ndef main(request):\n    os.write(1, request['text'].encode())\n    os._exit(0)\n")
+def test_an_answer_that_the_end_of_the_process_cut_off_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cut.py").write_text(
+        "import os\ndef main(request):\n    os.write(1, request['text'].encode())\n    os._exit(0)\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     for text, expected in (('"built"\n{"a": 1}\n"ru', ["built", {"a": 1}]), ("", [])):
         with Worker("cut", {"text": text}) as worker:
             assert worker.all_answers(120) == expected
 
 
-def test_an_answer_that_is_too_long_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "long.py").write_text("from devmod.worker import answer_writer\ndef main(request):\n    answer_writer()('x' * (1 << 20))\n")
+def test_an_answer_that_is_too_long_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "long.py").write_text(
+        "from devmod.worker import answer_writer\ndef main(request):\n    answer_writer()('x' * (1 << 20))\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     with Worker("long", {}) as worker:
         assert worker.answer(120) == "x" * (1 << 20)
@@ -54,7 +68,9 @@ def test_an_answer_that_is_too_long_ends_the_process(tmp_path: Path, monkeypatch
         assert (worker.answer(120), worker.end) == (None, "ends with signal 9")
 
 
-def test_idle_processes_are_those_of_a_key_that_are_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_processes_are_those_of_a_key_that_are_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "waiting.py").write_text("import sys\ndef main(request):\n    sys.stdin.read()\n")
     monkeypatch.syspath_prepend(tmp_path)
     idle: IdleWorkers[Worker] = IdleWorkers(2)
@@ -71,7 +87,15 @@ def test_idle_processes_are_those_of_a_key_that_are_alive(tmp_path: Path, monkey
 
 
 def test_a_crash_is_not_a_kill() -> None:
-    assert [was_killed(code) for code in (0, 1, -11, -6, -9, -15, -2)] == [False, False, False, False, True, True, True]
+    assert [was_killed(code) for code in (0, 1, -11, -6, -9, -15, -2)] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 ANSWERING = """
@@ -95,19 +119,27 @@ with Worker("answering", {"greeting": "hello"}) as worker:
 
 @pytest.mark.parametrize("flag", ["-E", "-I"])
 def test_a_process_ignores_the_variables_that_this_one_ignores(flag: str, tmp_path: Path) -> None:
-    """It answers any number of requests, and its standard input, which compilers may read, is empty."""
+    """It answers any number of requests, and its standard input, which compilers may read, is
+    empty.
+    """
     (tmp_path / "answering.py").write_text(ANSWERING)
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     (stranger / "json.py").write_text("raise SystemExit('the json.py of PYTHONPATH ran')\n")
     environment = os.environ | {"PYTHONPATH": str(stranger)}
     command = [sys.executable, flag, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("['hello', 1, '']\n['hello', '\\ud800', '']\n", "")
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
-def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    not os.path.isdir("/proc"), reason="the state of other processes is read from /proc"
+)
+def test_the_end_of_a_process_ends_the_programs_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "starting.py").write_text(
         "import subprocess\nfrom devmod.worker import answer_writer\n"
         "def main(request):\n    process = subprocess.Popen(['sleep', '1000'])\n    answer_writer()(process.pid)\n    process.wait()\n"
@@ -121,7 +153,8 @@ def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Pa
 
 #: In a program: a fork that remains until the standard input ends.
 FORK = "if os.fork() == 0: sys.stdin.read(); os._exit(0)\n"
-#: In a program: two forks of another thread, each while a pipe of the worker is made, or at most half a second later if it must wait.
+#: In a program: two forks of another thread, each while a pipe of the worker is made, or at most
+#: half a second later if it must wait.
 FORK_BETWEEN = """
 def pipe(make=os.pipe):
     ends = make()
@@ -139,11 +172,17 @@ os.pipe, subprocess.Popen = pipe, start
 """
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
-@pytest.mark.parametrize(
-    ("first", "then"), [("", ""), ("", FORK), (FORK_BETWEEN, "")], ids=["no fork", "a fork", "a fork of another thread at the start"]
+@pytest.mark.skipif(
+    not os.path.isdir("/proc"), reason="the state of other processes is read from /proc"
 )
-def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(first: str, then: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [("", ""), ("", FORK), (FORK_BETWEEN, "")],
+    ids=["no fork", "a fork", "a fork of another thread at the start"],
+)
+def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(
+    first: str, then: str, tmp_path: Path
+) -> None:
     """Also where a fork of that one remains."""
     (tmp_path / "hanging.py").write_text(
         "import ctypes, os, subprocess\nfrom devmod.worker import answer_items\n"
@@ -159,7 +198,9 @@ def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(first: str
     _kill([sys.executable, "-W", "ignore", "-c", program, str(tmp_path)], 2)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc"), reason="the state of other processes is read from /proc"
+)
 def test_a_guarded_program_ends_with_a_process_whose_fork_remains() -> None:
     program = (
         "import os, subprocess, sys; from devmod.worker import guarded_group\n"
@@ -171,7 +212,9 @@ def test_a_guarded_program_ends_with_a_process_whose_fork_remains() -> None:
 
 def _kill(command: list[str], count: int) -> None:
     """Kill a program that prints the numbers of so many processes, and wait for their end."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         states = [Path(f"/proc/{number}/stat") for number in process.stdout.readline().split()]
         assert [each.exists() for each in states] == [True] * count
@@ -182,8 +225,12 @@ def _kill(command: list[str], count: int) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is a function of Linux")
 def test_a_process_that_has_guarded_a_program_leaves_none_behind() -> None:
-    """The first process of a container gets what others leave, and few such programs wait for it."""
-    done = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, text=True, timeout=120)
+    """The first process of a container gets what others leave, and few such programs wait for
+    it.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", ADOPTER], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
 
 
@@ -199,7 +246,9 @@ except ChildProcessError:
 """
 
 
-def test_each_item_has_an_answer_or_the_end_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_item_has_an_answer_or_the_end_of_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An item may need this process, and a process that has ended is replaced."""
     (tmp_path / "ending.py").write_text(
         "import os, time\nfrom devmod.worker import answer_items\n"
@@ -215,7 +264,10 @@ def test_each_item_has_an_answer_or_the_end_of_its_process(tmp_path: Path, monke
 
     def answer_or_end(items: list[str], seconds: float) -> list[object]:
         found = answers("ending", items, function, seconds, here=lambda item: item == "here")
-        return [(answer[0], answer[1] == os.getpid()) if end is None else (end.code, str(end)) for answer, end in found]
+        return [
+            (answer[0], answer[1] == os.getpid()) if end is None else (end.code, str(end))
+            for answer, end in found
+        ]
 
     assert answer_or_end(["a", "crash", "here", "exit", "b"], 120) == [
         ("a", False),
@@ -229,8 +281,12 @@ def test_each_item_has_an_answer_or_the_end_of_its_process(tmp_path: Path, monke
     assert answer_or_end(["a", "b"], 120) == [("a", True), ("b", True)]
 
 
-def test_several_processes_work_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first two items wait for each other. The answers are in the order of the items, also after the end of a process."""
+def test_several_processes_work_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first two items wait for each other. The answers are in the order of the items, also
+    after the end of a process.
+    """
     (tmp_path / "together.py").write_text(
         "import os, pathlib, time\nfrom devmod.worker import answer_items\n"
         "def function(item):\n"
@@ -242,19 +298,36 @@ def test_several_processes_work_at_the_same_time(tmp_path: Path, monkeypatch: py
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    found = [answer or end for answer, end in answers("together", [0, 1, 2, 3, 4], lambda _: None, 120, processes=2)]
-    assert [str(each) if isinstance(each, End) else each[0] for each in found] == [0, "ends the process with exit status 3", 2, 3, 4]
+    found = [
+        answer or end
+        for answer, end in answers("together", [0, 1, 2, 3, 4], lambda _: None, 120, processes=2)
+    ]
+    assert [str(each) if isinstance(each, End) else each[0] for each in found] == [
+        0,
+        "ends the process with exit status 3",
+        2,
+        3,
+        4,
+    ]
     assert found[0][1] == found[2][1] == found[4][1] != found[3][1]
 
 
-def test_what_a_process_prints_is_captured_beside_its_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_process_prints_is_captured_beside_its_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "printing.py").write_text(
         "import os\nfrom devmod.worker import answer_writer\n"
         "def main(request):\n"
         "    answer = answer_writer()\n    answer(os.environ['WORD'])\n    answer(os.getcwd())\n    print('x' * 20000 + '!', flush=True)\n    answer(2)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with Worker("printing", {}, environment={**os.environ, "WORD": "one"}, folder=str(tmp_path), captures=True) as worker:
+    with Worker(
+        "printing",
+        {},
+        environment={**os.environ, "WORD": "one"},
+        folder=str(tmp_path),
+        captures=True,
+    ) as worker:
         assert worker.all_answers(120) == ["one", str(tmp_path), 2]
         assert not worker.is_late
         assert worker.printed == "x" * (2**14 - 2) + "!\n"
@@ -268,7 +341,9 @@ def _wait_for_end(status: Path) -> None:
     raise AssertionError("the program runs after two minutes")
 
 
-def test_what_an_item_prints_is_not_lost_when_its_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_item_prints_is_not_lost_when_its_process_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "prints.py").write_text(
         "import atexit, time\nfrom devmod.worker import answer_items\n"
         "def main(request):\n    atexit.register(time.sleep, 60)\n    answer_items(request, print)\n"

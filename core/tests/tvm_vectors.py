@@ -1,4 +1,6 @@
-"""TVM's modules of the vectors, and how they are called, for the tests of runtimes. pytest's `pythonpath` has this folder."""
+"""TVM's modules of the vectors, and how they are called, for the tests of runtimes. pytest's
+`pythonpath` has this folder.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def check_vadd(f: Any, *, read_only: bool = False, **launch: int) -> None:
 
 
 def check_matmul(f: Any, info: devmod.FunctionInfo, device: Any, **launch: tuple[int, int]) -> None:
-    """Call the matrix product as TVM does, and bound to arrays of a device, and compare the results with NumPy's."""
+    """Call the matrix product as TVM does, and bound to arrays of a device, and compare the results
+    with NumPy's.
+    """
     a, b = np.random.default_rng(0).random((2, 64, 64), "float32")
     c = np.zeros((64, 64), "float32")
     tags = [tag for tag in info.launch_param_tags if not tag.startswith("paramWriteAccess")]

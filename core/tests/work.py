@@ -1,8 +1,8 @@
-"""The work of a call as a count of Python's calls, lines and jumps: the same on a loaded machine, unlike its time. pytest's `pythonpath` has
-this folder.
+"""The work of a call as a count of Python's calls, lines and jumps: the same on a loaded machine,
+unlike its time. pytest's `pythonpath` has this folder.
 
-Every turn of a loop and every call counts. So the count grows like that of all bytecodes, of which there are four to five for each, and
-counting takes a third of the time.
+Every turn of a loop and every call counts. So the count grows like that of all bytecodes, of which
+there are four to five for each, and counting takes a third of the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ MOST_MEMORY = 50
 
 
 def work(call: Callable[[], object], most: int = MOST) -> int:
-    """Return the number of events of a call, or fail after `most`. What a function of C does is not counted."""
+    """Return the number of events of a call, or fail after `most`. What a function of C does is not
+    counted.
+    """
     gc.disable()  # the finalizers of other tests' objects are no work of this call
     try:
         return (_trace if sys.version_info < (3, 12) else _monitor)(call, most)
@@ -85,7 +87,9 @@ def assert_linear(call: Callable[[int], Callable[[], object]], count: int) -> No
 
 
 def check_reader(make: Callable[[int], bytes], count: int, read: Callable[[bytes], object]) -> None:
-    """Check that `read` takes memory in proportion to a file with `count` items, and work to smaller ones. An error of devmod is a valid result."""
+    """Check that `read` takes memory in proportion to a file with `count` items, and work to
+    smaller ones. An error of devmod is a valid result.
+    """
 
     def attempt(data: bytes) -> None:
         with suppress(devmod.FormatError):

@@ -1,4 +1,6 @@
-"""The library of zstd: the standard library's from Python 3.14 on, before it backports.zstd. pytest's `pythonpath` has this folder."""
+"""The library of zstd: the standard library's from Python 3.14 on, before it backports.zstd.
+pytest's `pythonpath` has this folder.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""The demo's second machine: load the files where the runtimes are installed, run everything on each, compare with NumPy, draw.
+"""The demo's second machine: load the files where the runtimes are installed, run everything on
+each, compare with NumPy, draw.
 
     python run.py <folder of the repository> <folder with the files of build.py>
 
-Each kernel is one call, the same line of Python on every kind of device. The exit status is 1 if an error exceeds its tolerance, if a
-call differs between two kinds, or if the bytes of the two environments differ. A kind without a device here (Metal on Linux, Vulkan
-without a driver) is listed as compiled, with the reason. Emulators (qemu for Hexagon, one of AMD's RDNA3) run smaller sizes.
+Each kernel is one call, the same line of Python on every kind of device. The exit status is 1 if an
+error exceeds its tolerance, if a call differs between two kinds, or if the bytes of the two
+environments differ. A kind without a device here (Metal on Linux, Vulkan without a driver) is
+listed as compiled, with the reason. Emulators (qemu for Hexagon, one of AMD's RDNA3) run smaller
+sizes.
 """
 
 from __future__ import annotations
@@ -39,8 +42,14 @@ def main(repository: Path, out: Path) -> int:
     calls: dict[str, dict[str, dict[str, None]]] = {name: {} for name in ONE_SOURCE_CASES}
     # A file has each function once for each kind. The device chooses.
     for name, build_digests in digests.items():
-        failures += run_file(console, out / name, build_digests, repository, calls, pictures, not_run)
-    failures += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
+        failures += run_file(
+            console, out / name, build_digests, repository, calls, pictures, not_run
+        )
+    failures += [
+        f"the call of {name} is not the same on every kind"
+        for name, texts in calls.items()
+        if len(texts) > 1
+    ]
     console.print(table_of_calls(calls))
     if (out / "pictures.devmod").exists():
         failures += run_program(console, out / "pictures.devmod", repository)
@@ -49,7 +58,15 @@ def main(repository: Path, out: Path) -> int:
     for kind, reason in not_run.items():
         console.print(f"not run, {kind}: {reason}", soft_wrap=True, markup=False)
 
-    table = Table("file", "kind", "modules", "SHA-256 of their bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
+    table = Table(
+        "file",
+        "kind",
+        "modules",
+        "SHA-256 of their bytes",
+        "fallback = real",
+        box=box.ROUNDED,
+        title_justify="left",
+    )
     table.title = "the bytes of both environments"
     for name, build_digests in digests.items():
         for kind, kind_digests in build_digests.items():
@@ -60,7 +77,9 @@ def main(repository: Path, out: Path) -> int:
         Image.fromarray(picture).save(out / name)
         console.print(f"picture: {out / name}", soft_wrap=True)
     if pictures:
-        overview(pictures, next(iter(pictures)).partition("-")[0]).save(out / "demo.png", optimize=True)
+        overview(pictures, next(iter(pictures)).partition("-")[0]).save(
+            out / "demo.png", optimize=True
+        )
         console.print(f"picture: {out / 'demo.png'} (the one of the README)", soft_wrap=True)
     for line in failures:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
@@ -76,7 +95,9 @@ def run_file(
     pictures: dict[str, np.ndarray],
     not_run: dict[str, str],
 ) -> list[str]:
-    """Run a file on the devices of its kinds, print its table, and return the failures. Add to `calls`, `pictures` and `not_run`."""
+    """Run a file on the devices of its kinds, print its table, and return the failures. Add to
+    `calls`, `pictures` and `not_run`.
+    """
     failures: list[str] = []
     table = Table("kernel", "kind", "device", box=box.ROUNDED, title_justify="left")
     table.title = f"{path.name}: run on the device, compared with NumPy"
@@ -86,49 +107,94 @@ def run_file(
     launches = 4 if path.stem == "kernels" else 1
     for kind, device in [(each, device) for each in kinds for device in devices_of(each, not_run)]:
         if device is None:
-            table.add_row("all", kind, "[yellow]compiled; no device here[/]", "–", "–", "–", end_section=True)
+            table.add_row(
+                "all", kind, "[yellow]compiled; no device here[/]", "–", "–", "–", end_section=True
+            )
             continue
-        names = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
-        # ROCm's stand-in runtime and qemu execute the machine code of another processor, one instruction after another.
+        names = {
+            name for stored in module.imports if stored.kind == kind for name in stored.functions
+        }
+        # ROCm's stand-in runtime and qemu execute the machine code of another processor, one
+        # instruction after another.
         is_emulated = kind == "hexagon" or (kind == "rocm" and "no GPU" in device.name)
-        all_cases = {name: case for name, (case, functions) in ONE_SOURCE_CASES.items() if names.issuperset(functions)}
-        cases = {name: SMALL_ONE_SOURCE_CASES[name] for name in all_cases} if is_emulated else all_cases
+        all_cases = {
+            name: case
+            for name, (case, functions) in ONE_SOURCE_CASES.items()
+            if names.issuperset(functions)
+        }
+        cases = (
+            {name: SMALL_ONE_SOURCE_CASES[name] for name in all_cases} if is_emulated else all_cases
+        )
         for name, case in cases.items():
             timed = Timed(module, device, 0 if is_emulated else launches)
             result = case(timed, device, repository)
             text = "\n".join(dict.fromkeys(timed.calls))
             # On an emulator the sizes differ, and the rest of the call does not.
-            same = next((each for each in calls[name] if is_emulated and without_numbers(each) == without_numbers(text)), text)
+            same = next(
+                (
+                    each
+                    for each in calls[name]
+                    if is_emulated and without_numbers(each) == without_numbers(text)
+                ),
+                text,
+            )
             calls[name].setdefault(same, {})[f"{kind} (smaller)" if is_emulated else kind] = None
             is_within = result.error <= result.tolerance  # False for NaN
             if not is_within:
-                failures.append(f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
-            error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
+                failures.append(
+                    f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}"
+                )
+            error_text = (
+                f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
+            )
             is_last = name == list(cases)[-1]
             duration = "–" if is_emulated else f"{timed.seconds * 1e3:.3f} ms"
             label = "RDNA3 emulator" if is_emulated and kind == "rocm" else device.name
-            table.add_row(name, kind, label, duration, error_text, f"{result.tolerance:g}", end_section=is_last)
+            table.add_row(
+                name,
+                kind,
+                label,
+                duration,
+                error_text,
+                f"{result.tolerance:g}",
+                end_section=is_last,
+            )
             prefix = kind if path.stem == "kernels" else f"{path.stem}-{kind}"
-            pictures |= {f"{prefix}-{file}": picture for file, picture in result.pictures.items() if not is_emulated}
+            pictures |= {
+                f"{prefix}-{file}": picture
+                for file, picture in result.pictures.items()
+                if not is_emulated
+            }
     console.print(table)
     return failures
 
 
 def compare_bytes(table: Table, path: Path, kind: str, build_digests: dict[str, str]) -> list[str]:
-    """Compare the bytes of a kind's modules with those of the build machine, add a row to the table, and return the differences."""
+    """Compare the bytes of a kind's modules with those of the build machine, add a row to the
+    table, and return the differences.
+    """
     run_digests = same_bytes(path, kind)
-    differences = [f"the {kind} module with {name} is in one environment alone" for name in run_digests.keys() ^ build_digests.keys()]
+    differences = [
+        f"the {kind} module with {name} is in one environment alone"
+        for name in run_digests.keys() ^ build_digests.keys()
+    ]
     for name in run_digests.keys() & build_digests.keys():
         if set(run_digests[name]) != {build_digests[name]}:
-            differences.append(f"the {kind} module with {name}: the build machine saved other bytes")
-    digest = hashlib.sha256("".join(stored for stored, _ in run_digests.values()).encode()).hexdigest()
+            differences.append(
+                f"the {kind} module with {name}: the build machine saved other bytes"
+            )
+    digest = hashlib.sha256(
+        "".join(stored for stored, _ in run_digests.values()).encode()
+    ).hexdigest()
     same = "[red]DIFFERENT[/]" if differences else "[green]same[/]"
     table.add_row(path.stem, kind, str(len(run_digests)), digest[:48] + "…", same)
     return differences
 
 
 def devices_of(kind: str, not_run: dict[str, str]) -> list[devmod.Device | None]:
-    """Return the devices of a kind. If there is none, return [None] and add the reason to `not_run`."""
+    """Return the devices of a kind. If there is none, return [None] and add the reason to
+    `not_run`.
+    """
     try:
         devmod.device(kind)
     except devmod.DeviceNotFoundError as error:
@@ -145,7 +211,9 @@ def without_numbers(text: str) -> str:
 def run_dsp(console: Console, path: Path) -> list[str]:
     """Run the file for Hexagon, print its table, and return the failures."""
     module = devmod.load(path)
-    table = Table("kernel", Column("call", overflow="fold"), "device", box=box.ROUNDED, title_justify="left")
+    table = Table(
+        "kernel", Column("call", overflow="fold"), "device", box=box.ROUNDED, title_justify="left"
+    )
     table.title = "a file for DSPs: a call has no grid"
     for title in ("time", "largest error", "allowed"):
         table.add_column(title, justify="right")
@@ -162,20 +230,38 @@ def run_dsp(console: Console, path: Path) -> list[str]:
         result = case(timed, device)
         is_within = result.error <= result.tolerance
         error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
-        table.add_row(name, escape(timed.calls[0]), device.name, f"{timed.seconds * 1e3:.3f} ms", error_text, f"{result.tolerance:g}")
+        table.add_row(
+            name,
+            escape(timed.calls[0]),
+            device.name,
+            f"{timed.seconds * 1e3:.3f} ms",
+            error_text,
+            f"{result.tolerance:g}",
+        )
         if not is_within:
-            failures.append(f"{name} on hexagon: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
+            failures.append(
+                f"{name} on hexagon: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}"
+            )
     console.print(table)
     digests = same_bytes(path, "hexagon")
-    return failures + [f"the hexagon module with {name}: other bytes" for name, (stored, real) in digests.items() if stored != real]
+    return failures + [
+        f"the hexagon module with {name}: other bytes"
+        for name, (stored, real) in digests.items()
+        if stored != real
+    ]
 
 
 def run_program(console: Console, path: Path, repository: Path) -> list[str]:
-    """Run the program of a file on each of its devices, print its table, draw a picture of each kind, and return the failures."""
+    """Run the program of a file on each of its devices, print its table, draw a picture of each
+    kind, and return the failures.
+    """
     sys.path.insert(0, str(repository / "examples" / "applications" / "pictures"))
     from pictures import TOLERANCES, check, make_picture
 
-    module, picture = devmod.load(path), np.asarray(Image.open(repository / "examples" / "images" / "lake.png").convert("RGBA"))
+    module, picture = (
+        devmod.load(path),
+        np.asarray(Image.open(repository / "examples" / "images" / "lake.png").convert("RGBA")),
+    )
     table = Table("program", "kind", "device", box=box.ROUNDED, title_justify="left")
     table.title = f"{path.name}: one call launches {', '.join(module.functions['enhance'].interface.extra['kernels'])}"
     table.add_column("time", justify="right")
@@ -184,18 +270,29 @@ def run_program(console: Console, path: Path, repository: Path) -> list[str]:
     for device in devmod.devices():
         try:
             program = module["enhance"].on(device)
-        except (devmod.ArgumentError, devmod.DeviceNotFoundError):  # the file has no kernels for it, or none that fits
+        except (
+            devmod.ArgumentError,
+            devmod.DeviceNotFoundError,
+        ):  # the file has no kernels for it, or none that fits
             continue
         errors = check(module, device, make_picture(), 203, 97)
         wrong = [name for name, error in errors.items() if not error <= TOLERANCES[name]]
-        failures += [f"{name} of the program on {device.kind}: the largest error is {errors[name]:.3g}" for name in wrong]
+        failures += [
+            f"{name} of the program on {device.kind}: the largest error is {errors[name]:.3g}"
+            for name in wrong
+        ]
         height, width = picture.shape[0] // 2, picture.shape[1] // 2
         begin = time.perf_counter()
         result = program(picture, width, height)
         seconds = time.perf_counter() - begin
         Image.fromarray(result).save(path.with_name(f"{device.kind}-enhanced.png"))
-        texts = [f"[{'red' if name in wrong else 'green'}]{name} {error:.2g}[/]" for name, error in errors.items()]
-        table.add_row("enhance", device.kind, device.name, f"{seconds * 1e3:.0f} ms", ", ".join(texts))
+        texts = [
+            f"[{'red' if name in wrong else 'green'}]{name} {error:.2g}[/]"
+            for name, error in errors.items()
+        ]
+        table.add_row(
+            "enhance", device.kind, device.name, f"{seconds * 1e3:.0f} ms", ", ".join(texts)
+        )
         console.print(f"picture: {path.with_name(f'{device.kind}-enhanced.png')}", soft_wrap=True)
     console.print(table)
     return failures
@@ -203,7 +300,14 @@ def run_program(console: Console, path: Path, repository: Path) -> list[str]:
 
 def table_of_calls(calls: dict[str, dict[str, dict[str, None]]]) -> Table:
     """Return a table of the calls of each kernel, with the kinds that ran them."""
-    table = Table("kernel", "call", "ran on", box=box.ROUNDED, title="the same line of Python on every kind", title_justify="left")
+    table = Table(
+        "kernel",
+        "call",
+        "ran on",
+        box=box.ROUNDED,
+        title="the same line of Python on every kind",
+        title_justify="left",
+    )
     for name, texts in calls.items():
         for text, kinds in texts.items():
             table.add_row(name, escape(text), ", ".join(kinds))
@@ -213,8 +317,15 @@ def table_of_calls(calls: dict[str, dict[str, dict[str, None]]]) -> Table:
 def overview(pictures: dict[str, np.ndarray], kind: str) -> Image.Image:
     """Return the pictures of one kind side by side, small and with few colours."""
     height, gap = 200, 8
-    parts = [Image.fromarray(picture) for name, picture in pictures.items() if name.startswith(f"{kind}-")]
-    parts = [part.resize((part.width * height // part.height, height), Image.Resampling.LANCZOS) for part in parts]
+    parts = [
+        Image.fromarray(picture)
+        for name, picture in pictures.items()
+        if name.startswith(f"{kind}-")
+    ]
+    parts = [
+        part.resize((part.width * height // part.height, height), Image.Resampling.LANCZOS)
+        for part in parts
+    ]
     whole = Image.new("RGB", (sum(part.width + gap for part in parts) - gap, height), "white")
     left = 0
     for part in reversed(parts):
@@ -224,7 +335,8 @@ def overview(pictures: dict[str, np.ndarray], kind: str) -> Image.Image:
 
 
 def same_bytes(path: Path, kind: str) -> dict[str, tuple[str, str]]:
-    """Return, by the first function of each module of a kind, the digests of the stored and of the real module's bytes.
+    """Return, by the first function of each module of a kind, the digests of the stored and of the
+    real module's bytes.
 
     The real module is made from the payload alone. The build machine saved the bytes of a fallback.
     """
@@ -233,9 +345,14 @@ def same_bytes(path: Path, kind: str) -> dict[str, tuple[str, str]]:
         if stored.kind != kind:
             continue
         real = devmod.create(stored.kind, stored.code, stored.format, stored.functions)
-        assert type(real).__module__.startswith(f"devmod_{kind}"), f"{real!r} is not devmod-{kind}'s"
+        assert type(real).__module__.startswith(f"devmod_{kind}"), (
+            f"{real!r} is not devmod-{kind}'s"
+        )
         name = next(iter(stored.functions))
-        digests[name] = (hashlib.sha256(stored.save_to_bytes()).hexdigest(), hashlib.sha256(real.save_to_bytes()).hexdigest())
+        digests[name] = (
+            hashlib.sha256(stored.save_to_bytes()).hexdigest(),
+            hashlib.sha256(real.save_to_bytes()).hexdigest(),
+        )
     return digests
 
 

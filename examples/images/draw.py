@@ -1,4 +1,5 @@
-"""Draw lake.png, the picture that the demo blurs. It is drawn by this script alone, from no photograph.
+"""Draw lake.png, the picture that the demo blurs. It is drawn by this script alone, from no
+photograph.
 
 python examples/images/draw.py    (needs numpy and pillow; writes lake.png beside this file)
 """
@@ -33,7 +34,12 @@ def main() -> None:
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH].astype(float)
     picture = mix((16, 20, 58), (255, 150, 96), (y / SHORE) ** 1.6)
 
-    for column, row, light in zip(rng.integers(0, WIDTH, 240), rng.integers(0, 120, 240), rng.uniform(0.3, 1, 240), strict=True):
+    for column, row, light in zip(
+        rng.integers(0, WIDTH, 240),
+        rng.integers(0, 120, 240),
+        rng.uniform(0.3, 1, 240),
+        strict=True,
+    ):
         picture[row, column] += 200 * light * (1 - row / 130)
     moon = np.hypot(x - 352, y - 62)
     picture += np.exp(-moon / 38)[..., None] * np.array([70, 66, 60])
@@ -41,7 +47,11 @@ def main() -> None:
     for dx, dy, size in ((-8, -6, 5), (6, 4, 7), (-4, 9, 4), (9, -9, 3)):
         picture[np.hypot(x - 352 - dx, y - 62 - dy) < size] = (226, 216, 190)
 
-    for base, swing, colour, snow in ((70, 42, (86, 70, 112), 118), (38, 40, (52, 46, 84), 999), (8, 26, (24, 26, 52), 999)):
+    for base, swing, colour, snow in (
+        (70, 42, (86, 70, 112), 118),
+        (38, 40, (52, 46, 84), 999),
+        (8, 26, (24, 26, 52), 999),
+    ):
         line = ridge(rng, base, swing)
         above = SHORE - y
         picture[above < line] = colour
@@ -63,7 +73,9 @@ def main() -> None:
     picture[SHORE - 1 : SHORE + 1] *= 0.5
 
     path = Path(__file__).with_name("lake.png")
-    few_colours = Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).quantize(160, dither=Image.Dither.NONE)
+    few_colours = Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).quantize(
+        160, dither=Image.Dither.NONE
+    )
     few_colours.convert("RGB").save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 

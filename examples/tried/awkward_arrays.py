@@ -1,4 +1,6 @@
-"""Compile the CUDA kernels of awkward-array, as its package has them, for cuda and rocm: `pip install awkward`."""
+"""Compile the CUDA kernels of awkward-array, as its package has them, for cuda and rocm: `pip
+install awkward`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import numpy
 
 import devmod
 
-sys.modules["cupy"] = numpy  # the list of kernels names types of CuPy, which needs a GPU; NumPy's have the same names
+sys.modules["cupy"] = (
+    numpy  # the list of kernels names types of CuPy, which needs a GPU; NumPy's have the same names
+)
 from awkward._connect import cuda  # noqa: E402
 from awkward._connect.cuda import _kernel_signatures  # noqa: E402
 
@@ -27,9 +31,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for target in ("cuda -arch=compute_80", "rocm -arch=gfx1100"):
         start = time.perf_counter()
-        module = devmod.compile(source, target, language="CUDA C++", name_expressions=names, options=["-std=c++17"])
+        module = devmod.compile(
+            source, target, language="CUDA C++", name_expressions=names, options=["-std=c++17"]
+        )
         seconds = time.perf_counter() - start
-        print(f"{target}: {len(module.functions)} of {len(names)} instances of {len(files)} files, {seconds:.1f} s")
+        print(
+            f"{target}: {len(module.functions)} of {len(names)} instances of {len(files)} files, {seconds:.1f} s"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Run the examples of pycuda's sources on the simulated GPU: `python pycuda_examples.py pycuda/examples`, beside nvcc.
+"""Run the examples of pycuda's sources on the simulated GPU: `python pycuda_examples.py
+pycuda/examples`, beside nvcc.
 
 pip install devmod-simulators pycuda cgen codepy
 """
@@ -23,14 +24,25 @@ def main() -> None:
         command = ["devmod", "simulate", "--", sys.executable, "-c", RUN, path.name]
         start = time.perf_counter()
         try:
-            done = subprocess.run(command, cwd=path.parent, input="64\n", capture_output=True, text=True, timeout=SECONDS, check=False)
+            done = subprocess.run(
+                command,
+                cwd=path.parent,
+                input="64\n",
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             print(f"too slow  {path.name}")
             continue
         succeeded += done.returncode == 0
         lines = (done.stdout if done.returncode == 0 else done.stderr).split("\n")
         last = next((each for each in reversed(lines) if each), "")
-        print(f"{'ok' if done.returncode == 0 else 'failed':8} {time.perf_counter() - start:4.0f} s  {path.name}: {last[:80]}", flush=True)
+        print(
+            f"{'ok' if done.returncode == 0 else 'failed':8} {time.perf_counter() - start:4.0f} s  {path.name}: {last[:80]}",
+            flush=True,
+        )
     print(f"{succeeded} of {len(paths)}")
 
 

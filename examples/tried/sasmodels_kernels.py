@@ -1,8 +1,10 @@
-"""Compile the models of sasmodels that are in C for OpenCL into one file, and run each on a device beside sasmodels' own way (pyopencl).
+"""Compile the models of sasmodels that are in C for OpenCL into one file, and run each on a device
+beside sasmodels' own way (pyopencl).
 
     pip install "devmod[opencl,pocl]" sasmodels pyopencl
 
-Each result is compared with that of sasmodels' C library in float64. The models have float32 where sasmodels declares that it suffices.
+Each result is compared with that of sasmodels' C library in float64. The models have float32 where
+sasmodels declares that it suffices.
 """
 
 from __future__ import annotations
@@ -34,9 +36,21 @@ class DevmodKernel(Kernel):
         self.q_input = type("Input", (), {"nq": Q.size, "q": Q.astype(dtype)})
         self.result = np.zeros(Q.size * (1 + info.have_Fq) + 4, dtype)
 
-    def _call_kernel(self, details: Any, values: np.ndarray, cutoff: float, magnetic: bool, mode: int) -> None:
+    def _call_kernel(
+        self, details: Any, values: np.ndarray, cutoff: float, magnetic: bool, mode: int
+    ) -> None:
         problem = details.buffer.view(self.function.info.interface.params[3].dtype)
-        arguments = (Q.size, 0, details.num_eval, problem, values, self.q_input.q, self.result, cutoff, mode)
+        arguments = (
+            Q.size,
+            0,
+            details.num_eval,
+            problem,
+            values,
+            self.q_input.q,
+            self.result,
+            cutoff,
+            mode,
+        )
         self.function(*arguments, threads=Q.size, block=8)
 
 
@@ -49,7 +63,9 @@ def compile_models(names: list[str]) -> Path:
     """Compile each model for OpenCL, and return the file of all."""
     modules = []
     for info in map(load_model_info, names):
-        source = generate.convert_type(generate.make_source(info)["opencl"], np.dtype(precision(info)))
+        source = generate.convert_type(
+            generate.make_source(info)["opencl"], np.dtype(precision(info))
+        )
         modules.append(devmod.compile(source, "opencl"))
     path = Path("sasmodels.devmod")
     devmod.save(devmod.bundle(*modules), path)
@@ -69,14 +85,21 @@ def main() -> None:
     start = time.perf_counter()
     path = compile_models(names)
     found = devmod.load(path)
-    print(f"{len(names)} models, {len(found.functions)} functions, {path.stat().st_size / 1e6:.1f} MB, {time.perf_counter() - start:.0f} s")
+    print(
+        f"{len(names)} models, {len(found.functions)} functions, {path.stat().st_size / 1e6:.1f} MB, {time.perf_counter() - start:.0f} s"
+    )
     print(f"{'model':30} {'type':8} devmod   pyopencl: the largest relative error")
     for name, info in zip(names, map(load_model_info, names), strict=True):
         dtype = precision(info)
         exact = call_kernel(build_model(info, dtype="double", platform="dll").make_kernel([Q]), {})
-        theirs = call_kernel(build_model(info, dtype=dtype, platform="ocl").make_kernel([Q.astype(dtype)]), {})
+        theirs = call_kernel(
+            build_model(info, dtype=dtype, platform="ocl").make_kernel([Q.astype(dtype)]), {}
+        )
         ours = call_kernel(DevmodKernel(info, found[f"{name}_Iq"], dtype), {})
-        print(f"{name:30} {dtype:8} {worst_error(ours, exact):.1e}  {worst_error(theirs, exact):.1e}", flush=True)
+        print(
+            f"{name:30} {dtype:8} {worst_error(ours, exact):.1e}  {worst_error(theirs, exact):.1e}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

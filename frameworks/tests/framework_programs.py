@@ -46,10 +46,17 @@ HALVES = ("float16", "bfloat16")
 def kernels() -> devmod.Module:
     """Return the kernels."""
     fmap = {}
-    for name, dtype, result in (*[(f"flip_{each}", each, each) for each in HALVES], ("upper_half", "float32", "bfloat16")):
+    for name, dtype, result in (
+        *[(f"flip_{each}", each, each) for each in HALVES],
+        ("upper_half", "float32", "bfloat16"),
+    ):
         params = [Param("x", "buffer", dtype, "r"), Param("y", "buffer", result, "w")]
-        fmap[name] = FunctionInfo(name, ["handle", "handle"], ["blockIdx.x", "threadIdx.x"], (), Interface(params))
-    halves = devmod.create("opencl", "".join([*map(NEGATE.format, HALVES), UPPER]).encode(), "cl", fmap)
+        fmap[name] = FunctionInfo(
+            name, ["handle", "handle"], ["blockIdx.x", "threadIdx.x"], (), Interface(params)
+        )
+    halves = devmod.create(
+        "opencl", "".join([*map(NEGATE.format, HALVES), UPPER]).encode(), "cl", fmap
+    )
     return devmod.bundle(devmod.compile(SOURCE, "opencl", block=1), halves)
 
 
@@ -58,7 +65,11 @@ def programs(module: devmod.Module) -> devmod.Module:
     module = devmod.program(
         "weigh_backward",
         module,
-        inputs=["grad_y: float32[rows, columns]", "x: float32[rows, columns]", "w: float32[columns]"],
+        inputs=[
+            "grad_y: float32[rows, columns]",
+            "x: float32[rows, columns]",
+            "w: float32[columns]",
+        ],
         outputs=["grad_x: float32[rows, columns]", "grad_w: float32[columns]"],
         steps=[
             "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)",
@@ -81,7 +92,11 @@ def programs(module: devmod.Module) -> devmod.Module:
         steps="sum_fours(x=x, y=y, columns=columns, groups=ceildiv(columns, 4), threads=rows * ceildiv(columns, 4))",
     )
     module = devmod.program(
-        "shift", module, inputs=["amount: int32 = 2"], updates=["x: float32[n]"], steps="add_to(x=x, amount=amount, threads=n)"
+        "shift",
+        module,
+        inputs=["amount: int32 = 2"],
+        updates=["x: float32[n]"],
+        steps="add_to(x=x, amount=amount, threads=n)",
     )
     module = devmod.program(
         "ramp",
@@ -107,22 +122,34 @@ def programs(module: devmod.Module) -> devmod.Module:
             steps=f"flip_{dtype}(x=x, y=y, block=1, threads=n)",
         )
     arrays = {"inputs": ["x: float32[n]"], "outputs": ["y: bfloat16[n]"]}
-    return devmod.program("upper", module, steps="upper_half(x=x, y=y, block=1, threads=n)", **arrays)
+    return devmod.program(
+        "upper", module, steps="upper_half(x=x, y=y, block=1, threads=n)", **arrays
+    )
 
 
-def stranger(name: str = "p", array: str = "x", dtype: str = "float32", **extra: Any) -> devmod.Module:
+def stranger(
+    name: str = "p", array: str = "x", dtype: str = "float32", **extra: Any
+) -> devmod.Module:
     """Return a module with a program whose names nothing has checked."""
     copy = "kernel void copy(global const float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
     params = [
         Param(array, "buffer", dtype, "r", extra={"role": "input", "shape": ["n"]}),
         Param("y", "buffer", "float32", "w", extra={"role": "output", "shape": ["n"]}),
-        *[Param(each, "scalar", "float32", extra={"role": "input", "value": value}) for each, value in extra.pop("scalars", {}).items()],
+        *[
+            Param(each, "scalar", "float32", extra={"role": "input", "value": value})
+            for each, value in extra.pop("scalars", {}).items()
+        ],
     ]
     interface = Interface(params, extra={"kernels": ["copy"], **extra})
     steps = [["copy", {"x": array, "y": "y"}, {"threads": ["n"], "block": [1]}]]
-    info = FunctionInfo(name, ["handle", "handle", *["float32"] * (len(params) - 2)], interface=interface)
+    info = FunctionInfo(
+        name, ["handle", "handle", *["float32"] * (len(params) - 2)], interface=interface
+    )
     code = {name: msgpack.packb({"requires": [], "steps": steps})}
-    module = devmod.load_from_bytes("program", devmod.create_with_fallback("program", code, "steps1", {name: info}).save_to_bytes())
+    module = devmod.load_from_bytes(
+        "program",
+        devmod.create_with_fallback("program", code, "steps1", {name: info}).save_to_bytes(),
+    )
     kernel = devmod.compile(copy, "opencl", block=1)
     module.import_module(kernel)
     return devmod.bundle(module, kernel, mixed=True)

@@ -21,7 +21,9 @@ import devmod_frameworks.jax as frameworks
 
 __all__ = ["path_fixture"]
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")  # JAX reads it when it opens its devices
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_force_host_platform_device_count=2"
+)  # JAX reads it when it opens its devices
 
 
 @pytest.fixture(name="ops", scope="session")
@@ -42,7 +44,9 @@ def w_fixture() -> jax.Array:
     return jnp.linspace(1, 3, 8)
 
 
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     first_device("opencl")
     check_page("Call programs from JAX", tmp_path, monkeypatch, capsys)
 
@@ -50,7 +54,9 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 # -- numbers
 
 
-def test_eager_and_compiled_functions_compute_what_numpy_does(ops: Any, x: jax.Array, w: jax.Array) -> None:
+def test_eager_and_compiled_functions_compute_what_numpy_does(
+    ops: Any, x: jax.Array, w: jax.Array
+) -> None:
     def model(x: Any, w: Any) -> Any:
         first, second = ops.pair(w)
         return ops.fours(ops.weigh(x, second)) + 1, first
@@ -62,7 +68,9 @@ def test_eager_and_compiled_functions_compute_what_numpy_does(ops: Any, x: jax.A
         np.testing.assert_allclose(sums, fours, rtol=1e-5)
         np.testing.assert_allclose(first, np.sin(w), rtol=1e-6)
     np.testing.assert_allclose(jax.jit(model)(x[:2], w)[0], fours[:2], rtol=1e-5)  # another shape
-    np.testing.assert_allclose(ops.weigh(np.asarray(x), w=np.asarray(w)), np.asarray(x) * np.asarray(w), rtol=1e-6)
+    np.testing.assert_allclose(
+        ops.weigh(np.asarray(x), w=np.asarray(w)), np.asarray(x) * np.asarray(w), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -76,7 +84,9 @@ def test_floats_of_16_bits(ops: Any, dtype: str) -> None:
 def test_updates_are_returned_and_the_arguments_stay(ops: Any) -> None:
     x = jnp.zeros(4)
     assert ops.shift(x).tolist() == [2] * 4
-    assert jax.jit(ops.shift)(x, 7).tolist() == [7] * 4  # a number that no shape depends on may be traced
+    assert (
+        jax.jit(ops.shift)(x, 7).tolist() == [7] * 4
+    )  # a number that no shape depends on may be traced
     given = np.ones(3, np.float32)
     assert (ops.shift(given, amount=3).tolist(), given.tolist()) == ([4] * 3, [1] * 3)
 
@@ -96,8 +106,15 @@ def test_vmap_calls_the_program_for_each_element(ops: Any, w: jax.Array) -> None
     grads = jax.vmap(jax.grad(lambda x: ops.weigh(x, w).sum()))(x)
     np.testing.assert_allclose(grads, jnp.broadcast_to(w, x.shape))
 
-    np.testing.assert_allclose(jax.vmap(jax.vmap(ops.weigh, (0, None)), (None, 1))(x, jnp.stack([w, w + 1], 1))[1], x * (w + 1), rtol=1e-6)
-    assert jax.vmap(ops.shift)(jnp.zeros((2, 3)), jnp.asarray([1, 2])).tolist() == [[1] * 3, [2] * 3]
+    np.testing.assert_allclose(
+        jax.vmap(jax.vmap(ops.weigh, (0, None)), (None, 1))(x, jnp.stack([w, w + 1], 1))[1],
+        x * (w + 1),
+        rtol=1e-6,
+    )
+    assert jax.vmap(ops.shift)(jnp.zeros((2, 3)), jnp.asarray([1, 2])).tolist() == [
+        [1] * 3,
+        [2] * 3,
+    ]
     assert jax.vmap(ops.shift, (None, 0))(jnp.zeros(1), jnp.asarray([1, 2])).tolist() == [[1], [2]]
     assert jax.vmap(ops.weigh, (0, None))(x[:0], w).shape == (0, 3, 8)
 
@@ -177,15 +194,34 @@ def test_a_gradient_that_a_program_does_not_have(ops: Any, x: jax.Array, w: jax.
     assert error_of(jax.grad(lambda x: ops.fours(x).sum()), x) == (
         "the program 'fours': a gradient by the argument 'x' is asked for, and the program has no 'backward': pass jax.lax.stop_gradient(x)"
     )
-    assert error_of(jax.grad(lambda step: ops.ramp(4, step).sum()), 2.0).startswith("the program 'ramp': a gradient by the argument 'step'")
-    np.testing.assert_allclose(jax.grad(lambda x: (ops.fours(jax.lax.stop_gradient(x)) * x[:, :2]).sum())(x)[:, 2:], 0)
+    assert error_of(jax.grad(lambda step: ops.ramp(4, step).sum()), 2.0).startswith(
+        "the program 'ramp': a gradient by the argument 'step'"
+    )
+    np.testing.assert_allclose(
+        jax.grad(lambda x: (ops.fours(jax.lax.stop_gradient(x)) * x[:, :2]).sum())(x)[:, 2:], 0
+    )
     module = devmod.compile(SOURCE, "opencl", block=1)
-    arrays = {"inputs": ["x: float32[rows, columns]", "w: float32[columns]"], "outputs": ["y: float32[rows, columns]"]}
-    back = {"inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"], "outputs": ["grad_x: float32[rows, columns]"]}
-    module = devmod.program("to_x", module, steps="scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)", **back)
+    arrays = {
+        "inputs": ["x: float32[rows, columns]", "w: float32[columns]"],
+        "outputs": ["y: float32[rows, columns]"],
+    }
+    back = {
+        "inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"],
+        "outputs": ["grad_x: float32[rows, columns]"],
+    }
+    module = devmod.program(
+        "to_x",
+        module,
+        steps="scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)",
+        **back,
+    )
     step = "scale(x=x, w=w, y=y, columns=columns, threads=rows * columns)"
-    half = frameworks.register(devmod.program("weigh", module, steps=step, backward="to_x", **arrays))
-    np.testing.assert_allclose(jax.grad(lambda x: half.weigh(x, w).sum())(x), jnp.broadcast_to(w, x.shape))
+    half = frameworks.register(
+        devmod.program("weigh", module, steps=step, backward="to_x", **arrays)
+    )
+    np.testing.assert_allclose(
+        jax.grad(lambda x: half.weigh(x, w).sum())(x), jnp.broadcast_to(w, x.shape)
+    )
     assert error_of(jax.grad(lambda w: half.weigh(x, w).sum()), w) == (
         "the program 'weigh': a gradient by the argument 'w' is asked for, and the backward 'to_x' has no 'grad_w': "
         "pass jax.lax.stop_gradient(w)"
@@ -198,21 +234,63 @@ def test_a_gradient_that_a_program_does_not_have(ops: Any, x: jax.Array, w: jax.
 @pytest.mark.parametrize(
     ("name", "arguments", "keywords", "text"),
     [
-        ("weigh", (np.ones((2, 2)), np.ones(2)), {}, "the argument 'x' is an array of float64; expected float32: x.astype(jnp.float32)"),
+        (
+            "weigh",
+            (np.ones((2, 2)), np.ones(2)),
+            {},
+            "the argument 'x' is an array of float64; expected float32: x.astype(jnp.float32)",
+        ),
         ("weigh", (jnp.ones(2), jnp.ones(2)), {}, "the argument 'x' has 1 dimensions; expected 2"),
-        ("weigh", ([[1.0]], jnp.ones(1)), {}, "the argument 'x' is list; expected an array: jnp.asarray(x)"),
-        ("weigh", (jnp.ones((2, 2)), jnp.ones(3)), {}, "dimension 1 of the argument 'w' is 3, and expected is columns, which is 2"),
-        ("weigh", (jnp.ones((2, 2)),), {}, "missing a required argument: 'w'; its arguments are (x, w)"),
-        ("weigh", (jnp.ones((2, 2)), jnp.ones(2)), {"v": 1}, "got an unexpected keyword argument 'v'; its arguments are (x, w)"),
-        ("weigh", (jnp.ones((2, 2)),), {"x": 1}, "multiple values for argument 'x'; its arguments are (x, w)"),
+        (
+            "weigh",
+            ([[1.0]], jnp.ones(1)),
+            {},
+            "the argument 'x' is list; expected an array: jnp.asarray(x)",
+        ),
+        (
+            "weigh",
+            (jnp.ones((2, 2)), jnp.ones(3)),
+            {},
+            "dimension 1 of the argument 'w' is 3, and expected is columns, which is 2",
+        ),
+        (
+            "weigh",
+            (jnp.ones((2, 2)),),
+            {},
+            "missing a required argument: 'w'; its arguments are (x, w)",
+        ),
+        (
+            "weigh",
+            (jnp.ones((2, 2)), jnp.ones(2)),
+            {"v": 1},
+            "got an unexpected keyword argument 'v'; its arguments are (x, w)",
+        ),
+        (
+            "weigh",
+            (jnp.ones((2, 2)),),
+            {"x": 1},
+            "multiple values for argument 'x'; its arguments are (x, w)",
+        ),
         ("weigh", (1, 2, 3), {}, "too many positional arguments; its arguments are (x, w)"),
         ("ramp", (3,), {}, "it requires n % 2 == 0"),
         ("ramp", (2.5,), {}, "the argument 'n' is 2.5; expected an integer"),
-        ("shift", (np.ones(2, np.float32), np.ones(1, np.int32)), {}, "the argument 'amount': an array of shape (1,) is not a number"),
-        ("shift", (jnp.ones(2), jnp.ones((1, 1))), {}, "the argument 'amount': an array of shape (1, 1) is not a number"),
+        (
+            "shift",
+            (np.ones(2, np.float32), np.ones(1, np.int32)),
+            {},
+            "the argument 'amount': an array of shape (1,) is not a number",
+        ),
+        (
+            "shift",
+            (jnp.ones(2), jnp.ones((1, 1))),
+            {},
+            "the argument 'amount': an array of shape (1, 1) is not a number",
+        ),
     ],
 )
-def test_an_argument_that_is_refused(ops: Any, name: str, arguments: Any, keywords: Any, text: str) -> None:
+def test_an_argument_that_is_refused(
+    ops: Any, name: str, arguments: Any, keywords: Any, text: str
+) -> None:
     for function in (
         (getattr(ops, name), jax.jit(getattr(ops, name)))
         if name == "weigh" and isinstance(arguments[0], jax.Array)
@@ -222,18 +300,30 @@ def test_an_argument_that_is_refused(ops: Any, name: str, arguments: Any, keywor
 
 
 @pytest.mark.parametrize(
-    ("amount", "text"), [(np.ones(2, np.int32), ": an array of shape (2,) is not a number"), (2.5, " is float32; expected an integer")]
+    ("amount", "text"),
+    [
+        (np.ones(2, np.int32), ": an array of shape (2,) is not a number"),
+        (2.5, " is float32; expected an integer"),
+    ],
 )
 def test_a_traced_number_is_checked_when_it_is_traced(ops: Any, amount: Any, text: str) -> None:
     for function in (jax.jit(ops.shift), jax.vmap(ops.shift, (None, 0))):
         given = np.asarray(amount)[None] if function.__class__ is type(error_of) else amount
-        assert error_of(function, jnp.ones(2), given) == f"the program 'shift': the argument 'amount'{text}"
+        assert (
+            error_of(function, jnp.ones(2), given)
+            == f"the program 'shift': the argument 'amount'{text}"
+        )
 
 
 def test_elements_of_64_bits_need_an_option_of_jax() -> None:
     arrays = {"inputs": ["x: float64[n]"], "outputs": ["y: float64[n]"]}
     source = "kernel void twice(global const double *x, global double *y) { y[get_global_id(0)] = 2 * x[get_global_id(0)]; }"
-    module = devmod.program("double", devmod.compile(source, "opencl", block=1), steps="twice(x=x, y=y, threads=n)", **arrays)
+    module = devmod.program(
+        "double",
+        devmod.compile(source, "opencl", block=1),
+        steps="twice(x=x, y=y, threads=n)",
+        **arrays,
+    )
     function = frameworks.register(module).double
     assert error_of(function, np.ones(2)) == (
         "the program 'double': 'x' is an array of float64, which JAX has only after jax.config.update('jax_enable_x64', True)"
@@ -250,7 +340,10 @@ def test_elements_of_64_bits_need_an_option_of_jax() -> None:
     [
         ({"dtype": "uint1"}, "'x' is an array of uint1, which JAX does not have"),
         ({"backward": "q"}, "backward: the module has no program 'q'"),
-        ({"name": "__class__"}, "the name '__class__' begins with two underscores, or has characters that are not ASCII"),
+        (
+            {"name": "__class__"},
+            "the name '__class__' begins with two underscores, or has characters that are not ASCII",
+        ),
     ],
 )
 def test_a_file_of_a_stranger_is_refused(given: Any, text: str) -> None:

@@ -11,7 +11,9 @@ from devmod._cli import main
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def check_page(heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def check_page(
+    heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Run the blocks in a folder, and compare what they print."""
     monkeypatch.syspath_prepend(ROOT / "tests")
     from pages import blocks, commands, same

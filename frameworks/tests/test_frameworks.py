@@ -1,4 +1,6 @@
-"""Programs in frameworks. The cases of each framework run in one process, so that it is imported once."""
+"""Programs in frameworks. The cases of each framework run in one process, so that it is imported
+once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ def test_programs_are_operations(name: str) -> None:
     first_device("opencl")
     cases = Path(__file__).with_name(f"{name}_cases.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(cases)]
-    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=Path(__file__).resolve().parents[2])
+    process = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        cwd=Path(__file__).resolve().parents[2],
+    )
     assert process.returncode == 0, process.stdout + process.stderr
 
 

@@ -1,6 +1,7 @@
 """Programs as operations of PyTorch. `test_frameworks.py` runs these in one process.
 
-The CPU build of PyTorch has no CUDA tensors. The function under the schema is called with doubles of them, on the stand-in driver.
+The CPU build of PyTorch has no CUDA tensors. The function under the schema is called with doubles
+of them, on the stand-in driver.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from pictures_port import TOLERANCES, check, make_picture
 from standin_cuda import CUDA
 from torch.autograd import forward_ad
 from torch.library import opcheck
-from transformer_port import SMALL, Config, Reference, add_model, build_transformer, check_decoding, random_weights
+from transformer_port import (
+    SMALL,
+    Config,
+    Reference,
+    add_model,
+    build_transformer,
+    check_decoding,
+    random_weights,
+)
 
 import devmod
 import devmod_frameworks.torch as frameworks
@@ -37,7 +46,9 @@ from devmod._cli import main
 __all__ = ["path_fixture"]
 
 #: PyTorch's own warnings, of its older parts and of its compiler.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore:The .grad attribute:UserWarning"
+)
 
 
 @pytest.fixture(name="ops", scope="session")
@@ -58,7 +69,9 @@ def w_fixture() -> torch.Tensor:
     return torch.linspace(1, 3, 8)
 
 
-def operation(namespace: str, name: str, monkeypatch: pytest.MonkeyPatch, module: devmod.Module) -> Any:
+def operation(
+    namespace: str, name: str, monkeypatch: pytest.MonkeyPatch, module: devmod.Module
+) -> Any:
     """Register a module, and return the object under the schema of a program."""
     made = {}
     real = frameworks._Operation.__init__
@@ -72,7 +85,9 @@ def operation(namespace: str, name: str, monkeypatch: pytest.MonkeyPatch, module
     return made[name]
 
 
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     first_device("opencl")
     check_page("Call programs from PyTorch", tmp_path, monkeypatch, capsys)
 
@@ -81,7 +96,9 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_the_picture_application(tmp_path: Path) -> None:
-    devmod.build(PICTURES, targets=["opencl"], output=tmp_path / "pictures.devmod", cache=False).raise_for_failures()
+    devmod.build(
+        PICTURES, targets=["opencl"], output=tmp_path / "pictures.devmod", cache=False
+    ).raise_for_failures()
     ops = frameworks.register(devmod.load(tmp_path / "pictures.devmod"), "pictures")
     picture = make_picture(48, 40)
     given = torch.from_numpy(picture), 61, 35
@@ -89,15 +106,22 @@ def test_the_picture_application(tmp_path: Path) -> None:
     opcheck(ops.stages, (*given, torch.zeros(256, dtype=torch.uint32)))
 
     def call(name: str, *args: Any, **keywords: Any) -> Any:
-        results = getattr(ops, name)(*map(tensor, args), **{key: tensor(each) for key, each in keywords.items()})
+        results = getattr(ops, name)(
+            *map(tensor, args), **{key: tensor(each) for key, each in keywords.items()}
+        )
         return [each.numpy() for each in results] if isinstance(results, tuple) else results.numpy()
 
     def tensor(value: Any) -> Any:
         return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
-    module: Any = {name: SimpleNamespace(on=lambda _, name=name: lambda *a, **k: call(name, *a, **k)) for name in ("stages", "enhance")}
+    module: Any = {
+        name: SimpleNamespace(on=lambda _, name=name: lambda *a, **k: call(name, *a, **k))
+        for name in ("stages", "enhance")
+    }
     differences = check(module, devmod.device("opencl"), picture, 61, 35)
-    assert {name: value for name, value in differences.items() if not value <= TOLERANCES[name]} == {}
+    assert {
+        name: value for name, value in differences.items() if not value <= TOLERANCES[name]
+    } == {}
 
 
 def test_the_transformer_application(tmp_path: Path) -> None:
@@ -109,11 +133,14 @@ def test_the_transformer_application(tmp_path: Path) -> None:
         """The operation in the place of the program, and tensors in the place of device arrays."""
 
         device = SimpleNamespace(
-            zeros=lambda shape, dtype: torch.zeros(shape, dtype=getattr(torch, dtype)), from_numpy=lambda array: torch.from_numpy(array)
+            zeros=lambda shape, dtype: torch.zeros(shape, dtype=getattr(torch, dtype)),
+            from_numpy=lambda array: torch.from_numpy(array),
         )
 
         def state(self, context: int) -> dict[str, torch.Tensor]:
-            names = [f"{name}_{number}" for number in range(SMALL.layers) for name in ("keys", "values")]
+            names = [
+                f"{name}_{number}" for number in range(SMALL.layers) for name in ("keys", "values")
+            ]
             return {name: torch.zeros(context, SMALL.kv_size) for name in names}
 
         def __call__(self, *, state: dict[str, torch.Tensor], **given: Any) -> Any:
@@ -122,7 +149,10 @@ def test_the_transformer_application(tmp_path: Path) -> None:
     tokens, _ = check_decoding(Step(), Reference(SMALL, weights), (3, 9), SMALL.context)
     assert len(tokens) == SMALL.context
     caches = [torch.zeros(SMALL.context, SMALL.kv_size) for _ in range(2)]
-    opcheck(ops.step, (2, torch.tensor(tokens, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), *caches))
+    opcheck(
+        ops.step,
+        (2, torch.tensor(tokens, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), *caches),
+    )
     opcheck(ops.layer, layer_arguments(SMALL, weights, *caches))
 
 
@@ -140,7 +170,16 @@ def layer_arguments(config: Config, weights: Any, *caches: torch.Tensor) -> tupl
     frequencies = torch.from_numpy(config.frequencies.copy())
     numbers = config.heads, config.kv_heads, config.hidden, config.epsilon
     middle = norm("hidden_norm"), *[words(name) for name in ("gate", "up", "down")]
-    return norm("attention_norm"), *matrices, *middle, frequencies, position, *numbers, torch.ones(config.size), *caches
+    return (
+        norm("attention_norm"),
+        *matrices,
+        *middle,
+        frequencies,
+        position,
+        *numbers,
+        torch.ones(config.size),
+        *caches,
+    )
 
 
 # -- numbers
@@ -185,7 +224,9 @@ class Model(torch.nn.Module):
         return self.ops.fours(self.ops.weigh(x, w)) + 1, y + z, row, self.ops.ramp(2 * x.shape[0])
 
 
-def test_eager_compiled_and_exported_models_compute_what_numpy_does(ops: Any, x: torch.Tensor, w: torch.Tensor) -> None:
+def test_eager_compiled_and_exported_models_compute_what_numpy_does(
+    ops: Any, x: torch.Tensor, w: torch.Tensor
+) -> None:
     model = Model(ops)
     sizes = torch.export.Dim("rows", min=2, max=6), torch.export.Dim("columns", min=5)
     dynamic = ({0: sizes[0], 1: sizes[1]}, {0: sizes[1]})
@@ -207,7 +248,9 @@ def test_an_exported_length_begins_behind_the_guard_of_ceildiv(ops: Any, x: torc
             return ops.fours(x)  # type: ignore[no-any-return]
 
     with pytest.raises(Exception, match="Not all values of columns"):
-        torch.export.export(Fours(), (x,), dynamic_shapes=({1: torch.export.Dim("columns", min=2)},))
+        torch.export.export(
+            Fours(), (x,), dynamic_shapes=({1: torch.export.Dim("columns", min=2)},)
+        )
     for size in (torch.export.Dim("columns", min=5), torch.export.Dim.DYNAMIC):
         program = torch.export.export(Fours(), (x,), dynamic_shapes=({1: size},)).module()
         torch.testing.assert_close(program(x[:, :6].contiguous()), ops.fours(x[:, :6]))
@@ -248,9 +291,15 @@ def test_strided_tensors_are_copied(ops: Any, x: torch.Tensor, w: torch.Tensor) 
 
 def test_an_output_that_no_thread_writes_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch allocates it, and here fills it with NaN."""
-    kernel = devmod.compile("kernel void put(global float *y) { y[get_global_id(0)] = 1; }", "opencl", block=1)
+    kernel = devmod.compile(
+        "kernel void put(global float *y) { y[get_global_id(0)] = 1; }", "opencl", block=1
+    )
     module = devmod.program(
-        "idle", kernel, inputs=["x: float32[n, m]", "k: int32"], outputs=["y: float32[n]"], steps=["put(y=y, threads=n * k)"]
+        "idle",
+        kernel,
+        inputs=["x: float32[n, m]", "k: int32"],
+        outputs=["y: float32[n]"],
+        steps=["put(y=y, threads=n * k)"],
     )
     put = frameworks.register(module, "idle", strict=True).idle
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
@@ -264,7 +313,9 @@ def test_an_output_that_no_thread_writes_is_zero(monkeypatch: pytest.MonkeyPatch
 def test_strict_refuses_strided_tensors(path: Path, x: torch.Tensor, w: torch.Tensor) -> None:
     ops = frameworks.register(devmod.load(path), "strictly", strict=True)
     torch.testing.assert_close(ops.weigh(x, w), x * w)
-    ops.weigh(x, own := w.clone().requires_grad_()).sum().backward()  # of which the gradient is one number in all places
+    ops.weigh(
+        x, own := w.clone().requires_grad_()
+    ).sum().backward()  # of which the gradient is one number in all places
     torch.testing.assert_close(own.grad, x.sum(0))
     assert error_of(ops.weigh, x.T.contiguous().T, w) == (
         "the program 'weigh': the argument 'x' is not contiguous, and strict=True refuses that: x.contiguous()"
@@ -286,7 +337,9 @@ def test_gradcheck(ops: Any, x: torch.Tensor, w: torch.Tensor) -> None:
         assert torch.autograd.gradcheck(ops.weigh, given, eps=0.125, atol=1e-3, rtol=1e-3)
 
 
-def test_a_training_loop_ends_at_the_loss_of_pytorch(ops: Any, x: torch.Tensor, w: torch.Tensor) -> None:
+def test_a_training_loop_ends_at_the_loss_of_pytorch(
+    ops: Any, x: torch.Tensor, w: torch.Tensor
+) -> None:
     def train(weigh: Callable[..., torch.Tensor]) -> float:
         torch.manual_seed(3)
         layer, own = torch.nn.Linear(8, 8), torch.nn.Parameter(w.clone())
@@ -304,7 +357,9 @@ def test_a_training_loop_ends_at_the_loss_of_pytorch(ops: Any, x: torch.Tensor, 
         assert train(weigh) == pytest.approx(wanted, rel=1e-5)
 
 
-def test_a_gradient_that_a_program_does_not_have(ops: Any, x: torch.Tensor, w: torch.Tensor) -> None:
+def test_a_gradient_that_a_program_does_not_have(
+    ops: Any, x: torch.Tensor, w: torch.Tensor
+) -> None:
     own = w.clone().requires_grad_()
     text = (
         "the program 'pair': the argument 'x' requires a gradient, and the program has no 'backward': call it in torch.no_grad(), "
@@ -318,18 +373,24 @@ def test_a_gradient_that_a_program_does_not_have(ops: Any, x: torch.Tensor, w: t
     torch.testing.assert_close(ops.pair(own.detach())[0], own.sin())
     module = one_input_gradient()
     half = frameworks.register(module, "half")
-    torch.testing.assert_close(torch.autograd.grad(half.weigh(x.requires_grad_(), w).sum(), x)[0], w.expand(3, 8))
+    torch.testing.assert_close(
+        torch.autograd.grad(half.weigh(x.requires_grad_(), w).sum(), x)[0], w.expand(3, 8)
+    )
     assert error_of(half.weigh(x, own).sum().backward) == (
         "the program 'weigh': the argument 'w' requires a gradient, and the backward 'to_x' has no 'grad_w': pass w.detach()"
     )
 
 
 def jvp(function: Any) -> Any:
-    """Return the function of the tangents of a function, by forward mode outside of `torch.func`."""
+    """Return the function of the tangents of a function, by forward mode outside of
+    `torch.func`.
+    """
 
     def result(x: torch.Tensor) -> Any:
         with forward_ad.dual_level():
-            return forward_ad.unpack_dual(function(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+            return forward_ad.unpack_dual(
+                function(forward_ad.make_dual(x, torch.ones_like(x)))
+            ).tangent
 
     return result
 
@@ -343,15 +404,27 @@ REVERSE = {
     "vjp": lambda function: lambda x: torch.func.vjp(function, x),
     "jacrev": torch.func.jacrev,
     "hessian": torch.func.hessian,
-    "vmap of grad": lambda function: lambda x: torch.vmap(torch.func.grad(function))(x.repeat(2, 1, 1)),
-    "grad of vmap": lambda function: torch.func.grad(lambda x: torch.vmap(function)(x.repeat(2, 1, 1)).sum()),
-    "compiled": lambda function: torch.compile(torch.func.grad(function), backend="aot_eager", fullgraph=True),
+    "vmap of grad": lambda function: (
+        lambda x: torch.vmap(torch.func.grad(function))(x.repeat(2, 1, 1))
+    ),
+    "grad of vmap": lambda function: torch.func.grad(
+        lambda x: torch.vmap(function)(x.repeat(2, 1, 1)).sum()
+    ),
+    "compiled": lambda function: torch.compile(
+        torch.func.grad(function), backend="aot_eager", fullgraph=True
+    ),
 }
-FORWARD = {"jvp": lambda function: lambda x: torch.func.jvp(function, (x,), (x,)), "jacfwd": torch.func.jacfwd, "dual": jvp}
+FORWARD = {
+    "jvp": lambda function: lambda x: torch.func.jvp(function, (x,), (x,)),
+    "jacfwd": torch.func.jacfwd,
+    "dual": jvp,
+}
 
 
 @pytest.mark.parametrize("name", [*REVERSE, *FORWARD, "eager", "functional"])
-def test_a_derivative_that_a_program_does_not_have_is_refused(ops: Any, x: torch.Tensor, w: torch.Tensor, name: str) -> None:
+def test_a_derivative_that_a_program_does_not_have_is_refused(
+    ops: Any, x: torch.Tensor, w: torch.Tensor, name: str
+) -> None:
     others = {"eager": lambda function: lambda x: function(x.clone().requires_grad_())}
     others["functional"] = lambda function: lambda x: torch.autograd.functional.jvp(function, x, x)
     transform = (REVERSE | FORWARD | others)[name]
@@ -371,7 +444,9 @@ def test_a_derivative_that_a_program_does_not_have_is_refused(ops: Any, x: torch
 
 
 def raised_by(function: Any, *args: Any) -> Exception:
-    """Return the error of devmod that a call raises, or the error of PyTorch's compiler that has its text."""
+    """Return the error of devmod that a call raises, or the error of PyTorch's compiler that has
+    its text.
+    """
     with pytest.raises((devmod.ArgumentError, RuntimeError)) as caught:
         function(*args)
     return caught.value
@@ -384,10 +459,15 @@ def test_what_is_not_differentiated_runs(ops: Any, w: torch.Tensor, stop: str) -
             y = ops.pair(x if stop == "no_grad" else x.detach())[0]
         return (y * x).sum()
 
-    for grad in (torch.func.grad(function), torch.compile(torch.func.grad(function), backend="aot_eager", fullgraph=True)):
+    for grad in (
+        torch.func.grad(function),
+        torch.compile(torch.func.grad(function), backend="aot_eager", fullgraph=True),
+    ):
         torch.testing.assert_close(grad(w), w.sin())
     if stop == "detach":
-        torch.testing.assert_close(torch.func.jvp(function, (w,), (torch.ones(8),))[1], w.sin().sum())
+        torch.testing.assert_close(
+            torch.func.jvp(function, (w,), (torch.ones(8),))[1], w.sin().sum()
+        )
     with torch.inference_mode():
         torch.testing.assert_close(function(w), (w.sin() * w).sum())
 
@@ -396,11 +476,18 @@ def test_a_second_derivative_is_that_of_backward(x: torch.Tensor, w: torch.Tenso
     ops, own = frameworks.register(one_input_gradient(), "half"), x.clone().requires_grad_()
 
     def grad(function: Any) -> torch.Tensor:
-        return torch.autograd.grad(function(ops.weigh(own * own, w)).sum(), own, create_graph=True)[0]
+        return torch.autograd.grad(function(ops.weigh(own * own, w)).sum(), own, create_graph=True)[
+            0
+        ]
 
     # `weigh` is linear in x: its own second derivative is 0, and that of the square is 2.
-    torch.testing.assert_close(torch.autograd.grad(grad(torch.neg).sum(), own)[0], -2 * w.expand(3, 8))
-    assert error_of(grad, torch.square) == f"the program 'to_x': the argument 'grad_y' {NO_BACKWARD.replace('x.', 'grad_y.')}"
+    torch.testing.assert_close(
+        torch.autograd.grad(grad(torch.neg).sum(), own)[0], -2 * w.expand(3, 8)
+    )
+    assert (
+        error_of(grad, torch.square)
+        == f"the program 'to_x': the argument 'grad_y' {NO_BACKWARD.replace('x.', 'grad_y.')}"
+    )
 
 
 CACHED = """
@@ -423,25 +510,42 @@ with ThreadPoolExecutor(1) as pool:  # a tag that was set in another thread has 
 """
 
 
-def test_a_graph_in_the_cache_of_torch_compile_is_of_this_version_of_the_file(path: Path, tmp_path: Path) -> None:
+def test_a_graph_in_the_cache_of_torch_compile_is_of_this_version_of_the_file(
+    path: Path, tmp_path: Path
+) -> None:
     for version in "ab":
-        keys = {"inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"], "outputs": ["grad_x: float32[rows, columns]"]}
-        arrays = {"inputs": ["x: float32[rows, columns]", "w: float32[columns]"], "outputs": ["y: float32[rows, columns]"]}
+        keys = {
+            "inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"],
+            "outputs": ["grad_x: float32[rows, columns]"],
+        }
+        arrays = {
+            "inputs": ["x: float32[rows, columns]", "w: float32[columns]"],
+            "outputs": ["y: float32[rows, columns]"],
+        }
         module = devmod.compile(SOURCE, "opencl", block=1)
         first = "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)"
         for name in "ab":  # the gradient of the second version is not that of the first
-            steps = [first] if name == "a" else [first.replace("grad_x", "t"), first.replace("grad_y", "t")]
+            steps = (
+                [first]
+                if name == "a"
+                else [first.replace("grad_x", "t"), first.replace("grad_y", "t")]
+            )
             more = {} if name == "a" else {"temporaries": ["t: float32[rows, columns]"]}
             module = devmod.program(f"gradient_{name}", module, steps=steps, **keys, **more)
         step = "scale(x=x, w=w, y=y, columns=columns, threads=rows * columns)"
-        devmod.save(devmod.program("p", module, steps=step, backward=f"gradient_{version}", **arrays), tmp_path / f"{version}.devmod")
+        devmod.save(
+            devmod.program("p", module, steps=step, backward=f"gradient_{version}", **arrays),
+            tmp_path / f"{version}.devmod",
+        )
     script = tmp_path / "cached.py"
     script.write_text(CACHED)
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     found = []
     for version in "aab":
         command = [sys.executable, "-W", "ignore", script, tmp_path / f"{version}.devmod"]
-        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=600
+        )
         found.append(process.stdout or process.stderr)
     assert found == ["[[2.0, 2.0, 2.0]] 0\n", "[[2.0, 2.0, 2.0]] 1\n", "[[4.0, 4.0, 4.0]] 0\n"]
 
@@ -449,9 +553,15 @@ def test_a_graph_in_the_cache_of_torch_compile_is_of_this_version_of_the_file(pa
 def one_input_gradient() -> Any:
     """Return programs of which the backward has one gradient of two."""
     steps = "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)"
-    keys = {"inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"], "outputs": ["grad_x: float32[rows, columns]"]}
+    keys = {
+        "inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"],
+        "outputs": ["grad_x: float32[rows, columns]"],
+    }
     module = devmod.program("to_x", devmod.compile(SOURCE, "opencl", block=1), steps=steps, **keys)
-    arrays = {"inputs": ["x: float32[rows, columns]", "w: float32[columns]"], "outputs": ["y: float32[rows, columns]"]}
+    arrays = {
+        "inputs": ["x: float32[rows, columns]", "w: float32[columns]"],
+        "outputs": ["y: float32[rows, columns]"],
+    }
     step = "scale(x=x, w=w, y=y, columns=columns, threads=rows * columns)"
     return devmod.program("weigh", module, steps=step, backward="to_x", **arrays)
 
@@ -480,11 +590,15 @@ def test_an_update_of_a_view_that_negates(ops: Any, w: torch.Tensor, mode: Any) 
             assert version is None or part._version > version
 
 
-def test_an_update_whose_elements_share_memory_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_whose_elements_share_memory_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shift = operation("shared", "shift", monkeypatch, devmod.load(path))
     text = "program 'shift': the argument 'x' has elements that share memory"
     for given in (torch.zeros(1).expand(4), torch.zeros(5).as_strided((4,), (0,))):
-        assert error_of(shift._call, [given]) == f"the {text}, and the program writes to it: x.clone()"  # of a type that NumPy lacks
+        assert (
+            error_of(shift._call, [given]) == f"the {text}, and the program writes to it: x.clone()"
+        )  # of a type that NumPy lacks
         shift.run(torch.zeros(2))
         assert error_of(shift.run, given) == (
             f"the opencl {text} (its strides are (0,)), and the program may write to it; pass a copy, or device.from_numpy(array)"
@@ -499,15 +613,35 @@ def test_an_update_whose_elements_share_memory_is_refused(path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
     [
-        ("weigh", [torch.ones(2, 3).double(), torch.ones(3)], "the program 'weigh': the argument 'x' is an array of float64; expected float32: x.to(torch.float32)"),
-        ("weigh", [torch.ones(3), torch.ones(3)], "the program 'weigh': the argument 'x' has 1 dimensions; expected 2"),
-        ("weigh", [torch.ones(2, 3), torch.ones(4)], "the opencl program 'weigh': the argument 'w' has the shape (4,); dimension 1 is 4, and expected is columns, which is 3"),
-        ("weigh", [torch.ones(2, 3), torch.ones(3, device="meta")], "the program 'weigh': the argument 'w' is on meta, and 'x' on cpu; expected one device: w.to('cpu')"),
+        (
+            "weigh",
+            [torch.ones(2, 3).double(), torch.ones(3)],
+            "the program 'weigh': the argument 'x' is an array of float64; expected float32: x.to(torch.float32)",
+        ),
+        (
+            "weigh",
+            [torch.ones(3), torch.ones(3)],
+            "the program 'weigh': the argument 'x' has 1 dimensions; expected 2",
+        ),
+        (
+            "weigh",
+            [torch.ones(2, 3), torch.ones(4)],
+            "the opencl program 'weigh': the argument 'w' has the shape (4,); dimension 1 is 4, and expected is columns, which is 3",
+        ),
+        (
+            "weigh",
+            [torch.ones(2, 3), torch.ones(3, device="meta")],
+            "the program 'weigh': the argument 'w' is on meta, and 'x' on cpu; expected one device: w.to('cpu')",
+        ),
         ("ramp", [3], "the opencl program 'ramp': it requires n % 2 == 0, and that is 1 == 0"),
-        ("ramp", [-2], "the opencl program 'ramp': the shape of 'y' is (-2,), which has a negative length"),
+        (
+            "ramp",
+            [-2],
+            "the opencl program 'ramp': the shape of 'y' is (-2,), which has a negative length",
+        ),
     ],
     ids=["dtype", "rank", "length", "devices", "requires", "negative"],
-)  # fmt: skip
+)
 def test_an_argument_that_is_refused(ops: Any, name: str, arguments: list[Any], text: str) -> None:
     for call, first in ((ops.weigh, (torch.ones(2, 3), torch.ones(3))), (ops.ramp, (2,))):
         call(*first)  # the first call of an operation checks more itself
@@ -521,13 +655,19 @@ def test_a_tensor_of_another_type_in_a_call_of_the_program_itself(path: Path) ->
     )
 
 
-def test_a_device_for_which_the_file_has_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_for_which_the_file_has_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = operation("elsewhere", "pair", monkeypatch, devmod.load(path))
-    xpu = SimpleNamespace(device=torch.device("xpu", 0), dtype=torch.float32, shape=(4,), requires_grad=False)
+    xpu = SimpleNamespace(
+        device=torch.device("xpu", 0), dtype=torch.float32, shape=(4,), requires_grad=False
+    )
     assert error_of(pair._call, [xpu]) == (
         "the program 'pair': the tensors are on xpu:0; expected the CPU, or CUDA with kernels of kind cuda: pass x.cpu()"
     )
-    monkeypatch.setattr(torch.version, "hip", "6.4")  # of PyTorch for ROCm, whose tensors are on "cuda"
+    monkeypatch.setattr(
+        torch.version, "hip", "6.4"
+    )  # of PyTorch for ROCm, whose tensors are on "cuda"
     assert "kernels of kind rocm" in error_of(pair._call, [xpu])
 
 
@@ -550,7 +690,9 @@ def test_a_file_is_registered_once(path: Path, ops: Any) -> None:
         f"register: torch.ops.taken has a 'pair' that is not of devmod. Give {str(path)!r} another namespace"
     )
     for namespace in ("a.b", "", 5, "größe"):
-        assert error_of(frameworks.register, devmod.load(path), namespace).startswith(f"register: the namespace is {namespace!r}; expected")
+        assert error_of(frameworks.register, devmod.load(path), namespace).startswith(
+            f"register: the namespace is {namespace!r}; expected"
+        )
 
 
 def test_the_device_of_cpu_tensors(path: Path, w: torch.Tensor) -> None:
@@ -570,15 +712,33 @@ INJECTED = "p(Tensor x) -> Tensor; q"
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"name": INJECTED}, f"{INJECTED!r} is no name: expected an identifier that is no keyword of Python"),
-        ({"array": "x, Tensor(a!) z"}, "'x, Tensor(a!) z' is no name: expected an identifier that is no keyword of Python"),
-        ({"array": "größe"}, "the name 'größe' begins with two underscores, or has characters that are not ASCII: no framework takes it"),
+        (
+            {"name": INJECTED},
+            f"{INJECTED!r} is no name: expected an identifier that is no keyword of Python",
+        ),
+        (
+            {"array": "x, Tensor(a!) z"},
+            "'x, Tensor(a!) z' is no name: expected an identifier that is no keyword of Python",
+        ),
+        (
+            {"array": "größe"},
+            "the name 'größe' begins with two underscores, or has characters that are not ASCII: no framework takes it",
+        ),
         ({"dtype": "uint1"}, "'x' is an array of uint1, which PyTorch does not have"),
-        ({"dtype": "float8_e4m3b11fnuz"}, "'x' is an array of float8_e4m3b11fnuz, which PyTorch does not have"),
-        ({"scalars": {"e": float("inf")}}, "the argument 'e' has the default inf, which a schema cannot have"),
+        (
+            {"dtype": "float8_e4m3b11fnuz"},
+            "'x' is an array of float8_e4m3b11fnuz, which PyTorch does not have",
+        ),
+        (
+            {"scalars": {"e": float("inf")}},
+            "the argument 'e' has the default inf, which a schema cannot have",
+        ),
         ({"backward": "q"}, "backward: the module has no program 'q'"),
         ({"name": "name"}, "torch.ops.strange has a 'name' that is not of devmod"),
-        ({"name": "__init__"}, "the name '__init__' begins with two underscores, or has characters that are not ASCII"),
+        (
+            {"name": "__init__"},
+            "the name '__init__' begins with two underscores, or has characters that are not ASCII",
+        ),
     ],
 )
 def test_a_file_of_a_stranger_is_refused(given: Any, text: str) -> None:
@@ -641,7 +801,9 @@ class Double:
 
 
 @pytest.fixture(name="standin")
-def standin_fixture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def standin_fixture(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """The stand-in driver, with PyTorch's current stream."""
     driver = CUDA.standin()
     with driver.shown():
@@ -649,7 +811,11 @@ def standin_fixture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
             monkeypatch.setenv(variable, value)
         device: Any = devmod.device("cuda")
         own = device.stream()
-        stream = type("Stream", (), {"__module__": "torch.cuda.streams", "cuda_stream": own.handle, "device_index": 0})()
+        stream = type(
+            "Stream",
+            (),
+            {"__module__": "torch.cuda.streams", "cuda_stream": own.handle, "device_index": 0},
+        )()
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
         yield driver
 
@@ -659,23 +825,39 @@ def cuda_programs() -> devmod.Module:
     from cuda_kernels import adder
 
     names = {"inputs": ["a: float32[n]", "b: float32[n]"], "outputs": ["c: float32[n]"]}
-    module = devmod.program("plus", adder(), steps="add(a=a, b=b, c=c, n=n, grid=ceildiv(n, 64), block=64)", **names)
-    return devmod.program("double", module, updates=["x: float32[n]"], steps="twice(x=x, grid=1, block=n)")
+    module = devmod.program(
+        "plus", adder(), steps="add(a=a, b=b, c=c, n=n, grid=ceildiv(n, 64), block=64)", **names
+    )
+    return devmod.program(
+        "double", module, updates=["x: float32[n]"], steps="twice(x=x, grid=1, block=n)"
+    )
 
 
-def test_a_call_with_cuda_tensors_neither_copies_nor_waits(standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_with_cuda_tensors_neither_copies_nor_waits(
+    standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plus = operation("on_cuda", "plus", monkeypatch, cuda_programs())
     device: Any = devmod.device("cuda")
     a, b = (Double(device.from_numpy(np.arange(64, dtype=np.float32))) for _ in "ab")
     kept = [plus.call(a, b), collect_exports(device)]
     before = {name: standin.calls(function) for name, function in CUDA.functions.items()}
     kept.append(plus.call(a, b))
-    used = {name: count for name, function in CUDA.functions.items() if (count := standin.calls(function) - before[name])}
-    assert used == {"allocate": 1, "enter_context": 2, "launch": 1}  # the double allocates in the place of PyTorch
+    used = {
+        name: count
+        for name, function in CUDA.functions.items()
+        if (count := standin.calls(function) - before[name])
+    }
+    assert used == {
+        "allocate": 1,
+        "enter_context": 2,
+        "launch": 1,
+    }  # the double allocates in the place of PyTorch
     assert kept[-1].array.numpy().tolist() == (2 * np.arange(64)).tolist()
 
 
-def test_a_strided_cuda_tensor_is_copied_and_its_update_is_copied_back(standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strided_cuda_tensor_is_copied_and_its_update_is_copied_back(
+    standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     double = operation("strided_cuda", "double", monkeypatch, cuda_programs())
     device: Any = devmod.device("cuda")
     written: list[Any] = []
@@ -683,7 +865,9 @@ def test_a_strided_cuda_tensor_is_copied_and_its_update_is_copied_back(standin: 
     assert [each.tolist() for each in written] == [[0, 2, 4, 6, 8, 10, 12, 14]]
 
 
-def test_cuda_tensors_that_are_refused(standin: Any, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_tensors_that_are_refused(
+    standin: Any, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device: Any = devmod.device("cuda")
     a = Double(device.zeros(8, "float32"))
     pair = operation("opencl_alone", "pair", monkeypatch, devmod.load(path))
@@ -691,8 +875,12 @@ def test_cuda_tensors_that_are_refused(standin: Any, path: Path, tmp_path: Path,
         "the program 'pair': the tensors are on cuda:0, where the file has nothing to run: the program 'pair' cannot run on "
         f"{CUDA.device}: the candidates of its kernel 'sines' are of kind opencl. Build the file with a target of kind cuda, or pass x.cpu()"
     )
-    devmod.build(PICTURES, targets=["opencl"], output=tmp_path / "pictures.devmod", cache=False).raise_for_failures()
-    enhance = operation("pictures_cuda", "enhance", monkeypatch, devmod.load(tmp_path / "pictures.devmod"))
+    devmod.build(
+        PICTURES, targets=["opencl"], output=tmp_path / "pictures.devmod", cache=False
+    ).raise_for_failures()
+    enhance = operation(
+        "pictures_cuda", "enhance", monkeypatch, devmod.load(tmp_path / "pictures.devmod")
+    )
     picture = Double(device.zeros((4, 4, 4), "uint8"))
     assert error_of(enhance.call, picture, 4, 4) == (
         "the program 'enhance': the tensors are on cuda:0, and an image is no tensor there: pass x.cpu()"
@@ -714,7 +902,9 @@ def test_calls_keep_no_memory(ops: Any, x: torch.Tensor, w: torch.Tensor) -> Non
             if number % 10 == 0:
                 ops.weigh(x[:, :1], own[:1]).sum().backward()
                 ops.minus_float16(halves)
-                ops.minus_bfloat16(torch.zeros(1 + number, dtype=torch.bfloat16))  # more shapes than are kept
+                ops.minus_bfloat16(
+                    torch.zeros(1 + number, dtype=torch.bfloat16)
+                )  # more shapes than are kept
                 ops.shift(update)
 
     def blocks() -> int:
@@ -767,12 +957,16 @@ if __name__ == "__main__":
 def test_workers_of_a_data_loader(path: Path, tmp_path: Path) -> None:
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
-    process = subprocess.run([sys.executable, script, path], capture_output=True, text=True, check=False, timeout=600)
+    process = subprocess.run(
+        [sys.executable, script, path], capture_output=True, text=True, check=False, timeout=600
+    )
     assert process.stdout == 2 * "[0.0, 0.841, 0.909]\n" + "True\n", process.stderr
 
 
 def test_a_package_of_devmod_init(tmp_path: Path) -> None:
-    """The wheel of `devmod init --torch` passes the tests that it has, from a folder on the path."""
+    """The wheel of `devmod init --torch` passes the tests that it has, from a folder on the
+    path.
+    """
     pytest.importorskip("hatchling")
     project, site = tmp_path / "project", tmp_path / "site"
     project.mkdir()
@@ -780,7 +974,13 @@ def test_a_package_of_devmod_init(tmp_path: Path) -> None:
 
     def run(*command: str) -> str:
         process = subprocess.run(
-            [sys.executable, *command], cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=600
+            [sys.executable, *command],
+            cwd=project,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
         )
         if "is not installed. To add it" in process.stdout + process.stderr:
             pytest.skip("a compiler of the seven kinds is missing")

@@ -12,7 +12,14 @@
 #include <zstd.h>
 #endif
 
-enum { HEADER = 48, NUMBER = 4, MAX_INDEX = 64 << 20, MAX_DEPTH = 64, MAX_BARE = 1024, MAX_NESTING = 32 };
+enum {
+    HEADER = 48,
+    NUMBER = 4,
+    MAX_INDEX = 64 << 20,
+    MAX_DEPTH = 64,
+    MAX_BARE = 1024,
+    MAX_NESTING = 32
+};
 enum { FREE_UNPACKED = 1 << 20, MAX_RATIO = 256, MAX_REPEATS = 65536, FREE_VALUES = 1 << 20 };
 #define MAX_SIZE (UINT64_MAX >> 1)
 
@@ -39,7 +46,8 @@ typedef struct other_name {
 
 typedef struct page {
     uint32_t first, count;
-    uint64_t at, start, end; /* of the page in the file; of its records' bytes, from those of the first record on */
+    uint64_t at, start,
+        end; /* of the page in the file; of its records' bytes, from those of the first record on */
     size_t size, name_count;
     uint8_t sha256[32];
     devmod_slice name;
@@ -54,17 +62,20 @@ struct devmod_file {
     uint64_t size, start, beyond, candidates; /* beyond: what is unpacked beyond MAX_RATIO */
     struct block *blocks;
     page *pages;
-    size_t page_count, named_count, root_count, found_most, name_count; /* name_count: at least as many as the loaded pages say */
+    size_t page_count, named_count, root_count, found_most,
+        name_count; /* name_count: at least as many as the loaded pages say */
     uint32_t count, *found;
     uint64_t *ranks;
     const uint32_t *roots;
     int is_checked, code;
     char error[256];
-    jmp_buf refused; /* where `fail` goes: to the function that the caller has called, which returns `code` */
+    jmp_buf refused; /* where `fail` goes: to the function that the caller has called, which returns
+                        `code` */
 };
 
-#define GUARD(file) \
-    if (setjmp((file)->refused)) return (file)->code
+#define GUARD(file)                                                                                \
+    if (setjmp((file)->refused))                                                                   \
+    return (file)->code
 
 static _Noreturn void fail(devmod_file *file, int code, const char *format, ...) {
     va_list arguments;
@@ -76,14 +87,19 @@ static _Noreturn void fail(devmod_file *file, int code, const char *format, ...)
 }
 
 static void *allocate(devmod_file *file, uint64_t count, size_t each) {
-    struct block *block = count > (SIZE_MAX - sizeof *block) / each ? NULL : calloc(1, sizeof *block + (size_t)count * each);
-    if (!block) fail(file, DEVMOD_NO_MEMORY, "no memory");
+    struct block *block = count > (SIZE_MAX - sizeof *block) / each
+                              ? NULL
+                              : calloc(1, sizeof *block + (size_t)count * each);
+    if (!block)
+        fail(file, DEVMOD_NO_MEMORY, "no memory");
     block->next = file->blocks;
     file->blocks = block;
     return block->data;
 }
 
-static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
+static uint64_t aligned(uint64_t offset) {
+    return (offset + 63) / 64 * 64;
+}
 
 static int compare(devmod_slice one, devmod_slice other) {
     size_t size = one.size < other.size ? one.size : other.size;
@@ -91,60 +107,80 @@ static int compare(devmod_slice one, devmod_slice other) {
     return result ? result : (one.size > other.size) - (one.size < other.size);
 }
 
-static int compare_slices(const void *one, const void *other) { return compare(*(const devmod_slice *)one, *(const devmod_slice *)other); }
+static int compare_slices(const void *one, const void *other) {
+    return compare(*(const devmod_slice *)one, *(const devmod_slice *)other);
+}
 
 static int compare_u64(const void *one, const void *other) {
-    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other; /* of a structure, its first member */
+    uint64_t a = *(const uint64_t *)one,
+             b = *(const uint64_t *)other; /* of a structure, its first member */
     return (a > b) - (a < b);
 }
 
-static int is_text(devmod_slice slice, const char *text) { return slice.size == strlen(text) && !memcmp(slice.data, text, slice.size); }
+static int is_text(devmod_slice slice, const char *text) {
+    return slice.size == strlen(text) && !memcmp(slice.data, text, slice.size);
+}
 
 /* -- SHA-256 (FIPS 180-4) */
 
 static const uint32_t K[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
-    0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
-    0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
-    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
-    0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
-    0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotated(uint32_t value, int by) { return value >> by | value << (32 - by); }
+static uint32_t rotated(uint32_t value, int by) {
+    return value >> by | value << (32 - by);
+}
 
 static void hash_block(uint32_t state[8], const uint8_t *data) {
     uint32_t w[64], s[8];
     for (int at = 0; at < 16; at++)
-        w[at] = (uint32_t)data[4 * at] << 24 | (uint32_t)data[4 * at + 1] << 16 | (uint32_t)data[4 * at + 2] << 8 | data[4 * at + 3];
+        w[at] = (uint32_t)data[4 * at] << 24 | (uint32_t)data[4 * at + 1] << 16 |
+                (uint32_t)data[4 * at + 2] << 8 | data[4 * at + 3];
     for (int at = 16; at < 64; at++) {
         uint32_t a = w[at - 15], b = w[at - 2];
-        w[at] = w[at - 16] + (rotated(a, 7) ^ rotated(a, 18) ^ a >> 3) + w[at - 7] + (rotated(b, 17) ^ rotated(b, 19) ^ b >> 10);
+        w[at] = w[at - 16] + (rotated(a, 7) ^ rotated(a, 18) ^ a >> 3) + w[at - 7] +
+                (rotated(b, 17) ^ rotated(b, 19) ^ b >> 10);
     }
     memcpy(s, state, sizeof s);
     for (int at = 0; at < 64; at++) {
-        uint32_t one = s[7] + (rotated(s[4], 6) ^ rotated(s[4], 11) ^ rotated(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) + K[at] + w[at];
-        uint32_t two = (rotated(s[0], 2) ^ rotated(s[0], 13) ^ rotated(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+        uint32_t one = s[7] + (rotated(s[4], 6) ^ rotated(s[4], 11) ^ rotated(s[4], 25)) +
+                       ((s[4] & s[5]) ^ (~s[4] & s[6])) + K[at] + w[at];
+        uint32_t two = (rotated(s[0], 2) ^ rotated(s[0], 13) ^ rotated(s[0], 22)) +
+                       ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += one;
         s[0] = one + two;
     }
-    for (int at = 0; at < 8; at++) state[at] += s[at];
+    for (int at = 0; at < 8; at++)
+        state[at] += s[at];
 }
 
 void devmod_sha256(const void *data, size_t size, uint8_t digest[32]) {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const uint8_t *bytes = data;
     size_t left = size;
-    for (; left >= 64; left -= 64, bytes += 64) hash_block(state, bytes);
+    for (; left >= 64; left -= 64, bytes += 64)
+        hash_block(state, bytes);
     uint8_t last[128] = {0};
-    if (left) memcpy(last, bytes, left);
+    if (left)
+        memcpy(last, bytes, left);
     last[left] = 0x80;
     size_t end = left < 56 ? 64 : 128;
-    for (int at = 0; at < 8; at++) last[end - 1 - at] = (uint8_t)((uint64_t)size * 8 >> 8 * at);
+    for (int at = 0; at < 8; at++)
+        last[end - 1 - at] = (uint8_t)((uint64_t)size * 8 >> 8 * at);
     hash_block(state, last);
-    if (end == 128) hash_block(state, last + 64);
-    for (int at = 0; at < 32; at++) digest[at] = (uint8_t)(state[at / 4] >> (24 - 8 * (at % 4)));
+    if (end == 128)
+        hash_block(state, last + 64);
+    for (int at = 0; at < 32; at++)
+        digest[at] = (uint8_t)(state[at / 4] >> (24 - 8 * (at % 4)));
 }
 
 /* -- msgpack */
@@ -157,7 +193,8 @@ typedef struct reader {
 } reader;
 
 typedef struct object {
-    char type; /* s: string, b: binary, a: array, m: map, u: integer, v: another value, 0: no valid framing, or an extension type */
+    char type; /* s: string, b: binary, a: array, m: map, u: integer, v: another value, 0: no valid
+                  framing, or an extension type */
     uint64_t value;
     devmod_slice bytes;
 } object;
@@ -166,29 +203,46 @@ static reader reader_of(devmod_file *file, const char *what, devmod_slice data) 
     return (reader){file, what, data.data, data.size, 0, 1024 + data.size / 8};
 }
 
-static _Noreturn void bad(reader *r, const char *problem) { fail(r->file, DEVMOD_INVALID, "%s: %s, before byte %zu", r->what, problem, r->at); }
+static _Noreturn void bad(reader *r, const char *problem) {
+    fail(r->file, DEVMOD_INVALID, "%s: %s, before byte %zu", r->what, problem, r->at);
+}
 
 /* Read one object; of an array or a map, the count. */
 static object next(reader *r) {
     object o = {0};
     size_t width = 0;
-    if (r->at >= r->size) return o;
+    if (r->at >= r->size)
+        return o;
     uint8_t mark = r->data[r->at++];
-    if (mark < 0x80) return (object){.type = 'u', .value = mark};
-    if (mark < 0x90) return (object){.type = 'm', .value = mark - 0x80};
-    if (mark < 0xA0) return (object){.type = 'a', .value = mark - 0x90};
-    if (mark >= 0xE0 || mark == 0xC0 || mark == 0xC2 || mark == 0xC3) return (object){.type = 'v'};
-    if (mark < 0xC0) o.type = 's', o.value = mark - 0xA0;
-    else if (mark >= 0xC4 && mark <= 0xC6) o.type = 'b', width = (size_t)1 << (mark - 0xC4);
-    else if (mark == 0xCA || mark == 0xCB) o.type = 'v', width = mark == 0xCA ? 4 : 8;
-    else if (mark >= 0xCC && mark <= 0xD3) o.type = 'u', width = (size_t)1 << mark % 4;
-    else if (mark >= 0xD9 && mark <= 0xDB) o.type = 's', width = (size_t)1 << (mark - 0xD9);
-    else if (mark >= 0xDC) o.type = mark < 0xDE ? 'a' : 'm', width = mark % 2 ? 4 : 2;
-    if (width > r->size - r->at) return (object){0};
-    for (size_t each = 0; each < width; each++) o.value = o.value << 8 | r->data[r->at++];
-    if (mark >= 0xD0 && mark <= 0xD3 && o.value >> (8 * width - 1)) o.type = 'v';
+    if (mark < 0x80)
+        return (object){.type = 'u', .value = mark};
+    if (mark < 0x90)
+        return (object){.type = 'm', .value = mark - 0x80};
+    if (mark < 0xA0)
+        return (object){.type = 'a', .value = mark - 0x90};
+    if (mark >= 0xE0 || mark == 0xC0 || mark == 0xC2 || mark == 0xC3)
+        return (object){.type = 'v'};
+    if (mark < 0xC0)
+        o.type = 's', o.value = mark - 0xA0;
+    else if (mark >= 0xC4 && mark <= 0xC6)
+        o.type = 'b', width = (size_t)1 << (mark - 0xC4);
+    else if (mark == 0xCA || mark == 0xCB)
+        o.type = 'v', width = mark == 0xCA ? 4 : 8;
+    else if (mark >= 0xCC && mark <= 0xD3)
+        o.type = 'u', width = (size_t)1 << mark % 4;
+    else if (mark >= 0xD9 && mark <= 0xDB)
+        o.type = 's', width = (size_t)1 << (mark - 0xD9);
+    else if (mark >= 0xDC)
+        o.type = mark < 0xDE ? 'a' : 'm', width = mark % 2 ? 4 : 2;
+    if (width > r->size - r->at)
+        return (object){0};
+    for (size_t each = 0; each < width; each++)
+        o.value = o.value << 8 | r->data[r->at++];
+    if (mark >= 0xD0 && mark <= 0xD3 && o.value >> (8 * width - 1))
+        o.type = 'v';
     if (o.type == 's' || o.type == 'b') {
-        if (o.value > r->size - r->at) return (object){0};
+        if (o.value > r->size - r->at)
+            return (object){0};
         o.bytes = (devmod_slice){r->data + r->at, (size_t)o.value};
         r->at += o.bytes.size;
     }
@@ -197,20 +251,29 @@ static object next(reader *r) {
 
 static object expect(reader *r, char type, const char *problem) {
     object o = next(r);
-    if (o.type != type) bad(r, problem);
-    if ((type == 'a' || type == 'm') && o.value << (type == 'm') > r->size - r->at) bad(r, "a count beyond the end");
+    if (o.type != type)
+        bad(r, problem);
+    if ((type == 'a' || type == 'm') && o.value << (type == 'm') > r->size - r->at)
+        bad(r, "a count beyond the end");
     return o;
 }
 
-static uint64_t read_array(reader *r) { return expect(r, 'a', "expected an array").value; }
+static uint64_t read_array(reader *r) {
+    return expect(r, 'a', "expected an array").value;
+}
 
-static uint64_t read_map(reader *r) { return expect(r, 'm', "expected a map").value; }
+static uint64_t read_map(reader *r) {
+    return expect(r, 'm', "expected a map").value;
+}
 
-static devmod_slice read_bin(reader *r) { return expect(r, 'b', "expected a binary").bytes; }
+static devmod_slice read_bin(reader *r) {
+    return expect(r, 'b', "expected a binary").bytes;
+}
 
 static uint64_t read_int(reader *r, uint64_t low, uint64_t high) {
     uint64_t value = expect(r, 'u', "expected an integer that is not negative").value;
-    if (value < low || value > high) bad(r, "a number out of its range");
+    if (value < low || value > high)
+        bad(r, "a number out of its range");
     return value;
 }
 
@@ -218,74 +281,103 @@ static uint64_t read_int(reader *r, uint64_t low, uint64_t high) {
 static devmod_slice check_utf8(reader *r, devmod_slice s) {
     for (size_t at = 0; at < s.size;) {
         uint8_t lead = s.data[at++];
-        if (lead < 0x80) continue;
+        if (lead < 0x80)
+            continue;
         size_t more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-        uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80, high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-        int is_valid = lead >= 0xC2 && lead <= 0xF4 && more <= s.size - at && s.data[at] >= low && s.data[at] <= high;
-        for (size_t each = 1; is_valid && each < more; each++) is_valid = (s.data[at + each] & 0xC0) == 0x80;
-        if (!is_valid) bad(r, "a string is not UTF-8");
+        uint8_t low = lead == 0xE0   ? 0xA0
+                      : lead == 0xF0 ? 0x90
+                                     : 0x80,
+                high = lead == 0xED   ? 0x9F
+                       : lead == 0xF4 ? 0x8F
+                                      : 0xBF;
+        int is_valid = lead >= 0xC2 && lead <= 0xF4 && more <= s.size - at && s.data[at] >= low &&
+                       s.data[at] <= high;
+        for (size_t each = 1; is_valid && each < more; each++)
+            is_valid = (s.data[at + each] & 0xC0) == 0x80;
+        if (!is_valid)
+            bad(r, "a string is not UTF-8");
         at += more;
     }
     return s;
 }
 
-static devmod_slice read_str(reader *r) { return check_utf8(r, expect(r, 's', "expected a string").bytes); }
+static devmod_slice read_str(reader *r) {
+    return check_utf8(r, expect(r, 's', "expected a string").bytes);
+}
 
 static void read_digest(reader *r, uint8_t digest[32]) {
     devmod_slice bytes = read_bin(r);
-    if (bytes.size != 32) bad(r, "a SHA-256 of another size");
+    if (bytes.size != 32)
+        bad(r, "a SHA-256 of another size");
     memcpy(digest, bytes.data, 32);
 }
 
 static const uint32_t *read_numbers(reader *r, size_t *count) {
     uint32_t *made = allocate(r->file, *count = (size_t)read_array(r), sizeof *made);
-    for (size_t at = 0; at < *count; at++) made[at] = (uint32_t)read_int(r, 0, UINT32_MAX);
+    for (size_t at = 0; at < *count; at++)
+        made[at] = (uint32_t)read_int(r, 0, UINT32_MAX);
     return made;
 }
 
 static const devmod_slice *read_texts(reader *r, size_t *count) {
     devmod_slice *made = allocate(r->file, *count = (size_t)read_array(r), sizeof *made);
-    for (size_t at = 0; at < *count; at++) made[at] = read_str(r);
+    for (size_t at = 0; at < *count; at++)
+        made[at] = read_str(r);
     return made;
 }
 
 /* Check that no text occurs twice. */
 static void check_unique(reader *r, devmod_slice *keys, size_t count) {
-    if (count > 1) qsort(keys, count, sizeof *keys, compare_slices);
+    if (count > 1)
+        qsort(keys, count, sizeof *keys, compare_slices);
     for (size_t at = 1; at < count; at++)
-        if (!compare(keys[at - 1], keys[at])) bad(r, "a key is repeated");
+        if (!compare(keys[at - 1], keys[at]))
+            bad(r, "a key is repeated");
 }
 
 /* Read an object of any type except an extension type. */
 static void read_value(reader *r, int depth) {
-    if (depth > MAX_NESTING) bad(r, "arrays and maps are nested too deep");
+    if (depth > MAX_NESTING)
+        bad(r, "arrays and maps are nested too deep");
     object o = next(r);
-    if (!o.type) bad(r, "expected an object");
-    if (o.type == 's') check_utf8(r, o.bytes);
-    if (o.type != 'a' && o.type != 'm') return;
-    if (!r->room--) bad(r, "too many arrays and maps in values of any type");
-    if (o.value << (o.type == 'm') > r->size - r->at) bad(r, "a count beyond the end");
+    if (!o.type)
+        bad(r, "expected an object");
+    if (o.type == 's')
+        check_utf8(r, o.bytes);
+    if (o.type != 'a' && o.type != 'm')
+        return;
+    if (!r->room--)
+        bad(r, "too many arrays and maps in values of any type");
+    if (o.value << (o.type == 'm') > r->size - r->at)
+        bad(r, "a count beyond the end");
     devmod_slice *keys = o.type == 'm' ? allocate(r->file, o.value, sizeof *keys) : NULL;
     for (size_t at = 0; at < o.value; at++) {
-        if (keys) keys[at] = read_str(r);
+        if (keys)
+            keys[at] = read_str(r);
         read_value(r, depth + 1);
     }
-    if (keys) check_unique(r, keys, (size_t)o.value);
+    if (keys)
+        check_unique(r, keys, (size_t)o.value);
 }
 
-/* Read an object's framing. Return how many objects it has in all, or more than `most` once that is clear; 0 if the framing is invalid. */
+/* Read an object's framing. Return how many objects it has in all, or more than `most` once that is
+ * clear; 0 if the framing is invalid. */
 static uint64_t skip(reader *r, uint64_t most, size_t *containers) {
     uint64_t pending = 1, values = 1;
     while (pending--) {
         object o = next(r);
-        if (!o.type) return 0;
-        if (o.type != 'a' && o.type != 'm') continue;
+        if (!o.type)
+            return 0;
+        if (o.type != 'a' && o.type != 'm')
+            continue;
         ++*containers;
         o.value <<= o.type == 'm';
         values += o.value;
-        if (values > most) return values;
+        if (values > most)
+            return values;
         pending += o.value;
-        if (pending > r->size - r->at) return 0;
+        if (pending > r->size - r->at)
+            return 0;
     }
     return values;
 }
@@ -293,7 +385,8 @@ static uint64_t skip(reader *r, uint64_t most, size_t *containers) {
 /* Read an object of any type whose contents are not checked. */
 static devmod_slice read_opaque(reader *r) {
     size_t containers = 0, start = r->at;
-    if (!skip(r, UINT64_MAX - 1, &containers) || containers > r->room) bad(r, "the framing of an object is invalid");
+    if (!skip(r, UINT64_MAX - 1, &containers) || containers > r->room)
+        bad(r, "the framing of an object is invalid");
     r->room -= containers;
     return (devmod_slice){r->data + start, r->at - start};
 }
@@ -301,43 +394,55 @@ static devmod_slice read_opaque(reader *r) {
 /* -- the head */
 
 static devmod_slice load(devmod_file *file, uint64_t at, uint64_t size) {
-    if (at > file->size || size > file->size - at || size > SIZE_MAX) fail(file, DEVMOD_INVALID, "the file is cut short");
-    if (!file->read) return (devmod_slice){(const uint8_t *)file->context + at, (size_t)size};
+    if (at > file->size || size > file->size - at || size > SIZE_MAX)
+        fail(file, DEVMOD_INVALID, "the file is cut short");
+    if (!file->read)
+        return (devmod_slice){(const uint8_t *)file->context + at, (size_t)size};
     uint8_t *made = allocate(file, size, 1);
-    if (size && file->read(file->context, at, made, (size_t)size)) fail(file, DEVMOD_UNREADABLE, "the file cannot be read");
+    if (size && file->read(file->context, at, made, (size_t)size))
+        fail(file, DEVMOD_UNREADABLE, "the file cannot be read");
     return (devmod_slice){made, (size_t)size};
 }
 
-static devmod_slice load_checked(devmod_file *file, uint64_t at, uint64_t size, const uint8_t digest[32], const char *what) {
+static devmod_slice load_checked(devmod_file *file, uint64_t at, uint64_t size,
+                                 const uint8_t digest[32], const char *what) {
     uint8_t found[32];
     devmod_slice bytes = load(file, at, size);
     devmod_sha256(bytes.data, bytes.size, found);
-    if (memcmp(found, digest, 32)) fail(file, DEVMOD_INVALID, "%s is damaged: its SHA-256 is another one", what);
+    if (memcmp(found, digest, 32))
+        fail(file, DEVMOD_INVALID, "%s is damaged: its SHA-256 is another one", what);
     return bytes;
 }
 
 static const page NONE = {.has_name = 1};
 
 static void read_row(reader *r, page *row, const page *before) {
-    uint64_t items = read_array(r), count = read_int(r, 0, UINT32_MAX), size = read_int(r, 1, MAX_INDEX), length = read_int(r, 0, MAX_SIZE);
+    uint64_t items = read_array(r), count = read_int(r, 0, UINT32_MAX),
+             size = read_int(r, 1, MAX_INDEX), length = read_int(r, 0, MAX_SIZE);
     read_digest(r, row->sha256);
     if (items == 6 && before->has_name) {
         size_t kept = (size_t)read_int(r, 0, before->name.size);
         devmod_slice rest = read_bin(r);
         uint8_t *name = allocate(r->file, kept + rest.size, 1);
-        if (kept) memcpy(name, before->name.data, kept);
-        if (rest.size) memcpy(name + kept, rest.data, rest.size);
+        if (kept)
+            memcpy(name, before->name.data, kept);
+        if (rest.size)
+            memcpy(name + kept, rest.data, rest.size);
         row->name = (devmod_slice){name, kept + rest.size};
         row->has_name = 1;
-        if (before == &NONE ? row->name.size > 0 : compare(row->name, before->name) <= 0) bad(r, "a first name of a page that is not behind that before");
-    } else if (items != 4) bad(r, "expected an array of 4, or of 6 for a page with names, and those with names first");
-    if (count > size) bad(r, "more records than bytes");
+        if (before == &NONE ? row->name.size > 0 : compare(row->name, before->name) <= 0)
+            bad(r, "a first name of a page that is not behind that before");
+    } else if (items != 4)
+        bad(r, "expected an array of 4, or of 6 for a page with names, and those with names first");
+    if (count > size)
+        bad(r, "more records than bytes");
     row->first = before->first + before->count;
     row->count = (uint32_t)count;
     row->at = before == &NONE ? HEADER + r->size : before->at + before->size;
     row->size = (size_t)size;
     row->start = length ? aligned(before->end) : before->end;
-    if (row->count > UINT32_MAX - row->first || length > MAX_SIZE - row->start - 64) bad(r, "more records or bytes than any file has");
+    if (row->count > UINT32_MAX - row->first || length > MAX_SIZE - row->start - 64)
+        bad(r, "more records or bytes than any file has");
     row->end = row->start + length;
 }
 
@@ -348,41 +453,63 @@ static void read_head(devmod_file *file, devmod_slice head) {
     file->candidates = UINT64_MAX;
     for (size_t at = 0; at < pairs; at++) {
         keys[at] = read_str(&r);
-        if (is_text(keys[at], "candidates")) file->candidates = read_int(&r, 0, UINT32_MAX);
-        else if (is_text(keys[at], "roots")) file->roots = read_numbers(&r, &file->root_count);
+        if (is_text(keys[at], "candidates"))
+            file->candidates = read_int(&r, 0, UINT32_MAX);
+        else if (is_text(keys[at], "roots"))
+            file->roots = read_numbers(&r, &file->root_count);
         else if (is_text(keys[at], "pages")) {
-            file->pages = allocate(file, file->page_count = (size_t)read_array(&r), sizeof *file->pages);
-            for (size_t row = 0; row < file->page_count; row++) read_row(&r, file->pages + row, row ? file->pages + row - 1 : &NONE);
-        } else read_value(&r, 0);
+            file->pages =
+                allocate(file, file->page_count = (size_t)read_array(&r), sizeof *file->pages);
+            for (size_t row = 0; row < file->page_count; row++)
+                read_row(&r, file->pages + row, row ? file->pages + row - 1 : &NONE);
+        } else
+            read_value(&r, 0);
     }
     check_unique(&r, keys, pairs);
-    if (r.at != r.size || file->candidates > UINT32_MAX || !file->page_count || !(file->roots ? file->root_count : file->candidates))
+    if (r.at != r.size || file->candidates > UINT32_MAX || !file->page_count ||
+        !(file->roots ? file->root_count : file->candidates))
         bad(&r, "bytes behind the head, or no candidates, roots or pages in it");
-    for (size_t row = 0; row < file->page_count; row++) file->named_count += (size_t)file->pages[row].has_name;
+    for (size_t row = 0; row < file->page_count; row++)
+        file->named_count += (size_t)file->pages[row].has_name;
     const page *last = file->pages + file->page_count - 1;
     file->count = last->first + last->count;
     file->start = aligned(last->at + last->size);
-    if (file->size != file->start + last->end) fail(file, DEVMOD_INVALID, "the file has another size than its index describes");
+    if (file->size != file->start + last->end)
+        fail(file, DEVMOD_INVALID, "the file has another size than its index describes");
     devmod_slice *roots = allocate(file, file->root_count, sizeof *roots);
-    for (size_t at = 0; at < file->root_count; at++) roots[at] = (devmod_slice){(const uint8_t *)(file->roots + at), sizeof *file->roots};
+    for (size_t at = 0; at < file->root_count; at++)
+        roots[at] = (devmod_slice){(const uint8_t *)(file->roots + at), sizeof *file->roots};
     check_unique(&r, roots, file->root_count);
 }
 
 int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_file **file) {
     devmod_file *made = *file = calloc(1, sizeof **file);
-    if (!made) return DEVMOD_NO_MEMORY;
+    if (!made)
+        return DEVMOD_NO_MEMORY;
     made->read = read, made->context = context, made->size = size;
     GUARD(made);
-    if (size < HEADER) fail(made, DEVMOD_INVALID, "it is no .devmod file, or is cut short");
+    if (size < HEADER)
+        fail(made, DEVMOD_INVALID, "it is no .devmod file, or is cut short");
     const uint8_t *data = load(made, 0, HEADER).data;
-    if (memcmp(data, "\x89" "devmod\n", 8)) fail(made, DEVMOD_INVALID, "it is no .devmod file: it does not begin with the magic bytes");
+    if (memcmp(data,
+               "\x89"
+               "devmod\n",
+               8))
+        fail(made, DEVMOD_INVALID, "it is no .devmod file: it does not begin with the magic bytes");
     uint32_t number = data[8] | data[9] << 8 | data[10] << 16 | (uint32_t)data[11] << 24;
     uint32_t length = data[12] | data[13] << 8 | data[14] << 16 | (uint32_t)data[15] << 24;
-    if (number > NUMBER) fail(made, DEVMOD_UNSUPPORTED, "it is in version %u of the format; this reader reads version 1", number - NUMBER + 1);
-    if (number < NUMBER) fail(made, DEVMOD_UNSUPPORTED, "it is a development file, from before version 1: build it again");
-    if (length > MAX_INDEX) fail(made, DEVMOD_INVALID, "its head has %u bytes; the limit is %u", length, MAX_INDEX);
+    if (number > NUMBER)
+        fail(made, DEVMOD_UNSUPPORTED,
+             "it is in version %u of the format; this reader reads version 1", number - NUMBER + 1);
+    if (number < NUMBER)
+        fail(made, DEVMOD_UNSUPPORTED,
+             "it is a development file, from before version 1: build it again");
+    if (length > MAX_INDEX)
+        fail(made, DEVMOD_INVALID, "its head has %u bytes; the limit is %u", length, MAX_INDEX);
     read_head(made, load_checked(made, HEADER, length, data + 16, "the head"));
-    return made->page_count == 1 || (made->roots ? made->root_count : made->candidates) == 1 ? devmod_check_all(made) : DEVMOD_OK;
+    return made->page_count == 1 || (made->roots ? made->root_count : made->candidates) == 1
+               ? devmod_check_all(made)
+               : DEVMOD_OK;
 }
 
 void devmod_close(devmod_file *file) {
@@ -393,31 +520,41 @@ void devmod_close(devmod_file *file) {
     free(file);
 }
 
-const char *devmod_error(const devmod_file *file) { return file ? file->error : "no memory"; }
+const char *devmod_error(const devmod_file *file) {
+    return file ? file->error : "no memory";
+}
 
-uint32_t devmod_record_count(const devmod_file *file) { return file->count; }
+uint32_t devmod_record_count(const devmod_file *file) {
+    return file->count;
+}
 
 /* -- the pages */
 
 static int is_kind(devmod_slice kind) {
     int is_valid = kind.size && kind.size <= 32;
-    for (size_t at = 0; is_valid && at < kind.size; at++) is_valid = memchr("abcdefghijklmnopqrstuvwxyz_0123456789", kind.data[at], at ? 37 : 26) != NULL;
+    for (size_t at = 0; is_valid && at < kind.size; at++)
+        is_valid =
+            memchr("abcdefghijklmnopqrstuvwxyz_0123456789", kind.data[at], at ? 37 : 26) != NULL;
     return is_valid;
 }
 
 static void read_repeats(reader *r, record *made) {
     made->repeat_count = (size_t)read_array(r);
-    uint64_t *all = allocate(r->file, r->size - r->at + made->repeat_count, sizeof *all); /* each number takes a byte or more */
+    uint64_t *all = allocate(r->file, r->size - r->at + made->repeat_count,
+                             sizeof *all); /* each number takes a byte or more */
     made->repeats = all;
     for (size_t each = 0; each < made->repeat_count; each++) {
         uint64_t numbers = *all++ = read_array(r);
-        while (numbers--) *all++ = read_int(r, 0, MAX_SIZE);
+        while (numbers--)
+            *all++ = read_int(r, 0, MAX_SIZE);
     }
     made->number_count = (size_t)(all - made->repeats);
 }
 
 static void read_record(reader *r, int is_source, record *made) {
-    static const char *const KEYS[] = {"size", "sha256", "zstd", "kind", "imports", "format", "functions", "variant", "rank", "origin", "repeats", "sources"};
+    static const char *const KEYS[] = {"size",    "sha256", "zstd",      "kind",
+                                       "imports", "format", "functions", "variant",
+                                       "rank",    "origin", "repeats",   "sources"};
     enum { SIZE = 1, SHA256 = 2, ZSTD = 4, REPEATS = 1 << 10, SOURCES = 1 << 11 };
     devmod_module *m = &made->module;
     unsigned found = 0;
@@ -427,43 +564,73 @@ static void read_record(reader *r, int is_source, record *made) {
     for (size_t at = 0; at < pairs; at++) {
         int key = 0, most = is_source ? 3 : 12;
         keys[at] = read_str(r);
-        while (key < most && !is_text(keys[at], KEYS[key])) key++;
-        if (key < most) found |= 1u << key;
+        while (key < most && !is_text(keys[at], KEYS[key]))
+            key++;
+        if (key < most)
+            found |= 1u << key;
         switch (key < most ? key : 12) {
-            case 0: m->size = read_int(r, 0, MAX_SIZE); break;
-            case 1: read_digest(r, m->sha256); break;
-            case 2:
-                if (read_array(r) != 2) bad(r, "expected an array of a size and a SHA-256");
-                made->unpacked = read_int(r, 0, MAX_SIZE);
-                read_digest(r, made->unpacked_sha256);
-                m->is_compressed = 1;
-                break;
-            case 3: m->kind = read_str(r); break;
-            case 4: m->imports = read_numbers(r, &m->import_count); break;
-            case 5: m->format = read_str(r); break;
-            case 6: m->functions = read_texts(r, &m->function_count); break;
-            case 7: m->variant = read_str(r); break;
-            case 8: m->rank = (int64_t)read_int(r, 0, UINT32_MAX); break;
-            case 9: m->origin = read_opaque(r); break;
-            case 10: read_repeats(r, made); break;
-            case 11: m->sources = (int64_t)read_int(r, 0, UINT32_MAX); break;
-            default: read_value(r, 0);
+        case 0:
+            m->size = read_int(r, 0, MAX_SIZE);
+            break;
+        case 1:
+            read_digest(r, m->sha256);
+            break;
+        case 2:
+            if (read_array(r) != 2)
+                bad(r, "expected an array of a size and a SHA-256");
+            made->unpacked = read_int(r, 0, MAX_SIZE);
+            read_digest(r, made->unpacked_sha256);
+            m->is_compressed = 1;
+            break;
+        case 3:
+            m->kind = read_str(r);
+            break;
+        case 4:
+            m->imports = read_numbers(r, &m->import_count);
+            break;
+        case 5:
+            m->format = read_str(r);
+            break;
+        case 6:
+            m->functions = read_texts(r, &m->function_count);
+            break;
+        case 7:
+            m->variant = read_str(r);
+            break;
+        case 8:
+            m->rank = (int64_t)read_int(r, 0, UINT32_MAX);
+            break;
+        case 9:
+            m->origin = read_opaque(r);
+            break;
+        case 10:
+            read_repeats(r, made);
+            break;
+        case 11:
+            m->sources = (int64_t)read_int(r, 0, UINT32_MAX);
+            break;
+        default:
+            read_value(r, 0);
         }
     }
     check_unique(r, keys, pairs);
     r->file->name_count += m->function_count;
     m->has_bytes = is_source || !(is_text(m->kind, "bundle") || is_text(m->kind, "_lib"));
-    if (!is_source && m->has_bytes && !is_kind(m->kind)) bad(r, "no kind, or one of another form");
-    if (m->has_bytes ? (found & (SIZE | SHA256)) != (SIZE | SHA256) : (found & (SIZE | SHA256 | ZSTD | REPEATS | SOURCES)) != 0)
+    if (!is_source && m->has_bytes && !is_kind(m->kind))
+        bad(r, "no kind, or one of another form");
+    if (m->has_bytes ? (found & (SIZE | SHA256)) != (SIZE | SHA256)
+                     : (found & (SIZE | SHA256 | ZSTD | REPEATS | SOURCES)) != 0)
         bad(r, "a size and a sha256 of a node, or none of another module");
 }
 
 /* Check that the bytes of a record unpack to an allowed size, and its repeats. */
 static void check_blob(reader *r, const record *made) {
-    uint64_t size = made->module.size, stored = made->module.is_compressed ? made->unpacked : size, total = stored, end = 0;
+    uint64_t size = made->module.size, stored = made->module.is_compressed ? made->unpacked : size,
+             total = stored, end = 0;
     if (made->module.is_compressed && size < (made->unpacked + MAX_RATIO - 1) / MAX_RATIO) {
         uint64_t beyond = made->unpacked - size * MAX_RATIO;
-        if (beyond > FREE_UNPACKED - r->file->beyond) bad(r, "bytes unpack to more than the limit");
+        if (beyond > FREE_UNPACKED - r->file->beyond)
+            bad(r, "bytes unpack to more than the limit");
         r->file->beyond += beyond;
     }
     const uint64_t *at = made->repeats;
@@ -471,17 +638,23 @@ static void check_blob(reader *r, const record *made) {
     size_t count = 0;
     int is_valid = 1;
     for (size_t each = 0; is_valid && each < made->repeat_count; each++, at += at[0] + 1) {
-        is_valid = at[0] >= 3 && at[1] >= end && at[1] <= stored && at[2] > 0 && at[2] <= stored - at[1];
-        if (is_valid) end = at[1] + at[2];
+        is_valid =
+            at[0] >= 3 && at[1] >= end && at[1] <= stored && at[2] > 0 && at[2] <= stored - at[1];
+        if (is_valid)
+            end = at[1] + at[2];
         for (uint64_t place = 3; is_valid && place <= at[0]; place++) {
-            is_valid = at[place] >= (place > 3 ? at[place - 1] : end) && at[place] <= stored && at[2] <= MAX_SIZE - total;
+            is_valid = at[place] >= (place > 3 ? at[place - 1] : end) && at[place] <= stored &&
+                       at[2] <= MAX_SIZE - total;
             total += is_valid ? at[2] : 0;
             sorted[count++] = at[place];
         }
     }
-    if (count > 1) qsort(sorted, count, sizeof *sorted, compare_u64);
-    for (size_t each = 1; each < count; each++) is_valid = is_valid && sorted[each - 1] != sorted[each];
-    if (!is_valid || (made->repeat_count && total > size * MAX_REPEATS)) bad(r, "repeats that are not in order, not within the bytes, or too many");
+    if (count > 1)
+        qsort(sorted, count, sizeof *sorted, compare_u64);
+    for (size_t each = 1; each < count; each++)
+        is_valid = is_valid && sorted[each - 1] != sorted[each];
+    if (!is_valid || (made->repeat_count && total > size * MAX_REPEATS))
+        bad(r, "repeats that are not in order, not within the bytes, or too many");
 }
 
 /* The page that would have a name, or that has the record of a number. */
@@ -489,18 +662,25 @@ static page *page_with(devmod_file *file, const devmod_slice *name, uint64_t num
     size_t low = 0, high = name ? file->named_count : file->page_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (name ? compare(file->pages[middle].name, *name) <= 0 : file->pages[middle].first <= number) low = middle + 1;
-        else high = middle;
+        if (name ? compare(file->pages[middle].name, *name) <= 0
+                 : file->pages[middle].first <= number)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low ? file->pages + low - 1 : NULL;
 }
 
-static _Noreturn void disagree(devmod_file *file) { fail(file, DEVMOD_INVALID, "two parts of the index describe a candidate in different ways"); }
+static _Noreturn void disagree(devmod_file *file) {
+    fail(file, DEVMOD_INVALID, "two parts of the index describe a candidate in different ways");
+}
 
 static size_t load_records(reader *r, int is_source, const page *p, record *into) {
     size_t count = (size_t)read_array(r);
-    if (count > p->count) bad(r, "more records than the head says");
-    for (size_t at = 0; at < count; at++) read_record(r, is_source, into + at);
+    if (count > p->count)
+        bad(r, "more records than the head says");
+    for (size_t at = 0; at < count; at++)
+        read_record(r, is_source, into + at);
     return count;
 }
 
@@ -509,7 +689,8 @@ static void load_names(reader *r, page *p) {
     p->names = allocate(r->file, p->name_count, sizeof *p->names);
     devmod_slice *keys = allocate(r->file, p->name_count, sizeof *keys);
     for (size_t at = 0; at < p->name_count; at++) {
-        if (read_array(r) != 2) bad(r, "expected an array of a name and numbers");
+        if (read_array(r) != 2)
+            bad(r, "expected an array of a name and numbers");
         p->names[at].name = keys[at] = read_str(r);
         p->names[at].numbers = read_numbers(r, &p->names[at].count);
         r->file->name_count += p->names[at].count;
@@ -521,49 +702,67 @@ static void load_names(reader *r, page *p) {
 static void check_place(devmod_file *file, const page *p) {
     for (size_t at = 0; at < p->count; at++) {
         const devmod_module *m = &p->records[at].module;
-        if (m->rank < 0 || !m->function_count) continue;
+        if (m->rank < 0 || !m->function_count)
+            continue;
         devmod_slice first = m->functions[0];
         for (size_t each = 1; each < m->function_count; each++)
-            if (compare(m->functions[each], first) < 0) first = m->functions[each];
-        if (page_with(file, &first, 0) != p) disagree(file);
+            if (compare(m->functions[each], first) < 0)
+                first = m->functions[each];
+        if (page_with(file, &first, 0) != p)
+            disagree(file);
     }
     for (size_t at = 0; at < p->name_count; at++)
-        if (page_with(file, &p->names[at].name, 0) != p) disagree(file);
+        if (page_with(file, &p->names[at].name, 0) != p)
+            disagree(file);
 }
 
 static void load_page(devmod_file *file, page *p) {
-    if (p->is_loaded) return;
-    reader r = reader_of(file, "a page", load_checked(file, p->at, p->size, p->sha256, "a page of the index"));
+    if (p->is_loaded)
+        return;
+    reader r = reader_of(file, "a page",
+                         load_checked(file, p->at, p->size, p->sha256, "a page of the index"));
     size_t modules = 0, sources = 0, pairs = (size_t)read_map(&r);
     devmod_slice *keys = allocate(file, pairs, sizeof *keys);
     p->records = allocate(file, 2 * (uint64_t)p->count, sizeof *p->records);
     p->name_count = 0;
     for (size_t at = 0; at < pairs; at++) {
         keys[at] = read_str(&r);
-        if (is_text(keys[at], "modules")) modules = load_records(&r, 0, p, p->records);
-        else if (is_text(keys[at], "sources")) sources = load_records(&r, 1, p, p->records + p->count);
-        else if (is_text(keys[at], "names")) load_names(&r, p);
-        else read_value(&r, 0);
+        if (is_text(keys[at], "modules"))
+            modules = load_records(&r, 0, p, p->records);
+        else if (is_text(keys[at], "sources"))
+            sources = load_records(&r, 1, p, p->records + p->count);
+        else if (is_text(keys[at], "names"))
+            load_names(&r, p);
+        else
+            read_value(&r, 0);
     }
     check_unique(&r, keys, pairs);
-    if (r.at != r.size || modules + sources != p->count) bad(&r, "bytes behind the page, or another number of records than the head says");
+    if (r.at != r.size || modules + sources != p->count)
+        bad(&r, "bytes behind the page, or another number of records than the head says");
     memmove(p->records + modules, p->records + p->count, sources * sizeof *p->records);
     uint64_t end = p->start;
     for (size_t at = 0; at < p->count; at++) {
         devmod_module *m = &p->records[at].module;
-        if (!m->has_bytes) continue;
-        if (m->size && (aligned(end) > p->end || m->size > p->end - aligned(end))) bad(&r, "records of more bytes than the head says");
+        if (!m->has_bytes)
+            continue;
+        if (m->size && (aligned(end) > p->end || m->size > p->end - aligned(end)))
+            bad(&r, "records of more bytes than the head says");
         check_blob(&r, p->records + at);
         m->offset = file->start + (m->size ? aligned(end) : 0);
-        if (m->size) end = aligned(end) + m->size;
+        if (m->size)
+            end = aligned(end) + m->size;
     }
-    if (end != p->end) bad(&r, "records of fewer bytes than the head says");
-    if (file->page_count > 1 || !p->has_name) check_place(file, p);
+    if (end != p->end)
+        bad(&r, "records of fewer bytes than the head says");
+    if (file->page_count > 1 || !p->has_name)
+        check_place(file, p);
     p->is_loaded = 1;
 }
 
 static record *get_record(devmod_file *file, uint64_t number) {
-    if (number >= file->count) fail(file, DEVMOD_NOT_FOUND, "there is no record of the number %llu", (unsigned long long)number);
+    if (number >= file->count)
+        fail(file, DEVMOD_NOT_FOUND, "there is no record of the number %llu",
+             (unsigned long long)number);
     page *p = page_with(file, NULL, number);
     load_page(file, p);
     return p->records + (number - p->first);
@@ -572,7 +771,9 @@ static record *get_record(devmod_file *file, uint64_t number) {
 /* Return a record that another one names. */
 static record *get_named(devmod_file *file, uint64_t number, int is_source) {
     record *made = number < file->count ? get_record(file, number) : NULL;
-    if (!made || (made->module.kind.size == 0) != is_source) fail(file, DEVMOD_INVALID, "the index has no such record: %llu", (unsigned long long)number);
+    if (!made || (made->module.kind.size == 0) != is_source)
+        fail(file, DEVMOD_INVALID, "the index has no such record: %llu",
+             (unsigned long long)number);
     return made;
 }
 
@@ -592,10 +793,12 @@ int devmod_find(devmod_file *file, const char *function, const uint32_t **number
     page *p = page_with(file, &name, 0);
     const other_name *others = NULL;
     *count = 0;
-    if (!p) return DEVMOD_OK;
+    if (!p)
+        return DEVMOD_OK;
     load_page(file, p);
     for (size_t at = 0; at < p->name_count && !others; at++)
-        if (!compare(p->names[at].name, name)) others = p->names + at;
+        if (!compare(p->names[at].name, name))
+            others = p->names + at;
     size_t most = p->count + (others ? others->count : 0), found = 0;
     if (most > file->found_most) {
         file->ranks = allocate(file, most, sizeof *file->ranks);
@@ -605,17 +808,23 @@ int devmod_find(devmod_file *file, const char *function, const uint32_t **number
     for (size_t at = 0; at < most; at++) {
         int is_other = at >= p->count;
         uint32_t number = is_other ? others->numbers[at - p->count] : p->first + (uint32_t)at;
-        if (is_other && (number >= file->count || number - p->first < p->count)) disagree(file);
+        if (is_other && (number >= file->count || number - p->first < p->count))
+            disagree(file);
         const devmod_module *m = &get_record(file, number)->module;
         size_t each = 0;
-        while (each < m->function_count && compare(m->functions[each], name)) each++;
-        if (m->rank >= 0 && each < m->function_count) file->ranks[found++] = (uint64_t)m->rank << 32 | number;
-        else if (is_other) disagree(file);
+        while (each < m->function_count && compare(m->functions[each], name))
+            each++;
+        if (m->rank >= 0 && each < m->function_count)
+            file->ranks[found++] = (uint64_t)m->rank << 32 | number;
+        else if (is_other)
+            disagree(file);
     }
-    if (found > 1) qsort(file->ranks, found, sizeof *file->ranks, compare_u64);
+    if (found > 1)
+        qsort(file->ranks, found, sizeof *file->ranks, compare_u64);
     for (size_t at = 0; at < found; at++) {
         file->found[at] = (uint32_t)file->ranks[at];
-        if (at && file->ranks[at - 1] >> 32 == file->ranks[at] >> 32) disagree(file);
+        if (at && file->ranks[at - 1] >> 32 == file->ranks[at] >> 32)
+            disagree(file);
     }
     *numbers = file->found;
     *count = found;
@@ -625,15 +834,18 @@ int devmod_find(devmod_file *file, const char *function, const uint32_t **number
 /* -- the whole index */
 
 /* Return the height of the tree below a record, in modules; `marks` are of those on the path. */
-static uint8_t measure(devmod_file *file, uint8_t *heights, uint8_t *marks, uint32_t number, int depth) {
+static uint8_t measure(devmod_file *file, uint8_t *heights, uint8_t *marks, uint32_t number,
+                       int depth) {
     const devmod_module *m = &get_named(file, number, 0)->module;
-    if (marks[number]) fail(file, DEVMOD_INVALID, "module %u imports itself, directly or through others", number);
+    if (marks[number])
+        fail(file, DEVMOD_INVALID, "module %u imports itself, directly or through others", number);
     if (!heights[number] && depth < MAX_DEPTH) {
         uint8_t most = 0;
         marks[number] = 1;
         for (size_t at = 0; at < m->import_count; at++) {
             uint8_t each = measure(file, heights, marks, m->imports[at], depth + 1);
-            if (each > most) most = each;
+            if (each > most)
+                most = each;
         }
         marks[number] = 0;
         heights[number] = most + 1;
@@ -643,14 +855,19 @@ static uint8_t measure(devmod_file *file, uint8_t *heights, uint8_t *marks, uint
     return heights[number];
 }
 
-/* Walk the candidates of a root. A bundle is at most MAX_DEPTH bundles deep, as `measure` has checked. */
-static uint32_t walk(devmod_file *file, uint8_t *marks, uint32_t *order, uint32_t found, uint32_t number) {
+/* Walk the candidates of a root. A bundle is at most MAX_DEPTH bundles deep, as `measure` has
+ * checked. */
+static uint32_t walk(devmod_file *file, uint8_t *marks, uint32_t *order, uint32_t found,
+                     uint32_t number) {
     const devmod_module *m = &get_record(file, number)->module;
-    if (marks[number]) return found;
+    if (marks[number])
+        return found;
     marks[number] = 1;
-    if (!is_text(m->kind, "bundle")) order[found++] = number;
+    if (!is_text(m->kind, "bundle"))
+        order[found++] = number;
     else
-        for (size_t at = 0; at < m->import_count; at++) found = walk(file, marks, order, found, m->imports[at]);
+        for (size_t at = 0; at < m->import_count; at++)
+            found = walk(file, marks, order, found, m->imports[at]);
     return found;
 }
 
@@ -663,7 +880,9 @@ typedef struct owner {
 static int compare_owners(const void *one, const void *other) {
     const owner *a = one, *b = other;
     int result = compare(a->name, b->name);
-    return result ? result : a->number != b->number ? (a->number > b->number) - (a->number < b->number) : b->is_said - a->is_said;
+    return result                   ? result
+           : a->number != b->number ? (a->number > b->number) - (a->number < b->number)
+                                    : b->is_said - a->is_said;
 }
 
 /* Check that the names of candidates of other pages are those that these candidates have. */
@@ -672,27 +891,36 @@ static void check_names(devmod_file *file) {
     size_t count = 0;
     for (const page *p = file->pages; p < file->pages + file->page_count; p++) {
         for (size_t at = 0; at < p->name_count; at++) {
-            if (!p->names[at].count) disagree(file);
-            for (size_t each = 0; each < p->names[at].count; each++) all[count++] = (owner){p->names[at].name, p->names[at].numbers[each], 1};
+            if (!p->names[at].count)
+                disagree(file);
+            for (size_t each = 0; each < p->names[at].count; each++)
+                all[count++] = (owner){p->names[at].name, p->names[at].numbers[each], 1};
         }
         for (size_t at = 0; at < p->count; at++) {
             const devmod_module *m = &p->records[at].module;
             for (size_t each = 0; m->rank >= 0 && each < m->function_count; each++)
-                if (page_with(file, m->functions + each, 0) != p) all[count++] = (owner){m->functions[each], p->first + (uint32_t)at, 0};
+                if (page_with(file, m->functions + each, 0) != p)
+                    all[count++] = (owner){m->functions[each], p->first + (uint32_t)at, 0};
         }
     }
-    if (count > 1) qsort(all, count, sizeof *all, compare_owners);
-    for (size_t at = 0, is_same, is_last; at < count; at++) { /* each owner is said once, and has the name once or more */
-        is_same = at && all[at - 1].number == all[at].number && !compare(all[at - 1].name, all[at].name);
-        is_last = at + 1 == count || all[at + 1].number != all[at].number || compare(all[at + 1].name, all[at].name);
-        if (all[at].is_said ? is_same || is_last : !is_same) disagree(file);
+    if (count > 1)
+        qsort(all, count, sizeof *all, compare_owners);
+    for (size_t at = 0, is_same, is_last; at < count;
+         at++) { /* each owner is said once, and has the name once or more */
+        is_same =
+            at && all[at - 1].number == all[at].number && !compare(all[at - 1].name, all[at].name);
+        is_last = at + 1 == count || all[at + 1].number != all[at].number ||
+                  compare(all[at + 1].name, all[at].name);
+        if (all[at].is_said ? is_same || is_last : !is_same)
+            disagree(file);
     }
 }
 
 int devmod_check_all(devmod_file *file) {
     GUARD(file);
     uint64_t bare = 0, others = 0, ranked = 0;
-    if (file->is_checked) return DEVMOD_OK;
+    if (file->is_checked)
+        return DEVMOD_OK;
     for (size_t row = 0; row < file->page_count; row++) {
         load_page(file, file->pages + row);
         for (size_t at = 0; at < file->pages[row].count; at++) {
@@ -702,24 +930,34 @@ int devmod_check_all(devmod_file *file) {
             ranked += m->rank >= 0;
         }
     }
-    if (bare > others + MAX_BARE) fail(file, DEVMOD_INVALID, "too many nodes without bytes");
-    if (ranked != file->candidates) disagree(file);
-    uint32_t *order = allocate(file, file->count, sizeof *order), *by_rank = allocate(file, ranked + 1, sizeof *by_rank), found = 0;
+    if (bare > others + MAX_BARE)
+        fail(file, DEVMOD_INVALID, "too many nodes without bytes");
+    if (ranked != file->candidates)
+        disagree(file);
+    uint32_t *order = allocate(file, file->count, sizeof *order),
+             *by_rank = allocate(file, ranked + 1, sizeof *by_rank), found = 0;
     uint8_t *height = allocate(file, file->count, 1), *marks = allocate(file, file->count, 1);
     memset(by_rank, 0xFF, (size_t)ranked * sizeof *by_rank);
     for (uint32_t number = 0; number < file->count; number++) {
         const devmod_module *m = &get_record(file, number)->module;
-        if (m->rank >= 0 && ((uint64_t)m->rank >= ranked || by_rank[m->rank] != UINT32_MAX)) disagree(file);
-        if (m->rank >= 0) by_rank[m->rank] = number;
-        if (m->sources >= 0) get_named(file, (uint64_t)m->sources, 1), height[m->sources] = 1;
+        if (m->rank >= 0 && ((uint64_t)m->rank >= ranked || by_rank[m->rank] != UINT32_MAX))
+            disagree(file);
+        if (m->rank >= 0)
+            by_rank[m->rank] = number;
+        if (m->sources >= 0)
+            get_named(file, (uint64_t)m->sources, 1), height[m->sources] = 1;
     }
     const uint32_t *roots = file->roots ? file->roots : by_rank;
     size_t count = file->roots ? file->root_count : (size_t)ranked;
-    for (size_t at = 0; at < count; at++) measure(file, height, marks, roots[at], 0);
-    for (size_t at = 0; at < count; at++) found = walk(file, marks, order, found, roots[at]);
-    if (found != ranked || memcmp(order, by_rank, (size_t)ranked * sizeof *by_rank)) disagree(file);
+    for (size_t at = 0; at < count; at++)
+        measure(file, height, marks, roots[at], 0);
+    for (size_t at = 0; at < count; at++)
+        found = walk(file, marks, order, found, roots[at]);
+    if (found != ranked || memcmp(order, by_rank, (size_t)ranked * sizeof *by_rank))
+        disagree(file);
     for (uint32_t number = 0; number < file->count; number++)
-        if (!height[number]) fail(file, DEVMOD_INVALID, "nothing has the record %u", number);
+        if (!height[number])
+            fail(file, DEVMOD_INVALID, "nothing has the record %u", number);
     check_names(file);
     file->is_checked = 1;
     return DEVMOD_OK;
@@ -730,35 +968,41 @@ int devmod_check_all(devmod_file *file) {
 static devmod_slice unpack(devmod_file *file, const record *made, devmod_slice packed) {
 #ifdef DEVMOD_READER_ZSTD
     int window = 10;
-    while (window < 27 && made->unpacked >> window) window++;
+    while (window < 27 && made->unpacked >> window)
+        window++;
     uint8_t *into = allocate(file, made->unpacked + 1, 1), digest[32];
     ZSTD_DCtx *context = ZSTD_createDCtx();
     ZSTD_inBuffer in = {packed.data, packed.size, 0};
     ZSTD_outBuffer out = {into, (size_t)made->unpacked + 1, 0};
-    size_t left = context ? ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, window) : 1, before = 1;
+    size_t left = context ? ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, window) : 1,
+           before = 1;
     int is_ready = context && !ZSTD_isError(left);
     for (left = 1; is_ready && left && !ZSTD_isError(left) && in.pos + out.pos != before;) {
         before = in.pos + out.pos;
         left = ZSTD_decompressStream(context, &out, &in);
     }
     ZSTD_freeDCtx(context);
-    if (!is_ready) fail(file, DEVMOD_NO_MEMORY, "no memory");
+    if (!is_ready)
+        fail(file, DEVMOD_NO_MEMORY, "no memory");
     devmod_slice result = {into, out.pos};
     devmod_sha256(into, out.pos, digest);
-    if (left || in.pos != packed.size || out.pos != made->unpacked || memcmp(digest, made->unpacked_sha256, 32))
+    if (left || in.pos != packed.size || out.pos != made->unpacked ||
+        memcmp(digest, made->unpacked_sha256, 32))
         fail(file, DEVMOD_INVALID, "compressed bytes do not unpack to those of the index");
     reader r = reader_of(file, "a module's bytes", result);
     uint64_t most = FREE_VALUES + packed.size, used = 0;
     size_t containers = 0;
     for (int each = 0; each < 3 && out.pos > most; each++) {
         uint64_t values = skip(&r, most - used, &containers);
-        if (!values || values > most - used) fail(file, DEVMOD_INVALID, "compressed bytes unpack to too many objects");
+        if (!values || values > most - used)
+            fail(file, DEVMOD_INVALID, "compressed bytes unpack to too many objects");
         used += values;
     }
     return result;
 #else
     (void)made, (void)packed;
-    fail(file, DEVMOD_UNSUPPORTED, "the bytes are compressed with zstd, and this reader was built without it");
+    fail(file, DEVMOD_UNSUPPORTED,
+         "the bytes are compressed with zstd, and this reader was built without it");
 #endif
 }
 
@@ -767,16 +1011,20 @@ typedef struct insertion {
 } insertion;
 
 /* Insert the repeats of a module into its stored bytes. */
-static devmod_slice expand(devmod_file *file, const record *made, devmod_slice stored, uint64_t most) {
+static devmod_slice expand(devmod_file *file, const record *made, devmod_slice stored,
+                           uint64_t most) {
     uint64_t total = stored.size, before = 0, count = 0;
     const uint64_t *at = made->repeats;
-    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1) total += at[2] * (at[0] - 2), count += at[0] - 2;
-    if (total > most) fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)total);
+    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
+        total += at[2] * (at[0] - 2), count += at[0] - 2;
+    if (total > most)
+        fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)total);
     insertion *inserted = allocate(file, count + 1, sizeof *inserted), *behind = inserted;
     uint8_t *into = allocate(file, total, 1), *end = into;
     at = made->repeats;
     for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
-        for (uint64_t place = 3; place <= at[0]; place++) *behind++ = (insertion){at[place], at[1], at[2]};
+        for (uint64_t place = 3; place <= at[0]; place++)
+            *behind++ = (insertion){at[place], at[1], at[2]};
     qsort(inserted, (size_t)count, sizeof *inserted, compare_u64);
     inserted[count] = (insertion){stored.size, 0, 0};
     for (insertion *each = inserted; each <= behind; each++) {
@@ -792,14 +1040,21 @@ static devmod_slice expand(devmod_file *file, const record *made, devmod_slice s
 static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most) {
     record *made = get_record(file, number);
     const devmod_module *m = &made->module;
-    if (!m->has_bytes) fail(file, DEVMOD_NOT_FOUND, "the record %u has no bytes", number);
-    if (made->bytes.data) return made->bytes;
+    if (!m->has_bytes)
+        fail(file, DEVMOD_NOT_FOUND, "the record %u has no bytes", number);
+    if (made->bytes.data)
+        return made->bytes;
     uint64_t size = m->is_compressed && made->unpacked > m->size ? made->unpacked : m->size;
-    if (size > most) fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)size);
+    if (size > most)
+        fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)size);
     /* Of a frame, the digest of the result decides. */
-    devmod_slice bytes = m->is_compressed ? load(file, m->offset, m->size) : load_checked(file, m->offset, m->size, m->sha256, "a module");
-    if (m->is_compressed) bytes = unpack(file, made, bytes);
-    if (made->repeat_count) bytes = expand(file, made, bytes, most);
+    devmod_slice bytes = m->is_compressed
+                             ? load(file, m->offset, m->size)
+                             : load_checked(file, m->offset, m->size, m->sha256, "a module");
+    if (m->is_compressed)
+        bytes = unpack(file, made, bytes);
+    if (made->repeat_count)
+        bytes = expand(file, made, bytes, most);
     return made->bytes = bytes;
 }
 
@@ -813,43 +1068,58 @@ int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_s
 
 static void read_function(reader *r, devmod_function *function) {
     uint64_t items = read_array(r);
-    if (items != 4 && items != 5) bad(r, "expected an array of 4 or 5 for a function");
+    if (items != 4 && items != 5)
+        bad(r, "expected an array of 4 or 5 for a function");
     function->symbol = read_str(r);
-    uint32_t(*types)[3] = allocate(r->file, function->type_count = (size_t)read_array(r), sizeof *types);
+    uint32_t (*types)[3] =
+        allocate(r->file, function->type_count = (size_t)read_array(r), sizeof *types);
     for (size_t at = 0; at < function->type_count; at++) {
-        if (read_array(r) != 3) bad(r, "expected an array of 3 for a type");
-        for (int part = 0; part < 3; part++) types[at][part] = (uint32_t)read_int(r, 0, part == 2 ? 65535 : 255);
+        if (read_array(r) != 3)
+            bad(r, "expected an array of 3 for a type");
+        for (int part = 0; part < 3; part++)
+            types[at][part] = (uint32_t)read_int(r, 0, part == 2 ? 65535 : 255);
     }
-    function->types = (const uint32_t(*)[3])types;
+    function->types = (const uint32_t (*)[3])types;
     function->tags = read_texts(r, &function->tag_count);
     read_opaque(r); /* the extra tags */
-    if (items == 5) function->interface = read_opaque(r);
+    if (items == 5)
+        function->interface = read_opaque(r);
 }
 
-int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most, devmod_contents *contents) {
-    static const char *const KINDS[] = {"cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu", "program"};
+int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
+                        devmod_contents *contents) {
+    static const char *const KINDS[] = {"cuda",  "rocm",   "opencl", "hexagon",
+                                        "metal", "vulkan", "webgpu", "program"};
     GUARD(file);
     devmod_module *m = &get_record(file, number)->module;
     int kind = 0;
-    while (kind < 8 && !is_text(m->kind, KINDS[kind])) kind++;
-    if (kind == 8) fail(file, DEVMOD_UNSUPPORTED, "the contents of its kind are unknown");
+    while (kind < 8 && !is_text(m->kind, KINDS[kind]))
+        kind++;
+    if (kind == 8)
+        fail(file, DEVMOD_UNSUPPORTED, "the contents of its kind are unknown");
     reader r = reader_of(file, "a module's bytes", get_bytes(file, number, most));
     *contents = (devmod_contents){.format = {(const uint8_t *)"wgsl", 4}, .code_count = 1};
-    if (kind != 6) contents->format = read_str(&r);
+    if (kind != 6)
+        contents->format = read_str(&r);
     contents->function_count = (size_t)read_map(&r);
     devmod_function *functions = allocate(file, contents->function_count, sizeof *functions);
     for (size_t at = 0; at < contents->function_count; at++) {
         functions[at].name = read_str(&r);
-        if (at >= m->function_count || compare(functions[at].name, m->functions[at])) bad(&r, "other functions than those of the index");
+        if (at >= m->function_count || compare(functions[at].name, m->functions[at]))
+            bad(&r, "other functions than those of the index");
         read_function(&r, functions + at);
     }
-    if (kind > 3) contents->code_count = (size_t)read_map(&r);
-    devmod_slice *names = allocate(file, contents->code_count, sizeof *names), *codes = allocate(file, contents->code_count, sizeof *codes);
+    if (kind > 3)
+        contents->code_count = (size_t)read_map(&r);
+    devmod_slice *names = allocate(file, contents->code_count, sizeof *names),
+                 *codes = allocate(file, contents->code_count, sizeof *codes);
     for (size_t at = 0; at < contents->code_count; at++) {
-        if (kind > 3) names[at] = read_str(&r);
+        if (kind > 3)
+            names[at] = read_str(&r);
         codes[at] = read_bin(&r);
     }
-    if (r.at != r.size || contents->function_count != m->function_count) bad(&r, "bytes behind the last field, or too few functions");
+    if (r.at != r.size || contents->function_count != m->function_count)
+        bad(&r, "bytes behind the last field, or too few functions");
     contents->functions = functions;
     contents->code_names = names;
     contents->codes = codes;

@@ -1,12 +1,15 @@
 /* A reader of .devmod files, version 1 of the format (docs/formats.md), in C11.
  *
- * It opens a file in memory or by a callback for ranges, lists its modules, finds the candidates of a function, and returns a module's bytes
- * with their digest checked. It reads the head and the pages that it needs. What fits a device, and the launch, are the caller's.
+ * It opens a file in memory or by a callback for ranges, lists its modules, finds the candidates of
+ * a function, and returns a module's bytes with their digest checked. It reads the head and the
+ * pages that it needs. What fits a device, and the launch, are the caller's.
  *
- * The input may come from strangers: each number is checked before it is used. A file must not change while it is open. A file is used by
- * one thread at a time. Slices stay valid until the file is closed. Texts are UTF-8 without a zero at the end.
+ * The input may come from strangers: each number is checked before it is used. A file must not
+ * change while it is open. A file is used by one thread at a time. Slices stay valid until the file
+ * is closed. Texts are UTF-8 without a zero at the end.
  *
- * With DEVMOD_READER_ZSTD defined, the source needs zstd.h and libzstd, and reads compressed modules.
+ * With DEVMOD_READER_ZSTD defined, the source needs zstd.h and libzstd, and reads compressed
+ * modules.
  */
 #ifndef DEVMOD_READER_H
 #define DEVMOD_READER_H
@@ -29,7 +32,8 @@ typedef int (*devmod_read)(const void *context, uint64_t offset, void *into, siz
 
 typedef struct devmod_file devmod_file;
 
-/* A module of a file. `rank` is its position among the candidates, -1 for an import. `offset` and `size` are those of its bytes in the file. */
+/* A module of a file. `rank` is its position among the candidates, -1 for an import. `offset` and
+ * `size` are those of its bytes in the file. */
 typedef struct devmod_module {
     devmod_slice kind, format, variant, origin; /* origin: msgpack, empty if there is none */
     const devmod_slice *functions;
@@ -49,7 +53,8 @@ typedef struct devmod_function {
     size_t type_count, tag_count;
 } devmod_function;
 
-/* The contents of a module's bytes. A kind with one payload has one code without a name; the others have one for each shader. */
+/* The contents of a module's bytes. A kind with one payload has one code without a name; the others
+ * have one for each shader. */
 typedef struct devmod_contents {
     devmod_slice format;
     const devmod_function *functions;
@@ -58,10 +63,17 @@ typedef struct devmod_contents {
 } devmod_contents;
 
 /* The results of functions. `devmod_error` has the text. */
-enum { DEVMOD_OK = 0, DEVMOD_INVALID = 1, DEVMOD_UNREADABLE = 2, DEVMOD_UNSUPPORTED = 3, DEVMOD_NO_MEMORY = 4, DEVMOD_NOT_FOUND = 5 };
+enum {
+    DEVMOD_OK = 0,
+    DEVMOD_INVALID = 1,
+    DEVMOD_UNREADABLE = 2,
+    DEVMOD_UNSUPPORTED = 3,
+    DEVMOD_NO_MEMORY = 4,
+    DEVMOD_NOT_FOUND = 5
+};
 
-/* Open a file that `read` reads, or with NULL for it, `size` bytes at `context`, which must stay. `*file` must be closed, also after an error;
- * it is NULL if there is no memory. */
+/* Open a file that `read` reads, or with NULL for it, `size` bytes at `context`, which must stay.
+ * `*file` must be closed, also after an error; it is NULL if there is no memory. */
 int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_file **file);
 void devmod_close(devmod_file *file);
 
@@ -71,21 +83,26 @@ const char *devmod_error(const devmod_file *file);
 /* Read and check the whole index. The other functions read the pages that they need. */
 int devmod_check_all(devmod_file *file);
 
-/* The number of records; those of sources are no modules. The candidates are the records of the ranks 0, 1, 2, ... */
+/* The number of records; those of sources are no modules. The candidates are the records of the
+ * ranks 0, 1, 2, ... */
 uint32_t devmod_record_count(const devmod_file *file);
 int devmod_get_module(devmod_file *file, uint32_t number, devmod_module *module);
 
-/* Find the candidates that have a function, in their order: their numbers, until the next call. None is DEVMOD_OK with a count of 0. */
+/* Find the candidates that have a function, in their order: their numbers, until the next call.
+ * None is DEVMOD_OK with a count of 0. */
 int devmod_find(devmod_file *file, const char *function, const uint32_t **numbers, size_t *count);
 
 /* Whether a module is of a kind and, unless it is NULL, of an architecture, such as "sm_90". */
 int devmod_is(const devmod_module *module, const char *kind, const char *variant);
 
-/* Return a module's bytes, with their digest checked; decompressed, and with their repeats, if they are at most `most`. */
+/* Return a module's bytes, with their digest checked; decompressed, and with their repeats, if they
+ * are at most `most`. */
 int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_slice *bytes);
 
-/* Return the contents of the bytes of a module of a known kind with functions; DEVMOD_UNSUPPORTED for others. */
-int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most, devmod_contents *contents);
+/* Return the contents of the bytes of a module of a known kind with functions; DEVMOD_UNSUPPORTED
+ * for others. */
+int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
+                        devmod_contents *contents);
 
 /* The SHA-256 of bytes. */
 void devmod_sha256(const void *data, size_t size, uint8_t digest[32]);

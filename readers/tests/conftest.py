@@ -1,4 +1,6 @@
-"""Fixtures for the readers' tests. They hide the installed runtimes, so `devmod.compile` returns fallbacks."""
+"""Fixtures for the readers' tests. They hide the installed runtimes, so `devmod.compile` returns
+fallbacks.
+"""
 
 from __future__ import annotations
 

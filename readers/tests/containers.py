@@ -21,7 +21,10 @@ BINARY = (FOLDER / "images.offloadbinary").read_bytes()
 FATBIN = (FOLDER / "images.fatbin").read_bytes()
 HIP = ("rocm", "hsaco", "hipv4-amdgcn-amd-amdhsa--gfx1100", HSACO)
 AMD = ("rocm", "hsaco", "amdgcn-amd-amdhsa-gfx1100", HSACO)
-NVIDIA = [("cuda", fmt, "nvptx64-nvidia-cuda-sm_90a", data) for fmt, data in (("cubin", CUBIN), ("ptx", PTX))]
+NVIDIA = [
+    ("cuda", fmt, "nvptx64-nvidia-cuda-sm_90a", data)
+    for fmt, data in (("cubin", CUBIN), ("ptx", PTX))
+]
 
 
 def compressed(version: int, method: int = 0, contents: bytes = PLAIN, **sizes: int) -> bytes:
@@ -32,7 +35,10 @@ def compressed(version: int, method: int = 0, contents: bytes = PLAIN, **sizes: 
         return pack("<4sHHIQ", b"CCOB", version, method, length, 7) + data
     layout = "<4sHHIIQ" if version == 2 else "<4sHHQQQ"
     header = 24 if version == 2 else 32
-    return pack(layout, b"CCOB", version, method, sizes.get("total", header + len(data)), length, 7) + data
+    return (
+        pack(layout, b"CCOB", version, method, sizes.get("total", header + len(data)), length, 7)
+        + data
+    )
 
 
 def pack_binary(image: bytes, triple: bytes = b"nvptx64", **fields: int) -> bytes:
@@ -40,21 +46,42 @@ def pack_binary(image: bytes, triple: bytes = b"nvptx64", **fields: int) -> byte
     strings = pack("<QQ", 88, 95)
     texts = b"triple\0" + triple + b"\0"
     start = 88 + len(texts)
-    entry = pack("<HHIQQQQ", 0, 2, 0, 72, fields.get("strings", 1), start, fields.get("length", len(image)))
+    entry = pack(
+        "<HHIQQQQ", 0, 2, 0, 72, fields.get("strings", 1), start, fields.get("length", len(image))
+    )
     size = fields.get("size", start + len(image))
     return (
-        b"\x10\xff\x10\xad" + pack("<IQQQ", fields.get("version", 1), size, 32, fields.get("entry", 40)) + entry + strings + texts + image
+        b"\x10\xff\x10\xad"
+        + pack("<IQQQ", fields.get("version", 1), size, 32, fields.get("entry", 40))
+        + entry
+        + strings
+        + texts
+        + image
     )
 
 
 def bundle(*entries: tuple[int, int, bytes], count: int | None = None, data: bytes = b"") -> bytes:
     table = b"".join(pack("<QQQ", offset, size, len(name)) + name for offset, size, name in entries)
-    return b"__CLANG_OFFLOAD_BUNDLE__" + pack("<Q", len(entries) if count is None else count) + table + data
+    return (
+        b"__CLANG_OFFLOAD_BUNDLE__"
+        + pack("<Q", len(entries) if count is None else count)
+        + table
+        + data
+    )
 
 
-def archive(toc: Any, data: bytes = b"", /, *, offset: int | None = None, version: int = 1, **fields: Any) -> bytes:
-    """Return an archive. The table has the scheme "zstd-per-kernel" unless `fields` have another one."""
-    table = {"compression_scheme": "zstd-per-kernel", "zstd_offset": 64, "zstd_size": len(data), "toc": toc} | fields
+def archive(
+    toc: Any, data: bytes = b"", /, *, offset: int | None = None, version: int = 1, **fields: Any
+) -> bytes:
+    """Return an archive. The table has the scheme "zstd-per-kernel" unless `fields` have another
+    one.
+    """
+    table = {
+        "compression_scheme": "zstd-per-kernel",
+        "zstd_offset": 64,
+        "zstd_size": len(data),
+        "toc": toc,
+    } | fields
     start = 64 + len(data) if offset is None else offset
     return pack("<4sIQ", b"KPAK", version, start) + bytes(48) + data + bytes(msgpack.packb(table))
 

@@ -1,4 +1,6 @@
-"""The reader in C (readers/c): it accepts and refuses the same files as Python, finds the same candidates, and its example runs."""
+"""The reader in C (readers/c): it accepts and refuses the same files as Python, finds the same
+candidates, and its example runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
 from fuzzing import c_reader, seeds  # noqa: E402
 
-pytestmark = [pytest.mark.row("R50"), pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH")]
+pytestmark = [
+    pytest.mark.row("R50"),
+    pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH"),
+]
 FILES = sorted((ROOT / "tests/golden").glob("*/*.devmod"))
 
 
@@ -34,9 +39,18 @@ def test_files_of_several_pages() -> None:
 
 def test_words_for_other_files() -> None:
     good = FILES[-1].read_bytes()
-    assert c_reader.ask(b"safetensors" * 10)[3] == "it is no .devmod file: it does not begin with the magic bytes"
-    assert c_reader.ask(good[:8] + b"\3" + good[9:])[3] == "it is a development file, from before version 1: build it again"
-    assert c_reader.ask(good[:8] + b"\5" + good[9:])[3] == "it is in version 2 of the format; this reader reads version 1"
+    assert (
+        c_reader.ask(b"safetensors" * 10)[3]
+        == "it is no .devmod file: it does not begin with the magic bytes"
+    )
+    assert (
+        c_reader.ask(good[:8] + b"\3" + good[9:])[3]
+        == "it is a development file, from before version 1: build it again"
+    )
+    assert (
+        c_reader.ask(good[:8] + b"\5" + good[9:])[3]
+        == "it is in version 2 of the format; this reader reads version 1"
+    )
     assert c_reader.ask(good[:-1])[3] == "the file has another size than its index describes"
 
 
@@ -45,19 +59,36 @@ def test_compressed_bytes() -> None:
     if not options:
         pytest.skip("libzstd is neither in the system nor in the wheel of Pillow")
     code = b"// " + b"kernel " * 20_000
-    data = devmod.dumps(devmod.create_with_fallback("opencl", code, "cl", {"f": devmod.FunctionInfo("f", ["handle"])}), compress="zstd")
+    data = devmod.dumps(
+        devmod.create_with_fallback(
+            "opencl", code, "cl", {"f": devmod.FunctionInfo("f", ["handle"])}
+        ),
+        compress="zstd",
+    )
     assert c_reader.ask(data) == (0, 0, 2, "")  # in memory, and by ranges
     assert c_reader.ask(data, *options) == (0, 0, 0, "")
     for bad in FILES:
-        if bad.stem.startswith(("compressed-bytes-that-are", "compressed-to", "compressed-with-a-byte", "compressed-with-a-window")):
-            assert c_reader.ask(bad.read_bytes(), *options)[3] == "compressed bytes do not unpack to those of the index", bad.name
+        if bad.stem.startswith(
+            (
+                "compressed-bytes-that-are",
+                "compressed-to",
+                "compressed-with-a-byte",
+                "compressed-with-a-window",
+            )
+        ):
+            assert (
+                c_reader.ask(bad.read_bytes(), *options)[3]
+                == "compressed bytes do not unpack to those of the index"
+            ), bad.name
 
 
-SOURCE = b"__kernel void twice(__global float *x, float factor) { x[get_global_id(0)] *= factor; }\n"
+SOURCE = (
+    b"__kernel void twice(__global float *x, float factor) { x[get_global_id(0)] *= factor; }\n"
+)
 INTEL = [each.parent for each in [Path(sys.prefix, "lib", "libintelocl.so")] if each.exists()]
 POCL = [each.parent for each in Path(sysconfig.get_path("platlib")).glob("pyopencl*/**/libpocl*")]
-#: Runs a program's main. devmod first gives PoCL a name of the processor (DEVMOD_OPENCL_POCL_CPU), for this process alone, and
-#: pyopencl sets the variable that its libOpenCL reads without a check.
+#: Runs a program's main. devmod first gives PoCL a name of the processor (DEVMOD_OPENCL_POCL_CPU),
+#: for this process alone, and pyopencl sets the variable that its libOpenCL reads without a check.
 RUN = """
 import ctypes, os, sys, devmod
 devmod.load(sys.argv[2])["scale"]
@@ -65,7 +96,9 @@ sys.exit(ctypes.CDLL(sys.argv[1]).main(len(sys.argv) - 1, (ctypes.c_char_p * len
 """
 
 
-@pytest.mark.parametrize("folders", [pytest.param(INTEL, id="intel"), pytest.param(POCL, id="pocl")])
+@pytest.mark.parametrize(
+    "folders", [pytest.param(INTEL, id="intel"), pytest.param(POCL, id="pocl")]
+)
 def test_the_example(folders: list[Path], tmp_path: Path) -> None:
     functions = {"scale": devmod.FunctionInfo("twice", ["handle", "float32"])}
     module = devmod.create_with_fallback("opencl", SOURCE, "cl", functions)
@@ -74,20 +107,40 @@ def test_the_example(folders: list[Path], tmp_path: Path) -> None:
     program, made = str(c_reader.compiler()), str(tmp_path / "example")
     sources = [str(c_reader.FOLDER / "example_opencl.c"), str(c_reader.FOLDER / "devmod_reader.c")]
     for source in sources:
-        subprocess.run([program, *c_reader.FLAGS, "-c", source, "-o", str(tmp_path / "object.o")], check=True)
+        subprocess.run(
+            [program, *c_reader.FLAGS, "-c", source, "-o", str(tmp_path / "object.o")], check=True
+        )
     if not folders:
         pytest.skip("this driver of OpenCL is not in this environment")
     library = str(sorted(folders[0].glob("libOpenCL*.so.1*"))[0])
-    options = [library, f"-Wl,--allow-shlib-undefined,-rpath,{folders[0]}", *(["-shared", "-fPIC"] if folders is POCL else [])]
-    subprocess.run([program, *c_reader.FLAGS, *sources, *options, "-o", made], check=True, capture_output=True)
-    intel = {"OCL_ICD_FILENAMES": str(folders[0] / "libintelocl.so"), "LD_LIBRARY_PATH": str(folders[0])}
-    alone = {"DEVMOD_OPENCL_POCL_CPU": "1", "OCL_ICD_VENDORS": str(tmp_path), "DEVMOD_DEVICE": ""}  # without Intel's
+    options = [
+        library,
+        f"-Wl,--allow-shlib-undefined,-rpath,{folders[0]}",
+        *(["-shared", "-fPIC"] if folders is POCL else []),
+    ]
+    subprocess.run(
+        [program, *c_reader.FLAGS, *sources, *options, "-o", made], check=True, capture_output=True
+    )
+    intel = {
+        "OCL_ICD_FILENAMES": str(folders[0] / "libintelocl.so"),
+        "LD_LIBRARY_PATH": str(folders[0]),
+    }
+    alone = {
+        "DEVMOD_OPENCL_POCL_CPU": "1",
+        "OCL_ICD_VENDORS": str(tmp_path),
+        "DEVMOD_DEVICE": "",
+    }  # without Intel's
     environment = os.environ | (intel if folders is INTEL else alone)
     environment.pop("DEVMOD_PLUGINS_ALLOW", None)
     for name, result in [
         ("scale", (0, ["0", "2.5", "5", "7.5", "10", "12.5", "15", "17.5"], "")),
         ("absent", (1, [], "the file has no OpenCL C with this function\n")),
     ]:
-        command = [*([sys.executable, "-c", RUN] if folders is POCL else []), made, str(tmp_path / "kernels.devmod"), name]
+        command = [
+            *([sys.executable, "-c", RUN] if folders is POCL else []),
+            made,
+            str(tmp_path / "kernels.devmod"),
+            name,
+        ]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.partition(":")[2].split(), done.stderr) == result

@@ -40,13 +40,25 @@ def test_a_truncated_code_object_is_refused_at_every_length(code: bytes) -> None
         with pytest.raises(FormatError) as error:
             check_code_object(code[:size], [symbol_of(code)])
         assert str(error.value).startswith(DAMAGED)
-    check_error(FormatError, lambda: check_code_object(code[:40], []), DAMAGED + "it has 40 bytes; an ELF header has 64")
+    check_error(
+        FormatError,
+        lambda: check_code_object(code[:40], []),
+        DAMAGED + "it has 40 bytes; an ELF header has 64",
+    )
 
 
 def test_a_kernel_without_a_descriptor_is_refused(code: bytes) -> None:
-    check_error(FormatError, lambda: check_code_object(code, ["none.kd"]), DAMAGED + "the kernel 'none' has no descriptor")
+    check_error(
+        FormatError,
+        lambda: check_code_object(code, ["none.kd"]),
+        DAMAGED + "the kernel 'none' has no descriptor",
+    )
     # The end of another kernel's name is no name.
-    check_error(FormatError, lambda: check_code_object(code, ["dd.kd"]), DAMAGED + "the kernel 'dd' has no descriptor")
+    check_error(
+        FormatError,
+        lambda: check_code_object(code, ["dd.kd"]),
+        DAMAGED + "the kernel 'dd' has no descriptor",
+    )
 
 
 def test_a_descriptor_names_code_inside_the_file(code: bytes) -> None:
@@ -57,21 +69,28 @@ def test_a_descriptor_names_code_inside_the_file(code: bytes) -> None:
         damaged = bytearray(code)
         struct.pack_into("<q", damaged, place + 16, offset)
         call = partial(check_code_object, damaged, [symbol])
-        check_error(FormatError, call, DAMAGED + f"the code of the kernel {name!r} is outside of the file")
+        check_error(
+            FormatError, call, DAMAGED + f"the code of the kernel {name!r} is outside of the file"
+        )
 
 
 def test_a_descriptor_is_inside_the_file(code: bytes) -> None:
     symbol = symbol_of(code)
     damaged = bytearray(code)
     struct.pack_into("<Q", damaged, symbol_entry(code, symbol) + 8, 1 << 50)
-    text = DAMAGED + f"the descriptor of the kernel {symbol.removesuffix('.kd')!r} is outside of the file"
+    text = (
+        DAMAGED
+        + f"the descriptor of the kernel {symbol.removesuffix('.kd')!r} is outside of the file"
+    )
     check_error(FormatError, lambda: check_code_object(damaged, [symbol]), text)
 
 
 def symbol_entry(code: bytes, symbol: str) -> int:
     """Return the place of a symbol's entry in the table of dynamic symbols."""
     table, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
-    sections = [struct.unpack_from("<IIQQQQII", code, table + 64 * number) for number in range(count)]
+    sections = [
+        struct.unpack_from("<IIQQQQII", code, table + 64 * number) for number in range(count)
+    ]
     symbols = next(section for section in sections if section[1] == 11)
     strings = sections[symbols[6]][4]
     for entry in range(symbols[4], symbols[4] + symbols[5], 24):
@@ -82,7 +101,10 @@ def symbol_entry(code: bytes, symbol: str) -> int:
 
 
 def descriptor_of(code: bytes, symbol: str) -> int:
-    """Return the place of a kernel's descriptor in the file: its segment is loaded at its offset."""
+    """Return the place of a kernel's descriptor in the file:
+
+    its segment is loaded at its offset.
+    """
     (address,) = struct.unpack_from("<Q", code, symbol_entry(code, symbol) + 8)
     return int(address)
 
@@ -111,10 +133,17 @@ def test_kernels_are_found_by_the_symbols_of_their_descriptors(code: bytes) -> N
 def test_notes_are_read_once() -> None:
     """4,000 sections are one note of 240 kB."""
     metadata = msgpack.packb({"amdhsa.kernels": [], "x": [[number] for number in range(60_000)]})
-    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata + bytes(-len(metadata) % 4)
+    note = (
+        struct.pack("<III", 7, len(metadata), 32)
+        + b"AMDGPU\0\0"
+        + metadata
+        + bytes(-len(metadata) % 4)
+    )
     section = struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0)
     assert read_code_object(elf(note, section)) == {}
-    message = "the rocm payload of format 'hsaco' is damaged, or is not a code object: its notes overlap"
+    message = (
+        "the rocm payload of format 'hsaco' is damaged, or is not a code object: its notes overlap"
+    )
     check_error(FormatError, lambda: read_code_object(elf(note, section * 4000)), message)
 
 
@@ -122,20 +151,28 @@ def test_symbols_are_read_once() -> None:
     symbols = struct.pack("<IBBHQQ", 1, 0, 0, 1, 0, 0) * 20_000
     section = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, 64, len(symbols), 0, 0, 1, 24)
     message = DAMAGED + "it has 5000 tables of dynamic symbols; expected at most 1"
-    check_error(FormatError, lambda: check_code_object(elf(symbols, section * 5000), ["k.kd"]), message)
+    check_error(
+        FormatError, lambda: check_code_object(elf(symbols, section * 5000), ["k.kd"]), message
+    )
 
 
 def test_segments_are_few() -> None:
     """Each kernel's descriptor is looked for in each segment."""
     segments = struct.pack("<IIQQQQQQ", 1, 1, 0, 0, 0, 1, 1, 1) * 8000
     message = DAMAGED + "it has 8000 loaded segments; expected at most 64"
-    check_error(FormatError, lambda: check_code_object(elf(b"", b"", segments), [f"k{n}.kd" for n in range(8000)]), message)
+    check_error(
+        FormatError,
+        lambda: check_code_object(elf(b"", b"", segments), [f"k{n}.kd" for n in range(8000)]),
+        message,
+    )
 
 
 def test_names_that_end_at_one_place_are_compared_once() -> None:
     """20,000 symbols have names of up to 300 kB, and one of them is looked for."""
     names = b"\0" + b"k" * 300_000 + b".kd\0"
-    symbols = b"".join(struct.pack("<IBBHQQ", 1 + number, 0, 0, 1, 0, 0) for number in range(20_000))
+    symbols = b"".join(
+        struct.pack("<IBBHQQ", 1 + number, 0, 0, 1, 0, 0) for number in range(20_000)
+    )
     sections = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, 64, len(symbols), 1, 0, 1, 24)
     sections += struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64 + len(symbols), len(names), 0, 0, 1, 0)
     data = elf(symbols + names, sections)

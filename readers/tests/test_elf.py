@@ -15,15 +15,22 @@ from devmod_readers.elf import ElfFile, symbol_bytes
 pytestmark = pytest.mark.once  # bytes, which the reader reads itself
 
 
-def library(strings: bytes, symbols: list[tuple[int, int]], *, wide: bool = True, order: str = "<") -> bytes:
-    """Return a library with these symbols, each the offset of its name and the number of its section. All have the bytes `found`."""
+def library(
+    strings: bytes, symbols: list[tuple[int, int]], *, wide: bool = True, order: str = "<"
+) -> bytes:
+    """Return a library with these symbols, each the offset of its name and the number of its
+    section. All have the bytes `found`.
+    """
     symbol = struct.Struct(order + ("IBBHQQ" if wide else "IIIBBH"))
     head_size, section_size, segment_size = (64, 64, 56) if wide else (52, 40, 32)
     content = b"found"
     at = head_size + segment_size
     place = at + len(content)
     fields = [
-        (name, 0x11, 0, section, at, len(content)) if wide else (name, at, len(content), 0x11, 0, section) for name, section in symbols
+        (name, 0x11, 0, section, at, len(content))
+        if wide
+        else (name, at, len(content), 0x11, 0, section)
+        for name, section in symbols
     ]
     symbol_table = b"".join(symbol.pack(*each) for each in fields)
     after = place + len(symbol_table)
@@ -40,12 +47,35 @@ def library(strings: bytes, symbols: list[tuple[int, int]], *, wide: bool = True
     ident = b"\x7fELF" + bytes([2 if wide else 1, 1 if order == "<" else 2, 1])
     head = struct.pack(
         order + ("16sHHIQQQIHHHHHH" if wide else "16sHHIIIIIHHHHHH"),
-        *(ident, 3, 62, 1, 0, head_size, headers, 0, head_size, segment_size, 1, section_size, len(sections), 3),
+        *(
+            ident,
+            3,
+            62,
+            1,
+            0,
+            head_size,
+            headers,
+            0,
+            head_size,
+            segment_size,
+            1,
+            section_size,
+            len(sections),
+            3,
+        ),
     )
     size = headers + section_size * len(sections)
     segment = (1, 4, 0, 0, 0, size, size, 1) if wide else (1, 0, 0, 0, size, size, 4, 1)
     load = struct.pack(order + ("IIQQQQQQ" if wide else "IIIIIIII"), *segment)
-    return head + load + content + symbol_table + strings + labels + b"".join(struct.pack(form, *each) for each in sections)
+    return (
+        head
+        + load
+        + content
+        + symbol_table
+        + strings
+        + labels
+        + b"".join(struct.pack(form, *each) for each in sections)
+    )
 
 
 @pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
@@ -68,7 +98,9 @@ def test_symbols_with_names_that_share_their_end_are_read_in_linear_time(tmp_pat
     path = tmp_path / "k.so"
 
     def symbols(count: int) -> bytes:
-        return library(b"\0" + b"a" * (23 * count) + b"\0", [(1 + number, 1) for number in range(count)])
+        return library(
+            b"\0" + b"a" * (23 * count) + b"\0", [(1 + number, 1) for number in range(count)]
+        )
 
     def load(data: bytes) -> None:
         path.write_bytes(data)
@@ -79,21 +111,30 @@ def test_symbols_with_names_that_share_their_end_are_read_in_linear_time(tmp_pat
         tvm.load_library(path)
 
 
-@pytest.mark.parametrize(("size_at", "count_at", "what"), [(54, 56, "segments"), (58, 60, "sections")])
-def test_headers_that_overlap_are_refused(tmp_path: Path, size_at: int, count_at: int, what: str) -> None:
+@pytest.mark.parametrize(
+    ("size_at", "count_at", "what"), [(54, 56, "segments"), (58, 60, "sections")]
+)
+def test_headers_that_overlap_are_refused(
+    tmp_path: Path, size_at: int, count_at: int, what: str
+) -> None:
     data = bytearray(library(b"\0blob\0", [(0, 0), (1, 1)]) + bytes(70_000))
     data[size_at : size_at + 2], data[count_at : count_at + 2] = b"\1\0", b"\xfe\xff"
     path = tmp_path / "k.so"
     path.write_bytes(data)
     with pytest.raises(devmod.FormatError) as caught:
         symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
-    assert str(caught.value) == f"{str(path)!r} is a damaged ELF file: its table of {what} is outside of the file"
+    assert (
+        str(caught.value)
+        == f"{str(path)!r} is a damaged ELF file: its table of {what} is outside of the file"
+    )
 
 
 @pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
 def test_the_header_and_the_segments(wide: bool, order: str) -> None:
     data = bytearray(library(b"\0blob\0", [(0, 0), (1, 1)], wide=wide, order=order))
-    layout = "QQQQQ" if wide else "IIIIII"  # the offset, the addresses and the sizes; for 32 bits, the flags
+    layout = (
+        "QQQQQ" if wide else "IIIIII"
+    )  # the offset, the addresses and the sizes; for 32 bits, the flags
     struct.pack_into(order + layout, data, 64 + 8 if wide else 52 + 4, *range(1, len(layout) + 1))
     file = ElfFile(data)
     assert (file.machine, file.section_count) == (62, 4)

@@ -1,4 +1,6 @@
-"""AMD's archives of code objects: those of their own writer, those of compiled kernels, and damaged ones."""
+"""AMD's archives of code objects: those of their own writer, those of compiled kernels, and damaged
+ones.
+"""
 
 from __future__ import annotations
 
@@ -44,20 +46,38 @@ PLAIN: dict[str, Any] = {"compression_scheme": "none", "blobs": [{"offset": 64, 
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "half a header": (b"KPAK" + bytes(5), " is outside of the file: bytes 0 to 16 of 9"),
     "another version": (archive({}, version=2), " has version 2; devmod reads version 1"),
-    "a table outside": (archive({}, offset=1 << 40), " is invalid: its table is at byte 1099511627776 of {size}"),
-    "a table in the header": (archive({}, offset=8), " is invalid: its table is at byte 8 of {size}"),
-    "half a table": (archive({})[:-5], " is damaged: its table cannot be read: OutOfData: No more data to unpack."),
-    "a table that is a number": (b"KPAK" + pack("<IQ", 1, 16) + b"\x07", " is invalid: its table is no map"),
+    "a table outside": (
+        archive({}, offset=1 << 40),
+        " is invalid: its table is at byte 1099511627776 of {size}",
+    ),
+    "a table in the header": (
+        archive({}, offset=8),
+        " is invalid: its table is at byte 8 of {size}",
+    ),
+    "half a table": (
+        archive({})[:-5],
+        " is damaged: its table cannot be read: OutOfData: No more data to unpack.",
+    ),
+    "a table that is a number": (
+        b"KPAK" + pack("<IQ", 1, 16) + b"\x07",
+        " is invalid: its table is no map",
+    ),
     "another scheme": (
         archive(ENTRY, compression_scheme="lz4"),
         " has the compression scheme 'lz4'; devmod reads 'none' and 'zstd-per-kernel'",
     ),
-    "no files": (archive(7), " is invalid: expected a map of files, each a map of architectures, each with a number"),
+    "no files": (
+        archive(7),
+        " is invalid: expected a map of files, each a map of architectures, each with a number",
+    ),
     "a negative number": (
         archive({"a": {"gfx900": {"ordinal": -1}}}, frames()),
         " is invalid: expected a map of files, each a map of architectures, each with a number",
     ),
-    "too many": (archive({"a": {str(n): {"ordinal": 0} for n in range(5000)}}), " has more than 4096 code objects"),
+    "too many": (
+        archive({"a": {str(n): {"ordinal": 0} for n in range(5000)}}),
+        " has more than 4096 code objects",
+    ),
     "a frame that is missing": (
         archive(ENTRY, frames()),
         "the code object 'gfx900 a' of {} has the number 0; expected a number below 0",
@@ -71,11 +91,22 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         "the code object 'gfx900 a' of {} has 5000 bytes after decompression of 4, which is over the limit",
     ),
     "sizes over the limit together": (
-        archive({"a": {str(n): {"ordinal": n, "original_size": 1 << 20} for n in range(1025)}}, frames(*[bytes(1024)] * 1025)),
+        archive(
+            {"a": {str(n): {"ordinal": n, "original_size": 1 << 20} for n in range(1025)}},
+            frames(*[bytes(1024)] * 1025),
+        ),
         " has 1074790400 bytes after decompression, which is over the limit",
     ),
     "two sizes of one frame": (
-        archive({"a": {"gfx900": {"ordinal": 0, "original_size": 9}, "gfx906": {"ordinal": 0, "original_size": 8}}}, frames(b"abcd")),
+        archive(
+            {
+                "a": {
+                    "gfx900": {"ordinal": 0, "original_size": 9},
+                    "gfx906": {"ordinal": 0, "original_size": 8},
+                }
+            },
+            frames(b"abcd"),
+        ),
         "the code object 'gfx906 a' of {} has 8 bytes in the table, and 9 elsewhere",
     ),
     "a size that is not the blob's": (
@@ -117,7 +148,11 @@ def test_a_damaged_archive_is_an_error(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("devmod_readers.offload.decompress_zstd", refuse)
     data, message = DAMAGED[name]
     what = "the kpack archive at byte 0"
-    text = message.format(what, size=len(data)) if "{}" in message else what + message.format(size=len(data))
+    text = (
+        message.format(what, size=len(data))
+        if "{}" in message
+        else what + message.format(size=len(data))
+    )
     check_error(devmod.FormatError, lambda: read_images(data), text)
 
 
@@ -149,14 +184,24 @@ def test_archives_in_archives_do_not_multiply() -> None:
     data = archive({}, **PLAIN_TABLE, blobs=[])
     for _ in range(5):
         data = shared(40, data)
-    check_error(devmod.FormatError, lambda: read_images(data), "the container is invalid: its entries overlap")
+    check_error(
+        devmod.FormatError,
+        lambda: read_images(data),
+        "the container is invalid: its entries overlap",
+    )
 
 
 def test_a_blob_that_thousands_share_is_not_copied_thousands_of_times() -> None:
     data = shared(3000, b"code" + bytes(100_000))
-    check_error(devmod.FormatError, lambda: read_images(data), "the container is invalid: its entries overlap")
+    check_error(
+        devmod.FormatError,
+        lambda: read_images(data),
+        "the container is invalid: its entries overlap",
+    )
 
 
 def test_archives_that_follow_each_other_are_read_once() -> None:
     one = archive({}, **PLAIN_TABLE, blobs=[])
-    assert read_images(one * 3 + shared(1, b"x")) == [OffloadImage("", "", "gfx0 k", memoryview(b"x"))]
+    assert read_images(one * 3 + shared(1, b"x")) == [
+        OffloadImage("", "", "gfx0 k", memoryview(b"x"))
+    ]

@@ -1,4 +1,6 @@
-"""Containers of device code: recorded ones of LLVM's and NVIDIA's tools, other versions of them, and damaged ones."""
+"""Containers of device code: recorded ones of LLVM's and NVIDIA's tools, other versions of them,
+and damaged ones.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,22 @@ from typing import Any
 
 import pytest
 from backend_checks import check_error
-from containers import AMD, BINARY, CUBIN, FATBIN, FOLDER, HIP, HSACO, NVIDIA, PLAIN, PTX, ZSTD, bundle, compressed, pack_binary
+from containers import (
+    AMD,
+    BINARY,
+    CUBIN,
+    FATBIN,
+    FOLDER,
+    HIP,
+    HSACO,
+    NVIDIA,
+    PLAIN,
+    PTX,
+    ZSTD,
+    bundle,
+    compressed,
+    pack_binary,
+)
 from zstandard_library import NAME, zstd
 
 import devmod
@@ -64,19 +81,43 @@ def test_fatbins_and_the_sections_of_a_host() -> None:
             "the container is not supported: expected a CUDA fatbin, an offload bundle, an OffloadBinary, a kpack archive, PTX, or an ELF file, got "
             "b'hello' at its start",
         ),
-        (PLAIN + b"xyz", "the container is invalid: expected the magic of a container at byte 4172, got b'xyz'"),
+        (
+            PLAIN + b"xyz",
+            "the container is invalid: expected the magic of a container at byte 4172, got b'xyz'",
+        ),
         (PLAIN[:30], "the offload bundle at byte 0 is outside of the file: bytes 24 to 32 of 30"),
-        (bundle(count=2**40), "the offload bundle at byte 0 has 1099511627776 entries; expected at most 4096"),
-        (bundle((0, 0, b"x" * 2000)), "entry 1 of the offload bundle at byte 0 has a name of 2000 bytes; expected at most 1024"),
-        (bundle((60, 9, b"hip")), "entry 1 of the offload bundle at byte 0 is outside of the file: bytes 60 to 69 of 59"),
-        (bundle((0, 80, b"hip"), (0, 80, b"hip")), "the offload bundle at byte 0 is invalid: its entries overlap"),
-        (compressed(4), "the compressed offload bundle at byte 0 has version 4; devmod reads versions 1 to 3"),
+        (
+            bundle(count=2**40),
+            "the offload bundle at byte 0 has 1099511627776 entries; expected at most 4096",
+        ),
+        (
+            bundle((0, 0, b"x" * 2000)),
+            "entry 1 of the offload bundle at byte 0 has a name of 2000 bytes; expected at most 1024",
+        ),
+        (
+            bundle((60, 9, b"hip")),
+            "entry 1 of the offload bundle at byte 0 is outside of the file: bytes 60 to 69 of 59",
+        ),
+        (
+            bundle((0, 80, b"hip"), (0, 80, b"hip")),
+            "the offload bundle at byte 0 is invalid: its entries overlap",
+        ),
+        (
+            compressed(4),
+            "the compressed offload bundle at byte 0 has version 4; devmod reads versions 1 to 3",
+        ),
         (
             compressed(2, method=9),
             "the compressed offload bundle at byte 0 has the compression method 9; devmod reads 0 (zlib) and 1 (zstd)",
         ),
-        (compressed(2, total=9), "the compressed offload bundle at byte 0 is invalid: its size is 9 bytes"),
-        (compressed(2, total=9999), "the compressed offload bundle at byte 0 is outside of the file: bytes 0 to 9999 of {size}"),
+        (
+            compressed(2, total=9),
+            "the compressed offload bundle at byte 0 is invalid: its size is 9 bytes",
+        ),
+        (
+            compressed(2, total=9999),
+            "the compressed offload bundle at byte 0 is outside of the file: bytes 0 to 9999 of {size}",
+        ),
         (
             compressed(2, length=4000),
             "the compressed offload bundle at byte 0 is damaged: expected 4000 bytes after decompression, got 4001",
@@ -89,24 +130,46 @@ def test_fatbins_and_the_sections_of_a_host() -> None:
             compressed(2, length=2**31),
             "the compressed offload bundle at byte 0 has 2147483648 bytes after decompression of {data}, which is over the limit",
         ),
-        (compressed(1)[:-300], "the compressed offload bundle at byte 0 is damaged: expected 4172 bytes after decompression, got {short}"),
-        (compressed(1)[:-2], "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"),
+        (
+            compressed(1)[:-300],
+            "the compressed offload bundle at byte 0 is damaged: expected 4172 bytes after decompression, got {short}",
+        ),
+        (
+            compressed(1)[:-2],
+            "the compressed offload bundle at byte 0 is damaged: its compressed data has no end",
+        ),
         (
             ZSTD[:12] + pack("<I", 4171) + ZSTD[16:],
             "the compressed offload bundle at byte 0 is damaged: expected 4171 bytes after decompression, got 4172",
         ),
-        (pack_binary(CUBIN, version=3), "the OffloadBinary at byte 0 has version 3; devmod reads version 1"),
-        (pack_binary(CUBIN)[:-1], "the OffloadBinary at byte 0 is outside of the file: bytes 0 to 4223 of 4222"),
-        (pack_binary(CUBIN, size=20), "the OffloadBinary at byte 0 is invalid: its size is 20 bytes, and that of its entry 40"),
-        (pack_binary(CUBIN, strings=10**6), "the OffloadBinary at byte 0 has 1000000 strings; expected at most 64"),
-        (pack_binary(b"", length=1), "the image of the OffloadBinary at byte 0 is outside of the file: bytes 103 to 104 of 103"),
+        (
+            pack_binary(CUBIN, version=3),
+            "the OffloadBinary at byte 0 has version 3; devmod reads version 1",
+        ),
+        (
+            pack_binary(CUBIN)[:-1],
+            "the OffloadBinary at byte 0 is outside of the file: bytes 0 to 4223 of 4222",
+        ),
+        (
+            pack_binary(CUBIN, size=20),
+            "the OffloadBinary at byte 0 is invalid: its size is 20 bytes, and that of its entry 40",
+        ),
+        (
+            pack_binary(CUBIN, strings=10**6),
+            "the OffloadBinary at byte 0 has 1000000 strings; expected at most 64",
+        ),
+        (
+            pack_binary(b"", length=1),
+            "the image of the OffloadBinary at byte 0 is outside of the file: bytes 103 to 104 of 103",
+        ),
         (
             pack_binary(b"", triple=b"x" * 2000).rstrip(b"\0"),
             "the OffloadBinary at byte 0 is outside of the file: bytes 0 to 2096 of 2095",
         ),
         (
             pack_binary(b"", triple=b"x" * 2000),
-            "the OffloadBinary at byte 0 has a string without an end: " + f"{'x' * 100!r}… (1024 characters)",
+            "the OffloadBinary at byte 0 has a string without an end: "
+            + f"{'x' * 100!r}… (1024 characters)",
         ),
         (
             b"\x7fELF\x02\x01" + bytes(12) + pack("<H", 62) + bytes(44),
@@ -134,7 +197,10 @@ def test_zstd_without_its_checksum_is_an_error() -> None:
     data = zstd.compress(PLAIN, options={zstd.CompressionParameter.checksum_flag: 1})[:-2]
     with pytest.raises(devmod.FormatError) as caught:
         read_images(pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data)
-    assert str(caught.value) == "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"
+    assert (
+        str(caught.value)
+        == "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"
+    )
 
 
 def test_the_entry_of_the_host_is_no_image() -> None:
@@ -155,7 +221,12 @@ def test_containers_nested_too_deep_are_an_error() -> None:
 
 def test_compression_in_compression_is_bounded() -> None:
     """Each frame keeps its own limit, and the file of 2 kB would have 40 MB."""
-    data = compressed(2, contents=bundle((57, 40_000_000, b"x"), data=Random(1).randbytes(1000) + b"\1" * 39_999_000))
+    data = compressed(
+        2,
+        contents=bundle(
+            (57, 40_000_000, b"x"), data=Random(1).randbytes(1000) + b"\1" * 39_999_000
+        ),
+    )
     data = compressed(2, contents=bundle((57, len(data), b"x"), data=data))
     check_error(
         devmod.FormatError,
@@ -189,7 +260,11 @@ def test_an_image_that_devmod_does_not_run_is_listed() -> None:
 
 
 def test_another_object_is_an_error() -> None:
-    check_error(devmod.ArgumentError, lambda: read_images(7), "a container is bytes, another buffer or a path; got int")  # type: ignore[arg-type]
+    check_error(
+        devmod.ArgumentError,
+        lambda: read_images(7),
+        "a container is bytes, another buffer or a path; got int",
+    )  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         read_images("missing.fatbin")
 

@@ -1,4 +1,6 @@
-"""Models of ONNX: lengths, constants in every form, external data, and files that no program can be made of."""
+"""Models of ONNX: lengths, constants in every form, external data, and files that no program can be
+made of.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,27 @@ node, value_info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def model_of(*nodes: Any, constants: Any = (), inputs: Any = None, outputs: Any = ("y",), **more: Any) -> Any:
+def model_of(
+    *nodes: Any, constants: Any = (), inputs: Any = None, outputs: Any = ("y",), **more: Any
+) -> Any:
     """A model, by default of the node y = Relu(x)."""
     inputs = {"x": [1, 2]} if inputs is None else inputs
-    values = [value_info(name, FLOAT, shape) if shape is None or isinstance(shape, list) else shape for name, shape in inputs.items()]
+    values = [
+        value_info(name, FLOAT, shape) if shape is None or isinstance(shape, list) else shape
+        for name, shape in inputs.items()
+    ]
     results = [value_info(name, FLOAT, None) for name in outputs]
-    graph = onnx.helper.make_graph(list(nodes) or [node("Relu", ["x"], ["y"])], "g", values, results, list(constants))
+    graph = onnx.helper.make_graph(
+        list(nodes) or [node("Relu", ["x"], ["y"])], "g", values, results, list(constants)
+    )
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], **more)
 
 
 def external(location: str, **entries: Any) -> Any:
     """The initializer w of `VALUES` in another file."""
-    tensor = onnx.TensorProto(name="w", data_type=FLOAT, dims=VALUES.shape, data_location=onnx.TensorProto.EXTERNAL)
+    tensor = onnx.TensorProto(
+        name="w", data_type=FLOAT, dims=VALUES.shape, data_location=onnx.TensorProto.EXTERNAL
+    )
     for key, value in {"location": location, **entries}.items():
         tensor.external_data.add(key=key, value=str(value))
     return tensor
@@ -58,7 +69,9 @@ def read(folder: Path, model: Any, **dims: Any) -> Any:
     ],
 )
 def test_lengths(tmp_path: Path, shape: Any, dims: Any, expected: Any) -> None:
-    assert read(tmp_path, model_of(inputs={"x": shape}), **dims).inputs == {"x": ("float32", expected)}
+    assert read(tmp_path, model_of(inputs={"x": shape}), **dims).inputs == {
+        "x": ("float32", expected)
+    }
 
 
 def test_a_first_length_that_is_chosen_is_in_the_notes(tmp_path: Path) -> None:
@@ -78,17 +91,35 @@ def test_the_oldest_and_later_versions_of_the_operators(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "dims", "error"),
     [
-        (["b", "?", "h", "?"], {"b": 1}, "the model leaves lengths open, so choose them: --dim x.1=N --dim h=N --dim x.3=N"),
+        (
+            ["b", "?", "h", "?"],
+            {"b": 1},
+            "the model leaves lengths open, so choose them: --dim x.1=N --dim h=N --dim x.3=N",
+        ),
         (None, {}, "the model leaves lengths open, so choose them: --dim x=N,N,…"),
         ([1, 3], {"x": [1, 4]}, "the input 'x', axis 1: expected 3, got 4"),
         ([1, 3], {"x.1": (1, 4)}, "the input 'x', axis 1: expected 3, got (1, 4)"),
         ([1, 3], {"x": 4}, "the input 'x' has 2 dimensions, and its lengths are [4]"),
-        (["rows"], {"row": 4}, "no input and no length of one has the name 'row'. Did you mean 'rows'?"),
-        (["n"], {"n": (5, 4)}, "the input 'x', axis 0: expected a length of 1 or more, or a range of them, got (5, 4)"),
-        (["n"], {"n": 1 << 31}, "the input 'x', axis 0: expected a length of 1 or more, or a range of them, got 2147483648"),
+        (
+            ["rows"],
+            {"row": 4},
+            "no input and no length of one has the name 'row'. Did you mean 'rows'?",
+        ),
+        (
+            ["n"],
+            {"n": (5, 4)},
+            "the input 'x', axis 0: expected a length of 1 or more, or a range of them, got (5, 4)",
+        ),
+        (
+            ["n"],
+            {"n": 1 << 31},
+            "the input 'x', axis 0: expected a length of 1 or more, or a range of them, got 2147483648",
+        ),
     ],
 )
-def test_lengths_that_are_missing_or_wrong(tmp_path: Path, shape: Any, dims: Any, error: str) -> None:
+def test_lengths_that_are_missing_or_wrong(
+    tmp_path: Path, shape: Any, dims: Any, error: str
+) -> None:
     with pytest.raises(ArgumentError) as caught:
         read(tmp_path, model_of(inputs={"x": shape}), **dims)
     assert (str(caught.value), caught.value.argument) == (f"{tmp_path / 'm.onnx'}: {error}", "dims")
@@ -110,13 +141,27 @@ def test_constants_in_every_form(tmp_path: Path) -> None:
         tensor("number", onnx.TensorProto.INT64, [], [7]),
     ]
     inside = node("Constant", [], ["inside"], value=constants[1])
-    model = read(tmp_path, model_of(inside, node("Relu", ["x"], ["y"]), constants=constants, inputs={"x": [1, 2], "typed": [2, 3]}))
+    model = read(
+        tmp_path,
+        model_of(
+            inside,
+            node("Relu", ["x"], ["y"]),
+            constants=constants,
+            inputs={"x": [1, 2], "typed": [2, 3]},
+        ),
+    )
     values = {name: (each.type, each.array.tolist()) for name, each in model.constants.items()}
     matrix = ("float32", VALUES.tolist())
     assert values == {
-        "w": matrix, "typed": matrix, "inside": matrix, "half": ("float16", [0.5, -2.0]), "brain": ("bfloat16", [0x3F80]),
-        "flag": ("bool", [True, False]), "empty": ("float32", []), "number": ("int64", 7),
-    }  # fmt: skip
+        "w": matrix,
+        "typed": matrix,
+        "inside": matrix,
+        "half": ("float16", [0.5, -2.0]),
+        "brain": ("bfloat16", [0x3F80]),
+        "flag": ("bool", [True, False]),
+        "empty": ("float32", []),
+        "number": ("int64", 7),
+    }
     assert (list(model.inputs), [each.operator for each in model.nodes]) == (["x"], ["Relu"])
 
 
@@ -128,20 +173,47 @@ OUTSIDE = "is not below the model's folder; copy it there"
     [
         (external("../secret"), f"its external data is in '../secret', which {OUTSIDE}"),
         (external("link"), f"its external data is in 'link', which {OUTSIDE}"),
-        (external("folder/../../secret"), f"its external data is in 'folder/../../secret', which {OUTSIDE}"),
+        (
+            external("folder/../../secret"),
+            f"its external data is in 'folder/../../secret', which {OUTSIDE}",
+        ),
         (external("/etc/passwd"), f"its external data is in '/etc/passwd', which {OUTSIDE}"),
-        (external(""), "its external data is not described by a location, an offset and a length: {'location': ''}"),
-        (external("w.bin", offset=-8), "its external data is not described by a location, an offset and a length: {'location': 'w.bin', 'offset': '-8'}"),
-        (external("w.bin", offset=9), "'w.bin' has 32 bytes, and constants of more are said to be in it"),
-        (external("w.bin", length=1 << 40), "it has 24 bytes, and its external data has 1099511627776"),
-        (external("none.bin"), "its external data in 'none.bin' cannot be read: No such file or directory"),
+        (
+            external(""),
+            "its external data is not described by a location, an offset and a length: {'location': ''}",
+        ),
+        (
+            external("w.bin", offset=-8),
+            "its external data is not described by a location, an offset and a length: {'location': 'w.bin', 'offset': '-8'}",
+        ),
+        (
+            external("w.bin", offset=9),
+            "'w.bin' has 32 bytes, and constants of more are said to be in it",
+        ),
+        (
+            external("w.bin", length=1 << 40),
+            "it has 24 bytes, and its external data has 1099511627776",
+        ),
+        (
+            external("none.bin"),
+            "its external data in 'none.bin' cannot be read: No such file or directory",
+        ),
         (external("folder"), "its external data in 'folder' cannot be read: Is a directory"),
         (external("a\0b"), "embedded null byte"),
-        (onnx.TensorProto(name="w", data_type=FLOAT, dims=[2, 3], raw_data=bytes(20)), "cannot reshape array of size 5 into shape (2,3)"),
-        (onnx.TensorProto(name="w", data_type=FLOAT, dims=[2, 3], float_data=[1]), "cannot reshape array of size 1 into shape (2,3)"),
-        (onnx.TensorProto(name="w", data_type=FLOAT, dims=[-2, -3], raw_data=bytes(24)), "a length is negative"),
+        (
+            onnx.TensorProto(name="w", data_type=FLOAT, dims=[2, 3], raw_data=bytes(20)),
+            "cannot reshape array of size 5 into shape (2,3)",
+        ),
+        (
+            onnx.TensorProto(name="w", data_type=FLOAT, dims=[2, 3], float_data=[1]),
+            "cannot reshape array of size 1 into shape (2,3)",
+        ),
+        (
+            onnx.TensorProto(name="w", data_type=FLOAT, dims=[-2, -3], raw_data=bytes(24)),
+            "a length is negative",
+        ),
     ],
-)  # fmt: skip
+)
 def test_data_that_is_elsewhere_or_not_there(tmp_path: Path, tensor: Any, error: str) -> None:
     (tmp_path / "secret").write_bytes(bytes(64))
     folder = tmp_path / "m"
@@ -150,7 +222,11 @@ def test_data_that_is_elsewhere_or_not_there(tmp_path: Path, tensor: Any, error:
     os.symlink("../secret", folder / "link")
     with pytest.raises(FormatError) as caught:
         read(folder, model_of(constants=[tensor]))
-    assert str(caught.value) == f"{folder / 'm.onnx'}: the initializer 'w', float32{list(tensor.dims)}: {error}".replace("\0", "\\x00")
+    assert str(
+        caught.value
+    ) == f"{folder / 'm.onnx'}: the initializer 'w', float32{list(tensor.dims)}: {error}".replace(
+        "\0", "\\x00"
+    )
 
 
 def test_constants_take_no_more_than_their_file_has(tmp_path: Path) -> None:
@@ -158,8 +234,13 @@ def test_constants_take_no_more_than_their_file_has(tmp_path: Path) -> None:
     tensors = [external("w.bin", offset=offset) for offset in (0, 0, 8)]
     for number, each in enumerate(tensors):
         each.name = f"w{number}"
-    assert len(read(tmp_path, model_of(constants=tensors[:2])).constants) == 2  # two that share their bytes
-    with pytest.raises(FormatError, match=r"the initializer 'w2', .* 'w\.bin' has 32 bytes, and constants of more are said to be in it$"):
+    assert (
+        len(read(tmp_path, model_of(constants=tensors[:2])).constants) == 2
+    )  # two that share their bytes
+    with pytest.raises(
+        FormatError,
+        match=r"the initializer 'w2', .* 'w\.bin' has 32 bytes, and constants of more are said to be in it$",
+    ):
         read(tmp_path, model_of(constants=tensors))
 
 
@@ -169,15 +250,36 @@ BRANCH = onnx.helper.make_graph([node("Relu", ["x"], ["z"])], "t", [], [])
 @pytest.mark.parametrize(
     ("model", "error"),
     [
-        (model_of(node("If", ["x"], ["y"], then_branch=BRANCH)), "If (output 'y'): the attribute 'then_branch' is control flow"),
-        (model_of(node("Loop", ["x"], ["y"], body=BRANCH)), "Loop (output 'y'): the attribute 'body' is control flow"),
-        (model_of(node("Scan", ["x"], ["y"], body=BRANCH)), "Scan (output 'y'): the attribute 'body' is control flow"),
-        (model_of(node("SplitToSequence", ["x"], ["y"])), "SplitToSequence (output 'y'): no program has sequences, optional values or strings"),
-        (model_of(constants=[onnx.helper.make_tensor("w", 8, [1], [b"a"])]), "the initializer 'w' has ONNX's element type 8, which no program has; the types are float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, uint32, uint64, bfloat16"),
-        (model_of(inputs={"x": onnx.helper.make_tensor_sequence_value_info("x", FLOAT, [1])}), "the input 'x' is no tensor; no program has sequences, optional values or maps"),
-        (model_of(functions=[onnx.helper.make_function("", "Relu", ["x"], ["y"], [], [])]), "Relu (output 'y') is a function of the model; write the model with onnx.inliner.inline_local_functions first"),
+        (
+            model_of(node("If", ["x"], ["y"], then_branch=BRANCH)),
+            "If (output 'y'): the attribute 'then_branch' is control flow",
+        ),
+        (
+            model_of(node("Loop", ["x"], ["y"], body=BRANCH)),
+            "Loop (output 'y'): the attribute 'body' is control flow",
+        ),
+        (
+            model_of(node("Scan", ["x"], ["y"], body=BRANCH)),
+            "Scan (output 'y'): the attribute 'body' is control flow",
+        ),
+        (
+            model_of(node("SplitToSequence", ["x"], ["y"])),
+            "SplitToSequence (output 'y'): no program has sequences, optional values or strings",
+        ),
+        (
+            model_of(constants=[onnx.helper.make_tensor("w", 8, [1], [b"a"])]),
+            "the initializer 'w' has ONNX's element type 8, which no program has; the types are float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, uint32, uint64, bfloat16",
+        ),
+        (
+            model_of(inputs={"x": onnx.helper.make_tensor_sequence_value_info("x", FLOAT, [1])}),
+            "the input 'x' is no tensor; no program has sequences, optional values or maps",
+        ),
+        (
+            model_of(functions=[onnx.helper.make_function("", "Relu", ["x"], ["y"], [], [])]),
+            "Relu (output 'y') is a function of the model; write the model with onnx.inliner.inline_local_functions first",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_no_program_has(tmp_path: Path, model: Any, error: str) -> None:
     with pytest.raises(CompileError) as caught:
         read(tmp_path, model)
@@ -189,12 +291,27 @@ def test_what_no_program_has(tmp_path: Path, model: Any, error: str) -> None:
     [
         (model_of().SerializeToString()[:-3], "this is no model of ONNX, or it is damaged: "),
         (b"", "the graph has no output"),
-        (model_of(node("Relu", ["z"], ["y"])), "Relu (output 'y'): no input, initializer or earlier node has the name of its input 'z'"),
-        (model_of(node("Relu", ["x"], ["x"])), "Relu (output 'x'): another value has the name of its output 'x'"),
-        (model_of(constants=[onnx.numpy_helper.from_array(VALUES, "w")] * 2), "2 of the initializers have the name 'w'"),
+        (
+            model_of(node("Relu", ["z"], ["y"])),
+            "Relu (output 'y'): no input, initializer or earlier node has the name of its input 'z'",
+        ),
+        (
+            model_of(node("Relu", ["x"], ["x"])),
+            "Relu (output 'x'): another value has the name of its output 'x'",
+        ),
+        (
+            model_of(constants=[onnx.numpy_helper.from_array(VALUES, "w")] * 2),
+            "2 of the initializers have the name 'w'",
+        ),
         (model_of(outputs=["z"]), "no node has the output 'z' of the graph"),
-        (model_of(node("Relu", ["x"], ["y"], domain="a.b")), "Relu (output 'y'): the model imports no version of the operators of a.b"),
-        (model_of(node("Relu", ["x"], ["y"], text=b"\xff")), "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (
+            model_of(node("Relu", ["x"], ["y"], domain="a.b")),
+            "Relu (output 'y'): the model imports no version of the operators of a.b",
+        ),
+        (
+            model_of(node("Relu", ["x"], ["y"], text=b"\xff")),
+            "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
     ],
 )
 def test_damaged_files(tmp_path: Path, model: Any, error: str) -> None:
@@ -209,7 +326,10 @@ def test_a_graph_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(FormatError, match=r"m\.onnx: the graph has 3 nodes, more than 2$"):
         read(tmp_path, model_of(*[node("Relu", ["x"], [name]) for name in "yzw"]))
     monkeypatch.setattr("devmod_readers.onnx.MAX_BYTES", 10)
-    with pytest.raises(FormatError, match=r"m\.onnx: the file has \d+ bytes, more than 10; store its constants as external data$"):
+    with pytest.raises(
+        FormatError,
+        match=r"m\.onnx: the file has \d+ bytes, more than 10; store its constants as external data$",
+    ):
         read(tmp_path, model_of())
 
 

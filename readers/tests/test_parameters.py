@@ -1,4 +1,6 @@
-"""The values of a function in the parameters of its kernel, compared with the layout that C gives structs of the same members."""
+"""The values of a function in the parameters of its kernel, compared with the layout that C gives
+structs of the same members.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,23 @@ C_TYPES = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_i
 
 @functools.cache
 def layout(*sizes: int) -> tuple[int, tuple[int, ...]]:
-    """Return the size of the struct with members of these sizes, and their offsets, as the C compiler has them."""
-    struct = type("struct", (ctypes.Structure,), {"_fields_": [(f"m{number}", C_TYPES[size]) for number, size in enumerate(sizes)]})
-    return ctypes.sizeof(struct), tuple(getattr(struct, f"m{number}").offset for number in range(len(sizes)))
+    """Return the size of the struct with members of these sizes, and their offsets, as the C
+    compiler has them.
+    """
+    struct = type(
+        "struct",
+        (ctypes.Structure,),
+        {"_fields_": [(f"m{number}", C_TYPES[size]) for number, size in enumerate(sizes)]},
+    )
+    return ctypes.sizeof(struct), tuple(
+        getattr(struct, f"m{number}").offset for number in range(len(sizes))
+    )
 
 
 def divisions(packs: list[list[int]], sizes: list[int]) -> Iterator[list[list[int]]]:
-    """Yield each division of the values of packs into structs of these sizes, those with the fullest first structs first."""
+    """Yield each division of the values of packs into structs of these sizes, those with the
+    fullest first structs first.
+    """
     if not packs and not sizes:
         yield []
     if not packs or not sizes:
@@ -32,7 +44,9 @@ def divisions(packs: list[list[int]], sizes: list[int]) -> Iterator[list[list[in
     pack, *others = packs
     for count in range(len(pack), 0, -1):
         if layout(*pack[:count])[0] == sizes[0]:
-            for rest in divisions([pack[count:], *others] if count < len(pack) else others, sizes[1:]):
+            for rest in divisions(
+                [pack[count:], *others] if count < len(pack) else others, sizes[1:]
+            ):
                 yield [pack[:count], *rest]
 
 
@@ -40,12 +54,25 @@ def groups_of(packs: list[list[int]], sizes: list[int]) -> list[tuple[int, tuple
     values = [size for pack in packs for size in pack]
     starts = {sum(map(len, packs[:number])) for number in range(len(packs))}
     followers = [number for number in range(len(values)) if number not in starts]
-    return [(group.size, group.offsets) for group in group_values([(size, size) for size in values], followers, sizes)]
+    return [
+        (group.size, group.offsets)
+        for group in group_values([(size, size) for size in values], followers, sizes)
+    ]
 
 
 #: Packs as lists of packs of structs of the sizes of their members.
-PACKS = st.lists(st.lists(st.lists(st.sampled_from([4, 8]), min_size=1, max_size=4), min_size=1, max_size=3), min_size=1, max_size=3)
-SMALL = st.lists(st.lists(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=3), min_size=1, max_size=3), min_size=1, max_size=2)
+PACKS = st.lists(
+    st.lists(st.lists(st.sampled_from([4, 8]), min_size=1, max_size=4), min_size=1, max_size=3),
+    min_size=1,
+    max_size=3,
+)
+SMALL = st.lists(
+    st.lists(
+        st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=3), min_size=1, max_size=3
+    ),
+    min_size=1,
+    max_size=2,
+)
 
 
 @pytest.mark.row("R34")
@@ -53,7 +80,8 @@ SMALL = st.lists(st.lists(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, ma
 def test_values_have_the_layout_of_the_structs_of_c(structs: list[list[list[int]]]) -> None:
     packs = [[size for struct in pack for size in struct] for pack in structs]
     sizes = [layout(*struct)[0] for pack in structs for struct in pack]
-    # The sizes do not always tell which structs they are: of those that have them, the fullest are taken.
+    # The sizes do not always tell which structs they are: of those that have them, the fullest are
+    # taken.
     assert groups_of(packs, sizes) == [layout(*struct) for struct in next(divisions(packs, sizes))]
 
 
@@ -74,7 +102,9 @@ def test_values_have_the_layout_of_the_structs_of_c(structs: list[list[list[int]
         ([[4, 4, 4, 8]], [(4, (0,)), (4, (0,)), (16, (0, 8))]),
     ],
 )
-def test_values_in_the_padding_at_the_end_of_a_struct(packs: list[list[int]], expected: list[tuple[int, tuple[int, ...]]]) -> None:
+def test_values_in_the_padding_at_the_end_of_a_struct(
+    packs: list[list[int]], expected: list[tuple[int, tuple[int, ...]]]
+) -> None:
     assert groups_of(packs, [size for size, _ in expected]) == expected
 
 
@@ -92,6 +122,11 @@ def test_values_in_the_padding_at_the_end_of_a_struct(packs: list[list[int]], ex
         ([], [], []),
     ],
 )
-def test_the_groups_of_other_sizes(packs: list[list[int]], sizes: list[int], expected: list[tuple[int, tuple[int, ...]]]) -> None:
-    """The caller's error then has the parameter that differs: those before it have their structs."""
+def test_the_groups_of_other_sizes(
+    packs: list[list[int]], sizes: list[int], expected: list[tuple[int, tuple[int, ...]]]
+) -> None:
+    """The caller's error then has the parameter that differs:
+
+    those before it have their structs.
+    """
     assert groups_of(packs, sizes) == expected

@@ -37,14 +37,33 @@ from devmod_readers.programs import (
 
 pytestmark = pytest.mark.row("R45")
 
-X, Y, A = Array("x", "input", "float32", ("n",)), Array("y", "output", "float32", (("*", "n", 2),)), Scalar("a", "float32", 1.5)
+X, Y, A = (
+    Array("x", "input", "float32", ("n",)),
+    Array("y", "output", "float32", (("*", "n", 2),)),
+    Scalar("a", "float32", 1.5),
+)
 GOOD = Program(
     "p",
-    {each.name: each for each in (X, A, Sampler("how", "linear", "clamp"), Y, Array("t", "temporary", "uint8", ("n", 4), cleared=True))},
+    {
+        each.name: each
+        for each in (
+            X,
+            A,
+            Sampler("how", "linear", "clamp"),
+            Y,
+            Array("t", "temporary", "uint8", ("n", 4), cleared=True),
+        )
+    },
     (("==", ("%", "n", 4), 0),),
     (
-        Step("scale", {"x": "x", "y": "y", "a": "a", "k": ("+", "n", -1), "on": True}, threads=("n", 2)),
-        Step("shade", {"how": "how", "t": "t", "a": 0.5}, grid=(1,), block=(("min", "n", 64, 128),)),
+        Step(
+            "scale",
+            {"x": "x", "y": "y", "a": "a", "k": ("+", "n", -1), "on": True},
+            threads=("n", 2),
+        ),
+        Step(
+            "shade", {"how": "how", "t": "t", "a": 0.5}, grid=(1,), block=(("min", "n", 64, 128),)
+        ),
     ),
 )
 
@@ -56,7 +75,9 @@ def plain(program: Program = GOOD) -> Any:
 
 def read(code: object, info: FunctionInfo | None = None) -> Program:
     """Read and check the steps."""
-    program = read_program("p", info or interface_of(GOOD), code if isinstance(code, bytes) else msgpack.packb(code))
+    program = read_program(
+        "p", info or interface_of(GOOD), code if isinstance(code, bytes) else msgpack.packb(code)
+    )
     check_names(program)
     return program
 
@@ -71,14 +92,28 @@ def refused(act: Callable[[], object]) -> str:
 def test_a_program_is_read_as_it_was_written() -> None:
     assert read(pack_steps(GOOD)) == GOOD
     assert interface_of(GOOD).arg_types == ("handle", "float32", "handle", "handle", "handle")
-    again = FunctionInfo("p", interface_of(GOOD).arg_types, interface=Interface.from_dict(interface_of(GOOD).interface.to_dict()))  # type: ignore[union-attr]
+    again = FunctionInfo(
+        "p",
+        interface_of(GOOD).arg_types,
+        interface=Interface.from_dict(interface_of(GOOD).interface.to_dict()),
+    )  # type: ignore[union-attr]
     assert read(pack_steps(GOOD), again) == GOOD
     code = plain()
     code["steps"][0][1]["k"] = ["view", "x", "int8"]
     seen = read(code).steps[0]
-    assert (seen.arguments["k"], type(seen.arguments["k"]), seen.arguments["k"].type) == ("x", View, "int8")
+    assert (seen.arguments["k"], type(seen.arguments["k"]), seen.arguments["k"].type) == (
+        "x",
+        View,
+        "int8",
+    )
     assert read(pack_steps(read(code))).steps[0].arguments["k"].type == "int8"
-    image = Program("p", {"i": Array("i", "update", "uint8", ("h", "w"), "rgba8unorm")}, (), (Step("k", {"i": "i"}),), "q")
+    image = Program(
+        "p",
+        {"i": Array("i", "update", "uint8", ("h", "w"), "rgba8unorm")},
+        (),
+        (Step("k", {"i": "i"}),),
+        "q",
+    )
     assert read_program("p", interface_of(image), pack_steps(image)) == image
 
 
@@ -87,12 +122,20 @@ def test_any_form_of_msgpack_is_read() -> None:
 
     def long(value: object) -> bytes:
         if isinstance(value, dict):
-            return b"\xdf" + len(value).to_bytes(4, "big") + b"".join(long(key) + long(each) for key, each in value.items())
+            return (
+                b"\xdf"
+                + len(value).to_bytes(4, "big")
+                + b"".join(long(key) + long(each) for key, each in value.items())
+            )
         if isinstance(value, list):
             return b"\xdd" + len(value).to_bytes(4, "big") + b"".join(map(long, value))
         if isinstance(value, str):
             return b"\xdb" + len(value).to_bytes(4, "big") + value.encode()
-        return b"\xd3" + value.to_bytes(8, "big", signed=True) if type(value) is int else bytes(msgpack.packb(value))
+        return (
+            b"\xd3" + value.to_bytes(8, "big", signed=True)
+            if type(value) is int
+            else bytes(msgpack.packb(value))
+        )
 
     assert read(long(plain())) == GOOD
 
@@ -104,7 +147,15 @@ def test_unknown_keys_are_ignored() -> None:
 
 
 def step(kernel: object = "scale", arguments: object = None, launch: object = None) -> Any:
-    return {"steps": [[kernel, {"x": "x"} if arguments is None else arguments, {"threads": ["n"]} if launch is None else launch]]}
+    return {
+        "steps": [
+            [
+                kernel,
+                {"x": "x"} if arguments is None else arguments,
+                {"threads": ["n"]} if launch is None else launch,
+            ]
+        ]
+    }
 
 
 def nested(depth: int) -> Any:
@@ -117,37 +168,125 @@ def nested(depth: int) -> Any:
 STEP = "the code of the program 'p': step 1: "
 WRONG_CODE = {
     "no map": ([], "the code of the program 'p': expected a map, found an array, at byte 0"),
-    "more": (msgpack.packb({}) + b"\0", "the code of the program 'p': 1 more byte follows the last field, at byte 1"),
-    "cut": (pack_steps(GOOD)[:-1], "the code of the program 'p': step 2: a length of 1 bytes, and 0 are left, at byte 129"),
-    "a key twice": (b"\x82\xa1a\0\xa1a\0", "the code of the program 'p': a: the key 'a' is repeated, at byte 4"),
-    "many": ({"steps": [0] * 1_000_000}, "the code of the program 'p': steps: 1000000 steps, and the maximum is 65536, at byte 12"),
-    "announced": (b"\x81\xa5steps\xdd\xff\xff\xff\xff", "the code of the program 'p': steps: a count of 4294967295, and 0 bytes are left, at byte 12"),
-    "comparisons": ({"requires": [0] * 65_537}, "the code of the program 'p': requires: 65537 comparisons, and the maximum is 65536, at byte 15"),
-    "no comparison": ({"requires": [["in", "n", 1]]}, "the code of the program 'p': requires: expected a comparison, at byte 11"),
-    "a comparison of floats": ({"requires": [["==", "n", 0.5]]}, "the code of the program 'p': requires: expected an integer expression, at byte 17"),
-    "a short step": ({"steps": [["scale", {}]]}, STEP + "expected a kernel, its arguments and its launch, at byte 8"),
+    "more": (
+        msgpack.packb({}) + b"\0",
+        "the code of the program 'p': 1 more byte follows the last field, at byte 1",
+    ),
+    "cut": (
+        pack_steps(GOOD)[:-1],
+        "the code of the program 'p': step 2: a length of 1 bytes, and 0 are left, at byte 129",
+    ),
+    "a key twice": (
+        b"\x82\xa1a\0\xa1a\0",
+        "the code of the program 'p': a: the key 'a' is repeated, at byte 4",
+    ),
+    "many": (
+        {"steps": [0] * 1_000_000},
+        "the code of the program 'p': steps: 1000000 steps, and the maximum is 65536, at byte 12",
+    ),
+    "announced": (
+        b"\x81\xa5steps\xdd\xff\xff\xff\xff",
+        "the code of the program 'p': steps: a count of 4294967295, and 0 bytes are left, at byte 12",
+    ),
+    "comparisons": (
+        {"requires": [0] * 65_537},
+        "the code of the program 'p': requires: 65537 comparisons, and the maximum is 65536, at byte 15",
+    ),
+    "no comparison": (
+        {"requires": [["in", "n", 1]]},
+        "the code of the program 'p': requires: expected a comparison, at byte 11",
+    ),
+    "a comparison of floats": (
+        {"requires": [["==", "n", 0.5]]},
+        "the code of the program 'p': requires: expected an integer expression, at byte 17",
+    ),
+    "a short step": (
+        {"steps": [["scale", {}]]},
+        STEP + "expected a kernel, its arguments and its launch, at byte 8",
+    ),
     "a kernel": (step(5), STEP + "expected a string, found an integer, at byte 9"),
-    "an argument's name": (step(arguments={5: 5}), STEP + "expected a string, found an integer, at byte 16"),
-    "many arguments": (step(arguments=dict.fromkeys(map(str, range(1025)), 1)), STEP + "1025 arguments, and the maximum is 1024, at byte 8"),
-    "nil": (step(arguments={"x": None}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "no name": (step(arguments={"x": ""}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "a binary": (step(arguments={"x": b"x"}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "more than 64 bits": (step(arguments={"x": 2**63}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "an operator": (step(arguments={"x": ["**", "n", 2]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "an operand": (step(arguments={"x": ["-", "n"]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "operands": (step(arguments={"x": ["-", "n", 1, 1]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "many operands": (step(arguments={"x": ["max", *range(17)]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "a float in an expression": (step(arguments={"x": ["-", "n", 0.5]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "deep": (step(arguments={"x": nested(17)}), STEP + "it has an expression that is nested more than 16 deep, at byte 18"),
-    "very deep": (step(arguments={"x": nested(40)}), STEP + "arrays and maps are nested more than 32 deep, at byte 115"),
-    "empty arrays": (step(arguments={"x": [[]] * 5000}), STEP + "more than 2030 arrays and maps in values of any type, too many for 8052 bytes, at byte 2050"),
-    "a short view": (step(arguments={"x": ["view", "x"]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "a view of a view": (step(arguments={"x": ["view", ["view", "x", "int8"], "int8"]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "a view in an expression": (step(arguments={"x": ["+", ["view", "x", "int8"], 1]}), STEP + "it has a value that is no integer expression, at byte 18"),
-    "a view as a grid": (step(launch={"grid": [["view", "x", "int8"]]}), STEP + "it has a value that is no integer expression, at byte 27"),
-    "four dimensions": (step(launch={"grid": [1, 2, 3, 4]}), STEP + "4 dimensions, and the maximum is 3, at byte 27"),
-    "a dimension": (step(launch={"grid": [True]}), STEP + "expected an integer expression, at byte 27"),
-}  # fmt: skip
+    "an argument's name": (
+        step(arguments={5: 5}),
+        STEP + "expected a string, found an integer, at byte 16",
+    ),
+    "many arguments": (
+        step(arguments=dict.fromkeys(map(str, range(1025)), 1)),
+        STEP + "1025 arguments, and the maximum is 1024, at byte 8",
+    ),
+    "nil": (
+        step(arguments={"x": None}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "no name": (
+        step(arguments={"x": ""}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "a binary": (
+        step(arguments={"x": b"x"}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "more than 64 bits": (
+        step(arguments={"x": 2**63}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "an operator": (
+        step(arguments={"x": ["**", "n", 2]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "an operand": (
+        step(arguments={"x": ["-", "n"]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "operands": (
+        step(arguments={"x": ["-", "n", 1, 1]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "many operands": (
+        step(arguments={"x": ["max", *range(17)]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "a float in an expression": (
+        step(arguments={"x": ["-", "n", 0.5]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "deep": (
+        step(arguments={"x": nested(17)}),
+        STEP + "it has an expression that is nested more than 16 deep, at byte 18",
+    ),
+    "very deep": (
+        step(arguments={"x": nested(40)}),
+        STEP + "arrays and maps are nested more than 32 deep, at byte 115",
+    ),
+    "empty arrays": (
+        step(arguments={"x": [[]] * 5000}),
+        STEP
+        + "more than 2030 arrays and maps in values of any type, too many for 8052 bytes, at byte 2050",
+    ),
+    "a short view": (
+        step(arguments={"x": ["view", "x"]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "a view of a view": (
+        step(arguments={"x": ["view", ["view", "x", "int8"], "int8"]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "a view in an expression": (
+        step(arguments={"x": ["+", ["view", "x", "int8"], 1]}),
+        STEP + "it has a value that is no integer expression, at byte 18",
+    ),
+    "a view as a grid": (
+        step(launch={"grid": [["view", "x", "int8"]]}),
+        STEP + "it has a value that is no integer expression, at byte 27",
+    ),
+    "four dimensions": (
+        step(launch={"grid": [1, 2, 3, 4]}),
+        STEP + "4 dimensions, and the maximum is 3, at byte 27",
+    ),
+    "a dimension": (
+        step(launch={"grid": [True]}),
+        STEP + "expected an integer expression, at byte 27",
+    ),
+}
 
 
 @pytest.mark.parametrize(("code", "text"), WRONG_CODE.values(), ids=WRONG_CODE)
@@ -163,26 +302,55 @@ def test_the_deepest_expression_is_read() -> None:
 
 def declared(*params: Param, kernels: object = ("scale", "shade"), **extra: object) -> FunctionInfo:
     types = [each.type if each.kind == "scalar" else "handle" for each in params]
-    return FunctionInfo("p", types, interface=Interface(params, extra={"kernels": [*kernels], **extra}))  # type: ignore[misc]
+    return FunctionInfo(
+        "p", types, interface=Interface(params, extra={"kernels": [*kernels], **extra})
+    )  # type: ignore[misc]
 
 
-def param(kind: str = "buffer", type_: str = "float32", access: str = "r", name: str = "x", fmt: str = "", **extra: object) -> Param:
+def param(
+    kind: str = "buffer",
+    type_: str = "float32",
+    access: str = "r",
+    name: str = "x",
+    fmt: str = "",
+    **extra: object,
+) -> Param:
     given = {"role": "input", "shape": ["n"], **extra} if kind in ("buffer", "image") else extra
-    return Param(name, kind, type_, access, format=fmt, sample="float" if kind == "image" else "", extra=given)
+    return Param(
+        name,
+        kind,
+        type_,
+        access,
+        format=fmt,
+        sample="float" if kind == "image" else "",
+        extra=given,
+    )
 
 
 INVALID = "the program 'p': the declaration of 'x' is invalid"
 WRONG_DECLARATIONS = {
-    "no interface": (FunctionInfo("p", ["handle"]), "the program 'p': it has no declarations, or more than 65536"),
+    "no interface": (
+        FunctionInfo("p", ["handle"]),
+        "the program 'p': it has no declarations, or more than 65536",
+    ),
     "twice": (declared(param(), param()), "the program 'p': it declares 'x' twice"),
     "a role": (declared(param(role="workspace")), INVALID),
     "a role that is no text": (declared(param(role=["input"])), INVALID),
     "no shape": (declared(param(shape=None)), INVALID),
     "many lengths": (declared(param(shape=["n"] * 17)), INVALID),
-    "a length": (declared(param(shape=[0.5])), "the program 'p': the shape of 'x' has a value that is no integer expression"),
-    "a deep length": (declared(param(shape=[nested(17)])), "the program 'p': the shape of 'x' has an expression that is nested more than 16 deep"),
+    "a length": (
+        declared(param(shape=[0.5])),
+        "the program 'p': the shape of 'x' has a value that is no integer expression",
+    ),
+    "a deep length": (
+        declared(param(shape=[nested(17)])),
+        "the program 'p': the shape of 'x' has an expression that is nested more than 16 deep",
+    ),
     "a number that is cleared": (declared(param(cleared=1)), INVALID),
-    "an initial value that is no text": (declared(param(role="state", access="rw", initial=0)), INVALID),
+    "an initial value that is no text": (
+        declared(param(role="state", access="rw", initial=0)),
+        INVALID,
+    ),
     "a state that is read alone": (declared(param(role="state")), INVALID),
     "an access": (declared(param(access="rw")), INVALID),
     "a format": (declared(param("image", "2d", fmt="rgb10")), INVALID),
@@ -195,10 +363,19 @@ WRONG_DECLARATIONS = {
         declared(*(param(access="rw", name=f"t{at}", role="temporary") for at in range(4097))),
         "the program 'p': it has 4097 temporaries, and the maximum is 4096",
     ),
-    "a kernel more": (declared(param(), kernels=("scale", "shade", "third")), "the program 'p' lists other kernels than its steps launch"),
-    "a kernel twice": (declared(param(), kernels=("scale", "scale", "shade")), "the program 'p' lists other kernels than its steps launch"),
-    "no list": (FunctionInfo("p", ["handle"], interface=Interface([param()])), "the program 'p' lists other kernels than its steps launch"),
-}  # fmt: skip
+    "a kernel more": (
+        declared(param(), kernels=("scale", "shade", "third")),
+        "the program 'p' lists other kernels than its steps launch",
+    ),
+    "a kernel twice": (
+        declared(param(), kernels=("scale", "scale", "shade")),
+        "the program 'p' lists other kernels than its steps launch",
+    ),
+    "no list": (
+        FunctionInfo("p", ["handle"], interface=Interface([param()])),
+        "the program 'p' lists other kernels than its steps launch",
+    ),
+}
 
 
 @pytest.mark.parametrize(("info", "text"), WRONG_DECLARATIONS.values(), ids=WRONG_DECLARATIONS)
@@ -208,24 +385,39 @@ def test_the_declarations_of_a_stranger_are_refused(info: FunctionInfo, text: st
 
 NAMES: dict[str, tuple[Program, str]] = {
     "no steps": (GOOD._replace(steps=()), "it has no steps"),
-    "a keyword": (GOOD._replace(declared={"if": X._replace(name="if")}), "'if' is no name: expected an identifier that is no keyword of Python"),
-    "a control character": (GOOD._replace(declared={"\x1b[2J": X._replace(name="\x1b[2J")}), r"'\x1b[2J' is no name: expected an identifier that is no keyword of Python"),
+    "a keyword": (
+        GOOD._replace(declared={"if": X._replace(name="if")}),
+        "'if' is no name: expected an identifier that is no keyword of Python",
+    ),
+    "a control character": (
+        GOOD._replace(declared={"\x1b[2J": X._replace(name="\x1b[2J")}),
+        r"'\x1b[2J' is no name: expected an identifier that is no keyword of Python",
+    ),
     "a long name": (
         GOOD._replace(declared={"a b" * 99: X._replace(name="a b" * 99)}),
         f"'{('a b' * 99)[:100]}'… (297 characters) is no name: expected an identifier that is no keyword of Python",
     ),
-    "a length": (GOOD._replace(declared={"x": X._replace(shape=("a b",))}), "'a b' is no name: expected an identifier that is no keyword of Python"),
+    "a length": (
+        GOOD._replace(declared={"x": X._replace(shape=("a b",))}),
+        "'a b' is no name: expected an identifier that is no keyword of Python",
+    ),
     "a type": (
         GOOD._replace(declared={"x": X._replace(type="float32x4")}),
         "an array of float32x4 cannot be declared; expected numbers, such as x: float32[n, 4]",
     ),
-    "a scalar": (GOOD._replace(declared={"a": Scalar("a", "handle")}), "a scalar of handle cannot be declared; expected an integer, a float or bool"),
+    "a scalar": (
+        GOOD._replace(declared={"a": Scalar("a", "handle")}),
+        "a scalar of handle cannot be declared; expected an integer, a float or bool",
+    ),
     "a state that begins as an input": (
         GOOD._replace(declared={"x": X, "s": X._replace(name="s", role="state", initial="x")}),
         "'s' cannot begin as 'x': only a state can, as a constant of its type and shape",
     ),
-    "an input that is cleared": (GOOD._replace(declared={"x": X._replace(cleared=True)}), "'x' cannot begin cleared: only an output or a temporary that is an array can"),
-}  # fmt: skip
+    "an input that is cleared": (
+        GOOD._replace(declared={"x": X._replace(cleared=True)}),
+        "'x' cannot begin cleared: only an output or a temporary that is an array can",
+    ),
+}
 
 
 @pytest.mark.parametrize(("program", "text"), NAMES.values(), ids=NAMES)
@@ -239,7 +431,11 @@ def test_the_names_of_a_stranger_are_refused(program: Program, text: str) -> Non
 TREES = st.recursive(
     st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9) | st.sampled_from(["n", "rows"]),
     lambda inner: (
-        st.tuples(st.sampled_from([each for each in OPERATORS if each not in ("min", "max")]), inner, inner)
+        st.tuples(
+            st.sampled_from([each for each in OPERATORS if each not in ("min", "max")]),
+            inner,
+            inner,
+        )
         | st.lists(inner, min_size=2, max_size=5).map(lambda each: ("min", *each))
         | st.lists(inner, min_size=2, max_size=16).map(lambda each: ("max", *each))
     ),
@@ -260,7 +456,11 @@ def outcome(act: Callable[[], Any]) -> Any:
     except OverflowError:
         return "needs more than 64 bits"
     except ExpressionError as error:
-        return next(each for each in ("divides by zero", "needs more than 64 bits") if str(error).endswith(each))
+        return next(
+            each
+            for each in ("divides by zero", "needs more than 64 bits")
+            if str(error).endswith(each)
+        )
 
 
 class Checked(int):
@@ -274,7 +474,11 @@ def within(number: int) -> Checked:
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
-    setattr(Checked, f"__{_name}__", lambda self, other, name=f"__{_name}__": within(getattr(int, name)(self, int(other))))
+    setattr(
+        Checked,
+        f"__{_name}__",
+        lambda self, other, name=f"__{_name}__": within(getattr(int, name)(self, int(other))),
+    )
 
 
 @given(TREES, st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1))
@@ -286,16 +490,22 @@ def test_an_expression_has_the_value_of_its_text_in_python(tree: Any, n: int, ro
     code = re.sub(r"-?\b\d+", lambda match: f"C({match[0]})", text)
     scope = {"C": Checked, "n": Checked(n), "rows": Checked(rows), "min": min, "max": max}
     scope["ceildiv"] = lambda one, two: within(-(-int(one) // int(two)))
-    assert outcome(lambda: evaluate(tree, {"n": n, "rows": rows})) == outcome(lambda: int(eval(code, scope))), code
+    assert outcome(lambda: evaluate(tree, {"n": n, "rows": rows})) == outcome(
+        lambda: int(eval(code, scope))
+    ), code
 
 
 def test_the_errors_of_expressions_name_them() -> None:
     with pytest.raises(ExpressionError, match=r"^n // \(n - 3\) divides by zero$"):
         evaluate(("//", "n", ("-", "n", 3)), {"n": 3})
-    with pytest.raises(ExpressionError, match=r"^n \* n \* n is 1000000000000000000000, which needs more than 64 bits$"):
+    with pytest.raises(
+        ExpressionError,
+        match=r"^n \* n \* n is 1000000000000000000000, which needs more than 64 bits$",
+    ):
         evaluate(("*", ("*", "n", "n"), "n"), {"n": 10**7})
     with pytest.raises(
-        ExpressionError, match=r"^ceildiv\(-9223372036854775808, -1\) is 9223372036854775808, which needs more than 64 bits$"
+        ExpressionError,
+        match=r"^ceildiv\(-9223372036854775808, -1\) is 9223372036854775808, which needs more than 64 bits$",
     ):
         evaluate(("ceildiv", -(2**63), -1), {})
     assert {*COMPARISONS} == {"==", "!=", "<", "<=", ">", ">="}
@@ -306,14 +516,21 @@ def test_the_errors_of_expressions_name_them() -> None:
 
 def test_reading_and_checking_is_linear_in_the_steps() -> None:
     """A kernel of many parameters with defaults, of which each step gives one."""
-    default = [Param(f"p{at}", "scalar", "int32", default=devmod.Local(1)) if not at else Param(f"p{at}", "scalar", "int32", default=7) for at in range(1, 400)]  # type: ignore[arg-type]  # fmt: skip
+    default = [
+        Param(f"p{at}", "scalar", "int32", default=devmod.Local(1))
+        if not at
+        else Param(f"p{at}", "scalar", "int32", default=7)
+        for at in range(1, 400)
+    ]  # type: ignore[arg-type]
     kernel = Interface([Param("y", "buffer", "float32", "rw"), *default], open_block=True)
     candidates = [Candidate("opencl/cl", True, kernel)]
 
     def call(count: int) -> Callable[[], object]:
         steps = [["scale", {"y": "y", "p1": nested(3)}, {"threads": ["n"]}]] * count
         code = msgpack.packb({"steps": steps})
-        info = declared(param(name="x"), param(access="rw", name="y", role="update"), kernels=["scale"])
+        info = declared(
+            param(name="x"), param(access="rw", name="y", role="update"), kernels=["scale"]
+        )
         return lambda: check_kernels(read(code, info), {"scale": candidates})
 
     assert_linear(call, 400)
@@ -324,8 +541,14 @@ def test_reading_and_checking_is_linear_in_the_steps() -> None:
 
 def file_of(info: FunctionInfo, code: bytes, fmt: str = "steps1") -> bytes:
     """A file with a program and a kernel, of which nothing was checked."""
-    kernel = FunctionInfo("scale", ["handle"], interface=Interface([Param("y", "buffer", "float32", "rw")], open_block=True))
-    kernels = devmod.bundle(devmod.create_with_fallback("opencl", b"kernel void scale() {}", "cl", {"scale": kernel}))
+    kernel = FunctionInfo(
+        "scale",
+        ["handle"],
+        interface=Interface([Param("y", "buffer", "float32", "rw")], open_block=True),
+    )
+    kernels = devmod.bundle(
+        devmod.create_with_fallback("opencl", b"kernel void scale() {}", "cl", {"scale": kernel})
+    )
     module = devmod.create_with_fallback("program", {"p": code}, "steps1", {"p": info})
     module.import_module(kernels)
     data = devmod.dumps(devmod.bundle(module, kernels, mixed=True))
@@ -359,23 +582,39 @@ def test_a_strangers_file_is_listed_saved_and_refused_at_its_first_use() -> None
     assert devmod.dumps(module) == data
     assert [*module] == ["p", "scale"]
     assert repr(module.functions["p"]) == "<FunctionInfo p(x: float32[n] rw)>"
-    assert refused(lambda: module["p"]) == "the code of the program 'p': step 1: expected an array, found nil, at byte 8"
+    assert (
+        refused(lambda: module["p"])
+        == "the code of the program 'p': step 1: expected an array, found nil, at byte 8"
+    )
 
 
 def test_a_program_with_a_kernel_that_the_file_lacks() -> None:
     code = ONE.replace(b"\xa5scale", b"\xa5shade")
     module = devmod.loads(file_of(declared(UPDATE, kernels=["shade"]), code))
-    assert refused(lambda: module["p"]) == "the program 'p' launches 'shade', which no import of its module has"
+    assert (
+        refused(lambda: module["p"])
+        == "the program 'p' launches 'shade', which no import of its module has"
+    )
 
 
 def test_a_program_without_code() -> None:
-    alone = next(each for each in devmod.loads(file_of(declared(UPDATE, kernels=["scale"]), ONE)).imports if each.kind == "program")
-    module = devmod.load_from_bytes("program", alone.save_to_bytes().replace(b"\x81\xa1p\xc4", b"\x81\xa1q\xc4"))
+    alone = next(
+        each
+        for each in devmod.loads(file_of(declared(UPDATE, kernels=["scale"]), ONE)).imports
+        if each.kind == "program"
+    )
+    module = devmod.load_from_bytes(
+        "program", alone.save_to_bytes().replace(b"\x81\xa1p\xc4", b"\x81\xa1q\xc4")
+    )
     assert refused(lambda: module["p"]) == "the program 'p' has no steps"
 
 
 def test_the_bytes_of_programs_alone_have_no_kernels() -> None:
-    alone = next(each for each in devmod.loads(file_of(declared(UPDATE, kernels=["scale"]), ONE)).imports if each.kind == "program")
+    alone = next(
+        each
+        for each in devmod.loads(file_of(declared(UPDATE, kernels=["scale"]), ONE)).imports
+        if each.kind == "program"
+    )
     module = devmod.load_from_bytes("program", alone.save_to_bytes())
     assert refused(lambda: module["p"]) == (
         "the program 'p' has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and devmod.loads(data) load a "
@@ -390,11 +629,13 @@ def test_a_newer_format_is_listed_saved_and_refused_at_its_first_use() -> None:
     assert [*module] == ["p", "scale"]
     assert module.imports[0].format == "steps2"
     with pytest.raises(
-        FormatError, match=r"^the programs have the format 'steps2', which a newer devmod-runtime runs: pip install --upgrade "
+        FormatError,
+        match=r"^the programs have the format 'steps2', which a newer devmod-runtime runs: pip install --upgrade ",
     ):
         module["p"]
     with pytest.raises(
-        FormatError, match=r"^the program 'q': the module has programs of the format 'steps2', which a newer devmod reads: "
+        FormatError,
+        match=r"^the program 'q': the module has programs of the format 'steps2', which a newer devmod reads: ",
     ):
         devmod.program("q", module, updates=["x: float32[n]"], steps=["scale(y=x, threads=n)"])
 
@@ -407,6 +648,7 @@ def test_an_unknown_need_fits_no_kind() -> None:
     module = devmod.loads(data)
     assert devmod.dumps(module) == data
     with pytest.raises(
-        devmod.DevmodError, match=r"^the program 'p' cannot run here:\n  1\. opencl: it needs 'loops', which a newer devmod-runtime has: "
+        devmod.DevmodError,
+        match=r"^the program 'p' cannot run here:\n  1\. opencl: it needs 'loops', which a newer devmod-runtime has: ",
     ):
         module["p"]

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.once
 def nested(depth: int, innermost: str, space: str) -> str:
     """Return a source with a struct of two structs of two structs …"""
     structs = [f"struct S0 {{ a: {innermost} }}"]
-    structs += [f"struct S{level} {{ a: S{level - 1}, b: S{level - 1} }}" for level in range(1, depth)]
+    structs += [
+        f"struct S{level} {{ a: S{level - 1}, b: S{level - 1} }}" for level in range(1, depth)
+    ]
     variable = f"@group(0) @binding(0) var<{space}> v: S{depth - 1};"
     return "\n".join([*structs, variable, "@compute @workgroup_size(1) fn main() { _ = v.a; }"])
 
@@ -30,20 +32,30 @@ def test_nested_structs_are_laid_out_once() -> None:
     assert found["main"].params[0].extra == {"least": 4 << 49}
     with pytest.raises(CompileError, match="takes 'v' of 9007199254740992 bytes by value"):
         work(lambda: read_wgsl(nested(50, "vec4u", "uniform"), "k.wgsl"))
-    with pytest.raises(CompileError, match="the variable 'v' contains bool, which is not allowed in storage memory"):
+    with pytest.raises(
+        CompileError, match="the variable 'v' contains bool, which is not allowed in storage memory"
+    ):
         work(lambda: read_wgsl(nested(50, "bool", "storage"), "k.wgsl"))
 
 
 def test_a_constant_of_lists_of_lists_is_not_printed() -> None:
-    lists = "const x0 = array(1, 1);" + "".join(f"const x{n} = array(x{n - 1}, x{n - 1});" for n in range(1, 60))
-    with pytest.raises(CompileError, match="the @workgroup_size of 'main' contains a list of values; expected integers from 1"):
+    lists = "const x0 = array(1, 1);" + "".join(
+        f"const x{n} = array(x{n - 1}, x{n - 1});" for n in range(1, 60)
+    )
+    with pytest.raises(
+        CompileError,
+        match="the @workgroup_size of 'main' contains a list of values; expected integers from 1",
+    ):
         work(lambda: read_wgsl(lists + "@compute @workgroup_size(x0, x59) fn main() {}", "k.wgsl"))
 
 
 def chain(count: int) -> str:
-    """Return a source of functions that each call the one before, and as many entries that call them."""
+    """Return a source of functions that each call the one before, and as many entries that call
+    them.
+    """
     return "fn f0() {}\n" + "".join(
-        f"fn f{n}() {{ f{n - 1}(); }}\n@compute @workgroup_size(1) fn main{n}() {{ f{n}(); }}\n" for n in range(1, count)
+        f"fn f{n}() {{ f{n - 1}(); }}\n@compute @workgroup_size(1) fn main{n}() {{ f{n}(); }}\n"
+        for n in range(1, count)
     )
 
 
@@ -54,9 +66,16 @@ def test_thousands_of_entries() -> None:
 
 def shared(count: int) -> str:
     """Return a source of as many entries as variables, each of which uses all variables."""
-    variables = "".join(f"@group(0) @binding({n}) var<storage, read_write> v{n}: array<u32>;\n" for n in range(count))
+    variables = "".join(
+        f"@group(0) @binding({n}) var<storage, read_write> v{n}: array<u32>;\n"
+        for n in range(count)
+    )
     helper = "fn h() {" + "".join(f"v{n}[0] = 1;" for n in range(count)) + "}\n"
-    return variables + helper + "".join(f"@compute @workgroup_size(1) fn main{n}() {{ h(); }}\n" for n in range(count))
+    return (
+        variables
+        + helper
+        + "".join(f"@compute @workgroup_size(1) fn main{n}() {{ h(); }}\n" for n in range(count))
+    )
 
 
 def test_entries_that_share_thousands_of_variables_are_refused() -> None:
@@ -74,7 +93,9 @@ def test_the_work_until_entries_are_refused_is_linear() -> None:
 
 
 def refused(read: Callable[[], object]) -> None:
-    with pytest.raises((CompileError, FormatError), match=r"have more than 16384|has entries with more than 16384"):
+    with pytest.raises(
+        (CompileError, FormatError), match=r"have more than 16384|has entries with more than 16384"
+    ):
         read()
 
 
@@ -109,10 +130,17 @@ def shared_block(*, members: int, variables: int, entries: int) -> bytes:
     parts = [struct.pack("<5I", 0x07230203, 0x00010300, 0, 1 << 24, 0), instruction(17, 1)]
     parts += [instruction(15, 5, first + variables + n, names[n]) for n in range(entries)]
     parts += [instruction(16, first + variables + n, 17, 1, 1, 1) for n in range(entries)]
-    parts += [instruction(71, block, 2), *(instruction(72, block, n, 35, 4 * n) for n in range(members))]
+    parts += [
+        instruction(71, block, 2),
+        *(instruction(72, block, n, 35, 4 * n) for n in range(members)),
+    ]
     for n in range(variables):
         parts += [instruction(71, first + n, 34, 0), instruction(71, first + n, 33, n)]
-    parts += [instruction(19, void), instruction(33, function_type, void), instruction(21, uint, 32, 0)]
+    parts += [
+        instruction(19, void),
+        instruction(33, function_type, void),
+        instruction(21, uint, 32, 0),
+    ]
     parts += [instruction(30, block, *[uint] * members), instruction(32, pointer, 12, block)]
     parts += [instruction(59, pointer, first + n, 12) for n in range(variables)]
     for n in range(entries):
@@ -121,21 +149,41 @@ def shared_block(*, members: int, variables: int, entries: int) -> bytes:
         if n:
             parts += [instruction(57, void, 900_000 + n, number - 1)]
         else:
-            parts += [instruction(61, uint, 800_000 + each, first + each) for each in range(variables)]
+            parts += [
+                instruction(61, uint, 800_000 + each, first + each) for each in range(variables)
+            ]
         parts += [instruction(56)]
     return b"".join(parts)
 
 
 def test_spirv_reads_a_shared_struct_once() -> None:
-    (found,) = reflect(read_module(shared_block(members=2000, variables=2000, entries=1)), "k.spv", include_unused=False)
+    (found,) = reflect(
+        read_module(shared_block(members=2000, variables=2000, entries=1)),
+        "k.spv",
+        include_unused=False,
+    )
     assert len(found.resources) == 2000
-    found_by_entry = reflect(read_module(shared_block(members=2000, variables=15, entries=1000)), "k.spv", include_unused=False)
+    found_by_entry = reflect(
+        read_module(shared_block(members=2000, variables=15, entries=1000)),
+        "k.spv",
+        include_unused=False,
+    )
     assert {len(each.resources) for each in found_by_entry} == {15}
 
     def nested_structs(count: int) -> Callable[[], object]:
         structs = b"".join(instruction(30, 10 + n, 9 + n, 9 + n) for n in range(count))
-        head = struct.pack("<5I", 0x07230203, 0x00010300, 0, 1 << 24, 0) + instruction(15, 6, 1, 0x6B) + instruction(21, 9, 32, 0)
-        data = head + structs + instruction(33, 2, 3, 9 + count) + instruction(54, 3, 1, 0, 2) + instruction(56)
+        head = (
+            struct.pack("<5I", 0x07230203, 0x00010300, 0, 1 << 24, 0)
+            + instruction(15, 6, 1, 0x6B)
+            + instruction(21, 9, 32, 0)
+        )
+        data = (
+            head
+            + structs
+            + instruction(33, 2, 3, 9 + count)
+            + instruction(54, 3, 1, 0, 2)
+            + instruction(56)
+        )
         return lambda: read_kernels(read_module(data))
 
     def many_variables(count: int) -> Callable[[], object]:
@@ -155,7 +203,10 @@ def test_spirv_entries_that_share_thousands_of_variables_are_refused() -> None:
     data = shared_block(members=1, variables=5000, entries=1000)
     with pytest.raises(FormatError) as caught:
         reflect(read_module(data), "k.spv", include_unused=False)
-    assert str(caught.value) == "has entries with more than 16384 arguments and constants together; split it"
+    assert (
+        str(caught.value)
+        == "has entries with more than 16384 arguments and constants together; split it"
+    )
 
     def call(count: int) -> Callable[[], object]:
         data = shared_block(members=1, variables=5 * count, entries=count)

@@ -31,11 +31,21 @@ def test_arguments_are_ordered_by_binding_with_push_constants_last() -> None:
             Resource((1, 0), "out", "buffer", "float32", "w"),
             Resource((0, 3), "how", "sampler"),
             Resource(
-                (0, 1), "p", "uniform", size=32, align=16, members=[BlockMember("n", "int32", 0, 4), BlockMember("v", "float32x3", 16, 12)]
+                (0, 1),
+                "p",
+                "uniform",
+                size=32,
+                align=16,
+                members=[BlockMember("n", "int32", 0, 4), BlockMember("v", "float32x3", 16, 12)],
             ),
             Resource((0, 0), "x", "buffer", "uint8x24", "r", align=8),
             Resource(
-                (0, 2), "s", "uniform", size=48, align=16, members=[BlockMember("n", "int32", 0, 4), BlockMember("m", "", 16, 32, 16)]
+                (0, 2),
+                "s",
+                "uniform",
+                size=48,
+                align=16,
+                members=[BlockMember("n", "int32", 0, 4), BlockMember("m", "", 16, 32, 16)],
             ),
             Resource((0, 4), "picture", "image", access="r"),
         ],
@@ -46,7 +56,17 @@ def test_arguments_are_ordered_by_binding_with_push_constants_last() -> None:
         location="k.comp",
     )
     assert interface(shader) == (
-        ("handle", "int32", "float32x3", "uint8x48", "handle", "handle", "handle", "uint32", "uint8x16"),
+        (
+            "handle",
+            "int32",
+            "float32x3",
+            "uint8x48",
+            "handle",
+            "handle",
+            "handle",
+            "uint32",
+            "uint8x16",
+        ),
         Interface(
             [
                 Param("x", "buffer", "uint8x24", "r", (0, 0), 8),
@@ -66,12 +86,23 @@ def test_arguments_are_ordered_by_binding_with_push_constants_last() -> None:
 
 
 def test_several_variables_at_one_binding_are_one_argument() -> None:
-    views = [Resource((0, 0), "words", "buffer", "uint32", "r"), Resource((0, 0), "floats", "buffer", "float32", "w")]
-    assert interface(ReflectedShader("main", views))[1].params == (Param("words", "buffer", "", "rw", (0, 0)),)
+    views = [
+        Resource((0, 0), "words", "buffer", "uint32", "r"),
+        Resource((0, 0), "floats", "buffer", "float32", "w"),
+    ]
+    assert interface(ReflectedShader("main", views))[1].params == (
+        Param("words", "buffer", "", "rw", (0, 0)),
+    )
     again = [views[0], Resource((0, 0), "same", "buffer", "uint32", "r")]
-    assert interface(ReflectedShader("main", again))[1].params == (Param("words", "buffer", "uint32", "r", (0, 0)),)
+    assert interface(ReflectedShader("main", again))[1].params == (
+        Param("words", "buffer", "uint32", "r", (0, 0)),
+    )
     with pytest.raises(devmod.CompileError) as caught:
-        interface(ReflectedShader("main", [views[0], Resource((0, 0), "picture", "image")], location="k.comp"))
+        interface(
+            ReflectedShader(
+                "main", [views[0], Resource((0, 0), "picture", "image")], location="k.comp"
+            )
+        )
     assert str(caught.value) == (
         "the vulkan function 'main' at k.comp has two variables at the binding (set 0, binding 0), 'words' and 'picture', which cannot be "
         "one argument; give one of them another binding"
@@ -79,19 +110,38 @@ def test_several_variables_at_one_binding_are_one_argument() -> None:
 
 
 def test_several_images_at_one_binding_are_one_argument_if_they_have_one_type() -> None:
-    read = Resource((0, 0), "from", "image", "2d", "r", format="rgba8unorm", sample="float", storage=True)
-    for write in (read._replace(name="to", access="w"), read._replace(name="to", access="w", format="")):
+    read = Resource(
+        (0, 0), "from", "image", "2d", "r", format="rgba8unorm", sample="float", storage=True
+    )
+    for write in (
+        read._replace(name="to", access="w"),
+        read._replace(name="to", access="w", format=""),
+    ):
         for pair in ([read, write], [write, read]):
             (param,) = interface(ReflectedShader("main", pair))[1].params
-            assert param == Param(pair[0].name, "image", "2d", "rw", (0, 0), format="rgba8unorm", sample="float")
-    others = [{"type": "3d"}, {"format": "r32float"}, {"sample": "int"}, {"storage": False}, {"kind": "combined"}]
+            assert param == Param(
+                pair[0].name, "image", "2d", "rw", (0, 0), format="rgba8unorm", sample="float"
+            )
+    others = [
+        {"type": "3d"},
+        {"format": "r32float"},
+        {"sample": "int"},
+        {"storage": False},
+        {"kind": "combined"},
+    ]
     for other in others:
         with pytest.raises(devmod.CompileError, match="which cannot be one argument"):
             interface(ReflectedShader("main", [read, read._replace(**other)]))  # type: ignore[arg-type]
 
 
 def test_an_image_with_its_sampler_is_two_arguments() -> None:
-    shader = ReflectedShader("main", [Resource((0, 1), "t", "combined", "2d", "r", sample="float"), Resource((0, 0), "", "combined", "1d")])
+    shader = ReflectedShader(
+        "main",
+        [
+            Resource((0, 1), "t", "combined", "2d", "r", sample="float"),
+            Resource((0, 0), "", "combined", "1d"),
+        ],
+    )
     assert interface(shader) == (
         ("handle",) * 4,
         Interface(
@@ -106,11 +156,21 @@ def test_an_image_with_its_sampler_is_two_arguments() -> None:
 
 
 def test_a_block_of_nothing_is_no_argument() -> None:
-    assert interface(ReflectedShader("main", [Resource((0, 0), "nothing", "uniform")])) == ((), Interface())
+    assert interface(ReflectedShader("main", [Resource((0, 0), "nothing", "uniform")])) == (
+        (),
+        Interface(),
+    )
 
 
 def test_a_block_that_exceeds_the_largest_argument_is_refused() -> None:
-    large = Resource((0, 0), "table", "uniform", size=65536, align=16, members=[BlockMember("t", "", 0, 65536, 16)])
+    large = Resource(
+        (0, 0),
+        "table",
+        "uniform",
+        size=65536,
+        align=16,
+        members=[BlockMember("t", "", 0, 65536, 16)],
+    )
     with pytest.raises(devmod.CompileError) as caught:
         interface(ReflectedShader("main", [large], location="k.comp"))
     assert str(caught.value) == (
@@ -133,7 +193,11 @@ def specialized(given: dict[str, object]) -> tuple[SetConstant, ...]:
 
 
 def test_constants_are_carried_by_the_interface_and_survive_a_file() -> None:
-    _, made = interface(ReflectedShader("main", constants=CONSTANTS, block=(16, 2, 1), block_constants=[0, -1, [0, 4]]))
+    _, made = interface(
+        ReflectedShader(
+            "main", constants=CONSTANTS, block=(16, 2, 1), block_constants=[0, -1, [0, 4]]
+        )
+    )
     assert made.extra == {
         "constants": [
             {"name": "WIDTH", "id": 0, "type": "uint32", "default": 16},
@@ -145,22 +209,32 @@ def test_constants_are_carried_by_the_interface_and_survive_a_file() -> None:
         "block_constants": [0, -1, [0, 4]],
     }
     code = {"k": bytes(12)}
-    module = devmod.create_with_fallback("vulkan", code, "spv", {"k": FunctionInfo("main", (), interface=made)})
+    module = devmod.create_with_fallback(
+        "vulkan", code, "spv", {"k": FunctionInfo("main", (), interface=made)}
+    )
     again = devmod.loads(devmod.dumps(module)).functions["k"].interface
     assert again == made
     assert constants_of(again) == tuple(CONSTANTS)
 
 
 @pytest.mark.parametrize(
-    ("extra", "shown"), [({}, " block 16×2×1, constants WIDTH=16, 7=0.5, exact=True, half=1.0, depth"), ({"constants": 1}, " block 16×2×1")]
+    ("extra", "shown"),
+    [
+        ({}, " block 16×2×1, constants WIDTH=16, 7=0.5, exact=True, half=1.0, depth"),
+        ({"constants": 1}, " block 16×2×1"),
+    ],
 )
-def test_constants_are_shown_by_inspect(extra: dict[str, Any], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_constants_are_shown_by_inspect(
+    extra: dict[str, Any], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from devmod._cli import main
 
     _, made = interface(ReflectedShader("main", constants=CONSTANTS, block=(16, 2, 1)))
     made = Interface((), (), made.block, dict(made.extra) | extra)
     devmod.save(
-        devmod.create_with_fallback("vulkan", {"k": bytes(12)}, "spv", {"k": FunctionInfo("main", (), interface=made)}),
+        devmod.create_with_fallback(
+            "vulkan", {"k": bytes(12)}, "spv", {"k": FunctionInfo("main", (), interface=made)}
+        ),
         tmp_path / "k.devmod",
     )
     assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
@@ -176,15 +250,30 @@ def test_constants_are_set_by_name_or_number() -> None:
         SetConstant(CONSTANTS[4], -1, b"\xff" * 8),
     )
     assert specialized({}) == specialize_constants("vulkan", "k", None, {}) == ()
-    assert [each.keyword for each in CONSTANTS] == ["WIDTH=…", "**{'7': …}", "exact=…", "half=…", "depth=…"]
+    assert [each.keyword for each in CONSTANTS] == [
+        "WIDTH=…",
+        "**{'7': …}",
+        "exact=…",
+        "half=…",
+        "depth=…",
+    ]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"TILE": 1}, "has no constant 'TILE' to specialize; it has: 'WIDTH', '7', 'exact', 'half', 'depth'"),
-        ({"1": 1}, "has no constant '1' to specialize; it has: 'WIDTH', '7', 'exact', 'half', 'depth'"),
-        ({"WIDTH": 1, "0": 2}, ": the constant 'WIDTH' is given twice, by its name and by its number"),
+        (
+            {"TILE": 1},
+            "has no constant 'TILE' to specialize; it has: 'WIDTH', '7', 'exact', 'half', 'depth'",
+        ),
+        (
+            {"1": 1},
+            "has no constant '1' to specialize; it has: 'WIDTH', '7', 'exact', 'half', 'depth'",
+        ),
+        (
+            {"WIDTH": 1, "0": 2},
+            ": the constant 'WIDTH' is given twice, by its name and by its number",
+        ),
         ({"WIDTH": -1}, ": the constant 'WIDTH': -1 does not fit uint32 (0 to 4294967295)"),
         ({"WIDTH": 1.5}, ": the constant 'WIDTH': 1.5 is not a whole number"),
         ({"exact": 3}, ": the constant 'exact': 3 is not a bool"),
@@ -199,7 +288,10 @@ def test_constants_that_cannot_be_set(given: dict[str, object], said: str) -> No
 def test_specializing_a_function_without_constants_is_an_error() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         specialize_constants("webgpu", "k", None, {"tile": 1})
-    assert str(caught.value) == "the webgpu function 'k' has no constant 'tile' to specialize; it has: none"
+    assert (
+        str(caught.value)
+        == "the webgpu function 'k' has no constant 'tile' to specialize; it has: none"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,10 @@ from devmod_readers.variables import read_variables, variable_name
         ("_ZN7filters7weightsE", "filters::weights"),
         ("_ZL4taps", "taps"),
         ("_ZN7filters12_GLOBAL__N_16hiddenE", "filters::hidden"),
-        ("_ZN27_INTERNAL_00000000_4_g_cu_k7filters29_GLOBAL__N__00000000_4_g_cu_k6hiddenE", "filters::hidden"),
+        (
+            "_ZN27_INTERNAL_00000000_4_g_cu_k7filters29_GLOBAL__N__00000000_4_g_cu_k6hiddenE",
+            "filters::hidden",
+        ),
         # A function, an instance of a template, and names that end early.
         ("_Z4tapsi", "_Z4tapsi"),
         ("_ZN7filters7weightsIfEE", "_ZN7filters7weightsIfEE"),
@@ -49,7 +52,10 @@ def test_variables_of_ptx() -> None:
     }
 
 
-@pytest.mark.parametrize("code", [b"", b"\x7fELF", b"\x7fELF\2\1" + bytes(58), b"\x7fELF" + b"\xff" * 300, b".global " * 5])
+@pytest.mark.parametrize(
+    "code",
+    [b"", b"\x7fELF", b"\x7fELF\2\1" + bytes(58), b"\x7fELF" + b"\xff" * 300, b".global " * 5],
+)
 def test_a_damaged_image_has_no_variables(code: bytes) -> None:
     assert read_variables(code) == {}
 
@@ -76,12 +82,21 @@ def test_the_time_is_linear_in_the_size(make: Callable[[int], bytes]) -> None:
 
 
 def elf(names: bytes, count: int) -> bytes:
-    """Return an ELF file of 64 bits with a table of symbols, all of the same name, and the names."""
+    """Return an ELF file of 64 bits with a table of symbols, all of the same name, and the
+    names.
+    """
     symbols = struct.pack("<IBBHQQ", 1, 17, 0, 1, 64, 8) * count
     start = 64 + 3 * 64
-    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, 0, 64, 0, 64, 0, 0, 64, 3, 0)
+    header = (
+        b"\x7fELF\2\1\1"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, 0, 64, 0, 64, 0, 0, 64, 3, 0)
+    )
     sections = bytes(64)
-    for kind, at, size, link, step in ((3, start, len(names), 0, 0), (11, start + len(names), len(symbols), 1, 24)):
+    for kind, at, size, link, step in (
+        (3, start, len(names), 0, 0),
+        (11, start + len(names), len(symbols), 1, 24),
+    ):
         sections += struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, at, size, link, 0, 1, step)
     return header + sections + names + symbols
 
@@ -89,6 +104,11 @@ def elf(names: bytes, count: int) -> bytes:
 def test_variables_of_an_elf_file() -> None:
     names = b"\0_ZN7filters7weightsE\0"
     assert read_variables(elf(names, 3)) == {"filters::weights": "_ZN7filters7weightsE"}
-    assert read_variables(elf(b"\0k.kd\0", 1)) == read_variables(elf(b"\0__own\0", 1)) == read_variables(elf(b"\0" + b"x" * 5000, 1)) == {}
+    assert (
+        read_variables(elf(b"\0k.kd\0", 1))
+        == read_variables(elf(b"\0__own\0", 1))
+        == read_variables(elf(b"\0" + b"x" * 5000, 1))
+        == {}
+    )
     for end in range(0, len(elf(names, 3)), 7):
         read_variables(elf(names, 3)[:end])

@@ -25,7 +25,9 @@ def params_of(declarations: str, body: str) -> tuple[tuple[Param, ...], tuple[Bl
 
 
 def uniform(members: str, extra: str = "") -> tuple[tuple[Param, ...], tuple[Block, ...]]:
-    return params_of(f"{extra} struct U {{ {members} }} @group(0) @binding(0) var<uniform> u: U;", "_ = u;")
+    return params_of(
+        f"{extra} struct U {{ {members} }} @group(0) @binding(0) var<uniform> u: U;", "_ = u;"
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,9 +59,25 @@ def test_element_types(type_name: str, dtype: str, align: int, least: int, size:
         struct Ends { count: atomic<u32>, rest: array<u32> }
         struct Mixed { count: u32, rest: array<vec4f> }
     """
-    (param,), blocks = params_of(f"{declared} @group(2) @binding(7) var<storage, read_write> x: {type_name};", "_ = &x;")
-    members = [Member("a", "float32x3", 0), Member("b", "float32", 12), Member("c", "uint32", 16)] if align else []
-    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, size, members, extra={"least": least} if least else None)
+    (param,), blocks = params_of(
+        f"{declared} @group(2) @binding(7) var<storage, read_write> x: {type_name};", "_ = &x;"
+    )
+    members = (
+        [Member("a", "float32x3", 0), Member("b", "float32", 12), Member("c", "uint32", 16)]
+        if align
+        else []
+    )
+    assert param == Param(
+        "x",
+        "buffer",
+        dtype,
+        "rw",
+        (2, 7),
+        align,
+        size,
+        members,
+        extra={"least": least} if least else None,
+    )
     assert blocks == ()
 
 
@@ -83,10 +101,22 @@ def test_half_precision() -> None:
         ("texture_3d<u32>", Param("t", "image", "3d", "r", sample="uint")),
         ("texture_2d_array<Texel>", Param("t", "image", "2d_array", "r", sample="float")),
         ("Texture", Param("t", "image", "2d", "r", sample="float")),
-        ("texture_storage_1d<r32float, read>", Param("t", "image", "1d", "r", format="r32float", sample="float")),
-        ("texture_storage_2d<rgba8unorm, write>", Param("t", "image", "2d", "w", format="rgba8unorm", sample="float")),
-        ("texture_storage_3d<rg16sint, read_write>", Param("t", "image", "3d", "rw", format="rg16sint", sample="int")),
-        ("texture_storage_2d_array<bgra8unorm, write>", Param("t", "image", "2d_array", "w", format="bgra8unorm", sample="float")),
+        (
+            "texture_storage_1d<r32float, read>",
+            Param("t", "image", "1d", "r", format="r32float", sample="float"),
+        ),
+        (
+            "texture_storage_2d<rgba8unorm, write>",
+            Param("t", "image", "2d", "w", format="rgba8unorm", sample="float"),
+        ),
+        (
+            "texture_storage_3d<rg16sint, read_write>",
+            Param("t", "image", "3d", "rw", format="rg16sint", sample="int"),
+        ),
+        (
+            "texture_storage_2d_array<bgra8unorm, write>",
+            Param("t", "image", "2d_array", "w", format="bgra8unorm", sample="float"),
+        ),
         ("Storage", Param("t", "image", "2d", "rw", format="r32uint", sample="uint")),
         ("sampler", Param("t", "sampler")),
     ],
@@ -101,12 +131,25 @@ def test_images_and_samplers(type_name: str, param: Param) -> None:
 @pytest.mark.parametrize(
     "type_name",
     [
-        *("texture_cube<f32>", "texture_cube_array<f32>", "texture_multisampled_2d<f32>", "texture_external", "texture_depth_2d"),
-        *("texture_depth_2d_array", "texture_depth_cube", "texture_depth_multisampled_2d", "sampler_comparison"),
+        *(
+            "texture_cube<f32>",
+            "texture_cube_array<f32>",
+            "texture_multisampled_2d<f32>",
+            "texture_external",
+            "texture_depth_2d",
+        ),
+        *(
+            "texture_depth_2d_array",
+            "texture_depth_cube",
+            "texture_depth_multisampled_2d",
+            "sampler_comparison",
+        ),
         *("binding_array<texture_2d<f32>, 4>", "binding_array<sampler>"),
     ],
 )
-def test_textures_that_devmod_does_not_have_are_refused_where_an_entry_uses_them(type_name: str) -> None:
+def test_textures_that_devmod_does_not_have_are_refused_where_an_entry_uses_them(
+    type_name: str,
+) -> None:
     variable = f"@group(0) @binding(0) var t: {type_name};"
     with pytest.raises(devmod.CompileError) as caught:
         params_of(variable, "_ = t;")
@@ -122,9 +165,18 @@ def test_textures_that_devmod_does_not_have_are_refused_where_an_entry_uses_them
 @pytest.mark.parametrize(
     ("variable", "said"),
     [
-        ("var t: texture_2d;", "texture_2d requires the type of its texels, f32, i32 or u32, for example texture_2d<f32>"),
-        ("var t: texture_3d<vec4f>;", "texture_3d requires the type of its texels, f32, i32 or u32, for example texture_3d<f32>"),
-        ("var t: texture_1d<f32, read>;", "texture_1d requires the type of its texels, f32, i32 or u32, for example texture_1d<f32>"),
+        (
+            "var t: texture_2d;",
+            "texture_2d requires the type of its texels, f32, i32 or u32, for example texture_2d<f32>",
+        ),
+        (
+            "var t: texture_3d<vec4f>;",
+            "texture_3d requires the type of its texels, f32, i32 or u32, for example texture_3d<f32>",
+        ),
+        (
+            "var t: texture_1d<f32, read>;",
+            "texture_1d requires the type of its texels, f32, i32 or u32, for example texture_1d<f32>",
+        ),
         (
             "var t: texture_storage_2d<rgba8unorm>;",
             "texture_storage_2d requires a format and the access read, write or read_write, for example texture_storage_2d<rgba8unorm, write>",
@@ -149,12 +201,18 @@ def test_textures_that_devmod_does_not_have_are_refused_where_an_entry_uses_them
             "var t: texture_storage_2d<r32uint, write>; const write = 1;",
             "texture_storage_2d requires a format and an access of WGSL, and this source declares 'write' itself",
         ),
-        ("var t: texture_1d_array<f32>;", "unknown type 'texture_1d_array': it is neither declared nor predeclared in WGSL"),
+        (
+            "var t: texture_1d_array<f32>;",
+            "unknown type 'texture_1d_array': it is neither declared nor predeclared in WGSL",
+        ),
         (
             "var<private> t: texture_2d<f32>;",
             "the variable 't' is a texture_2d<f32>, which has no address space; write 'var' without one",
         ),
-        ("var<storage> t: sampler;", "the variable 't' is a sampler, which has no address space; write 'var' without one"),
+        (
+            "var<storage> t: sampler;",
+            "the variable 't' is a sampler, which has no address space; write 'var' without one",
+        ),
     ],
 )
 def test_invalid_images(variable: str, said: str) -> None:
@@ -190,16 +248,26 @@ def test_invalid_images(variable: str, said: str) -> None:
 def test_needs_are_those_of_the_module(
     enabled: str, attribute: str, needs: tuple[str, ...], subgroup: int | None, features: list[str]
 ) -> None:
-    interface = info_of(f"{enabled} @compute @workgroup_size(32) {attribute} fn main() {{}}").interface
+    interface = info_of(
+        f"{enabled} @compute @workgroup_size(32) {attribute} fn main() {{}}"
+    ).interface
     assert interface is not None
-    assert (interface.needs, interface.subgroup, interface.extra.get("features", [])) == (needs, subgroup, features)
+    assert (interface.needs, interface.subgroup, interface.extra.get("features", [])) == (
+        needs,
+        subgroup,
+        features,
+    )
 
 
-@pytest.mark.parametrize(("value", "shown"), [("24", "24"), ("true", "True"), ("1.5", "1.5"), ("2, 2", "0")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [("24", "24"), ("true", "True"), ("1.5", "1.5"), ("2, 2", "0")]
+)
 def test_an_invalid_subgroup_size(value: str, shown: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         info_of(f"@compute @workgroup_size(32) @subgroup_size({value}) fn main() {{}}")
-    assert str(caught.value).endswith(f": the @subgroup_size of 'main' is {shown}; expected one power of two")
+    assert str(caught.value).endswith(
+        f": the @subgroup_size of 'main' is {shown}; expected one power of two"
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,7 +282,9 @@ def test_an_invalid_subgroup_size(value: str, shown: str) -> None:
         ("a: Alias, b: Alias", [0, 16], 32),
     ],
 )
-def test_each_uniform_member_is_a_scalar_argument(members: str, offsets: list[int], size: int) -> None:
+def test_each_uniform_member_is_a_scalar_argument(
+    members: str, offsets: list[int], size: int
+) -> None:
     params, blocks = uniform(members, "alias Alias = vec4<f32>;")
     assert [param.at for param in params] == [(0, offset) for offset in offsets]
     assert {param.kind for param in params} == {"scalar"}
@@ -225,11 +295,17 @@ def test_each_uniform_member_is_a_scalar_argument(members: str, offsets: list[in
     ("members", "type_name", "described"),
     [
         ("m: mat4x4f", "uint8x64", [Member("m", "float32x4", shape=[4], strides=[16])]),
-        ("a: f32, @align(16) s: S", "uint8x32", [Member("a", "float32"), Member("s", "", 16, [Member("x", "float32")], 16)]),
+        (
+            "a: f32, @align(16) s: S",
+            "uint8x32",
+            [Member("a", "float32"), Member("s", "", 16, [Member("x", "float32")], 16)],
+        ),
         ("a: array<vec4f, 3>", "uint8x48", [Member("a", "float32x4", shape=[3], strides=[16])]),
     ],
 )
-def test_other_uniforms_are_one_value(members: str, type_name: str, described: list[Member]) -> None:
+def test_other_uniforms_are_one_value(
+    members: str, type_name: str, described: list[Member]
+) -> None:
     params, blocks = uniform(members, "struct S { @size(16) x: f32 }")
     assert params == (Param("u", "uniform", type_name, at=(0, 0), align=16, members=described),)
     assert blocks == ()
@@ -295,22 +371,38 @@ fn deeper(p: ptr<function, u32>) -> u32 { *p += second[0]; return *p; }
 
 def test_each_entry_has_the_variables_that_it_uses() -> None:
     functions = devmod.compile(MANY, "webgpu").functions
-    found = {name: [(p.name, p.kind, p.access) for p in info.interface.params] for name, info in functions.items() if info.interface}
+    found = {
+        name: [(p.name, p.kind, p.access) for p in info.interface.params]
+        for name, info in functions.items()
+        if info.interface
+    }
     assert found == {
         "one": [("first", "buffer", "rw")],
         "two": [("first", "buffer", "rw"), ("second", "buffer", "rw")],
         "three": [("third", "buffer", "rw"), ("hidden", "buffer", "rw")],
         "four": [("picture", "image", "w"), ("seen", "image", "r"), ("how", "sampler", "")],
     }
-    assert [info.interface and info.interface.block for info in functions.values()] == [(64, 1, 1), (4, 2, 1), (3, 2, 1), (1, 1, 1)]
+    assert [info.interface and info.interface.block for info in functions.values()] == [
+        (64, 1, 1),
+        (4, 2, 1),
+        (3, 2, 1),
+        (1, 1, 1),
+    ]
 
 
 def test_a_local_name_is_visible_after_its_declaration_only() -> None:
-    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = x[0]; _ = x; }")
+    params, _ = params_of(
+        "@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = x[0]; _ = x; }"
+    )
     assert [param.name for param in params] == ["x"]
-    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = 1; } _ = x[0];")
+    params, _ = params_of(
+        "@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = 1; } _ = x[0];"
+    )
     assert [param.name for param in params] == ["x"]
-    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>; struct S { x: u32 } var<private> s: S;", "_ = s.x;")
+    params, _ = params_of(
+        "@group(0) @binding(0) var<storage> x: array<u32>; struct S { x: u32 } var<private> s: S;",
+        "_ = s.x;",
+    )
     assert params == ()
 
 
@@ -327,7 +419,9 @@ def test_a_local_name_is_visible_after_its_declaration_only() -> None:
     ],
 )
 def test_less_and_greater_are_no_template_list(body: str) -> None:
-    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", f"var n = x[0]; {body}")
+    params, _ = params_of(
+        "@group(0) @binding(0) var<storage> x: array<u32>;", f"var n = x[0]; {body}"
+    )
     assert [param.name for param in params] == ["x"]
 
 
@@ -396,7 +490,9 @@ def test_overrides() -> None:
     ],
 )
 def test_constant_expressions(expression: str, value: int) -> None:
-    info = info_of(f"const N = 2; const M: u32 = N * 3; const F = 1.5f; @compute @workgroup_size({expression}) fn main() {{}}")
+    info = info_of(
+        f"const N = 2; const M: u32 = N * 3; const F = 1.5f; @compute @workgroup_size({expression}) fn main() {{}}"
+    )
     assert info.interface is not None
     assert info.interface.block == (value, 1, 1)
 
@@ -463,20 +559,33 @@ def test_what_the_compiler_alone_evaluates_is_unknown(expression: str) -> None:
         ("@compute @workgroup_size(1u << (32 - N)) fn main() {}", None, {"N": None}),
         ("override M = 8 / N; @compute @workgroup_size(M) fn main() {}", None, {"N": None}),
         ("override M = N * 2; @compute @workgroup_size(M) fn main() {}", None, {"N": None, "M": 0}),
-        ("var<workgroup> w: array<u32, N>; @compute @workgroup_size(4) fn main() { w[0] = 1; }", (4, 1, 1), {"N": None}),
+        (
+            "var<workgroup> w: array<u32, N>; @compute @workgroup_size(4) fn main() { w[0] = 1; }",
+            (4, 1, 1),
+            {"N": None},
+        ),
         ("@compute @workgroup_size(N + 1) fn main() {}", (1, 1, 1), {"N": 0}),
     ],
 )
-def test_a_default_that_makes_the_shader_invalid_must_be_replaced(text: str, block: object, constants: dict[str, object]) -> None:
+def test_a_default_that_makes_the_shader_invalid_must_be_replaced(
+    text: str, block: object, constants: dict[str, object]
+) -> None:
     info = info_of(f"override N: u32 = 0; {text}")
     assert info.interface is not None
     assert info.interface.block == block
-    assert {each["name"]: each.get("default") for each in info.interface.extra["constants"]} == constants
+    assert {
+        each["name"]: each.get("default") for each in info.interface.extra["constants"]
+    } == constants
 
 
 def test_vectors_of_too_many_vectors_are_not_expanded() -> None:
-    chain = "".join(f"const v{number} = vec4(v{number - 1}, v{number - 1}, v{number - 1}, v{number - 1});" for number in range(1, 60))
-    info = info_of(f"const v0 = vec4(1, 2, 3, 4); {chain} @compute @workgroup_size(v59.x) fn main() {{}}")
+    chain = "".join(
+        f"const v{number} = vec4(v{number - 1}, v{number - 1}, v{number - 1}, v{number - 1});"
+        for number in range(1, 60)
+    )
+    info = info_of(
+        f"const v0 = vec4(1, 2, 3, 4); {chain} @compute @workgroup_size(v59.x) fn main() {{}}"
+    )
     assert info.interface is not None
     assert info.interface.block is None
 
@@ -494,7 +603,9 @@ def test_line_ends_of_every_kind() -> None:
 
 
 def test_names_in_any_script() -> None:
-    params, _ = params_of("@group(0) @binding(0) var<storage> größe_τ: array<f32>;", "_ = größe_τ[0];")
+    params, _ = params_of(
+        "@group(0) @binding(0) var<storage> größe_τ: array<f32>;", "_ = größe_τ[0];"
+    )
     assert params[0].name == "größe_τ"
 
 
@@ -502,8 +613,17 @@ def test_tvms_shaders() -> None:
     from pathlib import Path
 
     for name, block in (("vadd", (64, 1, 1)), ("matmul", (8, 8, 1))):
-        data = (Path(__file__).parents[2] / "core" / "tests" / "vectors" / "tvm" / f"{name}.webgpu.tvmimports").read_bytes()
-        module: Any = next(each for each in devmod.interop.tvm.load_imports(data).imports if each.kind == "webgpu")
+        data = (
+            Path(__file__).parents[2]
+            / "core"
+            / "tests"
+            / "vectors"
+            / "tvm"
+            / f"{name}.webgpu.tvmimports"
+        ).read_bytes()
+        module: Any = next(
+            each for each in devmod.interop.tvm.load_imports(data).imports if each.kind == "webgpu"
+        )
         info = info_of(module.inspect_source(), f"{name}_kernel")
         assert info.interface is not None
         assert [(p.name, p.access) for p in info.interface.params] == [
@@ -519,7 +639,9 @@ def test_tvms_shaders() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "fn f() { " + "var a = (1 + 2) * 3; if a < 4 && a > 2 { a = -a; } else { a++; } " * 2000 + "}",
+        "fn f() { "
+        + "var a = (1 + 2) * 3; if a < 4 && a > 2 { a = -a; } else { a++; } " * 2000
+        + "}",
         "const a = array(" + "1u << 3, vec2<f32>(0.1, -2.0).x, " * 4000 + ");",
         "fn f() { let a = vec4(" + "f32(a < b) + f32(c <= d), " * 4000 + "); }",
         "struct S { " + "m: array<vec2<f32>, 3 + 4>, " * 4000 + "}",
@@ -555,11 +677,23 @@ def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["1" + "+1" * 2001, "!" * 2001, "a" + ".x" * 2001, "a" + "[0]" * 2001, "if a {}" + " else if a {}" * 2001])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" + "+1" * 2001,
+        "!" * 2001,
+        "a" + ".x" * 2001,
+        "a" + "[0]" * 2001,
+        "if a {}" + " else if a {}" * 2001,
+    ],
+)
 def test_long_chains_of_operators_are_refused(text: str) -> None:
     from devmod_readers.wgsl import check_for_naga
 
-    with pytest.raises(devmod.CompileError, match=r"one expression has more than 2000 operators, on which compilers overflow their stack$"):
+    with pytest.raises(
+        devmod.CompileError,
+        match=r"one expression has more than 2000 operators, on which compilers overflow their stack$",
+    ):
         check_for_naga(text, "deep.wgsl")
 
 
@@ -577,8 +711,12 @@ def test_an_alignment_that_naga_ignores_is_a_warning(members: str) -> None:
     with pytest.warns(UserWarning, match="naga") as caught:
         info_of(f"{INNER}\nstruct Out {{ {members} }} {STORED}")
     assert [str(each.message) for each in caught] == [text]
-    info_of(f"{INNER}\nstruct Out {{ {members.replace('m:', '@align(32) m:')} }} {STORED}")  # warnings are errors
-    info_of(f"{INNER}\nstruct Out {{ {members} }} var<private> x: array<Out, 2>; @compute @workgroup_size(1) fn main() {{ x[1].n = 1u; }}")
+    info_of(
+        f"{INNER}\nstruct Out {{ {members.replace('m:', '@align(32) m:')} }} {STORED}"
+    )  # warnings are errors
+    info_of(
+        f"{INNER}\nstruct Out {{ {members} }} var<private> x: array<Out, 2>; @compute @workgroup_size(1) fn main() {{ x[1].n = 1u; }}"
+    )
 
 
 @pytest.mark.parametrize("type_name", ["Out", "array<Out, 2>", "Top"])

@@ -20,7 +20,11 @@ def noise(size: int, seed: int = 0) -> bytes:
 
 def bundle_of(**kinds: bytes) -> bytes:
     """Return a bundle with a candidate of each kind for the function `f`."""
-    return devmod.dumps(devmod.bundle(*(Raw(kind, data, functions=("f",)) for kind, data in kinds.items()), mixed=True))
+    return devmod.dumps(
+        devmod.bundle(
+            *(Raw(kind, data, functions=("f",)) for kind, data in kinds.items()), mixed=True
+        )
+    )
 
 
 def runtime(register: Register, kind: str) -> list[bytes]:

@@ -1,4 +1,6 @@
-"""A real HTTP server on the loopback device, which counts the bytes that it sends and misbehaves by request."""
+"""A real HTTP server on the loopback device, which counts the bytes that it sends and misbehaves by
+request.
+"""
 
 from __future__ import annotations
 
@@ -91,12 +93,24 @@ class Handler(BaseHTTPRequestHandler):
         if start >= size:
             self.start(416, {"Content-Range": f"bytes */{size}", "Content-Length": "0"})
             return
-        self.start(206, {"Content-Range": f"bytes {start}-{stop - 1}/{size}", "Content-Length": str(stop - start)})
+        self.start(
+            206,
+            {
+                "Content-Range": f"bytes {start}-{stop - 1}/{size}",
+                "Content-Length": str(stop - start),
+            },
+        )
         self.body(read(start, stop))
 
     def status(self, status: int, **headers: str) -> None:
         """Answer with a status and no body."""
-        self.start(status, {"Content-Length": "0", **{name.replace("_", "-"): value for name, value in headers.items()}})
+        self.start(
+            status,
+            {
+                "Content-Length": "0",
+                **{name.replace("_", "-"): value for name, value in headers.items()},
+            },
+        )
 
     def start(self, status: int, headers: dict[str, str]) -> None:
         """Send the status and the headers."""
@@ -129,9 +143,15 @@ def http_server(context: ssl.SSLContext | None = None) -> Iterator[Server]:
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[assignment,method-assign]
     if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    state = Connection.state = Server(f"http{'s' if context else ''}://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    state = Connection.state = Server(
+        f"http{'s' if context else ''}://127.0.0.1:{server.server_port}"
+    )
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield state

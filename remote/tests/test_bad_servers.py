@@ -39,7 +39,9 @@ def partial(content_range: str, body: bytes = BUNDLE[:28672], **headers: str) ->
     """Answer with a part and this header."""
 
     def answer(handler: Handler, server: Server) -> bool:
-        handler.start(206, {"Content-Range": content_range, "Content-Length": str(len(body))} | headers)
+        handler.start(
+            206, {"Content-Range": content_range, "Content-Length": str(len(body))} | headers
+        )
         handler.body(body)
         return True
 
@@ -55,7 +57,13 @@ def disconnect(handler: Handler, server: Server) -> bool:
 def truncate(handler: Handler, server: Server) -> bool:
     """Close the connection in the middle of the answer."""
     first, _, last = server.spans[-1].partition("-")
-    handler.start(206, {"Content-Range": f"bytes {first}-{last}/{len(BUNDLE)}", "Content-Length": str(int(last) + 1 - int(first))})
+    handler.start(
+        206,
+        {
+            "Content-Range": f"bytes {first}-{last}/{len(BUNDLE)}",
+            "Content-Length": str(int(last) + 1 - int(first)),
+        },
+    )
     handler.body(BUNDLE[:1000])
     handler.close_connection = True
     return True
@@ -108,12 +116,17 @@ def test_a_failure_that_may_pass_is_repeated(server: Server, answer: Answer) -> 
 def test_the_last_attempt_raises_the_error(server: Server) -> None:
     server.answers = [status(500), status(503), status(502)]
     error = error_of(lambda: devmod.load(server.url(), retries=1))
-    assert str(error) == f"'{server.url()}' cannot be read: the server answered 503 Service Unavailable (after 2 attempts)"
+    assert (
+        str(error)
+        == f"'{server.url()}' cannot be read: the server answered 503 Service Unavailable (after 2 attempts)"
+    )
     assert error.status == 503
     assert len(server.requests) == 2
 
 
-def test_the_pauses_double_and_are_those_that_the_server_asks_for(server: Server, pauses: list[float]) -> None:
+def test_the_pauses_double_and_are_those_that_the_server_asks_for(
+    server: Server, pauses: list[float]
+) -> None:
     server.answers = [
         status(500),
         status(503, Retry_After="7"),
@@ -143,7 +156,10 @@ def test_a_final_status_is_an_error_at_once(server: Server, number: int, text: s
 
 def test_a_server_that_does_not_exist() -> None:
     error = error_of(lambda: devmod.load("http://127.0.0.1:9/k.devmod", retries=0))
-    assert re.fullmatch(r"'http://127\.0\.0\.1:9/k\.devmod' cannot be read: ClientConnectorError: Cannot connect to host .*", str(error))
+    assert re.fullmatch(
+        r"'http://127\.0\.0\.1:9/k\.devmod' cannot be read: ClientConnectorError: Cannot connect to host .*",
+        str(error),
+    )
     assert error.status is None
 
 
@@ -152,18 +168,24 @@ def test_a_server_that_stops(server: Server) -> None:
     error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
     # On a loaded machine the time may end before the first bytes.
     assert re.fullmatch(
-        rf"'{server.url()}' cannot be read: the server sent (nothing for|1000 bytes in) 0\.05 s; `timeout` allows more", str(error)
+        rf"'{server.url()}' cannot be read: the server sent (nothing for|1000 bytes in) 0\.05 s; `timeout` allows more",
+        str(error),
     )
     server.answers = [silence]
     error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
-    assert str(error) == f"'{server.url()}' cannot be read: the server sent nothing for 0.05 s; `timeout` allows more"
+    assert (
+        str(error)
+        == f"'{server.url()}' cannot be read: the server sent nothing for 0.05 s; `timeout` allows more"
+    )
 
 
 def test_a_server_that_sends_byte_after_byte(server: Server) -> None:
     """Each byte comes in time, and all of them would take a day."""
 
     def trickle(handler: Handler, server: Server) -> bool:
-        handler.start(206, {"Content-Range": f"bytes 0-28671/{len(BUNDLE)}", "Content-Length": "28672"})
+        handler.start(
+            206, {"Content-Range": f"bytes 0-28671/{len(BUNDLE)}", "Content-Length": "28672"}
+        )
         while not handler.close_connection and not server.end.wait(0.01):
             handler.body(b"x")
         return True
@@ -171,7 +193,8 @@ def test_a_server_that_sends_byte_after_byte(server: Server) -> None:
     server.answers = [trickle]
     error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
     assert re.fullmatch(
-        rf"'{server.url()}' cannot be read: the server sent (nothing for|\d+ bytes in) 0\.05 s; `timeout` allows more", str(error)
+        rf"'{server.url()}' cannot be read: the server sent (nothing for|\d+ bytes in) 0\.05 s; `timeout` allows more",
+        str(error),
     )
 
 
@@ -185,7 +208,10 @@ def silence(handler: Handler, server: Server) -> bool:
 def test_the_text_has_no_secrets(server: Server) -> None:
     address = server.url("gone.devmod").replace("//", "//user:password@")
     error = error_of(lambda: devmod.load(f"{address}?signature=secret"))
-    assert str(error) == f"'{server.url('gone.devmod')}?…' cannot be read: the server answered 404 Not Found"
+    assert (
+        str(error)
+        == f"'{server.url('gone.devmod')}?…' cannot be read: the server answered 404 Not Found"
+    )
 
 
 def test_redirects_without_an_end(server: Server) -> None:
@@ -195,11 +221,16 @@ def test_redirects_without_an_end(server: Server) -> None:
     assert len(server.requests) < 20
 
 
-@pytest.mark.parametrize("place", ["file:///etc/passwd", "http://[::bad/?signature=secret", "ftp://127.0.0.1/k"])
+@pytest.mark.parametrize(
+    "place", ["file:///etc/passwd", "http://[::bad/?signature=secret", "ftp://127.0.0.1/k"]
+)
 def test_a_redirect_to_no_http_url(server: Server, place: str) -> None:
     server.answers = [status(302, Location=place)]
     error = error_of(lambda: devmod.load(server.url()))
-    assert str(error) == f"'{server.url()}' cannot be read: the server redirects to an address that is not an HTTP URL"
+    assert (
+        str(error)
+        == f"'{server.url()}' cannot be read: the server redirects to an address that is not an HTTP URL"
+    )
     assert len(server.requests) == 1
 
 
@@ -210,8 +241,12 @@ def garbage(handler: Handler, server: Server) -> bool:
     return True
 
 
-@pytest.mark.parametrize("answer", [garbage, status(404), status(302, Location="/k.devmod?credential=secret")])
-def test_no_traceback_has_a_secret(server: Server, answer: Answer, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    "answer", [garbage, status(404), status(302, Location="/k.devmod?credential=secret")]
+)
+def test_no_traceback_has_a_secret(
+    server: Server, answer: Answer, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
     """Programs log whole tracebacks, and messages of other packages have the URL."""
     url = "http://user:pass%20word@{}/k.devmod?credential=secret"
     monkeypatch.setenv("DEVMOD_LOG", "debug")
@@ -219,7 +254,9 @@ def test_no_traceback_has_a_secret(server: Server, answer: Answer, capsys: pytes
     error = error_of(lambda: devmod.load(url.format(server.address.partition("//")[2]), retries=1))
     text = "".join(traceback.format_exception(error)) + "".join(capsys.readouterr())
     assert "cannot be read: " in text
-    assert not any(secret in text for secret in ("pass%20word", "pass word", "credential", "secret"))
+    assert not any(
+        secret in text for secret in ("pass%20word", "pass word", "credential", "secret")
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,14 +267,21 @@ def test_no_traceback_has_a_secret(server: Server, answer: Answer, capsys: pytes
     ],
 )
 def test_an_address_with_colons_has_no_secrets(url: str, shown: str) -> None:
-    assert str(error_of(lambda: devmod.load(url, retries=0))).startswith(f"{shown!r} cannot be read: ")
+    assert str(error_of(lambda: devmod.load(url, retries=0))).startswith(
+        f"{shown!r} cannot be read: "
+    )
 
 
 def test_a_redirect_to_another_server_takes_no_headers_along(server: Server) -> None:
     with http_server() as other:
         other.files["k.devmod"] = BUNDLE
         server.answers = [status(302, Location=other.url())] * 2
-        headers = {"Authorization": "Bearer secret", "X-Token": "secret", "Cookie": "secret", "User-Agent": "mine"}
+        headers = {
+            "Authorization": "Bearer secret",
+            "X-Token": "secret",
+            "Cookie": "secret",
+            "User-Agent": "mine",
+        }
         options = {"headers": headers, "client_kwargs": {"headers": {"X-Session": "secret"}}}
         assert devmod.load(server.url(), storage_options=options).save_to_bytes() == A
     assert server.headers[0]["X-Token"] == server.headers[0]["X-Session"] == "secret"
@@ -247,10 +291,14 @@ def test_a_redirect_to_another_server_takes_no_headers_along(server: Server) -> 
 
 
 @pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:aiohttp", "ignore:BasicAuth:DeprecationWarning", "ignore:The 'auth':DeprecationWarning"
+    "ignore::DeprecationWarning:aiohttp",
+    "ignore:BasicAuth:DeprecationWarning",
+    "ignore:The 'auth':DeprecationWarning",
 )
 @pytest.mark.parametrize("is_session", [True, False])
-def test_a_redirect_to_another_server_takes_no_credentials_along(is_session: bool, server: Server) -> None:
+def test_a_redirect_to_another_server_takes_no_credentials_along(
+    is_session: bool, server: Server
+) -> None:
     """aiohttp adds those of the session to each request of the chain."""
     credentials = {"auth": aiohttp.BasicAuth("user", "secret"), "cookies": {"session": "secret"}}
     with http_server() as other:
@@ -260,7 +308,9 @@ def test_a_redirect_to_another_server_takes_no_credentials_along(is_session: boo
         assert devmod.load(server.url(), storage_options=options).save_to_bytes() == A
     assert [each["Cookie"] for each in server.headers] == ["session=secret"] * 2
     assert all("Authorization" in each for each in server.headers)
-    assert [sorted(each) for each in other.headers] == [["Accept-Encoding", "Host", "Range", "User-Agent"]] * 2
+    assert [sorted(each) for each in other.headers] == [
+        ["Accept-Encoding", "Host", "Range", "User-Agent"]
+    ] * 2
 
 
 def test_a_middleware_of_the_session_is_called(server: Server) -> None:
@@ -293,7 +343,10 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "k.devmod")
     url = f"file://{tmp_path}/k.devmod"
     error = error_of(lambda: devmod.load(url))
-    assert str(error) == f"{url!r} cannot be read: {os.fspath(tmp_path / 'k.devmod')!r} is a pipe (FIFO); expected a regular file"
+    assert (
+        str(error)
+        == f"{url!r} cannot be read: {os.fspath(tmp_path / 'k.devmod')!r} is a pipe (FIFO); expected a regular file"
+    )
 
 
 def test_a_long_text_of_the_server_is_cut(server: Server) -> None:
@@ -351,14 +404,18 @@ def test_another_size_than_the_index_describes(server: Server, total: int, text:
 def test_an_answer_that_is_shorter_than_its_range(server: Server) -> None:
     server.answers = [partial("bytes 0-28671/200232", BUNDLE[:1000])]
     error = error_of(lambda: devmod.load(server.url(), retries=0))
-    assert str(error) == f"'{server.url()}' cannot be read: the answer ended after 1000 of 28672 bytes"
+    assert (
+        str(error) == f"'{server.url()}' cannot be read: the answer ended after 1000 of 28672 bytes"
+    )
 
 
 def test_an_answer_that_is_longer_than_its_range(server: Server) -> None:
     """The client reads what it asked for, and closes the connection."""
 
     def endless(handler: Handler, server: Server) -> bool:
-        handler.start(206, {"Content-Range": f"bytes 0-28671/{len(BUNDLE)}", "Content-Length": str(1 << 40)})
+        handler.start(
+            206, {"Content-Range": f"bytes 0-28671/{len(BUNDLE)}", "Content-Length": str(1 << 40)}
+        )
         handler.body(BUNDLE[:28672])
         while not handler.close_connection:
             handler.body(bytes(1 << 16))
@@ -373,7 +430,10 @@ def test_a_page_in_place_of_a_bundle(server: Server) -> None:
     server.files["k.devmod"] = b"<html>" + bytes(5000)
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load(server.url())
-    assert str(caught.value) == f"'{server.url()}' is not a bundle: it does not begin with the magic bytes of a .devmod file"
+    assert (
+        str(caught.value)
+        == f"'{server.url()}' is not a bundle: it does not begin with the magic bytes of a .devmod file"
+    )
 
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
@@ -385,7 +445,9 @@ def test_a_file_that_is_cut_short(server: Server, size: int, ranges: bool) -> No
         devmod.loads(BUNDLE[:size])
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load(server.url())
-    assert str(caught.value) == str(of_memory.value).replace("the bundle in memory", f"'{server.url()}'")
+    assert str(caught.value) == str(of_memory.value).replace(
+        "the bundle in memory", f"'{server.url()}'"
+    )
 
 
 @pytest.mark.row("R41")
@@ -393,7 +455,9 @@ def test_a_damaged_index(server: Server) -> None:
     server.files["k.devmod"] = BUNDLE[:60] + b"\xff" + BUNDLE[61:]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load(server.url())
-    assert str(caught.value) == (f"'{server.url()}' is damaged: the SHA-256 of its head is not the one in its header. Get the file again")
+    assert str(caught.value) == (
+        f"'{server.url()}' is damaged: the SHA-256 of its head is not the one in its header. Get the file again"
+    )
 
 
 # -- changes of the file
@@ -403,7 +467,10 @@ def test_a_file_that_is_replaced_after_load(server: Server) -> None:
     module = devmod.load(server.url())
     server.files["k.devmod"] = bundle_of(first=noise(200_000, 7))
     error = error_of(module.save_to_bytes)
-    assert str(error) == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
+    assert (
+        str(error)
+        == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
+    )
     assert devmod.load(server.url()).save_to_bytes() == noise(200_000, 7)
 
 
@@ -417,7 +484,10 @@ def test_a_file_that_is_replaced_while_its_index_is_read(server: Server) -> None
 
     server.answers = [proceed, replace]
     error = error_of(lambda: devmod.load(server.url()))
-    assert str(error) == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
+    assert (
+        str(error)
+        == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
+    )
 
 
 def test_a_damaged_answer_is_read_again_and_not_cached(server: Server) -> None:
@@ -488,7 +558,11 @@ ANY = "devmod.load(fsspec.open(url).open()) reads through fsspec, without checks
         ("zip::{}", {}, f"zip:// cannot be read. {ARCHIVE}"),
         ("nope::zip://k::{}", {}, f"nope:// cannot be read. {ANY}"),
         ("simplecache::{}", {}, f"simplecache:// cannot be read. {CACHE}"),
-        ("filecache://k.devmod", {"target_protocol": "http"}, f"filecache:// cannot be read. {CACHE}"),
+        (
+            "filecache://k.devmod",
+            {"target_protocol": "http"},
+            f"filecache:// cannot be read. {CACHE}",
+        ),
         ("blockcache::{}", {}, f"blockcache:// cannot be read. {CACHE}"),
         ("reference://k.devmod::{}", {}, f"reference:// cannot be read. {ANY}"),
         ("FILE:///k.devmod", {}, f"FILE:// cannot be read. {ANY}"),
@@ -498,8 +572,12 @@ ANY = "devmod.load(fsspec.open(url).open()) reads through fsspec, without checks
         ("ftpx://host/k.devmod", {}, f"ftpx:// cannot be read. {ANY}"),
     ],
 )
-def test_a_scheme_that_could_leave_the_checks_of_http(server: Server, url: str, options: dict[str, str], text: str) -> None:
-    """fsspec sends the caller's headers to another server, decompresses, and reads files that a server names."""
+def test_a_scheme_that_could_leave_the_checks_of_http(
+    server: Server, url: str, options: dict[str, str], text: str
+) -> None:
+    """fsspec sends the caller's headers to another server, decompresses, and reads files that a
+    server names.
+    """
     target = server.url().replace("//", "//user:secret@") + "?signature=secret"
     given = {key: value.format(target) for key, value in options.items()}
     error = error_of(lambda: devmod.load(url.format(target), storage_options=given, offline=False))
@@ -538,13 +616,17 @@ def test_colons_in_a_path_are_no_chain(server: Server, name: str) -> None:
         ("smb://host/k.devmod", "smbclient", "pip install smbprotocol"),
     ],
 )
-def test_a_file_system_without_its_package(url: str, package: str, install: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_its_package(
+    url: str, package: str, install: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     text = f"the package {package} is not installed. To add it: {install}"
     assert str(error_of(lambda: devmod.load(url))) == f"{url!r} cannot be read: {text}"
 
 
-def test_a_file_system_whose_package_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_whose_package_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from fsspec.registry import known_implementations
 
     (tmp_path / "broken_files.py").write_text("raise ImportError('a library cannot be opened')")

@@ -25,7 +25,9 @@ A, B = noise(200_000, 1), noise(100_000, 2)
 
 
 def index_size(data: bytes) -> int:
-    return int.from_bytes(data[12:16], "little") + sum(size for _, size, *_ in head_of(data)["pages"])
+    return int.from_bytes(data[12:16], "little") + sum(
+        size for _, size, *_ in head_of(data)["pages"]
+    )
 
 
 @pytest.mark.row("R24")
@@ -44,31 +46,60 @@ def test_the_index_and_the_chosen_candidate_move(server: Server, register: Regis
 
 
 def test_one_of_several_candidates_with_names_moves(server: Server, register: Register) -> None:
-    """The candidates have different orders of arguments. The index has that, so their interfaces are not read."""
+    """The candidates have different orders of arguments. The index has that, so their interfaces
+    are not read.
+    """
     x, n = devmod.Param("x", "buffer", "float32", "rw"), devmod.Param("n", "scalar", "int32")
     code = noise(100_000).hex().encode()
 
     def candidate(kind: str, fmt: str, *params: devmod.Param) -> devmod.Module:
-        info = devmod.FunctionInfo("f", ["handle" if each is x else "int32" for each in params], (), (), devmod.Interface(params))
+        info = devmod.FunctionInfo(
+            "f",
+            ["handle" if each is x else "int32" for each in params],
+            (),
+            (),
+            devmod.Interface(params),
+        )
         return devmod.create_with_fallback(kind, code, fmt, {"f": info})
 
     own = toy.ToyModule(toy.SPEC, "toy", candidate("opencl", "cl", x, n).functions, code)
     register("devmod.targets", "toy", toy.SPEC)
     register("devmod.load_from_bytes", "toy", lambda data: own)
-    server.files["k.devmod"] = devmod.dumps(devmod.bundle(candidate("cuda", "ptx", n, x), own, candidate("opencl", "cl", x, n)))
+    server.files["k.devmod"] = devmod.dumps(
+        devmod.bundle(candidate("cuda", "ptx", n, x), own, candidate("opencl", "cl", x, n))
+    )
     function = devmod.load(server.url())["f"]
-    assert [span.partition("-")[0] for span in server.spans] == ["0", str(server.files["k.devmod"].index(own.save_to_bytes()))]  # type: ignore[union-attr]
-    with pytest.raises(devmod.ArgumentError, match="its candidates have different orders of arguments"):
+    assert [span.partition("-")[0] for span in server.spans] == [
+        "0",
+        str(server.files["k.devmod"].index(own.save_to_bytes())),
+    ]  # type: ignore[union-attr]
+    with pytest.raises(
+        devmod.ArgumentError, match="its candidates have different orders of arguments"
+    ):
         function([0.0], 1)
 
 
 @pytest.mark.row("R24")
 def test_the_interface_of_the_best_variant_alone_moves(server: Server, register: Register) -> None:
-    """Several variants of one kind fit the device. Those behind the best are not asked for what they need."""
-    spec = devmod.TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("toy",), text_formats=("toy",),
-        architecture=lambda fmt, code: bytes(code[:1]).decode(), rank=lambda variant, arch: int(variant))  # fmt: skip
-    info = devmod.FunctionInfo("f", ["handle"], (), (), devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")]))
-    variants = [toy.ToyModule(spec, "toy", {"f": info}, number + noise(100_000).hex().encode()) for number in (b"1", b"3", b"2")]
+    """Several variants of one kind fit the device. Those behind the best are not asked for what
+    they need.
+    """
+    spec = devmod.TargetSpec(
+        "toy",
+        title="Toy",
+        distribution="devmod-toy",
+        formats=("toy",),
+        text_formats=("toy",),
+        architecture=lambda fmt, code: bytes(code[:1]).decode(),
+        rank=lambda variant, arch: int(variant),
+    )
+    info = devmod.FunctionInfo(
+        "f", ["handle"], (), (), devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")])
+    )
+    variants = [
+        toy.ToyModule(spec, "toy", {"f": info}, number + noise(100_000).hex().encode())
+        for number in (b"1", b"3", b"2")
+    ]
     register("devmod.targets", "toy", spec)
     register("devmod.device", "toy", lambda: [toy.ToyDevice(0)])
     register("devmod.load_from_bytes", "toy", lambda data: toy.ToyModule.from_wire(spec, data))
@@ -77,8 +108,12 @@ def test_the_interface_of_the_best_variant_alone_moves(server: Server, register:
     assert module["f"].info.interface == info.interface
     starts = [server.files["k.devmod"].index(each.save_to_bytes()) for each in variants]  # type: ignore[union-attr]
     assert [span.partition("-")[0] for span in server.spans] == ["0", str(starts[1])]
-    unread = "toy:0 decides: what the function needs moves with its payload, which a call does not get"
-    assert [(each.variant, each.outcome) for each in devmod.explain(module, "f").functions["f"]] == [
+    unread = (
+        "toy:0 decides: what the function needs moves with its payload, which a call does not get"
+    )
+    assert [
+        (each.variant, each.outcome) for each in devmod.explain(module, "f").functions["f"]
+    ] == [
         ("3", "best"),
         ("2", "unknown"),
         ("1", "unknown"),
@@ -101,10 +136,18 @@ def test_the_index_of_many_modules_and_29_kB_move(server: Server, count: int) ->
 @pytest.mark.row("R50")
 def test_one_function_of_a_library_is_four_requests_and_100_kB(server: Server) -> None:
     """Of each module the first and the second name, which may be in another page."""
-    names = [f"fmha_qkv_e4m3_o_bf16_h128_paged_p{number % 7}_q{number * 7919 % 8000:05}_kv{number % 11}" for number in range(8000)]
-    modules = [Raw("toy", b"%d" % number, functions=(name, f"{number * 104729 % 99991:05}_{name}")) for number, name in enumerate(names)]
+    names = [
+        f"fmha_qkv_e4m3_o_bf16_h128_paged_p{number % 7}_q{number * 7919 % 8000:05}_kv{number % 11}"
+        for number in range(8000)
+    ]
+    modules = [
+        Raw("toy", b"%d" % number, functions=(name, f"{number * 104729 % 99991:05}_{name}"))
+        for number, name in enumerate(names)
+    ]
     for each in modules:
-        each.__dict__["_devmod_origin"] = devmod.Origin("cuda", "nvcc 13.0", ["-O3"], {"k.cu": "00" * 32}, {"file": "x" * 200})
+        each.__dict__["_devmod_origin"] = devmod.Origin(
+            "cuda", "nvcc 13.0", ["-O3"], {"k.cu": "00" * 32}, {"file": "x" * 200}
+        )
     data = server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules))
     assert len(head_of(data)["pages"]) > 140
     for offline in (False, True):
@@ -118,9 +161,18 @@ def test_one_function_of_a_library_is_four_requests_and_100_kB(server: Server) -
 
 
 @pytest.mark.row("R50")
-def test_a_further_name_of_modules_in_two_neighbouring_pages_is_four_requests(server: Server) -> None:
-    """The border between the two pages is between the modules. Their names are far from that of both."""
-    modules = [Raw("toy", b"%d" % number, functions=(f"kernel_{number:04}", f"warp_{(number + 1) // 2:04}")) for number in range(6000)]
+def test_a_further_name_of_modules_in_two_neighbouring_pages_is_four_requests(
+    server: Server,
+) -> None:
+    """The border between the two pages is between the modules. Their names are far from that of
+    both.
+    """
+    modules = [
+        Raw(
+            "toy", b"%d" % number, functions=(f"kernel_{number:04}", f"warp_{(number + 1) // 2:04}")
+        )
+        for number in range(6000)
+    ]
     data = server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules))
     stops = list(accumulate(count for count, *_ in head_of(data)["pages"]))
     borders = [stop for stop in stops if 0 < stop < 6000 and not stop % 2]
@@ -185,7 +237,9 @@ def test_an_entry_of_the_cache_with_other_bytes_is_read_again(server: Server) ->
     assert devmod.load(server.url(), offline=True).save_to_bytes() == A
 
 
-def test_without_space_for_a_cache_everything_is_read_again(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_space_for_a_cache_everything_is_read_again(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "0")
     server.files["k.devmod"] = bundle_of(first=A)
     for _ in range(2):
@@ -216,7 +270,9 @@ def test_offline_uses_the_cache_alone(server: Server, register: Register) -> Non
 
 
 @pytest.mark.parametrize("by_variable", [False, True])
-def test_offline_without_an_entry_is_an_error(server: Server, by_variable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_without_an_entry_is_an_error(
+    server: Server, by_variable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.files["k.devmod"] = bundle_of(first=A)
     if by_variable:
         monkeypatch.setenv("DEVMOD_OFFLINE", "1")
@@ -254,9 +310,17 @@ def test_accounts_with_one_url_do_not_share_its_entry(server: Server, cache: Pat
         module = devmod.load(server.url(), storage_options=options)
         assert len(names_in(cache) - names) == 1
         names = names_in(cache)
-        assert devmod.load(server.url(), storage_options=options, offline=True).save_to_bytes() == module.save_to_bytes()
-    again = {"use_listings_cache": True, "headers": {"X-Key": "hunter2", "X-Account": "first"}}  # a map has no order
-    assert devmod.load(server.url(), storage_options=again, offline=True).save_to_bytes() == b"first"
+        assert (
+            devmod.load(server.url(), storage_options=options, offline=True).save_to_bytes()
+            == module.save_to_bytes()
+        )
+    again = {
+        "use_listings_cache": True,
+        "headers": {"X-Key": "hunter2", "X-Account": "first"},
+    }  # a map has no order
+    assert (
+        devmod.load(server.url(), storage_options=again, offline=True).save_to_bytes() == b"first"
+    )
     with pytest.raises(devmod.FetchError):
         devmod.load(server.url(), storage_options={"headers": {"X-Account": "third"}}, offline=True)
 
@@ -267,14 +331,21 @@ def test_the_name_of_an_entry_is_no_digest_of_a_secret(server: Server, cache: Pa
     url = server.url().replace("//", "//user:hunter2@")
     devmod.load(url)
     devmod.load(server.url(), storage_options={"headers": {"X-Key": "hunter2"}})
-    guesses = [(url,), ("first bytes", url), ("bundle at a URL", url), ("bundle of an account", url)]
+    guesses = [
+        (url,),
+        ("first bytes", url),
+        ("bundle at a URL", url),
+        ("bundle of an account", url),
+    ]
     assert len(names_in(cache)) == 2
     assert not names_in(cache) & {f"{DiskCache.key(*each)}.bin" for each in guesses}
 
 
 def test_an_entry_of_an_older_release_is_not_read(server: Server) -> None:
     """Its name did not depend on the account."""
-    DiskCache("remote").write(DiskCache.key("first bytes", server.url()), bundle_of(first=b"of another account"))
+    DiskCache("remote").write(
+        DiskCache.key("first bytes", server.url()), bundle_of(first=b"of another account")
+    )
     for options in ({}, {"headers": {"X-Account": "first"}}):
         with pytest.raises(devmod.FetchError, match="it is not in the cache"):
             devmod.load(server.url(), offline=True, storage_options=options)
@@ -303,10 +374,14 @@ def test_a_text_that_hides_its_value_is_compared_by_it(server: Server) -> None:
     devmod.load(server.url(), storage_options={"headers": {"X-Key": SecretText("one")}})
     devmod.load(server.url(), storage_options={"headers": {"X-Key": "one"}}, offline=True)
     with pytest.raises(devmod.FetchError):
-        devmod.load(server.url(), storage_options={"headers": {"X-Key": SecretText("two")}}, offline=True)
+        devmod.load(
+            server.url(), storage_options={"headers": {"X-Key": SecretText("two")}}, offline=True
+        )
 
 
-def test_the_argument_offline_has_priority_over_the_variable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_argument_offline_has_priority_over_the_variable(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_OFFLINE", "1")
     server.files["k.devmod"] = bundle_of(first=A)
     assert devmod.load(server.url(), offline=False).kind == "first"
@@ -333,7 +408,9 @@ def test_no_compressed_transfer_is_requested(server: Server) -> None:
 
 def test_storage_options_are_those_of_the_file_system(server: Server) -> None:
     server.files["k.devmod"] = bundle_of(first=A)
-    module = devmod.load(server.url(), storage_options={"headers": {"Authorization": "Bearer secret"}})
+    module = devmod.load(
+        server.url(), storage_options={"headers": {"Authorization": "Bearer secret"}}
+    )
     assert module.save_to_bytes() == A
     assert [each["Authorization"] for each in server.headers] == ["Bearer secret"] * 2
 
@@ -358,7 +435,9 @@ def test_a_file_system_in_memory() -> None:
     assert devmod.load("memory://folder/k.devmod").save_to_bytes() == A
     with pytest.raises(devmod.FetchError) as caught:
         devmod.load("memory://folder/other.devmod")
-    assert str(caught.value) == "'memory://folder/other.devmod' cannot be read: there is no such file"
+    assert (
+        str(caught.value) == "'memory://folder/other.devmod' cannot be read: there is no such file"
+    )
 
 
 def test_a_file_of_this_machine_is_not_cached(tmp_path: Path, cache: Path) -> None:
@@ -371,8 +450,13 @@ def test_compressed_bytes_and_sources_move_as_they_are_stored(server: Server) ->
     code = noise(40_000).hex().encode()
     info = {"f": devmod.FunctionInfo("f", ["handle"])}
     source = {"cuda": noise(10_000, 1).hex()}
-    modules = [devmod.create_with_fallback("cuda", code + bytes([number]), "cubin", info, source) for number in range(2)]
-    data = server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules), compress="zstd", with_sources=True)
+    modules = [
+        devmod.create_with_fallback("cuda", code + bytes([number]), "cubin", info, source)
+        for number in range(2)
+    ]
+    data = server.files["k.devmod"] = devmod.dumps(
+        devmod.bundle(*modules), compress="zstd", with_sources=True
+    )
     module = devmod.load(server.url()).imports[1]
     assert module.save_to_bytes() == modules[1].save_to_bytes()
     sent = server.sent
@@ -400,7 +484,9 @@ def test_inspect(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     url = server.url().replace("//", "//user:password@") + "?signature=secret"
     assert main(["inspect", url]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith(f"{server.url()}?…: devmod bundle, {len(data) / 1000:.1f} kB\nfirst, 200.0 kB — runtime: not installed\n")
+    assert out.startswith(
+        f"{server.url()}?…: devmod bundle, {len(data) / 1000:.1f} kB\nfirst, 200.0 kB — runtime: not installed\n"
+    )
     assert (err, "password" in out, "secret" in out) == ("", False, False)
 
 
@@ -410,21 +496,30 @@ def test_inspect_without_the_size_of_the_file(capsys: pytest.CaptureFixture[str]
     with fsspec.open("memory://folder/k.devmod", "wb") as file:
         file.write(bundle_of(first=A))
     assert main(["inspect", "memory://folder/k.devmod"]) == 0
-    assert capsys.readouterr().out.startswith("memory://folder/k.devmod: devmod bundle\nfirst, 200.0 kB")
+    assert capsys.readouterr().out.startswith(
+        "memory://folder/k.devmod: devmod bundle\nfirst, 200.0 kB"
+    )
     assert main(["inspect", "--json", "memory://folder/k.devmod"]) == 0
     description = json.loads(capsys.readouterr().out)
     assert (description["bytes"], description["module"]["bytes"]) == (None, len(A))
     assert main(["inspect", "memory://folder/other.devmod"]) == 1
-    assert capsys.readouterr() == ("", "devmod: error: 'memory://folder/other.devmod' cannot be read: there is no such file\n")
+    assert capsys.readouterr() == (
+        "",
+        "devmod: error: 'memory://folder/other.devmod' cannot be read: there is no such file\n",
+    )
 
 
 # -- memory
 
 
 def sparse_file(path: Path, size: int, blob: bytes) -> None:
-    """Write a bundle with a module of `size` zeros, which take no space on the disk, and one with `blob`."""
+    """Write a bundle with a module of `size` zeros, which take no space on the disk, and one with
+    `blob`.
+    """
     end = -(-size // 64) * 64
-    page = msgpack.packb({"modules": [entry(b"", kind="zeros", size=size, rank=0), entry(blob, kind="toy", rank=1)]})
+    page = msgpack.packb(
+        {"modules": [entry(b"", kind="zeros", size=size, rank=0), entry(blob, kind="toy", rank=1)]}
+    )
     head = headed({"candidates": 2, "pages": [row(page, 2, end + len(blob))]}, page)
     with path.open("wb") as file:
         file.write(head)

@@ -24,7 +24,10 @@ def test_the_signature_of_a_url_has_sig_after_its_path(checker: Any, server: Ser
     server.files["k.devmod.sig"] = b"signed"
     module = devmod.load(url)
     assert checker.asked[-1][0] == server.url()
-    assert [path for path, _ in server.requests] == ["/k.devmod?token=secret", "/k.devmod.sig?token=secret"] * 2
+    assert [path for path, _ in server.requests] == [
+        "/k.devmod?token=secret",
+        "/k.devmod.sig?token=secret",
+    ] * 2
     assert module.save_to_bytes() == b"1"
     server.files["k.devmod.sig"] = b"another"
     assert refusal(lambda: devmod.load(url))
@@ -41,11 +44,15 @@ def test_the_cache_has_the_signature_with_the_file(checker: Any, server: Server)
     assert refusal(lambda: devmod.load(server.url("unsigned.devmod")))
     with pytest.raises(devmod.FetchError) as caught:
         devmod.load(server.url("unsigned.devmod"), offline=True)
-    assert "unsigned.devmod.sig' cannot be read offline: it is not in the cache" in str(caught.value)
+    assert "unsigned.devmod.sig' cannot be read offline: it is not in the cache" in str(
+        caught.value
+    )
 
 
 @pytest.mark.row("R46")
-def test_a_server_that_fails_to_give_the_signature_is_an_error(checker: Any, server: Server) -> None:
+def test_a_server_that_fails_to_give_the_signature_is_an_error(
+    checker: Any, server: Server
+) -> None:
     server.files["k.devmod"] = FILE
 
     def fail(handler: Handler, server: Server) -> bool:

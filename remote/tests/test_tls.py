@@ -18,7 +18,8 @@ from http_server import Handler, Server, http_server
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
 A = noise(200_000, 1)
-#: Loads the bundle at a URL in a process of its own: the certificates are read when aiohttp is imported.
+#: Loads the bundle at a URL in a process of its own: the certificates are read when aiohttp is
+#: imported.
 PROGRAM = """
 import sys, devmod
 try:
@@ -30,7 +31,9 @@ except devmod.FetchError as error:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an authority, a certificate of it for 127.0.0.1, and one for another name."""
+    """Return a folder with an authority, a certificate of it for 127.0.0.1, and one for another
+    name.
+    """
     folder = tmp_path_factory.mktemp("certificates")
 
     def run(*arguments: str) -> None:
@@ -38,11 +41,38 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     constraints = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    run("req", "-x509", *new_key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test CA", "-days", "2", *constraints)
+    run(
+        "req",
+        "-x509",
+        *new_key,
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        "-subj",
+        "/CN=Test CA",
+        "-days",
+        "2",
+        *constraints,
+    )
     for name, subject in (("server", "IP:127.0.0.1"), ("other", "DNS:example.test")):
-        run("req", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (folder / f"{name}.ext").write_text(f"subjectAltName={subject}\nauthorityKeyIdentifier=keyid\n")
-        own = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext")
+        run(
+            "req", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}"
+        )
+        (folder / f"{name}.ext").write_text(
+            f"subjectAltName={subject}\nauthorityKeyIdentifier=keyid\n"
+        )
+        own = (
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            f"{name}.ext",
+        )
         run("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *own)
     return folder
 
@@ -62,11 +92,15 @@ def secure(certificates: Path) -> Iterator[Server]:
 
 
 def load(url: str, authority: Path | None = None) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SSL_CERT")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("SSL_CERT")
+    }
     if authority is not None:
         environment["SSL_CERT_FILE"] = os.fspath(authority)
     command = [sys.executable, "-W", "error", "-c", PROGRAM, url]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.rstrip("\n")
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout.rstrip("\n")
 
 
 def test_an_authority_in_ssl_cert_file_is_trusted(secure: Server, certificates: Path) -> None:

@@ -12,7 +12,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "Run CUDA kernels on the simulated GPU, and fail a test in which a check finds a fault."
     parser.getgroup("devmod").addoption("--devmod-sanitize", action="store_true", help=text)
     parser.addini(
-        "devmod_sanitize", "The checks of --devmod-sanitize, separated by commas: bounds, align, free, race, sync, init. Default: all."
+        "devmod_sanitize",
+        "The checks of --devmod-sanitize, separated by commas: bounds, align, free, race, sync, init. Default: all.",
     )
 
 

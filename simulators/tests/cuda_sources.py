@@ -1,4 +1,6 @@
-"""CUDA C++ compiled with NVRTC and run by the interpreter of PTX, for the tests of the interpreter."""
+"""CUDA C++ compiled with NVRTC and run by the interpreter of PTX, for the tests of the
+interpreter.
+"""
 
 from typing import Any
 
@@ -14,8 +16,18 @@ AXPY = """extern "C" __global__ void k(float a, const float *x, float *y, int n)
 
 
 def run_source(
-    source: str, grid: int | tuple[int, ...], block: int | tuple[int, ...], args: list[Any], *options: str, name: str = "k", **launch: Any
+    source: str,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    args: list[Any],
+    *options: str,
+    name: str = "k",
+    **launch: Any,
 ) -> Any:
-    """Compile a source and run its kernel `k`; arrays among the arguments change in place. Return the last one."""
+    """Compile a source and run its kernel `k`; arrays among the arguments change in place. Return
+    the last one.
+    """
     run_ptx(ptx_of(source, *options), name, grid, block, args, **launch)
-    return next((each for each in reversed(args) if isinstance(each, np.ndarray) and each.ndim), None)
+    return next(
+        (each for each in reversed(args) if isinstance(each, np.ndarray) and each.ndim), None
+    )

@@ -1,4 +1,6 @@
-"""Calls of the stand-in HIP runtime through ctypes, with the signatures of `calls.md`, for its own tests."""
+"""Calls of the stand-in HIP runtime through ctypes, with the signatures of `calls.md`, for its own
+tests.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ import devmod_standins
 from devmod_standins import libamdhip64
 
 _CALLS = resources.files(devmod_standins) / "libamdhip64" / "calls.md"
-_TYPES = {"size_t": ctypes.c_size_t, "unsigned long long": ctypes.c_uint64, "unsigned int": ctypes.c_uint}
+_TYPES = {
+    "size_t": ctypes.c_size_t,
+    "unsigned long long": ctypes.c_uint64,
+    "unsigned int": ctypes.c_uint,
+}
 _HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|GraphExec|HostFn)_t")
 #: Numbers of errors.
 (
@@ -38,21 +44,30 @@ _HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|Gra
 @cache
 def signatures() -> dict[str, str]:
     """Return the parameters of each function of the list."""
-    return dict(re.findall(r"^[\w *]*?(hip\w+)\((.*?)\);", _CALLS.read_text(encoding="utf-8"), re.MULTILINE))
+    return dict(
+        re.findall(r"^[\w *]*?(hip\w+)\((.*?)\);", _CALLS.read_text(encoding="utf-8"), re.MULTILINE)
+    )
 
 
 def _type_of(parameter: str) -> Any:
     if "*" in parameter or _HANDLES.search(parameter):
         return ctypes.c_void_p
     base = parameter.rpartition(" ")[0]
-    return _TYPES.get(base, {"unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort}.get(base, ctypes.c_int))
+    return _TYPES.get(
+        base,
+        {"unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort}.get(
+            base, ctypes.c_int
+        ),
+    )
 
 
 @cache
 def _function(name: str) -> Any:
     function = getattr(libamdhip64.load().api, name)
     parameters = signatures()[name]
-    function.argtypes = [] if parameters == "void" else [_type_of(each) for each in parameters.split(", ")]
+    function.argtypes = (
+        [] if parameters == "void" else [_type_of(each) for each in parameters.split(", ")]
+    )
     if name in {"hipGetErrorName", "hipGetErrorString", "hipKernelNameRef"}:
         function.restype = ctypes.c_char_p
     return function
@@ -105,7 +120,14 @@ def function_of(code: bytes, name: str) -> int:
     return made(hip.hipModuleGetFunction, made(hip.hipModuleLoadData, code), name.encode())
 
 
-def launch_block(function: int, block: bytes, grid: Any = (1, 1, 1), threads: Any = (1, 1, 1), shared: int = 0, stream: int = 0) -> int:
+def launch_block(
+    function: int,
+    block: bytes,
+    grid: Any = (1, 1, 1),
+    threads: Any = (1, 1, 1),
+    shared: int = 0,
+    stream: int = 0,
+) -> int:
     """Launch with a block of arguments and return the code."""
     buffer, size = ctypes.create_string_buffer(block, len(block)), ctypes.c_size_t(len(block))
     extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 3)

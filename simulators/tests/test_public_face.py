@@ -1,4 +1,6 @@
-"""What tests of the wheels use: the names, importing them, and the errors of a stand-in that cannot be built or was misused."""
+"""What tests of the wheels use: the names, importing them, and the errors of a stand-in that cannot
+be built or was misused.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +15,49 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devmod_simulators import BuildError, DriverLibrary, StandinLibrary, UnavailableError, ViolationError, libcuda
+from devmod_simulators import (
+    BuildError,
+    DriverLibrary,
+    StandinLibrary,
+    UnavailableError,
+    ViolationError,
+    libcuda,
+)
 from devmod_standins import libamdhip64, metal, rdna3
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES, STANDINS = ROOT / "simulators" / "src", ROOT / "simulators" / "standins"
 PACKAGES = {"devmod_simulators", "devmod_standins"}
-MODULES = (*sorted(PACKAGES), "devmod_standins.metal", "devmod_simulators.ptx", "devmod_standins.rdna3")
+MODULES = (
+    *sorted(PACKAGES),
+    "devmod_standins.metal",
+    "devmod_simulators.ptx",
+    "devmod_standins.rdna3",
+)
 
 
 def test_an_import_loads_no_driver_and_needs_nothing_but_python() -> None:
     program = f"import sys; sys.path.insert(0, {str(SOURCES)!r})\nbefore = set(sys.modules)\nimport devmod_simulators\nprint(*set(sys.modules) - before)"
-    imported = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"devmod_simulators"}
+    imported = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {
+        "devmod_simulators"
+    }
     maps = f"import sys; sys.path.insert(0, {str(STANDINS)!r})\nimport {', '.join(MODULES)}\nprint(open('/proc/self/maps').read())"
     if Path("/proc/self/maps").exists():
-        loaded = subprocess.run([sys.executable, "-I", "-c", maps], capture_output=True, text=True, check=True).stdout
+        loaded = subprocess.run(
+            [sys.executable, "-I", "-c", maps], capture_output=True, text=True, check=True
+        ).stdout
         assert "libcuda" not in loaded
         assert "libamdhip64" not in loaded
 
 
 def test_nothing_outside_the_folder_uses_another_name() -> None:
     """A wheel uses the names of the wheel alone."""
-    public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__} | set(MODULES)
+    public = {
+        f"{module}.{name}" for module in MODULES for name in import_module(module).__all__
+    } | set(MODULES)
     used = set()
     for path in ROOT.glob("**/*.py"):
         parts = path.relative_to(ROOT).parts
@@ -45,12 +67,16 @@ def test_nothing_outside_the_folder_uses_another_name() -> None:
             or not re.search("devmod_(simulators|standins)", path.read_text())
         ):
             continue
-        assert "src" not in parts or "devmod_standins" not in path.read_text(), f"{path} belongs to a wheel"
+        assert "src" not in parts or "devmod_standins" not in path.read_text(), (
+            f"{path} belongs to a wheel"
+        )
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
                 used |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
-                used |= {alias.name for alias in node.names if alias.name.partition(".")[0] in PACKAGES}
+                used |= {
+                    alias.name for alias in node.names if alias.name.partition(".")[0] in PACKAGES
+                }
     assert used
     assert used <= public
 
@@ -68,7 +94,9 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_files_that_do_not_compile(tmp_path: Path) -> None:
     (tmp_path / "wrong.c").write_text("int wrong(void) { return missing; }\n")
-    with pytest.raises(BuildError, match=r"^the stand-in for libmade-up\.so does not compile:\n(.*\n)+.*missing"):
+    with pytest.raises(
+        BuildError, match=r"^the stand-in for libmade-up\.so does not compile:\n(.*\n)+.*missing"
+    ):
         StandinLibrary("libmade-up.so", (tmp_path,), "worker", ()).build()
 
 
@@ -92,7 +120,9 @@ def test_a_violation_is_an_error_at_the_end(library: DriverLibrary) -> None:
             else:
                 driver.api.hipFree(ctypes.c_void_p(5))
 
-    with pytest.raises(ViolationError, match=r"^0x5 is freed and is not the start of a device allocation$"):
+    with pytest.raises(
+        ViolationError, match=r"^0x5 is freed and is not the start of a device allocation$"
+    ):
         use()
     with driver.shown():
         assert driver.violations == []
@@ -104,8 +134,13 @@ def test_a_kernel_of_metal_runs_on_the_cpu() -> None:
 using namespace metal;
 kernel void scale(device float *x [[buffer(0)]], constant float &a [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] *= a; }
 """
-    data, factor = bytearray(np.arange(8, dtype="float32").tobytes()), bytearray(np.float32(3).tobytes())
-    metal.compile_kernel(text, "scale")({("buffer", 0): data, ("buffer", 1): factor}, (2, 1, 1), (4, 1, 1))
+    data, factor = (
+        bytearray(np.arange(8, dtype="float32").tobytes()),
+        bytearray(np.float32(3).tobytes()),
+    )
+    metal.compile_kernel(text, "scale")(
+        {("buffer", 0): data, ("buffer", 1): factor}, (2, 1, 1), (4, 1, 1)
+    )
     assert np.frombuffer(data, "float32").tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
 
 
@@ -186,7 +221,9 @@ kernel void sums(device half *x [[buffer(0)]], device long *n [[buffer(1)]], uin
     x, n = np.arange(64, dtype="float16") % 32, np.full(64, 1 << 40)
     n[:48] = -1
     data, numbers = bytearray(x.tobytes()), bytearray(n.tobytes())
-    metal.compile_kernel(text, "sums")({("buffer", 0): data, ("buffer", 1): numbers}, (1, 1, 1), (64, 1, 1))
+    metal.compile_kernel(text, "sums")(
+        {("buffer", 0): data, ("buffer", 1): numbers}, (1, 1, 1), (64, 1, 1)
+    )
     assert np.frombuffer(data, "float16").tolist() == [*range(32), *[31.5] * 32]
     assert np.frombuffer(numbers, "int64").tolist() == [*range(40), *[40] * 24]
 

@@ -1,4 +1,6 @@
-"""Projects for the tests of `devmod build`, and the tasks that workers run in place of a compiler."""
+"""Projects for the tests of `devmod build`, and the tasks that workers run in place of a
+compiler.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ KERNEL = "kernel void {name}(global float *x) {{ x[get_global_id(0)] *= {factor}
 
 
 def write_kernels(folder: Path, count: int = 2) -> Path:
-    """Write a manifest with kernels k0, k1, … for OpenCL, the fastest of the compilers, and return its path."""
+    """Write a manifest with kernels k0, k1, … for OpenCL, the fastest of the compilers, and return
+    its path.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tables = []
     for number in range(count):
@@ -33,9 +37,14 @@ def built_failure(source: Path, target: str, **settings: object) -> str:
     """Build a source by a manifest in its folder, which must fail. Return the message."""
     import devmod
 
-    values = "".join(f"{name} = {[*map(str, value)] if isinstance(value, list) else value!r}\n" for name, value in settings.items())
+    values = "".join(
+        f"{name} = {[*map(str, value)] if isinstance(value, list) else value!r}\n"
+        for name, value in settings.items()
+    )
     manifest = source.parent / "devmod.toml"
-    manifest.write_text(f'output = "k.devmod"\ntargets = [{target!r}]\n[kernels.k]\nsources = [{source.name!r}]\n{values}')
+    manifest.write_text(
+        f'output = "k.devmod"\ntargets = [{target!r}]\n[kernels.k]\nsources = [{source.name!r}]\n{values}'
+    )
     (failure,) = devmod.build(manifest, workers=1).failures
     return str(failure.message)
 
@@ -50,7 +59,9 @@ def plan_in(folder: Path, *jobs: Job) -> Plan:
 
 
 class InProcess:
-    """Runs jobs in this process, in the place of a `Pool`, where a test is not about workers: a new process imports its compilers anew."""
+    """Runs jobs in this process, in the place of a `Pool`, where a test is not about workers: a new
+    process imports its compilers anew.
+    """
 
     def __init__(self, workers: int, task: Callable[..., Outcome], **settings: object) -> None:
         self._task, self._settings = task, settings
@@ -64,7 +75,8 @@ class InProcess:
         return ((number, self._task(job, **self._settings)) for number, job in enumerate(jobs))
 
 
-# -- tasks of workers: each leaves a file with the number of the process in the folder of the job, once for each run
+# -- tasks of workers: each leaves a file with the number of the process in the folder of the job,
+# once for each run
 
 
 def run_count(job: Job) -> int:
@@ -107,7 +119,9 @@ def die(job: Job) -> Outcome:
 
 
 def leave_program(job: Job) -> Outcome:
-    """Start a program, leave its number in the folder of the job, and kill this process in the first run."""
+    """Start a program, leave its number in the folder of the job, and kill this process in the
+    first run.
+    """
     first = run_count(job) == 0
     _note(job)
     if first:

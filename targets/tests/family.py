@@ -1,4 +1,6 @@
-"""The kernels of targets/tests/kernels/family: one source for CUDA and HIP, with the calls and the references of its tests."""
+"""The kernels of targets/tests/kernels/family: one source for CUDA and HIP, with the calls and the
+references of its tests.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ EXAMPLES = {
 
 def compiled(name: str, *targets: str) -> devmod.Module:
     """Return the module of a source for some targets."""
-    modules = [devmod.compile(FOLDER / name, target, name_expressions=["scale<float>"]) for target in targets]
+    modules = [
+        devmod.compile(FOLDER / name, target, name_expressions=["scale<float>"])
+        for target in targets
+    ]
     return devmod.bundle(*modules)
 
 

@@ -1,6 +1,8 @@
-"""A project with random includes, which changes in random steps: new, changed, removed and linked files, and other include folders.
+"""A project with random includes, which changes in random steps: new, changed, removed and linked
+files, and other include folders.
 
-Each file changes the macro VALUE, on which the kernel depends, and includes others by names that lead to several folders.
+Each file changes the macro VALUE, on which the kernel depends, and includes others by names that
+lead to several folders.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from pathlib import Path
 FOLDERS = ("src", "src/deep", "inc", "inc/deep", "far")
 _HEADERS = ("x.h", "y.h", "z.h")
 #: Further names, which are looked up, and a header of compilers.
-_NAMES = (*(f"{folder}/{name}" for folder in (".", "..", "deep", "link", "link/..", "../inc", "../far") for name in _HEADERS), "stdint.h")
+_NAMES = (
+    *(
+        f"{folder}/{name}"
+        for folder in (".", "..", "deep", "link", "link/..", "../inc", "../far")
+        for name in _HEADERS
+    ),
+    "stdint.h",
+)
 _KERNELS = {
     "opencl": ("k.cl", "kernel void k(global int *x) { x[0] = VALUE; }\n"),
     "metal": ("k.metal", "kernel void k(device int *x [[buffer(0)]]) { x[0] = VALUE; }\n"),
@@ -20,7 +29,10 @@ _KERNELS = {
         "k.comp",
         "layout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer X { int x[]; };\nvoid main() { x[0] = VALUE; }\n",
     ),
-    "webgpu": ("k.wgsl", "var<private> x: i32;\n@compute @workgroup_size(1) fn k() { x = VALUE; }\n"),
+    "webgpu": (
+        "k.wgsl",
+        "var<private> x: i32;\n@compute @workgroup_size(1) fn k() { x = VALUE; }\n",
+    ),
     "cuda -arch=compute_80": ("k.cu", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
     "rocm -arch=gfx1100": ("k.hip", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
     "hexagon -arch=v66": ("k.c", "#include <stdint.h>\nvoid k(int *x) { x[0] = VALUE; }\n"),
@@ -57,16 +69,35 @@ class RandomProject:
     def change(self) -> str:
         """Make a change, and return what it was."""
         choose = self._random.choice
-        step = choose(("write", "write", "write", "source", "remove", "link", "link", "link folder", "manifest", "touch"))
+        step = choose(
+            (
+                "write",
+                "write",
+                "write",
+                "source",
+                "remove",
+                "link",
+                "link",
+                "link folder",
+                "manifest",
+                "touch",
+            )
+        )
         if step == "manifest":
             return self._write_manifest()
         if step == "write":
-            return self._write(choose([*self._names, *self._sources, "inc/stdint.h", "src/deep/stdint.h"]))
+            return self._write(
+                choose([*self._names, *self._sources, "inc/stdint.h", "src/deep/stdint.h"])
+            )
         name = choose(self._names)
         path = self.folder / name
         if step == "link folder":
             path = path.parent / choose(("link", "deep"))
-            return self._link(path, self.folder / choose(FOLDERS)) if path.is_symlink() or not path.exists() else "nothing"
+            return (
+                self._link(path, self.folder / choose(FOLDERS))
+                if path.is_symlink() or not path.exists()
+                else "nothing"
+            )
         if step == "remove":
             path.unlink(missing_ok=True)
         elif step == "touch" and path.exists():
@@ -90,7 +121,11 @@ class RandomProject:
         return f"link {path} to {target}"
 
     def _write_manifest(self) -> str:
-        include = [each for each in self._random.sample(("inc", "far", "inc/deep", "src/link"), 2) if (self.folder / each).is_dir()]
+        include = [
+            each
+            for each in self._random.sample(("inc", "far", "inc/deep", "src/link"), 2)
+            if (self.folder / each).is_dir()
+        ]
         text = f'output = "k.devmod"\ntargets = ["{self._target}"]\n[kernels.k]\nsources = ["src/{self._source}"]\ninclude = {include}\n'
         if self._kind in ("rocm", "hexagon"):
             text += f"defines = {{ NAMED = '\"{self._random.choice(_NAMES)}\"' }}\n"
@@ -103,7 +138,11 @@ class RandomProject:
         lines.insert(self._random.randint(0, len(lines)), f"#undef VALUE\n#define VALUE {number}")
         text = "\n".join(lines) + "\n"
         if name.endswith(self._source):
-            head = "#version 450\n#extension GL_GOOGLE_include_directive : require\n" if self._kind == "vulkan" else ""
+            head = (
+                "#version 450\n#extension GL_GOOGLE_include_directive : require\n"
+                if self._kind == "vulkan"
+                else ""
+            )
             text = head + text + self._kernel
         elif self._random.random() < 0.5:
             text = f"#pragma once\n{text}"
@@ -122,8 +161,12 @@ class RandomProject:
         if self._kind in ("vulkan", "webgpu"):  # GLSL and WGSL have no __has_include
             return self._random.choice((*lines, f'#include "deep/{header}"'))
         lines.append(f"#if __has_include({spelled})\n#include {spelled}\n#endif")
-        lines.append(f"#if __has_include({spelled})\n#undef VALUE\n#define VALUE {self._random.randint(10, 99)}\n#endif")
+        lines.append(
+            f"#if __has_include({spelled})\n#undef VALUE\n#define VALUE {self._random.randint(10, 99)}\n#endif"
+        )
         if self._kind in ("rocm", "hexagon"):
-            lines.append(f'#undef NAME\n#define NAME "{name}"\n#if __has_include(NAME)\n#include NAME\n#endif')
+            lines.append(
+                f'#undef NAME\n#define NAME "{name}"\n#if __has_include(NAME)\n#include NAME\n#endif'
+            )
             lines.append("#if __has_include(NAMED)\n#include NAMED\n#endif")
         return self._random.choice(lines)

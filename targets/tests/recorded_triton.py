@@ -1,4 +1,6 @@
-"""The kernels of targets/tests/vectors/triton, as objects with the attributes of Triton's compiled kernels."""
+"""The kernels of targets/tests/vectors/triton, as objects with the attributes of Triton's compiled
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Any
 FOLDER = Path(__file__).parent / "vectors/triton"
 
 
-def recorded_kernel(name: str, backend: str = "cuda", *, metadata: dict[str, Any] | None = None, **source: Any) -> Any:
+def recorded_kernel(
+    name: str, backend: str = "cuda", *, metadata: dict[str, Any] | None = None, **source: Any
+) -> Any:
     """Return a recorded kernel, with changed fields of its metadata and of its source."""
     stem = f"{name}.{backend}"
     fields = json.loads((FOLDER / f"{stem}.json").read_text())
@@ -23,8 +27,15 @@ def recorded_kernel(name: str, backend: str = "cuda", *, metadata: dict[str, Any
     recorded = fields["source"]
     attributes = {
         "name": name,
-        "signature": {key: tuple(kind) if isinstance(kind, list) else kind for key, kind in recorded["signature"].items()},
+        "signature": {
+            key: tuple(kind) if isinstance(kind, list) else kind
+            for key, kind in recorded["signature"].items()
+        },
         "constants": {tuple(path): value for path, value in recorded["constants"]},
         "fn": SimpleNamespace(src=recorded["text"]),
     } | source
-    return SimpleNamespace(asm=asm, metadata=SimpleNamespace(**changed, target=target), src=SimpleNamespace(**attributes))
+    return SimpleNamespace(
+        asm=asm,
+        metadata=SimpleNamespace(**changed, target=target),
+        src=SimpleNamespace(**attributes),
+    )

@@ -39,10 +39,15 @@ def statuses(result: BuildResult) -> list[str]:
 
 def test_a_string_is_one_target(tmp_path: Path) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
-    assert [each.job.target for each in devmod.build(manifest, targets="opencl").results] == ["opencl"]
+    assert [each.job.target for each in devmod.build(manifest, targets="opencl").results] == [
+        "opencl"
+    ]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.build(manifest, targets="opncl")
-    assert str(caught.value) == f"{manifest} has no target 'opncl'; its targets are 'opencl'. Did you mean 'opencl'?"
+    assert (
+        str(caught.value)
+        == f"{manifest} has no target 'opncl'; its targets are 'opencl'. Did you mean 'opencl'?"
+    )
 
 
 def test_an_output_of_another_suffix_is_an_error(tmp_path: Path) -> None:
@@ -52,9 +57,15 @@ def test_an_output_of_another_suffix_is_an_error(tmp_path: Path) -> None:
     assert str(caught.value) == "the output is a file that ends in .devmod, not 'k.ptx'"
 
 
-def test_a_build_writes_one_file_with_the_modules_in_the_order_of_the_manifest(tmp_path: Path) -> None:
+def test_a_build_writes_one_file_with_the_modules_in_the_order_of_the_manifest(
+    tmp_path: Path,
+) -> None:
     result = devmod.build(write_kernels(tmp_path / "p", 3), workers=2)
-    assert (result.output, result.written, result.failures) == (str(tmp_path / "p" / "k.devmod"), True, ())
+    assert (result.output, result.written, result.failures) == (
+        str(tmp_path / "p" / "k.devmod"),
+        True,
+        (),
+    )
     assert statuses(result) == ["compiled"] * 3
     root = devmod.load(result.output)
     assert [list(module) for module in root.imports] == [["k0"], ["k1"], ["k2"]]
@@ -84,16 +95,25 @@ def test_only_the_changed_kernel_is_compiled_again(tmp_path: Path) -> None:
     (tmp_path / "p" / "k1.cl").write_text(KERNEL.format(name="k1", factor=100))
     after = devmod.build(manifest)
     assert statuses(after) == ["cached", "compiled", "cached"]
-    assert [module.inspect_source() for module in after.modules][1] != [module.inspect_source() for module in before.modules][1]
+    assert [module.inspect_source() for module in after.modules][1] != [
+        module.inspect_source() for module in before.modules
+    ][1]
     (tmp_path / "p" / "k1.cl").write_text(KERNEL.format(name="k1", factor=3))
     assert statuses(devmod.build(manifest)) == ["cached"] * 3
 
 
 @pytest.mark.parametrize(
     "change",
-    ["defines = { N = 3 }", 'options = ["-cl-fast-relaxed-math"]', "block = 64", 'include = ["inc"]'],
+    [
+        "defines = { N = 3 }",
+        'options = ["-cl-fast-relaxed-math"]',
+        "block = 64",
+        'include = ["inc"]',
+    ],
 )
-def test_settings_belong_to_the_key_and_the_folder_of_the_project_does_not(tmp_path: Path, change: str) -> None:
+def test_settings_belong_to_the_key_and_the_folder_of_the_project_does_not(
+    tmp_path: Path, change: str
+) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
     (tmp_path / "p" / "inc").mkdir()
     devmod.build(manifest)
@@ -110,7 +130,11 @@ def test_a_changed_output_is_written_again_from_the_cache(tmp_path: Path) -> Non
     for damage in (b"", good[:-1], good[:-1] + b"?"):
         output.write_bytes(damage)
         again = devmod.build(tmp_path / "p")
-        assert (again.written, statuses(again), output.read_bytes()) == (True, ["cached", "cached"], good)
+        assert (again.written, statuses(again), output.read_bytes()) == (
+            True,
+            ["cached", "cached"],
+            good,
+        )
     output.unlink()
     assert devmod.build(tmp_path / "p").written
     assert output.read_bytes() == good
@@ -127,7 +151,10 @@ def test_a_failure_does_not_end_the_other_jobs_and_leaves_the_old_file(tmp_path:
     assert (statuses(result), result.written) == (["compiled", "failed", "compiled"], False)
     (failure,) = result.failures
     assert (failure.error, failure.file, failure.line) == ("CompileError", "k1.cl", 2)
-    assert str(failure) == "k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression"
+    assert (
+        str(failure)
+        == "k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression"
+    )
     assert output.read_bytes() == good
     with pytest.raises(devmod.CompileError) as caught:
         result.raise_for_failures()
@@ -147,9 +174,15 @@ def test_a_partial_build_writes_what_succeeded(tmp_path: Path) -> None:
     assert (statuses(again), again.written) == (["failed", "cached"], True)
 
 
-def test_a_missing_toolchain_fails_its_target_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_toolchain_fails_its_target_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
-    manifest.write_text(manifest.read_text().replace('"opencl"]', '"vulkan", "opencl"]').replace('"k0.cl"]', '"k0.cl", "k0.comp"]'))
+    manifest.write_text(
+        manifest.read_text()
+        .replace('"opencl"]', '"vulkan", "opencl"]')
+        .replace('"k0.cl"]', '"k0.cl", "k0.comp"]')
+    )
     manifest.write_text(manifest.read_text() + '[target.vulkan]\noptions = ["--compiler=glslc"]\n')
     (tmp_path / "p" / "k0.comp").write_text("#version 450\nvoid main() {}\n")
     monkeypatch.setenv("PATH", "")
@@ -157,7 +190,9 @@ def test_a_missing_toolchain_fails_its_target_alone(tmp_path: Path, monkeypatch:
     assert sorted(statuses(result)) == ["compiled", "failed"]
     (failure,) = result.failures
     assert (failure.error, failure.job.target) == ("ToolchainNotFoundError", "vulkan")
-    assert failure.message.startswith("cannot compile the GLSL source k0.comp: glslc is not installed. To add it: ")
+    assert failure.message.startswith(
+        "cannot compile the GLSL source k0.comp: glslc is not installed. To add it: "
+    )
     assert [module.kind for module in result.modules] == ["opencl"]
 
 
@@ -173,7 +208,9 @@ def test_a_source_that_disappears_is_a_failure_of_its_job(tmp_path: Path) -> Non
     assert str(result.failures[0]) == "k0.cl for opencl: k0.cl: No such file or directory"
 
 
-def test_a_result_is_not_stored_if_a_file_changed_during_the_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_not_stored_if_a_file_changed_during_the_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The compiler may have read another text than the key has."""
     from devmod_targets.build import pool
 
@@ -243,7 +280,9 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_first_compile(
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 @pytest.mark.parametrize("locked", ["folder", "folder/k.devmod"])
-def test_a_missing_permission_is_an_error_before_the_first_compile(tmp_path: Path, locked: str) -> None:
+def test_a_missing_permission_is_an_error_before_the_first_compile(
+    tmp_path: Path, locked: str
+) -> None:
     (tmp_path / "folder").mkdir()
     output = tmp_path / "folder" / "k.devmod"
     output.touch()
@@ -258,7 +297,9 @@ def test_a_missing_permission_is_an_error_before_the_first_compile(tmp_path: Pat
     assert progress.names == []
 
 
-def test_a_current_file_in_a_folder_without_write_permission_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_current_file_in_a_folder_without_write_permission_is_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
     devmod.build(manifest)
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -281,5 +322,10 @@ def test_devmod_build_names_the_missing_wheel() -> None:
         "sys.meta_path.insert(0, NoBuildSide())\n"
         "import devmod\ntry:\n    devmod.build()\nexcept devmod.ToolchainNotFoundError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == 'nothing can be built here: devmod-targets is not installed. To add it: pip install "devmod-core[build]"\n'
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert (
+        done.stdout
+        == 'nothing can be built here: devmod-targets is not installed. To add it: pip install "devmod-core[build]"\n'
+    )

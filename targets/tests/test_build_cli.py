@@ -1,4 +1,6 @@
-"""The command `devmod build`: what it prints, its exit status, and what it leaves behind when it is interrupted."""
+"""The command `devmod build`: what it prints, its exit status, and what it leaves behind when it is
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def hide_times(text: str) -> str:
     return re.sub(r"\d+\.\d\d\b( s\))?", lambda match: f"#.##{match[1] or ''}", text)
 
 
-def test_a_build_prints_a_line_for_each_compile_and_a_table(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_build_prints_a_line_for_each_compile_and_a_table(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     assert main(["build", "-j", "1"]) == 0
     captured = capfd.readouterr()
     assert hide_times(captured.err) == (
@@ -56,7 +60,9 @@ def test_a_build_prints_a_line_for_each_compile_and_a_table(capfd: pytest.Captur
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_failure_is_printed_when_it_comes_and_at_the_end(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_failure_is_printed_when_it_comes_and_at_the_end(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     (project / "k1.cl").write_text(BROKEN)
     assert main(["build", "-j", "1"]) == 1
     captured = capfd.readouterr()
@@ -79,14 +85,21 @@ def test_a_failure_is_printed_when_it_comes_and_at_the_end(capfd: pytest.Capture
     )
 
 
-def test_a_build_and_a_compile_print_each_line_of_a_log_once(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_build_and_a_compile_print_each_line_of_a_log_once(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     (project / "k1.cl").write_text("kernel void k1(global float *x) {\n  x[0] = ;\n  x[1] = ;\n}\n")
-    lines = ["the OpenCL C source does not compile:", *(f"k1.cl:{line}:10: error: expected expression" for line in (2, 3))]
+    lines = [
+        "the OpenCL C source does not compile:",
+        *(f"k1.cl:{line}:10: error: expected expression" for line in (2, 3)),
+    ]
     assert main(["build", "-j", "1"]) == 1
     assert capfd.readouterr().err.splitlines()[3:] == [f"    {line}" for line in lines]
     assert main(["compile", "k1.cl", "-t", "opencl"]) == 1
     assert capfd.readouterr().err.splitlines() == ["devmod: error: " + lines[0], *lines[1:]]
-    (project / "k1.cl").write_text('#include "x.h"\nkernel void k1(global float *x) {\n  x[0] = ;\n}\n')
+    (project / "k1.cl").write_text(
+        '#include "x.h"\nkernel void k1(global float *x) {\n  x[0] = ;\n}\n'
+    )
     (project / "x.h").write_text("#include <y.h>\n")
     assert main(["build", "-j", "1"]) == 1
     assert capfd.readouterr().err.splitlines()[2:] == [
@@ -95,12 +108,16 @@ def test_a_build_and_a_compile_print_each_line_of_a_log_once(capfd: pytest.Captu
     ]
 
 
-def test_errors_name_the_keys_of_the_manifest(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_errors_name_the_keys_of_the_manifest(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     """The words of Python and of `devmod compile` are of no use to the author of a manifest."""
 
     def failure(source: str, keys: str = "", name: str = "k0.cl") -> str:
         (project / name).write_text(source)
-        (project / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = ["{kind}"]\n[kernels.k0]\nsources = ["{name}"]\n{keys}')
+        (project / "devmod.toml").write_text(
+            f'output = "k.devmod"\ntargets = ["{kind}"]\n[kernels.k0]\nsources = ["{name}"]\n{keys}'
+        )
         assert main(["build", "-q", "--no-cache"]) == 1
         return capfd.readouterr().out.rpartition(f"{name} for {kind}: ")[2].rstrip("\n")
 
@@ -126,8 +143,9 @@ def test_errors_name_the_keys_of_the_manifest(capfd: pytest.CaptureFixture[str],
     )
     kind = "cuda"
     ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry fill(.param .u64 x, .param .f32 a) { ret; }\n"
-    assert 'Declare the kernels that you call: [kernels.k0.functions.fill] arg_types = ["handle", "float32"]. Some of' in failure(
-        ptx, name="fill.ptx"
+    assert (
+        'Declare the kernels that you call: [kernels.k0.functions.fill] arg_types = ["handle", "float32"]. Some of'
+        in failure(ptx, name="fill.ptx")
     )
 
 
@@ -151,7 +169,9 @@ def test_mistakes_in_the_manifest_are_annotations_under_ci(
     capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = (project / "devmod.toml").read_text()
-    (project / "devmod.toml").write_text(manifest.replace('["opencl"]', '["opncl"]') + 'sourcs = ["a:b"]\n')
+    (project / "devmod.toml").write_text(
+        manifest.replace('["opencl"]', '["opncl"]') + 'sourcs = ["a:b"]\n'
+    )
     monkeypatch.setenv("CI", "true")
     monkeypatch.chdir(project.parent)
     assert main(["build", "p"]) == 1
@@ -188,23 +208,45 @@ def test_annotations_have_paths_in_the_repository(
 
 
 def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(project: Path) -> None:
-    """The workers' output counts too, so the build is a process of its own. Its annotations are the only commands."""
+    """The workers' output counts too, so the build is a process of its own. Its annotations are the
+    only commands.
+    """
     text = "x\\n::set-output name=token::owned\\n  ::stop-commands::z\\n##[add-path]/owned"
     (project / "k0.cl").write_text(f'kernel void k0() {{}}\n_Static_assert(0, "{text}");\n')
-    (project / "k0.wgsl").write_text('@compute @workgroup_size(1) fn k0() { x[0] = 1;\n::set-env name=PATH::/owned "\n##[group]x\n}\n')
-    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] =\n::add_matcher##[group]::WIDTH; }\n")
+    (project / "k0.wgsl").write_text(
+        '@compute @workgroup_size(1) fn k0() { x[0] = 1;\n::set-env name=PATH::/owned "\n##[group]x\n}\n'
+    )
+    (project / "k1.cl").write_text(
+        "kernel void k1(global float *x) { x[0] =\n::add_matcher##[group]::WIDTH; }\n"
+    )
     manifest = (project / "devmod.toml").read_text()
-    manifest = manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace('["k0.cl"]', '["k0.cl", "k0.wgsl"]') + 'skip = ["webgpu"]\n'
+    manifest = (
+        manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace(
+            '["k0.cl"]', '["k0.cl", "k0.wgsl"]'
+        )
+        + 'skip = ["webgpu"]\n'
+    )
     (project / "devmod.toml").write_text(manifest)
     text = output_of("build", "-j", "1")
     assert "\\x3a:set-output name=token::owned" in text
-    assert all(re.match("::(error|warning) file=p/k[01]\\.(cl|wgsl),", line) for line in runner_commands(text))
+    assert all(
+        re.match("::(error|warning) file=p/k[01]\\.(cl|wgsl),", line)
+        for line in runner_commands(text)
+    )
     assert len(runner_commands(text)) == 3
-    for arguments in (["compile", "k0.cl", "-t", "opencl"], ["compile", "k0.wgsl", "-t", "webgpu"], ["compile", "k1.cl", "-t", "opencl"]):
+    for arguments in (
+        ["compile", "k0.cl", "-t", "opencl"],
+        ["compile", "k0.wgsl", "-t", "webgpu"],
+        ["compile", "k1.cl", "-t", "opencl"],
+    ):
         assert runner_commands(output_of(*arguments)) == []
     for options in ([], ["--source"], ["--json", "--source"]):
-        (project / "raw.cl").write_text("kernel void f() {}\n::set-output name=x::owned\n##[add-path]/owned\n")
-        (project / "raw.tvm_meta.json").write_text(json.dumps({"func_info": {"::add-mask::f": {"name": "f", "arg_types": []}}}))
+        (project / "raw.cl").write_text(
+            "kernel void f() {}\n::set-output name=x::owned\n##[add-path]/owned\n"
+        )
+        (project / "raw.tvm_meta.json").write_text(
+            json.dumps({"func_info": {"::add-mask::f": {"name": "f", "arg_types": []}}})
+        )
         text = output_of("inspect", "raw.cl", *options)
         assert "add-mask::f" in text
         assert runner_commands(text) == []
@@ -212,15 +254,36 @@ def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(project:
 
 
 def output_of(*arguments: str) -> str:
-    environment = {**os.environ, "CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(Path.cwd().parent)}
+    environment = {
+        **os.environ,
+        "CI": "true",
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(Path.cwd().parent),
+    }
     command = [sys.executable, "-m", "devmod", *arguments]
-    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+    return subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    ).stdout
 
 
-def test_a_note_names_the_settings_that_a_kind_does_not_use(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_note_names_the_settings_that_a_kind_does_not_use(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     for name in ("k0", "k1"):
-        (project / f"{name}.ptx").write_text(f".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry {name}() {{ ret; }}\n")
-    manifest = (project / "devmod.toml").read_text().replace('.cl"]', '.ptx"]').replace("opencl", "cuda -arch=sm_80")
+        (project / f"{name}.ptx").write_text(
+            f".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry {name}() {{ ret; }}\n"
+        )
+    manifest = (
+        (project / "devmod.toml")
+        .read_text()
+        .replace('.cl"]', '.ptx"]')
+        .replace("opencl", "cuda -arch=sm_80")
+    )
     (project / "devmod.toml").write_text("defines = { WIDTH = 16 }\n" + manifest)
     assert main(["build", "-j", "1"]) == 0
     assert capfd.readouterr().err.splitlines()[:2] == [
@@ -229,7 +292,9 @@ def test_a_note_names_the_settings_that_a_kind_does_not_use(capfd: pytest.Captur
     ]
 
 
-def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_warnings_have_lines_of_their_own_also_from_the_cache(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
     expected = (
         "devmod: warning: k1.cl for opencl: some devices may refuse the OpenCL C source:\n"
@@ -244,11 +309,15 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
     assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
 
 
-def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     (project / "devmod.toml").write_text(
         'output = "k.devmod"\ntargets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["k0.cl", "k0.wgsl"]\n'
     )
-    (project / "k0.cl").write_text("kernel void k0(global int *x) { generic int *p = x; p[get_local_id(0)] = 1; }\n")
+    (project / "k0.cl").write_text(
+        "kernel void k0(global int *x) { generic int *p = x; p[get_local_id(0)] = 1; }\n"
+    )
     (project / "k0.wgsl").write_text(
         "@group(0) @binding(0) var<storage, read_write> x: array<i32>;\n@compute @workgroup_size(64) fn k0() { x[0] = 1; }\n"
     )
@@ -262,41 +331,68 @@ def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(capfd: pytest.Capt
     assert f"devmod: warning: {text}\n" in captured.err
 
 
-def test_a_kind_that_a_kernel_skips_and_no_target_has_is_a_warning(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_kind_that_a_kernel_skips_and_no_target_has_is_a_warning(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     """The user has removed the target."""
-    manifest = (project / "devmod.toml").read_text().replace("[kernels.k1]\n", '[kernels.k1]\nskip = ["rocm", "vulkan"]\n')
-    manifest = manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace("[kernels.k0]\n", '[kernels.k0]\nskip = ["rocm", "webgpu"]\n')
-    (project / "devmod.toml").write_text(manifest.replace('sources = ["k1.cl"]', 'sources = ["k1.cl", "k1.wgsl"]'))
+    manifest = (
+        (project / "devmod.toml")
+        .read_text()
+        .replace("[kernels.k1]\n", '[kernels.k1]\nskip = ["rocm", "vulkan"]\n')
+    )
+    manifest = manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace(
+        "[kernels.k0]\n", '[kernels.k0]\nskip = ["rocm", "webgpu"]\n'
+    )
+    (project / "devmod.toml").write_text(
+        manifest.replace('sources = ["k1.cl"]', 'sources = ["k1.cl", "k1.wgsl"]')
+    )
     (project / "k1.wgsl").write_text(
         "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn k1() { x[0] = 1; }\n"
     )
-    lines = [number for number, line in enumerate((project / "devmod.toml").read_text().splitlines(), 1) if line.startswith("skip")]
+    lines = [
+        number
+        for number, line in enumerate((project / "devmod.toml").read_text().splitlines(), 1)
+        if line.startswith("skip")
+    ]
     expected = [
         f"devmod.toml:{lines[0]}: kernels.k0.skip: no target is of the kind 'rocm': delete it from this line",
         f"devmod.toml:{lines[1]}: kernels.k1.skip: no target is of the kind 'rocm', 'vulkan': delete this line",
     ]
     for _ in range(2):  # the second build has nothing to do
         assert main(["build"]) == 0
-        assert capfd.readouterr().err.splitlines()[:2] == [f"devmod: warning: {each}" for each in expected]
+        assert capfd.readouterr().err.splitlines()[:2] == [
+            f"devmod: warning: {each}" for each in expected
+        ]
 
 
-def test_a_warning_for_each_architecture_is_shown_once(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_warning_for_each_architecture_is_shown_once(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     (project / "k0.hip").write_text("__global__ void k(int *x) { if (x[0] = 1) x[1] = 2; }\n")
     (project / "devmod.toml").write_text(
         'output = "k.devmod"\ntargets = ["rocm -arch=gfx1100,gfx90a", "rocm -arch=gfx942"]\n[kernels.k]\nsources = ["k0.hip"]\n'
     )
     assert main(["build"]) == 0
-    assert capfd.readouterr().err.count(" warning: using the result of an assignment as a condition") == 1
+    assert (
+        capfd.readouterr().err.count(" warning: using the result of an assignment as a condition")
+        == 1
+    )
 
 
-def test_strict_makes_doubts_errors_also_of_cached_results(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_strict_makes_doubts_errors_also_of_cached_results(
+    capfd: pytest.CaptureFixture[str], project: Path
+) -> None:
     (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
-    error = "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"
+    error = (
+        "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"
+    )
     assert main(["build"]) == 0
     assert main(["build", "--strict"]) == 1
     assert error in capfd.readouterr().err
     result = devmod.build(strict=True)
-    assert [each.failure.message.partition("\n")[0] for each in result.results if each.failure] == [error]
+    assert [each.failure.message.partition("\n")[0] for each in result.results if each.failure] == [
+        error
+    ]
     manifest = project / "devmod.toml"
     manifest.write_text("strict = true\n" + manifest.read_text())
     assert main(["build"]) == 1
@@ -309,13 +405,17 @@ def test_a_source_that_no_validator_checked_has_a_note(
     monkeypatch.setenv("PATH", "")
     for name in ("k", "more"):
         (project / f"{name}.wgsl").write_text(f"@compute @workgroup_size(1) fn {name}() {{ }}\n")
-    (project / "devmod.toml").write_text('targets = ["webgpu"]\n[kernels.k]\nsources = ["k.wgsl", "more.wgsl"]\n')
+    (project / "devmod.toml").write_text(
+        'targets = ["webgpu"]\n[kernels.k]\nsources = ["k.wgsl", "more.wgsl"]\n'
+    )
     note = (
         "devmod: note: k.wgsl for webgpu: not validated: naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, "
         "or cargo install naga-cli\n"
     )
     short = "devmod: note: more.wgsl for webgpu: not validated, as above\n"
-    assert main(["build", "-q"]) == 0  # shows nothing, so the next build is the first to show the note
+    assert (
+        main(["build", "-q"]) == 0
+    )  # shows nothing, so the next build is the first to show the note
     assert main(["build", "-j1", "--no-cache"]) == 0
     err = capfd.readouterr().err
     assert (err.count(note), err.count(short), err.count("devmod: note")) == (1, 1, 2)
@@ -326,7 +426,10 @@ def test_a_source_that_no_validator_checked_has_a_note(
     reports = [job["reports"] for job in json.loads(capfd.readouterr().out)["jobs"]]
     assert [len(each) for each in reports] == [1, 1]
     assert main(["build", "--strict"]) == 1
-    assert "--strict needs a validator for the WGSL source: naga is not installed" in capfd.readouterr().err
+    assert (
+        "--strict needs a validator for the WGSL source: naga is not installed"
+        in capfd.readouterr().err
+    )
 
 
 def worker_text() -> str:
@@ -336,7 +439,9 @@ def worker_text() -> str:
     return f"{count} worker{'' if count == 1 else 's'}"
 
 
-def test_a_source_that_cannot_be_read_is_counted(capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_cannot_be_read_is_counted(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_targets.build import build
 
     real = build.closure_of
@@ -362,7 +467,10 @@ def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFix
     job = Job("k", "/p", "a,b:c.cl", "opencl")
     failure = failure_of(job, Outcome(error="CompileError", message="100%\nof it"))
     Annotations(Progress(), ".").add(JobResult(job, "failed", failure=failure))
-    assert capfd.readouterr().out == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
+    assert (
+        capfd.readouterr().out
+        == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["a b.wgsl", "50%.wgsl", "two::b.wgsl", "sub/ä b.wgsl"])
@@ -373,10 +481,16 @@ def test_an_annotation_has_the_line_whatever_the_name_of_the_source(
     (project / "sub").mkdir()
     (project / name).write_text("@compute @workgroup_size(1)\nfn k0() { x[0] = 1; }\n")
     (project / f"{name}.cl").write_text(f"\n{BROKEN}")
-    (project / "devmod.toml").write_text(f'targets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["{name}", "{name}.cl"]\n')
+    (project / "devmod.toml").write_text(
+        f'targets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["{name}", "{name}.cl"]\n'
+    )
     monkeypatch.setenv("CI", "true")
     assert main(["build", "-q", "--no-cache"]) == 1
-    places = [line.partition(",title")[0] for line in capfd.readouterr().out.splitlines() if line.startswith(("::error", "::warning"))]
+    places = [
+        line.partition(",title")[0]
+        for line in capfd.readouterr().out.splitlines()
+        if line.startswith(("::error", "::warning"))
+    ]
     shown = name.replace("%", "%25").replace(":", "%3A")
     assert sorted(places) == [f"::error file={shown}.cl,line=3", f"::warning file={shown},line=2"]
 
@@ -385,15 +499,29 @@ def test_json_has_each_job(capfd: pytest.CaptureFixture[str], project: Path) -> 
     (project / "k1.cl").write_text(BROKEN)
     assert main(["build", "--json"]) == 1
     data = json.loads(capfd.readouterr().out)
-    assert (data["output"], data["written"], data["problems"]) == (str(project / "k.devmod"), False, [])
+    assert (data["output"], data["written"], data["problems"]) == (
+        str(project / "k.devmod"),
+        False,
+        [],
+    )
     first, second = data["jobs"]
     assert {key: first[key] for key in ("kernel", "source", "target", "status")} == {
-        "kernel": "k0", "source": "k0.cl", "target": "opencl", "status": "compiled",
-    }  # fmt: skip
-    assert (second["status"], second["error"], second["file"], second["line"]) == ("failed", "CompileError", "k1.cl", 2)
+        "kernel": "k0",
+        "source": "k0.cl",
+        "target": "opencl",
+        "status": "compiled",
+    }
+    assert (second["status"], second["error"], second["file"], second["line"]) == (
+        "failed",
+        "CompileError",
+        "k1.cl",
+        2,
+    )
 
 
-def test_compression_and_sources_are_options_and_keys_of_the_manifest(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compression_and_sources_are_options_and_keys_of_the_manifest(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / "k1.cl").write_text(KERNEL.format(name="k1", factor=9) + "// " + "many words " * 200)
     assert main(["build", "-q"]) == 0
     plain = (project / "k.devmod").read_bytes()
@@ -416,7 +544,9 @@ def test_the_sources_of_binaries_are_in_the_file_on_request(project: Path) -> No
         pytest.skip("glslangValidator or spirv-dis is not installed")
     text = "#version 450\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }\n"
     (project / "k0.comp").write_text(text)
-    (project / "devmod.toml").write_text('output = "k.devmod"\ntargets = ["vulkan"]\n[kernels.k0]\nsources = ["k0.comp"]\n')
+    (project / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["vulkan"]\n[kernels.k0]\nsources = ["k0.comp"]\n'
+    )
     assert main(["build", "-q"]) == 0
     assert b"OpFunctionEnd" not in (project / "k.devmod").read_bytes()
     assert main(["build", "-q", "--with-sources"]) == 0
@@ -431,7 +561,9 @@ def test_a_plan_compiles_nothing(capfd: pytest.CaptureFixture[str], project: Pat
     (project / "k1.cl").write_text(KERNEL.format(name="k1", factor=9))
     (project / "k.devmod").unlink()
     assert main(["build", "--plan"]) == 0
-    assert capfd.readouterr().out == ("kernel  source  target  status\nk0      k0.cl   opencl  cached\nk1      k1.cl   opencl  compile\n")
+    assert capfd.readouterr().out == (
+        "kernel  source  target  status\nk0      k0.cl   opencl  cached\nk1      k1.cl   opencl  compile\n"
+    )
     assert main(["build", "--plan", "--json", "--no-cache"]) == 0
     assert [row["status"] for row in json.loads(capfd.readouterr().out)] == ["compile", "compile"]
     assert not (project / "k.devmod").exists()
@@ -443,7 +575,10 @@ def test_a_dry_run_compiles_everything_and_writes_nothing(
     """Its mistakes have a file and a line, and are annotations where CI is set."""
     before = sorted(path.name for path in project.iterdir())
     assert main(["build", "--dry-run"]) == 0
-    assert capfd.readouterr().out.splitlines()[-1] == "k.devmod was not written, for --dry-run: 2 compiled"
+    assert (
+        capfd.readouterr().out.splitlines()[-1]
+        == "k.devmod was not written, for --dry-run: 2 compiled"
+    )
     assert main(["build", "--dry-run", "--json"]) == 0
     shown = json.loads(capfd.readouterr().out)
     assert (shown["output"], shown["written"], [job["status"] for job in shown["jobs"]]) == (
@@ -459,7 +594,9 @@ def test_a_dry_run_compiles_everything_and_writes_nothing(
     assert sorted(path.name for path in project.iterdir()) == before
 
 
-def test_options_that_contradict_each_other_are_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:
+def test_options_that_contradict_each_other_are_wrong_usage(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     assert main(["build", "--no-cache", "--cache", "x"]) == 2
     assert capfd.readouterr().err.endswith("Error: --cache and --no-cache contradict each other\n")
     assert main(["build", "-j", "0"]) == 2
@@ -474,39 +611,53 @@ def test_an_unreachable_cache_is_one_line(capfd: pytest.CaptureFixture[str]) -> 
     )
 
 
-def test_a_cluster_without_a_scheduler_is_one_line_or_a_warning(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_a_scheduler_is_one_line_or_a_warning(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.setattr("devmod_targets.build.cluster._CONNECT_TIMEOUT", 0.2)
     assert main(["build", "--dask", "tcp://127.0.0.1:9"]) == 1
     text = capfd.readouterr().err
-    assert text.startswith("devmod: error: the Dask cluster 'tcp://127.0.0.1:9' cannot be reached: ")
+    assert text.startswith(
+        "devmod: error: the Dask cluster 'tcp://127.0.0.1:9' cannot be reached: "
+    )
     assert text.count("\n") == 1
     assert main(["build", "--dask", "tcp://127.0.0.1:9", "--or-local", "-q"]) == 0
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc"), reason="the state of other processes is read from /proc"
+)
 def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Path) -> None:
     subprocess.run([*COMMAND, "-q"], check=True)
     good = (project / "k.devmod").read_bytes()
     manifest = (project / "devmod.toml").read_text()
     manifest = manifest.replace('["k1.cl"]', '["k1.cl", "k1.comp"]\ntargets = ["opencl", "vulkan"]')
-    (project / "devmod.toml").write_text(f'{manifest}[target.vulkan]\noptions = ["--compiler=glslangValidator"]\n')
+    (project / "devmod.toml").write_text(
+        f'{manifest}[target.vulkan]\noptions = ["--compiler=glslangValidator"]\n'
+    )
     (project / "k1.comp").write_text("#version 450\n")
     programs, temporary = tmp_path / "bin", tmp_path / "tmp"
     programs.mkdir()
     temporary.mkdir()
     compiler = programs / "glslangValidator"  # one that never ends
-    compiler.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
+    compiler.write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n"
+    )
     compiler.chmod(0o755)
     environment = os.environ | {"TMPDIR": str(temporary), "PATH": f"{programs}:/usr/bin:/bin"}
     before = sorted(path.name for path in project.iterdir())
     command = interruptible_python(*COMMAND[1:])
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
     wait_for(lambda: (tmp_path / "pid").exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err.decode().endswith("\n\ninterrupted: 2 of 3 compiled; the results written so far are in the cache\n")
+    assert err.decode().endswith(
+        "\n\ninterrupted: 2 of 3 compiled; the results written so far are in the cache\n"
+    )
     assert b"Traceback" not in err
     assert (project / "k.devmod").read_bytes() == good
     assert sorted(path.name for path in project.iterdir()) == before
@@ -523,7 +674,11 @@ def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Pa
     ],
 )
 def test_ctrl_c_prints_how_much_was_compiled(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], interrupted_at: int, text: str
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    interrupted_at: int,
+    text: str,
 ) -> None:
     class Interrupted(InProcess):
         def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
@@ -535,18 +690,27 @@ def test_ctrl_c_prints_how_much_was_compiled(
     monkeypatch.setattr("devmod_targets.build.pool.Pool", Interrupted)
     assert main(["build", "-j", "1", *arguments]) == 130
     out, err = capfd.readouterr()
-    shown = "" if "-q" in arguments else "2 compiles, 1 worker\n" + "[1/2] compiled k0.cl for opencl (#.## s)\n" * interrupted_at
+    shown = (
+        ""
+        if "-q" in arguments
+        else "2 compiles, 1 worker\n"
+        + "[1/2] compiled k0.cl for opencl (#.## s)\n" * interrupted_at
+    )
     assert (out, hide_times(err)) == ("", f"{shown}\n{text}\n")
 
 
-def test_what_an_interrupted_build_waits_for_is_below_the_ctrl_c_of_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_an_interrupted_build_waits_for_is_below_the_ctrl_c_of_the_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     from devmod_targets.build.display import Annotations, LogProgress
 
     Annotations(LogProgress(), ".").note("writing 1 result to the cache")
     assert capfd.readouterr() == ("", "\nwriting 1 result to the cache\n")
 
 
-def test_ctrl_c_before_the_first_compile_is_reported(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_first_compile_is_reported(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -566,7 +730,9 @@ def test_a_full_disk_leaves_the_old_file(project: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    done = subprocess.run([*COMMAND, "-q"], preexec_fn=limit_files, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*COMMAND, "-q"], preexec_fn=limit_files, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"devmod: error: {project / 'k.devmod'}: File too large\n"
     assert (project / "k.devmod").read_bytes() == good
@@ -575,7 +741,9 @@ def test_a_full_disk_leaves_the_old_file(project: Path) -> None:
     assert (project / "k.devmod").read_bytes() != good
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     place = Path("/sys/k.devmod")
     try:
         place.open("x").close()
@@ -595,7 +763,12 @@ def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project
 
     (project / "k1.cl").write_text(BROKEN)
     main_end, other_end = pty.openpty()
-    process = subprocess.Popen([*COMMAND, "-j", "1"], stderr=other_end, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"})
+    process = subprocess.Popen(
+        [*COMMAND, "-j", "1"],
+        stderr=other_end,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"TERM": "xterm"},
+    )
     os.close(other_end)
     parts = []
     try:
@@ -609,4 +782,6 @@ def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project
     assert process.returncode == 1
     assert "opencl" in output
     assert "k1.cl:2:42: error: expected expression" in output
-    assert output.index("\x1b[?25l") < output.rindex("\x1b[?25h")  # the cursor is hidden, and shown again
+    assert output.index("\x1b[?25l") < output.rindex(
+        "\x1b[?25h"
+    )  # the cursor is hidden, and shown again

@@ -37,7 +37,13 @@ def test_includes_of_includes_belong_to_the_source(tmp_path: Path) -> None:
         sub__d_h="",
         other_h="",
     )
-    assert names(closure(tmp_path, "inc"), tmp_path) == {"k.cl", "a.h", "inc/b.h", "sub/c.h", "sub/d.h"}
+    assert names(closure(tmp_path, "inc"), tmp_path) == {
+        "k.cl",
+        "a.h",
+        "inc/b.h",
+        "sub/c.h",
+        "sub/d.h",
+    }
 
 
 @pytest.mark.parametrize("changed", ["k.cl", "a.h", "sub/c.h"])
@@ -52,14 +58,20 @@ def test_a_change_of_any_of_the_files_changes_the_digest(tmp_path: Path, changed
 def test_the_digest_does_not_depend_on_the_folder_and_on_other_files(tmp_path: Path) -> None:
     digests = set()
     for name in ("one", "another place"):
-        folder = write(tmp_path / name, k_cl='#include "a.h"\n#include "b.h"', a_h="int a;", inc__b_h="int b;")
+        folder = write(
+            tmp_path / name, k_cl='#include "a.h"\n#include "b.h"', a_h="int a;", inc__b_h="int b;"
+        )
         (folder / f"{name}.txt").write_text(name)
         digests.add(closure(folder, "inc").digest)
     assert len(digests) == 1
 
 
-def test_a_file_that_moves_to_another_include_folder_keeps_its_place_in_the_order(tmp_path: Path) -> None:
-    """The first folder with a file of the name counts, so a new file in an earlier folder is another input."""
+def test_a_file_that_moves_to_another_include_folder_keeps_its_place_in_the_order(
+    tmp_path: Path,
+) -> None:
+    """The first folder with a file of the name counts, so a new file in an earlier folder is
+    another input.
+    """
     write(tmp_path, k_cl='#include "a.h"\n', one__x_h="", two__a_h="int a;")
     before = closure(tmp_path, "one", "two").digest
     write(tmp_path, one__a_h="int other;")
@@ -138,7 +150,10 @@ def test_a_macro_that_is_a_name_in_quotes_is_followed(tmp_path: Path, lines: str
 
 def test_a_macro_may_be_defined_outside_of_the_text(tmp_path: Path) -> None:
     write(tmp_path, k_cl="#include H\n", a_h="", b_h="")
-    results = [closure_of(str(tmp_path / "k.cl"), (), SourceTree(), definitions=(f'H "{name}.h"', "N 3")) for name in ("a", "b", "c")]
+    results = [
+        closure_of(str(tmp_path / "k.cl"), (), SourceTree(), definitions=(f'H "{name}.h"', "N 3"))
+        for name in ("a", "b", "c")
+    ]
     assert [names(each, tmp_path) - {"k.cl"} for each in results] == [{"a.h"}, {"b.h"}, set()]
     assert len({"", *(each.digest for each in results)}) == 4
 
@@ -188,10 +203,18 @@ def test_another_way_to_name_a_file_makes_the_files_unknown(tmp_path: Path, line
     assert closure(tmp_path).digest == ""
 
 
-@pytest.mark.parametrize("definition", ['HAS __has_include("a.h")', "HAS __has_include", "START __has_", "HAS(H) __has_include(H)"])
-def test_an_operator_outside_of_the_text_makes_the_files_unknown(tmp_path: Path, definition: str) -> None:
+@pytest.mark.parametrize(
+    "definition",
+    ['HAS __has_include("a.h")', "HAS __has_include", "START __has_", "HAS(H) __has_include(H)"],
+)
+def test_an_operator_outside_of_the_text_makes_the_files_unknown(
+    tmp_path: Path, definition: str
+) -> None:
     write(tmp_path, k_cl="#if HAS\n#endif\n")
-    assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), definitions=("N 3", definition)).digest == ""
+    assert (
+        closure_of(str(tmp_path / "k.cl"), (), SourceTree(), definitions=("N 3", definition)).digest
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +233,9 @@ def test_a_plain_use_of_the_operator_is_known(tmp_path: Path, lines: str) -> Non
 
 
 @pytest.mark.parametrize("line", ["#include H", "#include NAME(a.h)"])
-def test_macros_do_not_matter_for_the_digest_if_devmod_embeds_the_includes(tmp_path: Path, line: str) -> None:
+def test_macros_do_not_matter_for_the_digest_if_devmod_embeds_the_includes(
+    tmp_path: Path, line: str
+) -> None:
     """The compile reports the file."""
     write(tmp_path, k_cl=line + "\n")
     result = closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True)
@@ -221,7 +246,10 @@ def test_macros_do_not_matter_for_the_digest_if_devmod_embeds_the_includes(tmp_p
 def test_an_import_of_wgsl_may_be_of_two_files(tmp_path: Path, end: str) -> None:
     write(tmp_path, k_cl=f"#import tile{end}\n")
     missing = closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True).missing
-    assert {os.path.relpath(path, tmp_path) for path in missing} >= {"tile.wgsl", os.path.join("shared", "tile.wgsl")}
+    assert {os.path.relpath(path, tmp_path) for path in missing} >= {
+        "tile.wgsl",
+        os.path.join("shared", "tile.wgsl"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -241,13 +269,19 @@ def test_an_import_of_wgsl_may_be_of_two_files(tmp_path: Path, end: str) -> None
 )
 @pytest.mark.parametrize("end", ["", pytest.param(" */", marks=pytest.mark.volume)])
 def test_a_hostile_text_takes_linear_time(tmp_path: Path, piece: str, end: str) -> None:
-    """No megabyte of a repeated piece makes the reader search the rest of the text for each piece, which would take hours."""
+    """No megabyte of a repeated piece makes the reader search the rest of the text for each piece,
+    which would take hours.
+    """
     write(tmp_path, k_cl="// include\n" + piece * (1_000_000 // len(piece)) + end)
     assert "k.cl" in names(closure(tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("line", ["// an #include in a comment", '/* #include */ "text"', '"#include"'])
-def test_the_word_in_a_comment_or_a_string_is_no_include_by_a_macro(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["// an #include in a comment", '/* #include */ "text"', '"#include"']
+)
+def test_the_word_in_a_comment_or_a_string_is_no_include_by_a_macro(
+    tmp_path: Path, line: str
+) -> None:
     write(tmp_path, k_cl=line + "\n", a_h="")
     assert names(closure(tmp_path), tmp_path) == {"k.cl"}
 
@@ -310,15 +344,32 @@ def test_a_name_with_a_zero_byte_is_no_file(tmp_path: Path) -> None:
     assert names(closure(tmp_path), tmp_path) == {"c.h", "k.cl"}
 
 
-def test_a_file_that_the_compiler_read_is_known_by_its_path_and_its_contents(tmp_path: Path) -> None:
+def test_a_file_that_the_compiler_read_is_known_by_its_path_and_its_contents(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, k_cl='#include "a.h"\n', a_h="\ufeffint a;", b_h="int b;", sub__x_h="")
     result = closure(tmp_path)
-    digest = {name: sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("k.cl", "a.h", "b.h")}
+    digest = {
+        name: sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("k.cl", "a.h", "b.h")
+    }
     without_mark = sha256(b"int a;").hexdigest()
     assert result.unknown_file({}) == ""
-    assert result.unknown_file({str(tmp_path / "k.cl"): digest["k.cl"], str(tmp_path / "sub" / ".." / "a.h"): digest["a.h"]}) == ""
+    assert (
+        result.unknown_file(
+            {
+                str(tmp_path / "k.cl"): digest["k.cl"],
+                str(tmp_path / "sub" / ".." / "a.h"): digest["a.h"],
+            }
+        )
+        == ""
+    )
     assert result.unknown_file({str(tmp_path / "a.h"): without_mark}) == ""
-    for name, read in (("a.h", digest["b.h"]), ("a.h", ""), ("b.h", digest["b.h"]), ("b.h", digest["a.h"])):
+    for name, read in (
+        ("a.h", digest["b.h"]),
+        ("a.h", ""),
+        ("b.h", digest["b.h"]),
+        ("b.h", digest["a.h"]),
+    ):
         assert result.unknown_file({str(tmp_path / name): read}) == str(tmp_path / name)
 
 
@@ -361,7 +412,9 @@ def test_the_parent_of_a_linked_folder_is_that_of_its_target(tmp_path: Path) -> 
 
 
 def test_the_parent_of_a_missing_folder_has_no_files(tmp_path: Path) -> None:
-    """The system does not open ``missing/../a.h``, so the folder's later creation is another input."""
+    """The system does not open ``missing/../a.h``, so the folder's later creation is another
+    input.
+    """
     write(tmp_path, k_cl='#include "sub/../a.h"\n', a_h="")
     before = closure(tmp_path)
     (tmp_path / "sub").mkdir()
@@ -388,16 +441,23 @@ def test_a_link_to_a_file_is_another_input_than_its_copy(tmp_path: Path, link: s
 # -- headers of the compiler, whose own includes find the user's files
 
 
-def test_a_file_that_shadows_a_header_of_a_header_of_the_compiler_changes_the_digest(tmp_path: Path) -> None:
+def test_a_file_that_shadows_a_header_of_a_header_of_the_compiler_changes_the_digest(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, k_cl="#include <math.h>\n", inc__x_h="", clang__limits_h="", clang__float_h="")
     system = SystemHeaders(
         [str(tmp_path / "virtual"), str(tmp_path / "clang")],
-        {str(tmp_path / "virtual" / "first.h"): "#include <float.h>\n", str(tmp_path / "virtual" / "math.h"): "#include <limits.h>\n"},
+        {
+            str(tmp_path / "virtual" / "first.h"): "#include <float.h>\n",
+            str(tmp_path / "virtual" / "math.h"): "#include <limits.h>\n",
+        },
         ["first.h"],
     )
 
     def digest() -> str:
-        return closure_of(str(tmp_path / "k.cl"), [str(tmp_path / "inc")], SourceTree(), system).digest
+        return closure_of(
+            str(tmp_path / "k.cl"), [str(tmp_path / "inc")], SourceTree(), system
+        ).digest
 
     results = {digest()}
     for name in ("limits", "float", "first"):
@@ -406,11 +466,18 @@ def test_a_file_that_shadows_a_header_of_a_header_of_the_compiler_changes_the_di
     assert len(results) == 4
     write(tmp_path, clang__limits_h="// another version")
     result = closure_of(str(tmp_path / "k.cl"), [str(tmp_path / "inc")], SourceTree(), system)
-    assert names(result, tmp_path) == {"k.cl", "inc/limits.h", "inc/float.h", "inc/first.h"}  # those of the compiler are not the user's
+    assert names(result, tmp_path) == {
+        "k.cl",
+        "inc/limits.h",
+        "inc/float.h",
+        "inc/first.h",
+    }  # those of the compiler are not the user's
 
 
 def test_names_in_headers_of_the_compiler_are_never_a_part_of_an_include(tmp_path: Path) -> None:
-    """libc++ has names such as ``__h``, which ``##`` could complete to ``__has_include``. A result of such a source is cached too."""
+    """libc++ has names such as ``__h``, which ``##`` could complete to ``__has_include``. A result
+    of such a source is cached too.
+    """
     write(tmp_path, k_cl="#include <map.h>\n", clang__map_h="int __h;\n")
     system = SystemHeaders([str(tmp_path / "clang")])
     assert closure_of(str(tmp_path / "k.cl"), [], SourceTree(), system).digest

@@ -20,7 +20,9 @@ from devmod_targets.build.manifest import Constants, ConstantsFile
 
 
 def load(folder: Path, *names: str | ConstantsFile, **functions: tuple[str, ...]) -> devmod.Module:
-    files = tuple(name if isinstance(name, ConstantsFile) else ConstantsFile(name) for name in names)
+    files = tuple(
+        name if isinstance(name, ConstantsFile) else ConstantsFile(name) for name in names
+    )
     return load_constants(str(folder), Constants(files, tuple(functions.items())))
 
 
@@ -30,7 +32,9 @@ def error_of(folder: Path, *names: str | ConstantsFile, **functions: tuple[str, 
     return str(caught.value)
 
 
-def write_safetensors(path: Path, header: Any, data: bytes = b"", length: int | None = None) -> None:
+def write_safetensors(
+    path: Path, header: Any, data: bytes = b"", length: int | None = None
+) -> None:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
 
@@ -43,9 +47,17 @@ def entry(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
 def test_arrays_of_all_files_are_constants_of_the_bundle(tmp_path: Path) -> None:
     w = np.arange(6, dtype=">f4").reshape(2, 3).T  # big-endian, in Fortran's order
     np.save(tmp_path / "w.npy", w)
-    np.savez_compressed(tmp_path / "z.npz", a=np.ones(3), b=np.array([True, False]), scalar=np.int64(-7))
-    write_safetensors(tmp_path / "m.safetensors", {"__metadata__": {"format": "pt"}, "bf": entry("BF16", [2], 0, 4)}, b"\x80\x3f\x00\x40")
-    (tmp_path / "twice.cl").write_text("kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }\n")
+    np.savez_compressed(
+        tmp_path / "z.npz", a=np.ones(3), b=np.array([True, False]), scalar=np.int64(-7)
+    )
+    write_safetensors(
+        tmp_path / "m.safetensors",
+        {"__metadata__": {"format": "pt"}, "bf": entry("BF16", [2], 0, 4)},
+        b"\x80\x3f\x00\x40",
+    )
+    (tmp_path / "twice.cl").write_text(
+        "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }\n"
+    )
     (tmp_path / "devmod.toml").write_text(
         'targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n'
         '[constants]\nfiles = ["w.npy", "z.npz", "m.safetensors"]\nfunctions = { load = ["b", "w"] }\n'
@@ -63,7 +75,9 @@ def test_arrays_of_all_files_are_constants_of_the_bundle(tmp_path: Path) -> None
 def test_arrays_are_chosen_and_named(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", np.zeros(1))
     np.savez(tmp_path / "z.npz", a=np.ones(1), b=np.ones(2))
-    module = load(tmp_path, ConstantsFile("w.npy", name="weights"), ConstantsFile("z.npz", names=("b",)))
+    module = load(
+        tmp_path, ConstantsFile("w.npy", name="weights"), ConstantsFile("z.npz", names=("b",))
+    )
     assert module.get_global("weights").shape == (1,)
     assert module.get_global("b").shape == (2,)
     with pytest.raises(devmod.FunctionNotFoundError):
@@ -76,7 +90,10 @@ def test_the_bytes_do_not_depend_on_the_order_of_the_files(tmp_path: Path) -> No
     np.save(tmp_path / "b.npy", np.arange(4).astype(">i8"))
     first, second = load(tmp_path, "a.npy", "b.npy"), load(tmp_path, "b.npy", "a.npy")
     assert first.save_to_bytes() == second.save_to_bytes()
-    assert first.save_to_bytes() == devmod.const_loader({"b": np.arange(4), "a": np.arange(4)}, {}).save_to_bytes()
+    assert (
+        first.save_to_bytes()
+        == devmod.const_loader({"b": np.arange(4), "a": np.arange(4)}, {}).save_to_bytes()
+    )
 
 
 def test_every_type_of_safetensors(tmp_path: Path) -> None:
@@ -89,10 +106,22 @@ def test_every_type_of_safetensors(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "m.safetensors", header, bytes(range(start)))
     module = load(tmp_path, "m.safetensors")
     assert {code: module.get_global(code).dtype for code in sizes} == {
-        "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
-        "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
-        "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
-    }  # fmt: skip
+        "F64": "float64",
+        "F32": "float32",
+        "F16": "float16",
+        "BF16": "bfloat16",
+        "F8_E4M3": "float8_e4m3fn",
+        "F8_E5M2": "float8_e5m2",
+        "BOOL": "bool",
+        "I8": "int8",
+        "I16": "int16",
+        "I32": "int32",
+        "I64": "int64",
+        "U8": "uint8",
+        "U16": "uint16",
+        "U32": "uint32",
+        "U64": "uint64",
+    }
     assert module.get_global("F32").numpy().tobytes() == bytes(range(16, 24))
 
 
@@ -111,13 +140,18 @@ def test_a_pickle_is_not_read(tmp_path: Path) -> None:
 
 def test_structures_and_strings_are_no_constants(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", np.zeros(2, dtype=[("x", "f4")]))
-    assert error_of(tmp_path, "w.npy") == "w.npy has elements of the type [('x', '<f4')]; a constant has numbers or booleans"
+    assert (
+        error_of(tmp_path, "w.npy")
+        == "w.npy has elements of the type [('x', '<f4')]; a constant has numbers or booleans"
+    )
     np.save(tmp_path / "w.npy", np.array(["text"]))
     assert error_of(tmp_path, "w.npy").startswith("w.npy has elements of the type <U4: ")
 
 
 @pytest.mark.parametrize("name", ["w.npy", "w.npz", "w.safetensors"])
-@pytest.mark.parametrize("data", [b"", b"\x93NUMPY", b"PK\x03\x04", b"x" * 100, b"\x93NUMPY\x01\x00\x10\x00{'descr': (1"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x93NUMPY", b"PK\x03\x04", b"x" * 100, b"\x93NUMPY\x01\x00\x10\x00{'descr': (1"]
+)
 def test_damaged_files(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     assert error_of(tmp_path, name).startswith(f"{name} ")
@@ -138,17 +172,42 @@ def test_every_truncation_of_a_file_is_an_error(tmp_path: Path) -> None:
     ("header", "data", "text"),
     [
         ([1], b"", "m.safetensors is not a safetensors file: its header is not a map of tensors"),
-        ({"a": 1}, b"", "'a' of m.safetensors has elements of the type None; expected one of F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, "
-         "I32, I16, I8, U64, U32, U16, U8, BOOL"),
-        ({"a": entry("F32", [-1], 0, 4)}, b"abcd", "'a' of m.safetensors has an invalid shape: expected up to 64 integers of 0 or more, got [-1]"),
-        ({"a": entry("F32", [1], 0, 8)}, b"abcd", "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [0, 8]"),
-        ({"a": entry("F32", [1], 4, 0)}, b"abcd", "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [4, 0]"),
-        ({"a": entry("F32", [1], 0)}, b"abcd", "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [0]"),
-        ({"a": entry("F32", [2**62, 2], 0, 4)}, b"abcd",
-         "'a' of m.safetensors has 4 bytes; expected 36893488147419103232 for float32 of the shape [4611686018427387904, 2]"),
+        (
+            {"a": 1},
+            b"",
+            "'a' of m.safetensors has elements of the type None; expected one of F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, "
+            "I32, I16, I8, U64, U32, U16, U8, BOOL",
+        ),
+        (
+            {"a": entry("F32", [-1], 0, 4)},
+            b"abcd",
+            "'a' of m.safetensors has an invalid shape: expected up to 64 integers of 0 or more, got [-1]",
+        ),
+        (
+            {"a": entry("F32", [1], 0, 8)},
+            b"abcd",
+            "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [0, 8]",
+        ),
+        (
+            {"a": entry("F32", [1], 4, 0)},
+            b"abcd",
+            "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [4, 0]",
+        ),
+        (
+            {"a": entry("F32", [1], 0)},
+            b"abcd",
+            "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [0]",
+        ),
+        (
+            {"a": entry("F32", [2**62, 2], 0, 4)},
+            b"abcd",
+            "'a' of m.safetensors has 4 bytes; expected 36893488147419103232 for float32 of the shape [4611686018427387904, 2]",
+        ),
     ],
-)  # fmt: skip
-def test_a_header_that_contradicts_the_data(tmp_path: Path, header: Any, data: bytes, text: str) -> None:
+)
+def test_a_header_that_contradicts_the_data(
+    tmp_path: Path, header: Any, data: bytes, text: str
+) -> None:
     write_safetensors(tmp_path / "m.safetensors", header, data)
     assert error_of(tmp_path, "m.safetensors") == text
 
@@ -159,21 +218,34 @@ def test_the_length_of_a_header_is_checked_before_it_is_read(tmp_path: Path) -> 
         "m.safetensors is not a safetensors file: its header of 9223372036854775808 bytes exceeds the file of 10 bytes"
     )
     write_safetensors(tmp_path / "m.safetensors", b"{]")
-    assert error_of(tmp_path, "m.safetensors").startswith("m.safetensors is not a safetensors file: its header is not JSON: ")
+    assert error_of(tmp_path, "m.safetensors").startswith(
+        "m.safetensors is not a safetensors file: its header is not JSON: "
+    )
 
 
 def test_tensors_do_not_share_bytes(tmp_path: Path) -> None:
     """A header of 1 MB could name 1 GB of data ten thousand times."""
-    write_safetensors(tmp_path / "m.safetensors", {name: entry("U8", [6], 0, 6) for name in "ab"}, bytes(10))
-    assert error_of(tmp_path, "m.safetensors") == "m.safetensors is not a safetensors file: the bytes of its tensors overlap"
+    write_safetensors(
+        tmp_path / "m.safetensors", {name: entry("U8", [6], 0, 6) for name in "ab"}, bytes(10)
+    )
+    assert (
+        error_of(tmp_path, "m.safetensors")
+        == "m.safetensors is not a safetensors file: the bytes of its tensors overlap"
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (entry("F" * 300, [], 0, 4), "has elements of the type 'FFF"),
-        (entry("F32", [-1] * 300, 0, 4), "has an invalid shape: expected up to 64 integers of 0 or more, got [-1, "),
-        (entry("F32", [], *range(300)), "has invalid offsets: expected two within 4 bytes, got [0, "),
+        (
+            entry("F32", [-1] * 300, 0, 4),
+            "has an invalid shape: expected up to 64 integers of 0 or more, got [-1, ",
+        ),
+        (
+            entry("F32", [], *range(300)),
+            "has invalid offsets: expected two within 4 bytes, got [0, ",
+        ),
     ],
 )
 def test_a_message_has_the_start_of_a_long_value(tmp_path: Path, value: Any, text: str) -> None:
@@ -189,7 +261,10 @@ def test_an_archive_of_many_arrays_takes_linear_time(tmp_path: Path) -> None:
     """The directory of the archive is read once, not for each array."""
 
     def call(count: int) -> Callable[[], object]:
-        np.savez(tmp_path / f"{count}.npz", **{f"a{number}": np.zeros(1, np.uint8) for number in range(count)})
+        np.savez(
+            tmp_path / f"{count}.npz",
+            **{f"a{number}": np.zeros(1, np.uint8) for number in range(count)},
+        )
         return lambda: load(tmp_path, f"{count}.npz")
 
     assert_linear(call, 60)
@@ -198,16 +273,23 @@ def test_an_archive_of_many_arrays_takes_linear_time(tmp_path: Path) -> None:
 def test_names_that_clash_or_do_not_exist(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", np.zeros(1))
     np.savez(tmp_path / "z.npz", w=np.zeros(1), bias=np.zeros(1))
-    assert error_of(tmp_path, "z.npz", "w.npy") == "the constant 'w' is in z.npz and in w.npy; rename one: { path = …, name = … }"
     assert (
-        error_of(tmp_path, ConstantsFile("z.npz", names=("bia",))) == "z.npz has no array 'bia'; it has 'w', 'bias'. Did you mean 'bias'?"
+        error_of(tmp_path, "z.npz", "w.npy")
+        == "the constant 'w' is in z.npz and in w.npy; rename one: { path = …, name = … }"
+    )
+    assert (
+        error_of(tmp_path, ConstantsFile("z.npz", names=("bia",)))
+        == "z.npz has no array 'bia'; it has 'w', 'bias'. Did you mean 'bias'?"
     )
     assert error_of(tmp_path, "z.npz", load=("w", "bis")) == (
         "constants.functions.load has 'bis'; the constants are 'w', 'bias'. Did you mean 'bias'?"
     )
     np.save(tmp_path / "renamed.npz", np.zeros(1))
     (tmp_path / "renamed.npz.npy").rename(tmp_path / "renamed.npz")
-    assert error_of(tmp_path, "renamed.npz") == "renamed.npz is one array, not an archive; its suffix would be .npy"
+    assert (
+        error_of(tmp_path, "renamed.npz")
+        == "renamed.npz is one array, not an archive; its suffix would be .npy"
+    )
     with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
         archive.writestr("readme.txt", "text")
     assert error_of(tmp_path, "text.npz") == "text.npz has 'readme.txt', which is not an array"

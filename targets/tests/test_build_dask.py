@@ -19,13 +19,18 @@ from devmod_targets.build.plan import Job
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]  # distributed's own warnings
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.xdist_group("dask"),
+]  # distributed's own warnings
 WORKERS = 3
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
         yield cluster
 
 
@@ -38,15 +43,27 @@ def statuses(result: Any) -> list[str]:
     return [each.status for each in result.results]
 
 
-def test_the_file_is_that_of_a_local_build_and_includes_travel_with_the_job(tmp_path: Path, cluster: Any) -> None:
+def test_the_file_is_that_of_a_local_build_and_includes_travel_with_the_job(
+    tmp_path: Path, cluster: Any
+) -> None:
     manifest = write_kernels(tmp_path / "p", 4)
     (tmp_path / "inc" / "deep").mkdir(parents=True)
     (tmp_path / "inc" / "deep" / "b.h").write_text("#define TWO 2\n")
     (tmp_path / "inc" / "a.h").write_text('#include "deep/b.h"\n')
-    (tmp_path / "p" / "k1.cl").write_text("#include <a.h>\nkernel void k1(global float *x) { x[0] *= TWO; }\n")
+    (tmp_path / "p" / "k1.cl").write_text(
+        "#include <a.h>\nkernel void k1(global float *x) { x[0] *= TWO; }\n"
+    )
     (tmp_path / "p" / "k3.cl").write_text("not a kernel\n")
-    manifest.write_text(manifest.read_text().replace("[kernels.k1]", '[kernels.k1]\ninclude = ["../inc"]'))
-    remote = devmod.build(manifest, dask=cluster.scheduler_address, cache=False, output=tmp_path / "remote.devmod", partial=True)
+    manifest.write_text(
+        manifest.read_text().replace("[kernels.k1]", '[kernels.k1]\ninclude = ["../inc"]')
+    )
+    remote = devmod.build(
+        manifest,
+        dask=cluster.scheduler_address,
+        cache=False,
+        output=tmp_path / "remote.devmod",
+        partial=True,
+    )
     local = devmod.build(manifest, cache=False, output=tmp_path / "local.devmod", partial=True)
     assert statuses(remote) == ["compiled", "compiled", "compiled", "failed"]
     assert (tmp_path / "remote.devmod").read_bytes() == (tmp_path / "local.devmod").read_bytes()
@@ -55,11 +72,19 @@ def test_the_file_is_that_of_a_local_build_and_includes_travel_with_the_job(tmp_
     ]
 
 
-def test_a_killed_worker_costs_its_own_jobs_alone(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_worker_costs_its_own_jobs_alone(
+    tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is lost, and no more is compiled twice than the worker had."""
     count = 60
     write_kernels(tmp_path / "p", count)
-    plan = plan_in(tmp_path / "p", *(Job(f"k{number}", str(tmp_path / "p"), f"k{number}.cl", "opencl") for number in range(count)))
+    plan = plan_in(
+        tmp_path / "p",
+        *(
+            Job(f"k{number}", str(tmp_path / "p"), f"k{number}.cl", "opencl")
+            for number in range(count)
+        ),
+    )
     runs = tmp_path / "runs"
     runs.mkdir()
     monkeypatch.setattr(jobs, "attempt", _noting(str(runs)))
@@ -83,13 +108,17 @@ def test_a_killed_worker_costs_its_own_jobs_alone(tmp_path: Path, cluster: Any, 
     result = build_plan(plan, dask=cluster.scheduler_address)
     killer.join()
     assert statuses(result) == ["compiled"] * count
-    assert [list(module) for module in devmod.load(result.output).imports] == [[f"k{number}"] for number in range(count)]
+    assert [list(module) for module in devmod.load(result.output).imports] == [
+        [f"k{number}"] for number in range(count)
+    ]
     per_worker = done()
     again = sum(map(len, per_worker.values())) - count
     assert 0 <= again <= len(per_worker[killed[0]])
 
 
-def test_workers_with_other_compilers_are_an_error(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_other_compilers_are_an_error(
+    tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jobs, "attempt", _other_toolchain())
     manifest = write_kernels(tmp_path / "p", 1)
     result = devmod.build(manifest, dask=cluster.scheduler_address)
@@ -98,7 +127,9 @@ def test_workers_with_other_compilers_are_an_error(tmp_path: Path, cluster: Any,
     assert failure.message.startswith(
         "the workers of the cluster have different compilers, and their results would differ: one has devmod-core "
     )
-    assert failure.message.endswith("another another compiler 2.0. Install the same versions on all")
+    assert failure.message.endswith(
+        "another another compiler 2.0. Install the same versions on all"
+    )
     assert not (tmp_path / "p" / "k.devmod").exists()
 
 
@@ -113,7 +144,9 @@ def test_workers_with_other_compilers_are_an_error(tmp_path: Path, cluster: Any,
     ],
 )
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links need a privilege on Windows")
-def test_a_job_whose_files_are_not_certain_is_an_error(tmp_path: Path, cluster: Any, include: str, reason: str) -> None:
+def test_a_job_whose_files_are_not_certain_is_an_error(
+    tmp_path: Path, cluster: Any, include: str, reason: str
+) -> None:
     """On a worker, the compiler would see other files, without an error."""
     manifest = write_kernels(tmp_path / "p", 2)
     (tmp_path / "p" / "inc").mkdir()
@@ -160,6 +193,8 @@ def _other_toolchain() -> Any:
     def task(job: Any, files: Any, *, with_sources: bool) -> Any:
         from devmod_targets.build.jobs import attempt
 
-        return attempt(job, files, with_sources=with_sources)._replace(toolchain="another compiler 2.0")
+        return attempt(job, files, with_sources=with_sources)._replace(
+            toolchain="another compiler 2.0"
+        )
 
     return task

@@ -1,4 +1,6 @@
-"""The programs of a manifest: they are made from the kernels of the build, and each mistake has its line and its key."""
+"""The programs of a manifest: they are made from the kernels of the build, and each mistake has its
+line and its key.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def reference(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 @pytest.mark.row("R18", "R38")
 def test_the_file_has_the_programs_its_kernels_and_the_constants(project: Path) -> None:
-    inner = NORMALIZE.replace('"weight: float32[columns]", ', "").replace("requires", 'constants = ["weight: float32[columns]"]\nrequires')
+    inner = NORMALIZE.replace('"weight: float32[columns]", ', "").replace(
+        "requires", 'constants = ["weight: float32[columns]"]\nrequires'
+    )
     outer = '[programs.twice]\ninputs = ["x: float32[rows, columns]"]\noutputs = ["y: float32[rows, columns]"]\n'
     outer += 'temporaries = ["z: float32[rows, columns]"]\nbackward = "twice_gradient"\n'
     outer += 'steps = ["normalize(x=x, y=z)", "normalize(x=z, y=y)"]\n'
@@ -63,15 +67,22 @@ def test_the_file_has_the_programs_its_kernels_and_the_constants(project: Path) 
     assert list(module) == ["normalize", "twice", "twice_gradient", "square_sums", "scale", "other"]
     assert module.functions["twice"].interface.extra["backward"] == "twice_gradient"  # type: ignore[union-attr]
     assert devmod.dumps(module) == Path(result.output).read_bytes()
-    assert [each.kind for each in devmod.build(project).modules] == ["opencl", "webgpu"]  # read from the file
+    assert [each.kind for each in devmod.build(project).modules] == [
+        "opencl",
+        "webgpu",
+    ]  # read from the file
     if any(device.kind == "opencl" for device in devmod.devices()):
         x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
         weight = np.arange(8, dtype=np.float32)
         np.testing.assert_allclose(module["normalize"](x), reference(x, weight), rtol=1e-5)
-        np.testing.assert_allclose(module["twice"](x), reference(reference(x, weight), weight), rtol=1e-5)
+        np.testing.assert_allclose(
+            module["twice"](x), reference(reference(x, weight), weight), rtol=1e-5
+        )
 
 
-def test_a_changed_program_is_a_changed_build_of_the_same_compiles(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_program_is_a_changed_build_of_the_same_compiles(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     write(project, NORMALIZE)
     assert main(["build", str(project)]) == 0
     first = (project / "kernels.devmod").read_bytes()
@@ -83,12 +94,21 @@ def test_a_changed_program_is_a_changed_build_of_the_same_compiles(project: Path
     assert "2 from the cache" in capfd.readouterr().out
     assert (project / "kernels.devmod").read_bytes() != first
     assert main(["build", str(project), "--plan"]) == 0
-    assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()[1:]] == ["cached", "cached"]
+    assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()[1:]] == [
+        "cached",
+        "cached",
+    ]
 
 
-def test_a_build_of_some_kernels_leaves_out_programs_without_one(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    write(project, NORMALIZE + '[programs.both]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
-          'steps = ["normalize(x=x, weight=w, y=y)"]\n')  # fmt: skip
+def test_a_build_of_some_kernels_leaves_out_programs_without_one(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        project,
+        NORMALIZE
+        + '[programs.both]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
+        'steps = ["normalize(x=x, weight=w, y=y)"]\n',
+    )
     assert main(["build", str(project), "-t", "opencl"]) == 0
     assert "warning" not in capfd.readouterr().err
     assert "both" in devmod.load(project / "kernels.devmod")
@@ -109,55 +129,107 @@ def test_a_build_of_some_kernels_leaves_out_programs_without_one(project: Path, 
 P = "[programs.p]\n"
 #: Parts of a manifest from line 8 on, and the beginnings of its mistakes, after the file's name.
 MISTAKES: list[tuple[str, list[str]]] = [
-    (P, [':8: programs.p: the program has no steps, such as steps = ["scale(x=x, y=y, threads=n)"]']),
-    (P + "steps = []\ninput = 1\n", [
-        ':8: programs.p: the program has no steps, such as steps = ["scale(x=x, y=y, threads=n)"]',
-        ":10: programs.p.input: unknown key. Did you mean 'inputs'?",
-    ]),
-    (P + 'inputs = ["x"]\nsteps = ["k(x)",\n"k(x=y)"]\n', [
-        ":9: programs.p.inputs[0]: 'x' is no declaration; expected one such as 'x: float32[rows, columns]'",
-        ":10: programs.p.steps[0]: 'k(x)' gives an argument by position; give all by name",
-    ]),
-    (P + 'inputs = ["x: float32[n]"]\nupdates = [\n"z: float32[n]",\n"x: int8[n]"]\nrequires = ["n"]\nsteps = ["k(x=x)"]\n', [
-        ":12: programs.p.updates[1]: 'x' is declared twice",
-        ":13: programs.p.requires[0]: 'n' is no comparison; expected one such as 'columns % 4 == 0'",
-    ]),
-    (P + 'inputs = ["x: float32[n]"]\nsteps = [\n"k(x=x)",\n"k(x=x, n=m)"]\nbackward = "q"\n', [
-        ":12: programs.p.steps[1]: step 2 ('k'), argument 'n': nothing binds 'm'",
-        ":13: programs.p.backward: the manifest has no program 'q'",
-    ]),
-    (P + 'inputs = ["x: float32[n]"]\noutputs = ["y: float32[n]"]\nsteps = ["k(x=x)"]\nbackward = "p"\n', [
-        ":12: programs.p.backward: 'p' has 'y'; expected inputs of 'grad_y', 'y', 'x', and outputs of 'grad_x'",
-    ]),
-    (P + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]",\n"z: float32[m]"]\nsteps = ["k(x=x)"]\n', [
-        ":12: programs.p.outputs[1]: the shape of 'z': nothing binds 'm'",
-    ]),
-    (P + 'inputs = ["x: float32[n]"]\nrequires = ["m > 1"]\nsteps = ["k(x=x)"]\n', [
-        ":10: programs.p.requires: 'm > 1': nothing binds 'm'",
-    ]),
-    (P + 'steps = ["q()"]\n[programs.q]\nsteps = ["q()", 3]\n', [
-        ":9: programs.p.steps[0]: a step may call the programs above 'p', and 'q' is not one of them",
-        ":11: programs.q.steps[1]: expected a string, got the integer 3",
-    ]),
+    (
+        P,
+        [
+            ':8: programs.p: the program has no steps, such as steps = ["scale(x=x, y=y, threads=n)"]'
+        ],
+    ),
+    (
+        P + "steps = []\ninput = 1\n",
+        [
+            ':8: programs.p: the program has no steps, such as steps = ["scale(x=x, y=y, threads=n)"]',
+            ":10: programs.p.input: unknown key. Did you mean 'inputs'?",
+        ],
+    ),
+    (
+        P + 'inputs = ["x"]\nsteps = ["k(x)",\n"k(x=y)"]\n',
+        [
+            ":9: programs.p.inputs[0]: 'x' is no declaration; expected one such as 'x: float32[rows, columns]'",
+            ":10: programs.p.steps[0]: 'k(x)' gives an argument by position; give all by name",
+        ],
+    ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\nupdates = [\n"z: float32[n]",\n"x: int8[n]"]\nrequires = ["n"]\nsteps = ["k(x=x)"]\n',
+        [
+            ":12: programs.p.updates[1]: 'x' is declared twice",
+            ":13: programs.p.requires[0]: 'n' is no comparison; expected one such as 'columns % 4 == 0'",
+        ],
+    ),
+    (
+        P + 'inputs = ["x: float32[n]"]\nsteps = [\n"k(x=x)",\n"k(x=x, n=m)"]\nbackward = "q"\n',
+        [
+            ":12: programs.p.steps[1]: step 2 ('k'), argument 'n': nothing binds 'm'",
+            ":13: programs.p.backward: the manifest has no program 'q'",
+        ],
+    ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\noutputs = ["y: float32[n]"]\nsteps = ["k(x=x)"]\nbackward = "p"\n',
+        [
+            ":12: programs.p.backward: 'p' has 'y'; expected inputs of 'grad_y', 'y', 'x', and outputs of 'grad_x'",
+        ],
+    ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]",\n"z: float32[m]"]\nsteps = ["k(x=x)"]\n',
+        [
+            ":12: programs.p.outputs[1]: the shape of 'z': nothing binds 'm'",
+        ],
+    ),
+    (
+        P + 'inputs = ["x: float32[n]"]\nrequires = ["m > 1"]\nsteps = ["k(x=x)"]\n',
+        [
+            ":10: programs.p.requires: 'm > 1': nothing binds 'm'",
+        ],
+    ),
+    (
+        P + 'steps = ["q()"]\n[programs.q]\nsteps = ["q()", 3]\n',
+        [
+            ":9: programs.p.steps[0]: a step may call the programs above 'p', and 'q' is not one of them",
+            ":11: programs.q.steps[1]: expected a string, got the integer 3",
+        ],
+    ),
     # After the compiles:
-    (P + 'inputs = ["x: float32[n]"]\noutputs = ["y: float32[n]"]\nsteps = ["scale(x=x, y=y, threads=n)"]\n', [
-        ":11: programs.p.steps[0]: step 1 ('scale'): the kernel also takes 'sums'",
-    ]),
-    (P + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]"]\nsteps = ["square_sums(x=x, sums=x, columns=4, threads=n)"]\n', [
-        ":12: programs.p.steps[0]: step 1 ('square_sums'), argument 'sums': the kernel may write to it, and 'x' is an input",
-    ]),
-    (NORMALIZE + '[programs.q]\ninputs = ["x: float32[n, m]"]\noutputs = ["y: float32[n, m]", "z: float32[n, m]"]\n'
-     'steps = ["normalize(x=x, y=z, weight=x)", "nomalize(x=z)"]\n', [
-        ":20: programs.q.steps[0]: step 1 ('normalize'): its argument 'weight' takes an array of float32",
-    ]),
-    (NORMALIZE.replace('"weight: float32[columns]", ', "").replace("requires", 'constants = ["weight: float32[columns]"]\nrequires'), [
-        ":12: programs.normalize.constants: the module of the kernels has no const_loader with 'weight'",
-    ]),
-    (P.replace(".p", ".scale") + 'inputs = ["x: float32[n]"]\nupdates = ["y: float32[n]"]\n'
-     'steps = ["square_sums(x=x, sums=y, columns=1, threads=n)"]\n', [
-        ":8: programs.scale: the kernels have a function 'scale' too; take another name for the program",
-    ]),
-]  # fmt: skip
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\noutputs = ["y: float32[n]"]\nsteps = ["scale(x=x, y=y, threads=n)"]\n',
+        [
+            ":11: programs.p.steps[0]: step 1 ('scale'): the kernel also takes 'sums'",
+        ],
+    ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]"]\nsteps = ["square_sums(x=x, sums=x, columns=4, threads=n)"]\n',
+        [
+            ":12: programs.p.steps[0]: step 1 ('square_sums'), argument 'sums': the kernel may write to it, and 'x' is an input",
+        ],
+    ),
+    (
+        NORMALIZE
+        + '[programs.q]\ninputs = ["x: float32[n, m]"]\noutputs = ["y: float32[n, m]", "z: float32[n, m]"]\n'
+        'steps = ["normalize(x=x, y=z, weight=x)", "nomalize(x=z)"]\n',
+        [
+            ":20: programs.q.steps[0]: step 1 ('normalize'): its argument 'weight' takes an array of float32",
+        ],
+    ),
+    (
+        NORMALIZE.replace('"weight: float32[columns]", ', "").replace(
+            "requires", 'constants = ["weight: float32[columns]"]\nrequires'
+        ),
+        [
+            ":12: programs.normalize.constants: the module of the kernels has no const_loader with 'weight'",
+        ],
+    ),
+    (
+        P.replace(".p", ".scale") + 'inputs = ["x: float32[n]"]\nupdates = ["y: float32[n]"]\n'
+        'steps = ["square_sums(x=x, sums=y, columns=1, threads=n)"]\n',
+        [
+            ":8: programs.scale: the kernels have a function 'scale' too; take another name for the program",
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES)
@@ -170,18 +242,27 @@ def test_mistakes(text: str, expected: list[str], project: Path) -> None:
 
 
 def test_a_step_in_a_called_program_counts_as_the_step_that_calls_it(project: Path) -> None:
-    text = NORMALIZE + '[programs.q]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
+    text = (
+        NORMALIZE
+        + '[programs.q]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
+    )
     text += 'temporaries = ["z: float32[n, m]"]\nsteps = [\n"normalize(x=x, weight=w, y=y)",\n"normalize(x=z, weight=w, y=y)"]\n'
     with pytest.raises(ManifestError) as caught:
         devmod.build(write(project, text))
     (problem,) = caught.value.problems
     assert (problem.key, problem.line) == ("programs.q.steps[1]", 23)
-    assert problem.text.startswith("step 2 ('normalize'), its step 1 ('square_sums'), argument 'x': ")
+    assert problem.text.startswith(
+        "step 2 ('normalize'), its step 1 ('square_sums'), argument 'x': "
+    )
 
 
 def test_a_text_may_have_line_breaks(project: Path) -> None:
     (entry,) = read_manifest(write(project, NORMALIZE)).programs
-    assert (entry.name, len(entry.steps), dict(entry.declared)["requires"]) == ("normalize", 2, ("columns % 4 == 0",))
+    assert (entry.name, len(entry.steps), dict(entry.declared)["requires"]) == (
+        "normalize",
+        2,
+        ("columns % 4 == 0",),
+    )
     text = NORMALIZE.replace(
         '"square_sums(x=x, sums=sums, columns=columns, threads=rows)"',
         '"""\n  square_sums(x=x, sums=sums,\n    columns=columns, threads=rows)"""',

@@ -1,4 +1,6 @@
-"""The same inputs give the same file: in other folders, with other numbers of workers, another home, another clock, in another order."""
+"""The same inputs give the same file: in other folders, with other numbers of workers, another
+home, another clock, in another order.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ import devmod
 SOURCES = {
     "k.cl": '#include "scale.h"\nkernel void k(global float *x) { x[get_global_id(0)] *= SCALE; }\n',
     "k.metal": "#include <metal_stdlib>\nkernel void k(device float *x [[buffer(0)]], metal::uint i [[thread_position_in_grid]]) { x[i] *= 2; }\n",
-    "k.comp": "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include \"scale.h\"\nlayout(local_size_x = 64) in;\n"
+    "k.comp": '#version 450\n#extension GL_GOOGLE_include_directive : require\n#include "scale.h"\nlayout(local_size_x = 64) in;\n'
     "layout(set = 0, binding = 0) buffer X { float x[]; };\nvoid main() { x[gl_GlobalInvocationID.x] *= SCALE; }\n",
     "k.wgsl": '#include "scale.h"\n@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n'
     "@compute @workgroup_size(64) fn k(@builtin(global_invocation_id) id: vec3u) { x[id.x] *= SCALE; }\n",
     "k.cu": '#include "scale.h"\nextern "C" __global__ void k(float *x) { x[threadIdx.x] *= SCALE; }\n',
     "k.hip": '#include <hip/hip_runtime.h>\n#include "scale.h"\nextern "C" __global__ void k(float *x) { x[threadIdx.x] *= SCALE; }\n',
     "k.c": '#include "scale.h"\nvoid k(float *x, int n) { for (int i = 0; i < n; i++) x[i] *= SCALE; }\n',
-}  # fmt: skip
+}
 #: Shifts the clock of Python.
 CLOCK = "import time\n_now = time.time\ntime.time = lambda: _now() - 1e9\n_ns = time.time_ns\ntime.time_ns = lambda: _ns() - 10**18\n"
 
@@ -43,7 +45,9 @@ def targets() -> list[str]:
 @pytest.mark.row("R38")
 def test_the_file_depends_on_its_inputs_alone(tmp_path: Path) -> None:
     outputs = []
-    for number, (name, workers, seed) in enumerate((("one", "1", "1"), ("another place", "3", "2"))):
+    for number, (name, workers, seed) in enumerate(
+        (("one", "1", "1"), ("another place", "3", "2"))
+    ):
         folder = tmp_path / name
         (folder / "inc").mkdir(parents=True)
         for source, text in SOURCES.items():
@@ -59,7 +63,11 @@ def test_the_file_depends_on_its_inputs_alone(tmp_path: Path) -> None:
         home.mkdir()
         if number:
             (home / "sitecustomize.py").write_text(CLOCK)
-        environment = {variable: text for variable, text in os.environ.items() if not variable.startswith(("DEVMOD", "XDG", "LC_"))}
+        environment = {
+            variable: text
+            for variable, text in os.environ.items()
+            if not variable.startswith(("DEVMOD", "XDG", "LC_"))
+        }
         environment |= {
             "HOME": str(home),
             "TMPDIR": str(home),
@@ -67,9 +75,15 @@ def test_the_file_depends_on_its_inputs_alone(tmp_path: Path) -> None:
             "PYTHONHASHSEED": seed,
             "LANG": ("C", "C.UTF-8")[number],
         }
-        environment |= {"PYTHONPATH": str(home), "DEVMOD_CACHE_DIR": str(home / "cache"), "USER": f"user{number}"}
+        environment |= {
+            "PYTHONPATH": str(home),
+            "DEVMOD_CACHE_DIR": str(home / "cache"),
+            "USER": f"user{number}",
+        }
         command = [sys.executable, "-m", "devmod", "build", str(folder), "-j", workers]
-        done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment, cwd=home, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr + done.stdout
         outputs.append((folder / "k.devmod").read_bytes())
     assert outputs[0] == outputs[1]
@@ -78,7 +92,9 @@ def test_the_file_depends_on_its_inputs_alone(tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in outputs[0]
 
 
-def test_the_order_in_which_jobs_end_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_in_which_jobs_end_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from build_project import write_kernels
 
     from devmod_targets.build import pool

@@ -1,4 +1,5 @@
-"""No result of the build cache is stale: what a build takes from the cache is what a compile gives now.
+"""No result of the build cache is stale: what a build takes from the cache is what a compile gives
+now.
 
 The oracle is the same build without a cache.
 """
@@ -34,16 +35,26 @@ LANGUAGES = {
         "#version 450\n#extension GL_GOOGLE_include_directive : require\n",
         "layout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer X { int x[]; };\nvoid main() { x[0] = VALUE; }\n",
     ),
-    "webgpu": ("k.wgsl", "", "var<private> x: i32;\n@compute @workgroup_size(1) fn k() { x = VALUE; }\n"),
-    "cuda -arch=compute_80": ("k.cu", "", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
+    "webgpu": (
+        "k.wgsl",
+        "",
+        "var<private> x: i32;\n@compute @workgroup_size(1) fn k() { x = VALUE; }\n",
+    ),
+    "cuda -arch=compute_80": (
+        "k.cu",
+        "",
+        'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n',
+    ),
     "rocm -arch=gfx1100": ("k.hip", "", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
     "rocm -format=hip": ("k.hip", "", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
     "hexagon -arch=v66": ("k.c", "", "void k(int *x) { x[0] = VALUE; }\n"),
 }
-#: The targets whose language has ``__has_include``, and those whose compiler searches the user's folders.
+#: The targets whose language has ``__has_include``, and those whose compiler searches the user's
+#: folders.
 PREPROCESSED = tuple(target for target in LANGUAGES if target not in ("vulkan", "webgpu"))
 CLANG = ("hexagon -arch=v66", "rocm -arch=gfx1100")
-#: With these seeds, a cache that looks for includes beside the target of a link gives a stale result.
+#: With these seeds, a cache that looks for includes beside the target of a link gives a stale
+#: result.
 SEEDS = [
     *(("opencl", seed) for seed in range(10)),
     ("metal", 9),
@@ -72,7 +83,9 @@ def require_compiler(target: str) -> None:
 
 
 def write(folder: Path, files: Mapping[str, str | None]) -> None:
-    """Write files: name to text. A text that begins with "->" is the target of a link; None removes the file."""
+    """Write files: name to text. A text that begins with "->" is the target of a link; None removes
+    the file.
+    """
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +98,9 @@ def write(folder: Path, files: Mapping[str, str | None]) -> None:
             path.write_text(text)
 
 
-def write_project(folder: Path, target: str, files: Mapping[str, str | None], settings: str = "", source: str = "") -> None:
+def write_project(
+    folder: Path, target: str, files: Mapping[str, str | None], settings: str = "", source: str = ""
+) -> None:
     """Write a project. In the texts, KERNEL is the kernel of the target's language."""
     name, head, kernel = LANGUAGES[target]
     for each, text in files.items():
@@ -93,11 +108,15 @@ def write_project(folder: Path, target: str, files: Mapping[str, str | None], se
         written = text and text.replace("HEAD", head).replace("KERNEL", name if is_link else kernel)
         write(folder, {each.replace("KERNEL", name): written})
     source = (source or "KERNEL").replace("KERNEL", name)
-    (folder / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{source}"]\n{settings}\n')
+    (folder / "devmod.toml").write_text(
+        f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{source}"]\n{settings}\n'
+    )
 
 
 def build(folder: Path, *, cache: bool | Path = True) -> tuple[str, object, BuildResult]:
-    """Return the status of the job, the bytes of the output or the message of the failure, and the result."""
+    """Return the status of the job, the bytes of the output or the message of the failure, and the
+    result.
+    """
     output = folder.parent / "output.devmod"
     output.unlink(missing_ok=True)
     result = devmod.build(folder, output=output, cache=cache)
@@ -118,17 +137,33 @@ CONFIG = 'HEAD#include "config.h"\nKERNEL'
 TESTED = '#if __has_include("other.h")\n#include "other.h"\n#else\n#define VALUE 1\n#endif\nKERNEL'
 #: Name: the targets, the files, the settings of the manifest, the source, and the change.
 CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str, str | None]]] = {
-    "a changed header": (TARGETS, {"KERNEL": CONFIG, "config.h": VALUE_1}, "", "", {"config.h": VALUE_2}),
+    "a changed header": (
+        TARGETS,
+        {"KERNEL": CONFIG, "config.h": VALUE_1},
+        "",
+        "",
+        {"config.h": VALUE_2},
+    ),
     "a linked source": (
         TARGETS,
-        {"shared/KERNEL": CONFIG, "kernels/config.h": VALUE_1, "kernels/KERNEL": "->../shared/KERNEL", "shared/config.h": VALUE_1},
+        {
+            "shared/KERNEL": CONFIG,
+            "kernels/config.h": VALUE_1,
+            "kernels/KERNEL": "->../shared/KERNEL",
+            "shared/config.h": VALUE_1,
+        },
         "",
         "kernels/KERNEL",
         {"kernels/config.h": VALUE_2},
     ),
     "a linked header": (
         TARGETS,
-        {"KERNEL": 'HEAD#include "inc/x.h"\nKERNEL', "far/x.h": '#include "config.h"\n', "inc/x.h": "->../far/x.h", "inc/config.h": VALUE_1},
+        {
+            "KERNEL": 'HEAD#include "inc/x.h"\nKERNEL',
+            "far/x.h": '#include "config.h"\n',
+            "inc/x.h": "->../far/x.h",
+            "inc/config.h": VALUE_1,
+        },
         "",
         "",
         {"inc/config.h": VALUE_2},
@@ -142,7 +177,13 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
     ),
     "the parent of a linked folder": (
         TARGETS,
-        {"KERNEL": 'HEAD#include "link/../config.h"\nKERNEL', "far/deep/x.h": "", "link": "->far/deep", "config.h": VALUE_1, "far/config.h": VALUE_1},
+        {
+            "KERNEL": 'HEAD#include "link/../config.h"\nKERNEL',
+            "far/deep/x.h": "",
+            "link": "->far/deep",
+            "config.h": VALUE_1,
+            "far/config.h": VALUE_1,
+        },
         "",
         "",
         {"far/config.h": VALUE_2},
@@ -163,7 +204,11 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
     ),
     "a new header beside the including file": (
         TARGETS,
-        {"KERNEL": 'HEAD#include "sub/x.h"\nKERNEL', "sub/x.h": '#include "config.h"\n', "inc/config.h": VALUE_1},
+        {
+            "KERNEL": 'HEAD#include "sub/x.h"\nKERNEL',
+            "sub/x.h": '#include "config.h"\n',
+            "inc/config.h": VALUE_1,
+        },
         'include = ["inc"]',
         "",
         {"sub/config.h": VALUE_2},
@@ -175,7 +220,13 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
         "",
         {"config.h": None},
     ),
-    "an imported file": (("webgpu",), {"KERNEL": "#import config\nKERNEL", "shared/config.wgsl": VALUE_1}, "", "", {"shared/config.wgsl": VALUE_2}),
+    "an imported file": (
+        ("webgpu",),
+        {"KERNEL": "#import config\nKERNEL", "shared/config.wgsl": VALUE_1},
+        "",
+        "",
+        {"shared/config.wgsl": VALUE_2},
+    ),
     "a new imported file": (
         ("webgpu",),
         {"KERNEL": "#import config\nKERNEL", "config.wgsl": VALUE_1, "shared/x.wgsl": ""},
@@ -214,7 +265,10 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
     ),
     "a test for a header by joined parameters": (
         CLANG,
-        {"KERNEL": "#define HAS_(a, b) a##b\n#define HAS HAS_(__has_incl, ude)\n" + TESTED.replace("__has_include", "HAS")},
+        {
+            "KERNEL": "#define HAS_(a, b) a##b\n#define HAS HAS_(__has_incl, ude)\n"
+            + TESTED.replace("__has_include", "HAS")
+        },
         "",
         "",
         {"other.h": VALUE_2},
@@ -233,10 +287,22 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
         "",
         {"other.h": VALUE_2},
     ),
-    "embedded data": (CLANG, {"KERNEL": 'static const char data[] = {\n#embed "data"\n};\n#define VALUE data[0]\nKERNEL', "data": "1"}, "", "", {"data": "2"}),
+    "embedded data": (
+        CLANG,
+        {
+            "KERNEL": 'static const char data[] = {\n#embed "data"\n};\n#define VALUE data[0]\nKERNEL',
+            "data": "1",
+        },
+        "",
+        "",
+        {"data": "2"},
+    ),
     "a header that shadows one of a header of the compiler": (
         CLANG,
-        {"KERNEL": "#include <stddef.h>\n#ifndef VALUE\n#define VALUE 1\n#endif\nKERNEL", "inc/x.h": ""},
+        {
+            "KERNEL": "#include <stddef.h>\n#ifndef VALUE\n#define VALUE 1\n#endif\nKERNEL",
+            "inc/x.h": "",
+        },
         'include = ["inc"]',
         "",
         {"inc/__stddef_size_t.h": VALUE_2},
@@ -250,12 +316,16 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
     ),
     "a copy in the place of a link": (
         TARGETS,
-        {"KERNEL": 'HEAD#include "a.h"\n#include "b.h"\nKERNEL', "a.h": "#pragma once\n" + VALUE_1 + "#undef VALUE\n" + VALUE_2, "b.h": "=a.h"},
+        {
+            "KERNEL": 'HEAD#include "a.h"\n#include "b.h"\nKERNEL',
+            "a.h": "#pragma once\n" + VALUE_1 + "#undef VALUE\n" + VALUE_2,
+            "b.h": "=a.h",
+        },
         "",
         "",
         {"b.h": "#pragma once\n#undef VALUE\n#define VALUE 3\n"},
     ),
-}  # fmt: skip
+}
 
 
 #: `make test` has one case for every target, and the others for the first of their targets.
@@ -265,14 +335,20 @@ QUICK = [f"{case}-{targets[0]}" for case, (targets, *_) in CASES.items()]
 @pytest.mark.once
 @pytest.mark.volume_but(*QUICK)
 @pytest.mark.row("R38")
-@pytest.mark.parametrize(("case", "target"), [(case, target) for case, (targets, *_) in CASES.items() for target in targets])
+@pytest.mark.parametrize(
+    ("case", "target"),
+    [(case, target) for case, (targets, *_) in CASES.items() for target in targets],
+)
 def test_a_change_is_compiled(tmp_path: Path, case: str, target: str) -> None:
     require_compiler(target)
     _, files, settings, source, change = CASES[case]
     folder = tmp_path / "p"
     write_project(folder, target, files, settings, source)
     first = build(folder)
-    assert (first[0], check_current(folder)) == ("compiled", "compiled" if "parameters" in case else "cached"), first[1]
+    assert (first[0], check_current(folder)) == (
+        "compiled",
+        "compiled" if "parameters" in case else "cached",
+    ), first[1]
     write_project(folder, target, change, settings, source)
     second = build(folder)
     assert (second[0], second[1] == first[1]) == ("compiled", False)
@@ -282,11 +358,17 @@ def test_a_change_is_compiled(tmp_path: Path, case: str, target: str) -> None:
 @pytest.mark.once
 @pytest.mark.volume_but("opencl", "webgpu")
 @pytest.mark.parametrize("target", TARGETS)
-def test_two_projects_with_one_cache_share_no_result_of_other_headers(tmp_path: Path, target: str) -> None:
+def test_two_projects_with_one_cache_share_no_result_of_other_headers(
+    tmp_path: Path, target: str
+) -> None:
     require_compiler(target)
     results = []
     for name, value in (("a", VALUE_1), ("b", VALUE_2), ("c", VALUE_1)):
-        files: dict[str, str | None] = {"shared/KERNEL": CONFIG, "kernels/KERNEL": "->../shared/KERNEL", "kernels/config.h": value}
+        files: dict[str, str | None] = {
+            "shared/KERNEL": CONFIG,
+            "kernels/KERNEL": "->../shared/KERNEL",
+            "kernels/config.h": value,
+        }
         write_project(tmp_path / name, target, files, source="kernels/KERNEL")
         status, data, _ = build(tmp_path / name)
         results.append((status, data))
@@ -298,7 +380,9 @@ def test_two_projects_with_one_cache_share_no_result_of_other_headers(tmp_path: 
 @pytest.mark.volume_but("opencl-0")
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(("target", "seed"), SEEDS)
-def test_a_build_with_the_cache_gives_what_a_build_without_it_gives(tmp_path: Path, target: str, seed: int) -> None:
+def test_a_build_with_the_cache_gives_what_a_build_without_it_gives(
+    tmp_path: Path, target: str, seed: int
+) -> None:
     require_compiler(target)
     project = RandomProject(tmp_path / "p", target, seed)
     steps = []
@@ -327,22 +411,31 @@ def test_a_file_that_the_text_does_not_name_is_found_in_the_list_of_the_compiler
     note = f"{source} is not cached: its compiler read {header}, which is not among the includes that devmod found in the text"
     for _ in range(2):
         status, _, result = build(tmp_path / "p")
-        assert (status, result.reports[-1:]) == ("compiled", (note,))  # another note says that naga is not installed
+        assert (status, result.reports[-1:]) == (
+            "compiled",
+            (note,),
+        )  # another note says that naga is not installed
     write(tmp_path / "p", {"config.h": VALUE_2})
     assert check_current(tmp_path / "p") == "compiled"
 
 
 def test_the_list_of_libclang_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """libclang reads the signatures. It is another version than the compiler, and may take another branch."""
+    """libclang reads the signatures. It is another version than the compiler, and may take another
+    branch.
+    """
     require_compiler("hexagon -arch=v66")
     text = '#if __clang_major__ < 20\n#include "types.h"\n#else\ntypedef int T;\n#endif\nvoid k(T *x) { x[0] = 1; }\n'
-    write_project(tmp_path / "p", "hexagon -arch=v66", {"KERNEL": text, "types.h": "typedef int T;\n"})
+    write_project(
+        tmp_path / "p", "hexagon -arch=v66", {"KERNEL": text, "types.h": "typedef int T;\n"}
+    )
     monkeypatch.setattr("devmod_targets.build.closure.included_names", lambda _: IncludedNames())
     _, _, result = build(tmp_path / "p")
     assert [f"read {tmp_path / 'p' / 'types.h'}" in each for each in result.reports] == [True]
 
 
-def test_a_build_without_a_cache_has_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_without_a_cache_has_no_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path / "p", "opencl", {"KERNEL": CONFIG, "config.h": VALUE_1})
     monkeypatch.setattr("devmod_targets.build.closure.included_names", lambda _: IncludedNames())
     assert build(tmp_path / "p", cache=False)[2].reports == ()
@@ -351,13 +444,27 @@ def test_a_build_without_a_cache_has_no_note(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("include", "read"),
     [
-        ("#if __has_include(<../../../../../../../../config.h>)\n#endif\n", "../../../../../../../../config.h"),
-        ('#define HAS __has_include\n#if HAS("/devmod.invalid/config.h")\n#endif\n', "a file that a macro names"),
-        ('#define JOIN(a, b) a##b\n#if JOIN(__has_, include)("/devmod.invalid/config.h")\n#endif\n', "a file that a macro names"),
-        ("#define DIR /tmp\n#define FILE(x) <DIR/x>\n#if __has_include(FILE(config.h))\n#endif\n", "a file that a macro names"),
+        (
+            "#if __has_include(<../../../../../../../../config.h>)\n#endif\n",
+            "../../../../../../../../config.h",
+        ),
+        (
+            '#define HAS __has_include\n#if HAS("/devmod.invalid/config.h")\n#endif\n',
+            "a file that a macro names",
+        ),
+        (
+            '#define JOIN(a, b) a##b\n#if JOIN(__has_, include)("/devmod.invalid/config.h")\n#endif\n',
+            "a file that a macro names",
+        ),
+        (
+            "#define DIR /tmp\n#define FILE(x) <DIR/x>\n#if __has_include(FILE(config.h))\n#endif\n",
+            "a file that a macro names",
+        ),
     ],
 )
-def test_a_name_that_leads_nvrtc_to_an_unknown_file_is_not_cached(tmp_path: Path, include: str, read: str) -> None:
+def test_a_name_that_leads_nvrtc_to_an_unknown_file_is_not_cached(
+    tmp_path: Path, include: str, read: str
+) -> None:
     """NVRTC lists no files."""
     target = "cuda -arch=compute_80"
     require_compiler(target)
@@ -389,16 +496,18 @@ def test_an_option_in_the_first_line_leads_nvrtc_to_a_file_too(tmp_path: Path) -
     first = '//devmod: -DCONFIG="/devmod.invalid/config.h"\n#if __has_include(CONFIG)\n#endif\n'
     write_project(tmp_path / "p", target, {"KERNEL": first + VALUE_1 + "KERNEL"})
     status, _, result = build(tmp_path / "p")
-    note = (
-        "k.cu is not cached: its compiler may read a file that a macro names, which is not among the includes that devmod found in the text"
-    )
+    note = "k.cu is not cached: its compiler may read a file that a macro names, which is not among the includes that devmod found in the text"
     assert (status, result.reports) == ("compiled", (note,))
 
 
 def test_a_header_that_was_found_when_a_pragma_looked_for_it(tmp_path: Path) -> None:
     target = "rocm -arch=gfx1100"
     require_compiler(target)
-    write_project(tmp_path / "p", target, {"KERNEL": '#pragma GCC dependency "a.h"\n' + VALUE_1 + "KERNEL", "a.h": ""})
+    write_project(
+        tmp_path / "p",
+        target,
+        {"KERNEL": '#pragma GCC dependency "a.h"\n' + VALUE_1 + "KERNEL", "a.h": ""},
+    )
     assert build(tmp_path / "p")[0] == "compiled"
     write(tmp_path / "p", {"a.h": None})
     assert check_current(tmp_path / "p") == "failed"
@@ -406,7 +515,9 @@ def test_a_header_that_was_found_when_a_pragma_looked_for_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("target", ["rocm -arch=gfx1100", "opencl"])
-def test_a_pipe_in_the_place_of_a_header_is_an_error(tmp_path: Path, target: str, cache: bool) -> None:
+def test_a_pipe_in_the_place_of_a_header_is_an_error(
+    tmp_path: Path, target: str, cache: bool
+) -> None:
     """A compiler would wait for its other end."""
     require_compiler(target)
     write_project(tmp_path / "p", target, {"KERNEL": TESTED})
@@ -431,7 +542,10 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
     module = ModuleType("toy_compiler")
 
-    def define(files: Callable[[CompileRequest], dict[str, str] | None], sources: Mapping[str, str] | None = None) -> None:
+    def define(
+        files: Callable[[CompileRequest], dict[str, str] | None],
+        sources: Mapping[str, str] | None = None,
+    ) -> None:
         def compile_toy(request: CompileRequest) -> Payload:
             info = {"k": devmod.FunctionInfo("k", [])}
             origin = devmod.Origin("toy", "toycc 1", (), sources or {})
@@ -442,7 +556,12 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     module.toolchain_key = lambda target, options: "toycc 1"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "toy_compiler", module)
     spec = devmod.TargetSpec(
-        "toy", title="Toy", distribution="devmod-toy", formats=["toy"], languages={"toy": "Toy"}, compiler="toy_compiler:compile"
+        "toy",
+        title="Toy",
+        distribution="devmod-toy",
+        formats=["toy"],
+        languages={"toy": "Toy"},
+        compiler="toy_compiler:compile",
     )
     devmod.register("devmod.targets", "toy", spec)
     yield define
@@ -450,23 +569,35 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 def toy_build(folder: Path) -> tuple[str, tuple[str, ...]]:
-    write(folder, {"k.toy": "kernel k", "devmod.toml": 'output = "k.devmod"\ntargets = ["toy"]\n[kernels.k]\nsources = ["k.toy"]\n'})
+    write(
+        folder,
+        {
+            "k.toy": "kernel k",
+            "devmod.toml": 'output = "k.devmod"\ntargets = ["toy"]\n[kernels.k]\nsources = ["k.toy"]\n',
+        },
+    )
     status, _, result = build(folder)
     return status, result.reports
 
 
-def test_a_compiler_that_lists_its_files_is_cached(tmp_path: Path, toy: Callable[..., None]) -> None:
+def test_a_compiler_that_lists_its_files_is_cached(
+    tmp_path: Path, toy: Callable[..., None]
+) -> None:
     toy(lambda _: {})
     assert [toy_build(tmp_path / "p") for _ in range(2)] == [("compiled", ()), ("cached", ())]
 
 
-def test_a_compiler_that_does_not_list_its_files_is_not_cached(tmp_path: Path, toy: Callable[..., None]) -> None:
+def test_a_compiler_that_does_not_list_its_files_is_not_cached(
+    tmp_path: Path, toy: Callable[..., None]
+) -> None:
     toy(lambda _: None)
     note = "k.toy is not cached: its compiler does not list the files that it reads (Payload.files)"
     assert [toy_build(tmp_path / "p") for _ in range(2)] == [("compiled", (note,))] * 2
 
 
-def test_an_origin_with_another_source_is_not_cached(tmp_path: Path, toy: Callable[..., None]) -> None:
+def test_an_origin_with_another_source_is_not_cached(
+    tmp_path: Path, toy: Callable[..., None]
+) -> None:
     toy(lambda _: {}, {"prelude": "0" * 64})
     note = "k.toy is not cached: its compiler read a source in its origin, which is not among the includes that devmod found in the text"
     assert [toy_build(tmp_path / "p") for _ in range(2)] == [("compiled", (note,))] * 2
@@ -490,8 +621,12 @@ class Editing(InProcess):
 
 
 @pytest.mark.parametrize("target", ["opencl", "hexagon -arch=v66"])
-@pytest.mark.parametrize("edit", ["a changed header", "a header that changes and changes back", "a new header"])
-def test_an_edit_during_the_compile_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, edit: str) -> None:
+@pytest.mark.parametrize(
+    "edit", ["a changed header", "a header that changes and changes back", "a new header"]
+)
+def test_an_edit_during_the_compile_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, edit: str
+) -> None:
     require_compiler(target)
     folder = tmp_path / "p"
     write_project(folder, target, {"KERNEL": CONFIG, "inc/config.h": VALUE_1}, 'include = ["inc"]')
@@ -503,7 +638,11 @@ def test_an_edit_during_the_compile_is_not_stored(tmp_path: Path, monkeypatch: p
         os.utime(header, ns=(about.st_atime_ns, about.st_mtime_ns))
 
     pool = type("Pool", (Editing,), {})
-    pool.before = staticmethod(lambda: write(folder, {"config.h": VALUE_2}) if edit == "a new header" else set_value(VALUE_2))
+    pool.before = staticmethod(
+        lambda: (
+            write(folder, {"config.h": VALUE_2}) if edit == "a new header" else set_value(VALUE_2)
+        )
+    )
     if "back" in edit:
         pool.after = staticmethod(lambda: set_value(VALUE_1))
     monkeypatch.setattr("devmod_targets.build.pool.Pool", pool)
@@ -517,7 +656,10 @@ def test_an_edit_during_the_compile_is_not_stored(tmp_path: Path, monkeypatch: p
 
 
 def test_the_files_of_a_job_are_the_same_on_a_worker(tmp_path: Path) -> None:
-    """Links to one file are links there too: ``#pragma once`` counts for a file with all its names."""
+    """Links to one file are links there too:
+
+    ``#pragma once`` counts for a file with all its names.
+    """
     from devmod_targets.build import plan_of, read_manifest
     from devmod_targets.build.build import job_closure
     from devmod_targets.build.closure import SourceTree
@@ -532,7 +674,13 @@ def test_the_files_of_a_job_are_the_same_on_a_worker(tmp_path: Path) -> None:
         "kernels/b.h": "->a.h",
         "inc/sub/c.h": "=kernels/a.h",
     }
-    write_project(tmp_path / "p", target, {name: text for name, text in files.items() if text}, 'include = ["inc"]', "kernels/KERNEL")
+    write_project(
+        tmp_path / "p",
+        target,
+        {name: text for name, text in files.items() if text},
+        'include = ["inc"]',
+        "kernels/KERNEL",
+    )
     (job,) = plan_of(read_manifest(tmp_path / "p")).jobs
     closure = job_closure(job, SourceTree())
     local = attempt(job)
@@ -553,11 +701,15 @@ def test_a_worker_stays_inside_the_project_of_the_manifest_too(tmp_path: Path) -
     (tmp_path / "p" / "a.h").write_text("#define A 1\n")
     (tmp_path / "secret.h").write_text("#define A 2\n")
     source = tmp_path / "p" / "src" / "k.cl"
-    (tmp_path / "p" / "devmod.toml").write_text('output = "k.devmod"\ntargets = ["opencl"]\n[kernels.k]\nsources = ["src/k.cl"]\n')
+    (tmp_path / "p" / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["opencl"]\n[kernels.k]\nsources = ["src/k.cl"]\n'
+    )
     for name, is_inside in (("../a.h", True), ("../../secret.h", False)):
         source.write_text(f'#include "{name}"\nkernel void k(global int *x) {{ x[0] = A; }}\n')
         (job,) = plan_of(read_manifest(tmp_path / "p")).jobs
         local, remote = attempt(job), attempt(*pack_files(job, job_closure(job, SourceTree())))
         assert bool(local.data) is is_inside
         assert remote.data == local.data
-        assert is_inside or all(each.message.endswith('include = [".."]') for each in (local, remote))
+        assert is_inside or all(
+            each.message.endswith('include = [".."]') for each in (local, remote)
+        )

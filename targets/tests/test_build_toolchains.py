@@ -39,7 +39,18 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("target", ["opencl", "metal", "vulkan", "webgpu", "cuda -arch=sm_90", "rocm -arch=gfx1100", "hexagon -arch=v68"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "opencl",
+        "metal",
+        "vulkan",
+        "webgpu",
+        "cuda -arch=sm_90",
+        "rocm -arch=gfx1100",
+        "hexagon -arch=v68",
+    ],
+)
 def test_each_kind_has_the_versions_of_devmod_and_of_its_wheels(target: str) -> None:
     names = [line.partition(" ")[0] for line in key(target).splitlines()]
     assert names[:3] == ["devmod-core", "devmod-readers", "devmod-targets"]
@@ -55,7 +66,9 @@ def test_each_kind_has_the_versions_of_devmod_and_of_its_wheels(target: str) -> 
 
 
 @pytest.mark.parametrize(("target", "wheel"), [("opencl", "libclang"), ("vulkan", "slangpy")])
-def test_another_version_of_a_wheel_is_another_key(target: str, wheel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_a_wheel_is_another_key(
+    target: str, wheel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = set()
     for version in ("18.1.1", "19.0.0"):
         folder = tmp_path / version
@@ -66,7 +79,9 @@ def test_another_version_of_a_wheel_is_another_key(target: str, wheel: str, tmp_
     assert len(keys) == 2
 
 
-def test_a_wheel_that_counts_for_another_kind_does_not_change_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_that_counts_for_another_kind_does_not_change_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = key("opencl")
     (tmp_path / "nvidia_cuda_nvrtc-99.0.dist-info").mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -74,7 +89,9 @@ def test_a_wheel_that_counts_for_another_kind_does_not_change_the_key(tmp_path: 
     assert "nvidia-cuda-nvrtc 99.0" in key("cuda -arch=sm_90").splitlines()
 
 
-def test_a_changed_header_of_nvidias_wheels_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_header_of_nvidias_wheels_is_another_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     header = tmp_path / "nvidia" / "cu13" / "include" / "crt" / "extra.h"
     header.parent.mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -88,17 +105,25 @@ def test_a_changed_header_of_nvidias_wheels_is_another_key(tmp_path: Path, monke
     assert len(keys) == 3
 
 
-def test_a_libclang_of_an_unknown_version_has_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_libclang_of_an_unknown_version_has_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_wheel = key("opencl")
     (tmp_path / "clang").mkdir()
     (tmp_path / "clang" / "__init__.py").touch()
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *(folder for folder in sys.path if "site-packages" not in folder)])
+    monkeypatch.setattr(
+        sys,
+        "path",
+        [str(tmp_path), *(folder for folder in sys.path if "site-packages" not in folder)],
+    )
     monkeypatch.delitem(sys.modules, "clang", raising=False)
     assert (with_wheel != "", key("opencl")) == (True, "")
     assert key("webgpu") != ""
 
 
-def test_the_digest_of_a_file_that_was_just_written_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_of_a_file_that_was_just_written_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second write within one step of the file system's clock would leave the same times."""
     path = tmp_path / "data"
     path.write_bytes(b"one")
@@ -115,7 +140,9 @@ def test_the_digest_of_a_file_that_was_just_written_is_not_stored(tmp_path: Path
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
-def test_a_changed_program_in_path_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_program_in_path_is_another_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     without = key("vulkan")
     program(tmp_path / "bin" / "glslangValidator", "#!/bin/sh\n# one\n")
@@ -130,7 +157,9 @@ def test_a_changed_program_in_path_is_another_key(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
-def test_a_clang_that_the_user_names_belongs_to_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clang_that_the_user_names_belongs_to_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = [key("rocm -arch=gfx1100")]
     clang = program(tmp_path / "bin" / "clang-19", "#!/bin/sh\n# clang\n")
     job = Job("k", "/p", "k.x", "rocm -arch=gfx1100", options=(f"-toolchain={clang}",))
@@ -148,10 +177,14 @@ def test_a_clang_that_the_user_names_belongs_to_the_key(tmp_path: Path, monkeypa
     assert len({"", *keys}) == 5
     monkeypatch.setenv("DEVMOD_CLANG", str(clang))
     assert key("rocm -arch=gfx1100") == keys[-1]
-    assert toolchains.system_headers(Job("k", "/p", "k.x", "hexagon -arch=v68")).folders[1] == str(headers)
+    assert toolchains.system_headers(Job("k", "/p", "k.x", "hexagon -arch=v68")).folders[1] == str(
+        headers
+    )
 
 
-def test_the_device_library_of_rocm_belongs_to_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_library_of_rocm_belongs_to_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "ocml.bc").write_bytes(b"one")
     monkeypatch.setenv("DEVMOD_ROCM_DEVICE_LIBS", str(tmp_path))
     first = key("rocm -arch=gfx1100")
@@ -164,11 +197,19 @@ def test_a_metallib_has_no_key() -> None:
     assert key("metal -format=metallib") == ""
 
 
-def test_a_compiler_of_another_wheel_gives_its_versions_by_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_of_another_wheel_gives_its_versions_by_a_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     compiler = ModuleType("toy_compiler")
     compiler.compile = compiler.toolchain_key = None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "toy_compiler", compiler)
-    spec = devmod.TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=["toy"], compiler="toy_compiler:compile")
+    spec = devmod.TargetSpec(
+        "toy",
+        title="Toy",
+        distribution="devmod-toy",
+        formats=["toy"],
+        compiler="toy_compiler:compile",
+    )
     devmod.register("devmod.targets", "toy", spec)
     try:
         assert key("toy") == ""
@@ -181,10 +222,16 @@ def test_a_compiler_of_another_wheel_gives_its_versions_by_a_function(monkeypatc
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
-def test_a_program_is_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it, or a library beside it, changes. A script may run another program, and is asked each time."""
+def test_a_program_is_asked_for_its_version_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it, or a library beside it, changes. A script may run another program, and is asked
+    each time.
+    """
     now = time.time_ns()
-    monkeypatch.setattr("time.time_ns", lambda: now + 10**10)  # a change within a step of the file system's clock is not stored
+    monkeypatch.setattr(
+        "time.time_ns", lambda: now + 10**10
+    )  # a change within a step of the file system's clock is not stored
     compiler = program(tmp_path / "bin" / "glslangValidator", "\x7fELF one")
     script = program(tmp_path / "bin" / "glslc", "#!/bin/sh\n")
     (tmp_path / "lib").mkdir()

@@ -26,8 +26,15 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[devmod.Module]:
     """The modules of the files a.devmod (two candidates, with sources) and b.devmod (one)."""
     monkeypatch.chdir(tmp_path)
-    modules = [devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(300 * number), "cubin", INFO, {"cuda": CUDA}) for number in (1, 2)]
-    modules.append(devmod.create_with_fallback("opencl", b"kernel void f(global int *x) {}", "cl", INFO))
+    modules = [
+        devmod.create_with_fallback(
+            "cuda", b"\x7fELF" + bytes(300 * number), "cubin", INFO, {"cuda": CUDA}
+        )
+        for number in (1, 2)
+    ]
+    modules.append(
+        devmod.create_with_fallback("opencl", b"kernel void f(global int *x) {}", "cl", INFO)
+    )
     devmod.save(devmod.bundle(*modules[:2]), "a.devmod", with_sources=True)
     devmod.save(modules[2], "b.devmod")
     return modules
@@ -38,30 +45,48 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, *capsys.readouterr()
 
 
-def test_files_are_joined_in_their_order(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+def test_files_are_joined_in_their_order(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
     code, out, err = run(capsys, "bundle", "b.devmod", "a.devmod", "-o", "c.devmod")
     size = Path("c.devmod").stat().st_size
-    assert (code, out, err) == (0, f"c.devmod: {size / 1000:.1f} kB, 3 candidates (opencl, cuda)\n", "")
+    assert (code, out, err) == (
+        0,
+        f"c.devmod: {size / 1000:.1f} kB, 3 candidates (opencl, cuda)\n",
+        "",
+    )
     joined = devmod.load("c.devmod").imports
-    assert [each.save_to_bytes() for each in joined] == [files[number].save_to_bytes() for number in (2, 0, 1)]
+    assert [each.save_to_bytes() for each in joined] == [
+        files[number].save_to_bytes() for number in (2, 0, 1)
+    ]
     assert [dict(each.source) for each in joined] == [{}, {"cuda": CUDA}, {"cuda": CUDA}]
 
 
-def test_one_file_is_written_again(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+def test_one_file_is_written_again(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
     before = Path("a.devmod").read_bytes()
     assert run(capsys, "bundle", "a.devmod", "-o", "a.devmod", "-q") == (0, "", "")
     assert Path("a.devmod").read_bytes() == before
-    assert run(capsys, "bundle", "b.devmod", "-o", "c.devmod")[1].endswith(", 1 candidate (opencl)\n")
+    assert run(capsys, "bundle", "b.devmod", "-o", "c.devmod")[1].endswith(
+        ", 1 candidate (opencl)\n"
+    )
     assert Path("c.devmod").read_bytes() == Path("b.devmod").read_bytes()
 
 
-def test_signatures_are_not_those_of_the_new_file(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+def test_signatures_are_not_those_of_the_new_file(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
     Path("a.devmod.sig").touch()
     out = run(capsys, "bundle", "b.devmod", "a.devmod", "-o", "c.devmod")[1]
-    assert out.splitlines()[1:] == ["The signatures in a.devmod.sig are not of this file. Sign it with: devmod sign"]
+    assert out.splitlines()[1:] == [
+        "The signatures in a.devmod.sig are not of this file. Sign it with: devmod sign"
+    ]
 
 
-def test_a_file_is_compressed_and_decompressed(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+def test_a_file_is_compressed_and_decompressed(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
     before = Path("a.devmod").read_bytes()
     assert run(capsys, "bundle", "a.devmod", "-o", "c.devmod", "--compress", "zstd:19")[0] == 0
     assert len(Path("c.devmod").read_bytes()) < len(before) // 2
@@ -74,8 +99,16 @@ def test_a_file_is_compressed_and_decompressed(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["a.devmod", "nope.devmod", "-o", "c.devmod"], 1, "devmod: error: nope.devmod: No such file or directory\n"),
-        (["a.devmod", "-o", "no/c.devmod"], 1, "devmod: error: no/c.devmod: No such file or directory\n"),
+        (
+            ["a.devmod", "nope.devmod", "-o", "c.devmod"],
+            1,
+            "devmod: error: nope.devmod: No such file or directory\n",
+        ),
+        (
+            ["a.devmod", "-o", "no/c.devmod"],
+            1,
+            "devmod: error: no/c.devmod: No such file or directory\n",
+        ),
         (["-o", "c.devmod"], 2, "Missing argument 'FILE...'"),
         (["a.devmod"], 2, "Missing option '-o' / '--output'"),
         (
@@ -91,7 +124,11 @@ def test_a_file_is_compressed_and_decompressed(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_mistakes_leave_no_file(
-    capsys: pytest.CaptureFixture[str], files: list[devmod.Module], arguments: list[str], code: int, message: str
+    capsys: pytest.CaptureFixture[str],
+    files: list[devmod.Module],
+    arguments: list[str],
+    code: int,
+    message: str,
 ) -> None:
     Path("text.devmod").write_text("text")
     before = sorted(path.name for path in Path().iterdir())
@@ -107,29 +144,52 @@ def test_candidates_that_take_different_arguments_need_the_option_mixed(
     for name, kind in (("x", "int32"), ("y", "float32")):
         param = devmod.Param("n", "scalar", kind)
         info = {"g": devmod.FunctionInfo("g", [kind], interface=devmod.Interface([param]))}
-        devmod.save(devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", info), f"{name}.devmod")
+        devmod.save(
+            devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", info), f"{name}.devmod"
+        )
     code, _, err = run(capsys, "bundle", "x.devmod", "y.devmod", "-o", "c.devmod")
     assert code == 1
-    assert err.startswith("devmod: error: the candidates of the bundle take different arguments in the function 'g'.")
-    assert run(capsys, "bundle", "x.devmod", "y.devmod", "-o", "c.devmod", "--mixed", "-q") == (0, "", "")
+    assert err.startswith(
+        "devmod: error: the candidates of the bundle take different arguments in the function 'g'."
+    )
+    assert run(capsys, "bundle", "x.devmod", "y.devmod", "-o", "c.devmod", "--mixed", "-q") == (
+        0,
+        "",
+        "",
+    )
 
 
 def opencl(text: bytes, names: str = "f", **interface: Any) -> devmod.Module:
-    infos = {name: devmod.FunctionInfo(name, ["handle"], interface=devmod.Interface([PARAM], **interface)) for name in names}
+    infos = {
+        name: devmod.FunctionInfo(
+            name, ["handle"], interface=devmod.Interface([PARAM], **interface)
+        )
+        for name in names
+    }
     return devmod.create_with_fallback("opencl", text, "cl", infos)
 
 
 def webgpu(**shaders: bytes) -> devmod.Module:
-    return devmod.create_with_fallback("webgpu", shaders, "wgsl", {name: devmod.FunctionInfo("main", ["handle"]) for name in shaders})
+    return devmod.create_with_fallback(
+        "webgpu",
+        shaders,
+        "wgsl",
+        {name: devmod.FunctionInfo("main", ["handle"]) for name in shaders},
+    )
 
 
 def program(kernels: devmod.Module, threads: int) -> devmod.Module:
-    return devmod.program("p", kernels, updates=["x: int32[n]"], steps=[f"f(x=x, threads={threads})"])
+    return devmod.program(
+        "p", kernels, updates=["x: int32[n]"], steps=[f"f(x=x, threads={threads})"]
+    )
 
 
 PARAM = devmod.Param("x", "buffer", "int32", "rw")
 ANY = {"open_block": True}
-CUBINS = [devmod.create_with_fallback("cuda", bytes.fromhex(code), "cubin", INFO) for code in ("7f454c46", "7f454c4600")]
+CUBINS = [
+    devmod.create_with_fallback("cuda", bytes.fromhex(code), "cubin", INFO)
+    for code in ("7f454c46", "7f454c4600")
+]
 
 
 @pytest.mark.row("R12")
@@ -138,7 +198,11 @@ CUBINS = [devmod.create_with_fallback("cuda", bytes.fromhex(code), "cubin", INFO
     [
         (opencl(b"1"), opencl(b"2"), "'f' for opencl"),
         (opencl(b"1", "ef"), opencl(b"2", "fg"), "'f' for opencl"),
-        (devmod.bundle(webgpu(f=b"1"), opencl(b"1")), devmod.bundle(webgpu(f=b"1"), opencl(b"2")), "'f' for opencl"),
+        (
+            devmod.bundle(webgpu(f=b"1"), opencl(b"1")),
+            devmod.bundle(webgpu(f=b"1"), opencl(b"2")),
+            "'f' for opencl",
+        ),
         (webgpu(f=b"1", g=b"2"), webgpu(f=b"1", g=b"3"), "'g' for webgpu"),
         (CUBINS[0], CUBINS[1], "'f' for cuda"),
         (program(opencl(b"1", **ANY), 1), program(opencl(b"1", **ANY), 2), "'p' for program"),
@@ -146,7 +210,11 @@ CUBINS = [devmod.create_with_fallback("cuda", bytes.fromhex(code), "cubin", INFO
         (opencl(b"1", "ef"), opencl(b"2", "g"), ""),
         (opencl(b"1", needs=["fp64"]), opencl(b"2"), ""),  # a device without fp64 takes the second
         (webgpu(f=b"1"), webgpu(f=b"1", g=b"2"), ""),
-        (CUBINS[0], devmod.create_with_fallback("cuda", b".version 7.0\n.target sm_80\n", "ptx", INFO), ""),
+        (
+            CUBINS[0],
+            devmod.create_with_fallback("cuda", b".version 7.0\n.target sm_80\n", "ptx", INFO),
+            "",
+        ),
     ],
 )
 def test_files_with_different_kernels_of_one_name_need_the_option_prefer_first(
@@ -164,14 +232,21 @@ def test_files_with_different_kernels_of_one_name_need_the_option_prefer_first(
     code, out, err = run(capsys, *arguments)
     if hidden:
         error = f"Error: x.devmod and y.devmod have different kernels {hidden}, and a call would use the first; rename one, or pass --prefer-first\n"
-        assert (code, out, err.partition("\n\n")[2], Path("c.devmod").exists()) == (2, "", error, False)
+        assert (code, out, err.partition("\n\n")[2], Path("c.devmod").exists()) == (
+            2,
+            "",
+            error,
+            False,
+        )
         code, out, err = run(capsys, *arguments, "--prefer-first")
     assert (code, out, err) == (0, "", "")
     # One file may have both, and is written again.
     assert run(capsys, "bundle", "c.devmod", "-o", "d.devmod", "-q") == (0, "", "")
 
 
-def test_inspect_shows_the_sources(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+def test_inspect_shows_the_sources(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
     run(capsys, "bundle", "a.devmod", "b.devmod", "-o", "c.devmod")
     assert "source" not in run(capsys, "inspect", "c.devmod")[1]
     code, out, _ = run(capsys, "inspect", "c.devmod", "--source")
@@ -181,18 +256,29 @@ def test_inspect_shows_the_sources(capsys: pytest.CaptureFixture[str], files: li
     assert "    source cl:\n      | kernel void f(global int *x) {}\n" in out
     listing = devmod.create_with_fallback("hexagon", b"\x7fELF", "so", INFO, {"bc": b"BC\xc0\xde"})
     devmod.save(listing, "h.devmod", with_sources=True)
-    assert "\n  source bc:\n    4 B of binary\n" in run(capsys, "inspect", "h.devmod", "--source")[1]
+    assert (
+        "\n  source bc:\n    4 B of binary\n" in run(capsys, "inspect", "h.devmod", "--source")[1]
+    )
     described = json.loads(run(capsys, "inspect", "c.devmod", "--source", "--json")[1])["module"]
-    assert [each["source"] for each in described["imports"]] == [{"cuda": CUDA}, {"cuda": 1}, {"cl": "kernel void f(global int *x) {}"}]
+    assert [each["source"] for each in described["imports"]] == [
+        {"cuda": CUDA},
+        {"cuda": 1},
+        {"cl": "kernel void f(global int *x) {}"},
+    ]
 
 
-def test_inspect_shows_what_is_compressed(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+def test_inspect_shows_what_is_compressed(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
     run(capsys, "bundle", "a.devmod", "-o", "c.devmod", "--compress", "zstd")
     text = run(capsys, "inspect", "c.devmod", "--verify")[1]
     origin = devmod.load("c.devmod").imports[0].origin
     assert origin is not None
     described = json.loads(run(capsys, "inspect", "c.devmod", "--json")[1])["module"]["imports"][0]
-    assert f"cuda cubin, {described['bytes']} B ({described['stored']} B in the file) — runtime" in text
+    assert (
+        f"cuda cubin, {described['bytes']} B ({described['stored']} B in the file) — runtime"
+        in text
+    )
     assert f"    compressed by {origin.extra['compression']}\n" in text
     assert "Digests compared: 2; all match." in text
     assert "from " not in text
@@ -214,7 +300,14 @@ print(peak() - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="VmHWM is Linux's")
 def test_files_are_joined_in_pieces(files: list[devmod.Module]) -> None:
     devmod.save(devmod.create_with_fallback("cuda", bytes(1 << 20) * 64, "cubin", INFO), "c.devmod")
-    done = subprocess.run([sys.executable, "-c", JOIN, "b.devmod", "c.devmod"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", JOIN, "b.devmod", "c.devmod"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert float(done.stdout) < 32  # of 128 MiB
     joined = devmod.load("large.devmod").imports
-    assert [each.save_to_bytes() for each in joined] == [devmod.load("c.devmod").save_to_bytes()] * 2
+    assert [each.save_to_bytes() for each in joined] == [
+        devmod.load("c.devmod").save_to_bytes()
+    ] * 2

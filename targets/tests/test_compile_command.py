@@ -1,4 +1,6 @@
-"""`devmod compile` with several sources and targets: each source is compiled for the targets that take its language."""
+"""`devmod compile` with several sources and targets: each source is compiled for the targets that
+take its language.
+"""
 
 from __future__ import annotations
 
@@ -63,61 +65,129 @@ def test_the_output_has_the_validator_and_strict_needs_one(
     monkeypatch.setenv("PATH", "")
     command = ["compile", "twice.wgsl", "-t", "webgpu", "-o", "out.devmod"]
     assert main(command) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"webgpu wgsl: twice (not validated: {missing})"
+    assert (
+        capsys.readouterr().out.splitlines()[0] == f"webgpu wgsl: twice (not validated: {missing})"
+    )
     assert main([*command, "--strict"]) == 1
-    assert capsys.readouterr().err == f"devmod: error: --strict needs a validator for the WGSL source: {missing}\n"
+    assert (
+        capsys.readouterr().err
+        == f"devmod: error: --strict needs a validator for the WGSL source: {missing}\n"
+    )
     if os.name != "nt":  # the stand-in for naga is a script
         (folder / "naga").write_text(f"#!{sys.executable} -IS\n")
         (folder / "naga").chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
         assert main([*command, "--strict"]) == 0
         assert capsys.readouterr().out.splitlines()[0] == "webgpu wgsl: twice (validated by naga)"
-    (folder / "twice.cl").write_text("kernel void twice(global float *x) { x[0] = arm_width(1); }\n")
+    (folder / "twice.cl").write_text(
+        "kernel void twice(global float *x) { x[0] = arm_width(1); }\n"
+    )
     assert main(["compile", "twice.cl", "-t", "opencl", "-o", "out.devmod", "--strict"]) == 1
-    assert "--strict turns this warning into an error: some devices may refuse" in capsys.readouterr().err
+    assert (
+        "--strict turns this warning into an error: some devices may refuse"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_output_of_several_variants(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
-    (folder / "twice.hip").write_text('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n')
-    assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"]) == 0
+    (folder / "twice.hip").write_text(
+        'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n'
+    )
+    assert (
+        main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"]) == 0
+    )
     assert capsys.readouterr().out.splitlines()[0] == "rocm hsaco: twice"
 
 
-def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
     broken = "\n#ifdef __gfx1100__\n  oops();\n#endif\n"
-    (folder / "twice.hip").write_text(f'extern "C" __global__ void twice(float *x) {{ x[threadIdx.x] *= 2;{broken}}}\n')
-    why = "the HIP source does not compile: twice.hip:3:3: error: use of undeclared identifier 'oops'"
+    (folder / "twice.hip").write_text(
+        f'extern "C" __global__ void twice(float *x) {{ x[threadIdx.x] *= 2;{broken}}}\n'
+    )
+    why = (
+        "the HIP source does not compile: twice.hip:3:3: error: use of undeclared identifier 'oops'"
+    )
     line = f"  twice.hip for rocm -arch=gfx1100: {why}\n"
-    command = ["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100,gfx1030", "-o", "out.devmod"]
+    command = [
+        "compile",
+        "twice.hip",
+        "-t",
+        "rocm -arch=gfx90a,gfx1100,gfx1030",
+        "-o",
+        "out.devmod",
+    ]
     assert main(command) == 1
     head = "devmod: error: 1 of 3 compiles failed, and nothing was written; --partial keeps the others:\n"
     assert capsys.readouterr() == ("", head + line)
     assert not Path("out.devmod").exists()
     assert main([*command, "--partial"]) == 1
     captured = capsys.readouterr()
-    assert captured.err == f"devmod: error: 1 of 3 compiles failed, and out.devmod has the others:\n{line}"
+    assert (
+        captured.err
+        == f"devmod: error: 1 of 3 compiles failed, and out.devmod has the others:\n{line}"
+    )
     assert captured.out.splitlines()[0] == "rocm hsaco: twice"
     module = devmod.load("out.devmod")
-    assert [each.origin and each.origin.target for each in module.imports] == ["rocm -arch=gfx90a", "rocm -arch=gfx1030"]
-    assert devmod.dumps(module) == devmod.dumps(devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1030"))
+    assert [each.origin and each.origin.target for each in module.imports] == [
+        "rocm -arch=gfx90a",
+        "rocm -arch=gfx1030",
+    ]
+    assert devmod.dumps(module) == devmod.dumps(
+        devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1030")
+    )
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1100")
-    assert caught.value.__notes__ == ["The target was 'rocm -arch=gfx1100', of 'rocm -arch=gfx90a,gfx1100'"]
+    assert caught.value.__notes__ == [
+        "The target was 'rocm -arch=gfx1100', of 'rocm -arch=gfx90a,gfx1100'"
+    ]
     (folder / "broken.cl").write_text("kernel void broken(global float *x) { oops; }\n")
-    assert main(["compile", "twice.hip", "broken.cl", "-t", "rocm -arch=gfx1100", "-t", "opencl", "-o", "out.devmod", "--partial"]) == 1
+    assert (
+        main(
+            [
+                "compile",
+                "twice.hip",
+                "broken.cl",
+                "-t",
+                "rocm -arch=gfx1100",
+                "-t",
+                "opencl",
+                "-o",
+                "out.devmod",
+                "--partial",
+            ]
+        )
+        == 1
+    )
     assert capsys.readouterr().err.splitlines()[1:] == [
         line.rstrip(),
         "  broken.cl for opencl: the OpenCL C source does not compile: broken.cl:1:39: error: use of undeclared identifier 'oops'",
     ]
 
 
-def test_an_error_of_every_architecture_is_printed_once(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_an_error_of_every_architecture_is_printed_once(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
     (folder / "twice.hip").write_text('extern "C" __global__ void twice(float *x) { oops(); }\n')
     for partial in ([], ["--partial"]):
-        assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod", *partial]) == 1
+        assert (
+            main(
+                [
+                    "compile",
+                    "twice.hip",
+                    "-t",
+                    "rocm -arch=gfx90a,gfx1100",
+                    "-o",
+                    "out.devmod",
+                    *partial,
+                ]
+            )
+            == 1
+        )
         err = capsys.readouterr().err
         assert err.startswith("devmod: error: the HIP source does not compile")
         assert err.count("twice.hip:1:46: error: use of undeclared identifier 'oops'") == 1
@@ -127,26 +197,54 @@ def test_an_error_of_every_architecture_is_printed_once(capsys: pytest.CaptureFi
 
 
 def test_one_file_for_two_kinds() -> None:
-    assert compiled("twice.cl", "twice.wgsl", "-t", "opencl", "-t", "webgpu") == [("opencl", ["twice"]), ("webgpu", ["twice"])]
+    assert compiled("twice.cl", "twice.wgsl", "-t", "opencl", "-t", "webgpu") == [
+        ("opencl", ["twice"]),
+        ("webgpu", ["twice"]),
+    ]
     module = devmod.load("out.devmod")
-    separate = [devmod.compile(Path("twice.cl"), "opencl"), devmod.compile(Path("twice.wgsl"), "webgpu")]
+    separate = [
+        devmod.compile(Path("twice.cl"), "opencl"),
+        devmod.compile(Path("twice.wgsl"), "webgpu"),
+    ]
     assert devmod.dumps(module) == devmod.dumps(devmod.bundle(*separate))
 
 
-def test_an_entry_point_main_among_several_sources_has_a_note(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_an_entry_point_main_among_several_sources_has_a_note(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     (folder / "scale.wgsl").write_text(WGSL.replace("fn twice", "fn main"))
-    (folder / "main0.metal").write_text("kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n")
-    (folder / "half.metal").write_text("kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n")
+    (folder / "main0.metal").write_text(
+        "kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n"
+    )
+    (folder / "half.metal").write_text(
+        "kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n"
+    )
     text = "devmod: note: the entry point 'main' of {} is the function {!r}, after the file. For another name: --name NAME\n"
-    command = ["compile", "-t", "opencl", "-t", "webgpu", "-t", "metal", "-o", "out.devmod", "twice.cl", "scale.wgsl"]
+    command = [
+        "compile",
+        "-t",
+        "opencl",
+        "-t",
+        "webgpu",
+        "-t",
+        "metal",
+        "-o",
+        "out.devmod",
+        "twice.cl",
+        "scale.wgsl",
+    ]
     assert main([*command, "main0.metal"]) == 0
     assert capsys.readouterr().err == text.format("scale.wgsl", "scale")
     assert main([*command, "half.metal"]) == 0
-    assert capsys.readouterr().err == text.format("scale.wgsl", "scale") + text.format("half.metal", "half")
+    assert capsys.readouterr().err == text.format("scale.wgsl", "scale") + text.format(
+        "half.metal", "half"
+    )
     for quiet in (["-q"], ["--name", "twice"]):
         assert main([*command, "half.metal", *quiet]) == 0
         assert capsys.readouterr().err == ""
-    assert main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0  # the output has its name, and there is no other
+    assert (
+        main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0
+    )  # the output has its name, and there is no other
     assert capsys.readouterr().err == ""
 
 
@@ -160,16 +258,29 @@ def test_several_sources_of_one_language() -> None:
 
 def test_a_language_is_for_the_sources_whose_suffix_shows_none() -> None:
     wanted = [("opencl", ["twice"]), ("webgpu", ["twice"])]
-    assert compiled("twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "OpenCL C") == wanted
-    assert compiled("twice.c", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "cl") == wanted
+    assert (
+        compiled(
+            "twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "OpenCL C"
+        )
+        == wanted
+    )
+    assert (
+        compiled("twice.c", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "cl")
+        == wanted
+    )
     assert compiled("twice.c", "-t", "opencl", "--language", "OpenCL C") == wanted[:1]
 
 
 def test_sources_without_a_suffix_for_one_kind_are_in_its_first_language() -> None:
-    assert compiled("twice.inc", "once.cl", "-t", "opencl") == [("opencl", ["twice"]), ("opencl", ["once"])]
+    assert compiled("twice.inc", "once.cl", "-t", "opencl") == [
+        ("opencl", ["twice"]),
+        ("opencl", ["once"]),
+    ]
 
 
-def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_among_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Input:
         buffer = io.BytesIO(WGSL.encode())
 
@@ -220,23 +331,43 @@ def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pyt
             "no source is for the target 'vulkan': vulkan takes GLSL (.comp, .glsl), HLSL (.hlsl), SPIR-V (.spv), Slang (.slang). Add a source, or leave "
             "it out",
         ),
-        (["twice.cl", "once.cl", "-t", "opencl", "-t", "opencl"], "the target 'opencl' is given twice"),
-        (["twice.cl", "twice.cl", "-t", "opencl"], "twice.cl and twice.cl both have a function 'twice'; rename one, or write two files"),
+        (
+            ["twice.cl", "once.cl", "-t", "opencl", "-t", "opencl"],
+            "the target 'opencl' is given twice",
+        ),
+        (
+            ["twice.cl", "twice.cl", "-t", "opencl"],
+            "twice.cl and twice.cl both have a function 'twice'; rename one, or write two files",
+        ),
     ],
 )
-def test_sources_and_targets_that_do_not_fit(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
+def test_sources_and_targets_that_do_not_fit(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
     assert usage_error(capsys, *arguments) == text
 
 
 def test_an_unknown_kind_is_the_error_of_compile(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "twice.cl", "twice.wgsl", "-t", "opencl", "-t", "npu", "-o", "out.devmod"]) == 1
+    assert (
+        main(["compile", "twice.cl", "twice.wgsl", "-t", "opencl", "-t", "npu", "-o", "out.devmod"])
+        == 1
+    )
     assert "devmod-npu" in capsys.readouterr().err
 
 
-def test_a_target_without_an_architecture_is_an_error_before_the_first_compile(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_target_without_an_architecture_is_an_error_before_the_first_compile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
-    assert main(["compile", "broken.cl", "twice.c", "-t", "opencl", "-t", "hexagon", "-o", "out.devmod"]) == 1
-    message = "the target 'hexagon' names no architecture. Name those of the devices: 'hexagon -arch=v68'"
+    assert (
+        main(
+            ["compile", "broken.cl", "twice.c", "-t", "opencl", "-t", "hexagon", "-o", "out.devmod"]
+        )
+        == 1
+    )
+    message = (
+        "the target 'hexagon' names no architecture. Name those of the devices: 'hexagon -arch=v68'"
+    )
     assert capsys.readouterr() == ("", f"devmod: error: {message}\n")
 
 
@@ -244,14 +375,24 @@ def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = "@compute @workgroup_size(1) fn k() {}\n" + "// a comment\n" * 200
     (tmp_path / "k.wgsl").write_text(source)
     for name, options in {"plain": [], "small": ["--compress", "zstd"]}.items():
-        assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", f"{name}.devmod", *options]) == 0
-    assert (tmp_path / "small.devmod").stat().st_size < (tmp_path / "plain.devmod").stat().st_size - 2000
+        assert (
+            main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", f"{name}.devmod", *options]) == 0
+        )
+    assert (tmp_path / "small.devmod").stat().st_size < (
+        tmp_path / "plain.devmod"
+    ).stat().st_size - 2000
     assert devmod.load("small.devmod").inspect_source() == source
-    assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k2.wgsl", "--compress", "zstd"]) == 2
+    assert (
+        main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k2.wgsl", "--compress", "zstd"])
+        == 2
+    )
     assert capfd.readouterr().err.endswith(
         "--compress and --with-sources are for files that end in .devmod, and k2.wgsl is a raw payload\n"
     )
-    assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k.devmod", "--compress", "gzip"]) == 1
+    assert (
+        main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k.devmod", "--compress", "gzip"])
+        == 1
+    )
     assert (
         capfd.readouterr().err
         == "devmod: error: compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got 'gzip'\n"
@@ -262,7 +403,12 @@ def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_the_sources_of_a_binary_payload() -> None:
     pytest.importorskip("ziglang", reason="ziglang is not installed")
     Path("k.c").write_text("void k(float *x) { *x = 1; }\n")
-    assert main(["compile", "-q", "k.c", "-t", "hexagon -arch=v66", "-o", "k.devmod", "--with-sources"]) == 0
+    assert (
+        main(
+            ["compile", "-q", "k.c", "-t", "hexagon -arch=v66", "-o", "k.devmod", "--with-sources"]
+        )
+        == 0
+    )
     assert {"asm", "obj"} <= set(devmod.load("k.devmod").source)
 
 
@@ -271,8 +417,14 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry fill(.para
 
 def test_functions_of_an_image() -> None:
     Path("k.ptx").write_text(PTX)
-    for text, name in (("fill(handle, float32,int32)", "fill"), ("ns::f(int*, int)=fill(handle,float32,int32)", "ns::f(int*, int)")):
-        assert main(["compile", "-q", "k.ptx", "-t", "cuda", "--function", text, "-o", "k.devmod"]) == 0
+    for text, name in (
+        ("fill(handle, float32,int32)", "fill"),
+        ("ns::f(int*, int)=fill(handle,float32,int32)", "ns::f(int*, int)"),
+    ):
+        assert (
+            main(["compile", "-q", "k.ptx", "-t", "cuda", "--function", text, "-o", "k.devmod"])
+            == 0
+        )
         info = devmod.load("k.devmod").functions[name]
         assert (info.name, info.arg_types) == ("fill", ("handle", "float32", "int32"))
 
@@ -280,7 +432,10 @@ def test_functions_of_an_image() -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["fill"], "--function fill: expected a name and the types of the arguments, such as 'scale(handle, float32)'"),
+        (
+            ["fill"],
+            "--function fill: expected a name and the types of the arguments, such as 'scale(handle, float32)'",
+        ),
         (["f(int32)", "f(int32)"], "--function f(int32): f is given twice"),
         (
             ["f(floaty)"],
@@ -289,41 +444,76 @@ def test_functions_of_an_image() -> None:
         ),
     ],
 )
-def test_invalid_functions(capsys: pytest.CaptureFixture[str], texts: list[str], message: str) -> None:
+def test_invalid_functions(
+    capsys: pytest.CaptureFixture[str], texts: list[str], message: str
+) -> None:
     Path("k.ptx").write_text(PTX)
-    assert usage_error(capsys, "k.ptx", "-t", "cuda", *(word for text in texts for word in ("--function", text))) == message
+    assert (
+        usage_error(
+            capsys,
+            "k.ptx",
+            "-t",
+            "cuda",
+            *(word for text in texts for word in ("--function", text)),
+        )
+        == message
+    )
 
 
 def test_werror_makes_a_warning_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     Path("step.cl").write_text(CL.format("step"))
     assert main(["compile", "step.cl", "-t", "opencl"]) == 0
     warning = capsys.readouterr().err.rstrip("\n").removeprefix("devmod: warning: ")
-    assert warning.startswith("step.cl:1: warning: the kernel 'step' has the name of a built-in function")
+    assert warning.startswith(
+        "step.cl:1: warning: the kernel 'step' has the name of a built-in function"
+    )
     assert main(["compile", "step.cl", "-t", "opencl", "--werror", "-o", "out.devmod"]) == 1
-    assert capsys.readouterr().err == f"devmod: error: --werror turns this warning into an error: {warning}\n"
+    assert (
+        capsys.readouterr().err
+        == f"devmod: error: --werror turns this warning into an error: {warning}\n"
+    )
     assert not Path("out.devmod").exists()
 
 
-def test_the_advice_of_a_warning_has_the_options_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("newer.cl").write_text("kernel void newer(global int *x) { generic int *p = x; p[0] = 1; }\n")
+def test_the_advice_of_a_warning_has_the_options_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("newer.cl").write_text(
+        "kernel void newer(global int *x) { generic int *p = x; p[0] = 1; }\n"
+    )
     assert main(["compile", "newer.cl", "-t", "opencl"]) == 0
     assert capsys.readouterr().err.endswith(". Add --option -cl-std=CL2.0\n")
 
 
-def test_a_warning_for_each_architecture_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_for_each_architecture_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("k.hip").write_text("__global__ void k(int *x) { if (x[0] = 1) x[1] = 2; }\n")
-    assert main(["compile", "k.hip", "-t", "rocm -arch=gfx1100,gfx90a", "-t", "rocm -arch=gfx942"]) == 0
-    assert capsys.readouterr().err.count(" warning: using the result of an assignment as a condition") == 1
+    assert (
+        main(["compile", "k.hip", "-t", "rocm -arch=gfx1100,gfx90a", "-t", "rocm -arch=gfx942"])
+        == 0
+    )
+    assert (
+        capsys.readouterr().err.count(" warning: using the result of an assignment as a condition")
+        == 1
+    )
 
 
-def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
     Path("folder.devmod").mkdir()
-    for output, reason in (("missing/k.devmod", "No such file or directory"), ("folder.devmod", "Is a directory")):
+    for output, reason in (
+        ("missing/k.devmod", "No such file or directory"),
+        ("folder.devmod", "Is a directory"),
+    ):
         assert main(["compile", "broken.cl", "-t", "opencl", "-o", output]) == 1
         assert capsys.readouterr() == ("", f"devmod: error: {output}: {reason}\n")
     assert main(["compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl"]) == 2
-    assert capsys.readouterr().err.endswith("Error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n")
+    assert capsys.readouterr().err.endswith(
+        "Error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -336,7 +526,11 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(capsys:
     ],
 )
 def test_ctrl_c_prints_the_state_of_the_output(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str, at: str, text: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    output: str,
+    at: str,
+    text: str,
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -347,7 +541,9 @@ def test_ctrl_c_prints_the_state_of_the_output(
     assert capsys.readouterr() == ("", f"\ninterrupted{text and ': '}{text}\n")
 
 
-def test_ctrl_c_after_the_output_was_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_after_the_output_was_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     save = devmod.save
 
     def save_and_interrupt(module: devmod.Module, path: Path, **options: object) -> None:
@@ -391,19 +587,29 @@ def test_every_argument_of_compile_has_an_option() -> None:
 
 
 @pytest.mark.parametrize("kind", ["opencl", "webgpu"])
-def test_a_name_that_no_function_gets_is_an_error(capsys: pytest.CaptureFixture[str], folder: Path, kind: str) -> None:
+def test_a_name_that_no_function_gets_is_an_error(
+    capsys: pytest.CaptureFixture[str], folder: Path, kind: str
+) -> None:
     suffix, texts = {
         "opencl": ("cl", ["kernel void NAME(global float *x) { x[0] = 1; }"] * 2),
         "webgpu": (
             "wgsl",
-            ["@group(0) @binding(0) var<storage, read_write> x: array<f32>;", *["@compute @workgroup_size(1) fn NAME() { x[0] = 1; }"] * 2],
+            [
+                "@group(0) @binding(0) var<storage, read_write> x: array<f32>;",
+                *["@compute @workgroup_size(1) fn NAME() { x[0] = 1; }"] * 2,
+            ],
         ),
     }[kind]
     names = iter("ab")
-    Path(f"k.{suffix}").write_text("\n".join(each.replace("NAME", next(names)) if "NAME" in each else each for each in texts))
-    text = (
-        f"-n is the function's name of an entry point 'main', and k.{suffix} has 'a', 'b'. Leave -n out, or give a function the name 'zz'"
+    Path(f"k.{suffix}").write_text(
+        "\n".join(each.replace("NAME", next(names)) if "NAME" in each else each for each in texts)
     )
-    for name, expected in (("zz", f"devmod: error: {text.replace('-n', '--name')} in the source\n"), ("a", "")):
-        status = main(["compile", f"k.{suffix}", "-q", "-t", kind, "-o", "k.devmod", "--name", name])
+    text = f"-n is the function's name of an entry point 'main', and k.{suffix} has 'a', 'b'. Leave -n out, or give a function the name 'zz'"
+    for name, expected in (
+        ("zz", f"devmod: error: {text.replace('-n', '--name')} in the source\n"),
+        ("a", ""),
+    ):
+        status = main(
+            ["compile", f"k.{suffix}", "-q", "-t", kind, "-o", "k.devmod", "--name", name]
+        )
         assert (status, capsys.readouterr().err) == (int(name == "zz"), expected)

@@ -1,4 +1,6 @@
-"""The compiler of CUDA C++: formats, architectures, headers, options, errors and reproducible bytes. NVRTC is the real one."""
+"""The compiler of CUDA C++: formats, architectures, headers, options, errors and reproducible
+bytes. NVRTC is the real one.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,24 @@ from devmod_targets.cuda import nvrtc
 KERNELS = Path(__file__).parent / "kernels" / "cuda_build"
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
 SCALE = "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }\n"
-WHEELS = {"nvrtc": "nvidia-cuda-nvrtc", "cuda headers": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
+WHEELS = {
+    "nvrtc": "nvidia-cuda-nvrtc",
+    "cuda headers": "nvidia-cuda-runtime",
+    "cccl": "nvidia-cuda-cccl",
+    "crt": "nvidia-cuda-crt",
+}
 WITH_NVCC = 'nvcc takes host code: run pip install "devmod-core[build-cuda-nvcc]", and add -compiler=nvcc to the target'
 WITHOUT_HOST = f"NVRTC has no headers of the host's compiler. {WITH_NVCC}"
 DEVICE_ALONE = f"NVRTC compiles the code of the device alone. {WITH_NVCC}"
 TOOLCHAIN = ", ".join(f"{part} {version(name)}" for part, name in WHEELS.items())
 
 
-def refused(source: object, target: str, error: type[devmod.DevmodError] = devmod.CompileError, **arguments: object) -> str:
+def refused(
+    source: object,
+    target: str,
+    error: type[devmod.DevmodError] = devmod.CompileError,
+    **arguments: object,
+) -> str:
     with pytest.raises(error) as caught:
         devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
     assert type(caught.value) is error
@@ -41,7 +53,8 @@ def binary(module: devmod.Module) -> bytes:
     return b"".join(bytes(part) for part in module.wire_parts())
 
 
-# -- formats and architectures ----------------------------------------------------------------------------------------
+# -- formats and architectures
+# ----------------------------------------------------------------------------------------
 
 #: The sources of the examples that cuda can have.
 EXAMPLES = [
@@ -54,7 +67,10 @@ EXAMPLES = [
 def test_a_real_architecture_gives_a_cubin() -> None:
     module = devmod.compile(SAXPY, "cuda -arch=sm_90")
     assert (module.kind, module.format) == ("cuda", "cubin")
-    assert str(module.functions["saxpy"].interface) == "<Interface (a: float32, x: float32* r, y: float32* rw)>"
+    assert (
+        str(module.functions["saxpy"].interface)
+        == "<Interface (a: float32, x: float32* r, y: float32* rw)>"
+    )
     assert b"\x7fELF" in binary(module)
     assert set(module.source) == {"cuda", "ptx"}
     assert module.inspect_source() == SAXPY
@@ -63,9 +79,13 @@ def test_a_real_architecture_gives_a_cubin() -> None:
 
 @pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_compiles_with_the_nvrtc_of_this_environment(source: Path) -> None:
-    """`make lowest` and `make frameworks` run this with NVRTC's lowest version, and with the one that PyTorch requires."""
+    """`make lowest` and `make frameworks` run this with NVRTC's lowest version, and with the one
+    that PyTorch requires.
+    """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "NVRTC has warnings about the HIP source")  # of AMD's pragmas
+        warnings.filterwarnings(
+            "ignore", "NVRTC has warnings about the HIP source"
+        )  # of AMD's pragmas
         assert devmod.compile(source, "cuda -arch=compute_75").format == "ptx"
 
 
@@ -126,11 +146,17 @@ def test_a_fatbin_has_a_member_for_each_architecture() -> None:
 
     assert architecture("fatbin", data) == f"sm_80,sm_90a,compute_90:ptx{number}"
     assert module.origin is not None
-    assert module.origin.toolchain == f"{TOOLCHAIN}, libclang {version('libclang')}, nvfatbin {version('nvidia-nvfatbin')}"
+    assert (
+        module.origin.toolchain
+        == f"{TOOLCHAIN}, libclang {version('libclang')}, nvfatbin {version('nvidia-nvfatbin')}"
+    )
 
 
 def test_functions_that_differ_between_architectures_have_no_fatbin() -> None:
-    text = '#if __CUDA_ARCH__ >= 900\nextern "C" __global__ void late(int *x) { x[0] = 1; }\n#endif\n' + SAXPY
+    text = (
+        '#if __CUDA_ARCH__ >= 900\nextern "C" __global__ void late(int *x) { x[0] = 1; }\n#endif\n'
+        + SAXPY
+    )
     assert refused(text, "cuda -arch=sm_80,sm_90 -format=fatbin") == (
         "the function 'late' differs between sm_80 and sm_90, and a fatbin has one signature; compile without -format=fatbin for variants"
     )
@@ -170,30 +196,43 @@ def test_targets_that_do_not_fit(target: str, text: str) -> None:
 
 
 def test_an_unknown_architecture_lists_those_that_nvrtc_knows() -> None:
-    numbers = ", ".join(name.removeprefix("sm_") for name in nvrtc.arch_names() if name.startswith("sm_"))
+    numbers = ", ".join(
+        name.removeprefix("sm_") for name in nvrtc.arch_names() if name.startswith("sm_")
+    )
     number = ".".join(map(str, nvrtc.version()))
     assert refused(SAXPY, "cuda -arch=sm_42") == (
         f"NVRTC {number} does not support the architecture 'sm_42'; it supports sm_ and compute_ with {numbers}"
     )
 
 
-# -- the origin -------------------------------------------------------------------------------------------------------
+# -- the origin
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R42")
 def test_the_origin() -> None:
     module = devmod.compile(
-        KERNELS / "matmul.cu", "cuda -arch=sm_90", options=["--use_fast_math"], defines={"TILE": 8}, include=KERNELS / "include"
+        KERNELS / "matmul.cu",
+        "cuda -arch=sm_90",
+        options=["--use_fast_math"],
+        defines={"TILE": 8},
+        include=KERNELS / "include",
     )
-    digests = {name: hashlib.sha256((KERNELS / place).read_bytes()).hexdigest() for name, place in SOURCES.items()}
+    digests = {
+        name: hashlib.sha256((KERNELS / place).read_bytes()).hexdigest()
+        for name, place in SOURCES.items()
+    }
     toolchain = f"{TOOLCHAIN}, libclang {version('libclang')}"
-    assert module.origin == devmod.Origin("cuda -arch=sm_90", toolchain, ["--use_fast_math", "-DTILE=8"], digests)
+    assert module.origin == devmod.Origin(
+        "cuda -arch=sm_90", toolchain, ["--use_fast_math", "-DTILE=8"], digests
+    )
 
 
 SOURCES = {"matmul.cu": "matmul.cu", "tile.h": "tile.h", "shape.h": "include/shape.h"}
 
 
-# -- reproducible bytes -----------------------------------------------------------------------------------------------
+# -- reproducible bytes
+# -----------------------------------------------------------------------------------------------
 
 #: Compile several programs, and print the digest of each.
 _COMPILE_ALL = """
@@ -219,7 +258,12 @@ _CASES: list[tuple[str | None, str, list[str], list[str]]] = [
     (None, "cuda -arch=sm_90", ["-G"], []),
     (None, "cuda -arch=compute_90", ["--device-debug"], []),
     (_FP16, "cuda -arch=sm_90", ["--generate-line-info"], []),
-    (_ASSERTION, "cuda -arch=sm_90", [], []),  # its PTX takes 3 s more, and the cubin is assembled from it
+    (
+        _ASSERTION,
+        "cuda -arch=sm_90",
+        [],
+        [],
+    ),  # its PTX takes 3 s more, and the cubin is assembled from it
     (None, "cuda -arch=sm_90", [], []),
     (None, "cuda -arch=sm_90", ["-lineinfo"], []),
     (None, "cuda -arch=sm_90 -format=ptx", ["-lineinfo"], []),
@@ -228,9 +272,17 @@ _CASES: list[tuple[str | None, str, list[str], list[str]]] = [
 
 @pytest.mark.once
 @pytest.mark.row("R38")
-@pytest.mark.parametrize("cases", [_CASES[:4], pytest.param(_CASES[4:], marks=pytest.mark.volume)], ids=["some", "the others"])
-def test_the_bytes_depend_on_no_folder_and_no_process(tmp_path: Path, cases: list[tuple[str | None, str, list[str], list[str]]]) -> None:
-    """The second process has another current folder, home, temporary folder and location of NVIDIA's wheels."""
+@pytest.mark.parametrize(
+    "cases",
+    [_CASES[:4], pytest.param(_CASES[4:], marks=pytest.mark.volume)],
+    ids=["some", "the others"],
+)
+def test_the_bytes_depend_on_no_folder_and_no_process(
+    tmp_path: Path, cases: list[tuple[str | None, str, list[str], list[str]]]
+) -> None:
+    """The second process has another current folder, home, temporary folder and location of
+    NVIDIA's wheels.
+    """
     results = []
     import nvidia  # a namespace package
 
@@ -240,13 +292,27 @@ def test_the_bytes_depend_on_no_folder_and_no_process(tmp_path: Path, cases: lis
         for place in ("matmul.cu", "tile.h", "include/shape.h"):
             (folder / place).parent.mkdir(exist_ok=True)
             (folder / place).write_bytes((KERNELS / place).read_bytes())
-        environment = dict(os.environ, HOME=str(folder / "home"), TMPDIR=str(folder / "home"), PYTHONHASHSEED=str(number))
+        environment = dict(
+            os.environ,
+            HOME=str(folder / "home"),
+            TMPDIR=str(folder / "home"),
+            PYTHONHASHSEED=str(number),
+        )
         if number == 2:
             (folder / "packages" / "nvidia").mkdir(parents=True)
-            (folder / "packages" / "nvidia" / "cu13").symlink_to(Path(next(iter(nvidia.__path__))) / "cu13")
-            environment["PYTHONPATH"] = os.pathsep.join([str(folder / "packages"), *filter(None, [os.environ.get("PYTHONPATH")])])
+            (folder / "packages" / "nvidia" / "cu13").symlink_to(
+                Path(next(iter(nvidia.__path__))) / "cu13"
+            )
+            environment["PYTHONPATH"] = os.pathsep.join(
+                [str(folder / "packages"), *filter(None, [os.environ.get("PYTHONPATH")])]
+            )
         result = subprocess.run(
-            [sys.executable, "-c", _COMPILE_ALL], input=json.dumps(cases), capture_output=True, text=True, cwd=folder, env=environment
+            [sys.executable, "-c", _COMPILE_ALL],
+            input=json.dumps(cases),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=environment,
         )
         assert result.returncode == 0, result.stderr
         assert not list((folder / "home").iterdir())
@@ -258,26 +324,41 @@ def test_the_bytes_depend_on_no_folder_and_no_process(tmp_path: Path, cases: lis
 @pytest.mark.parametrize("option", ["-lineinfo", "-G"])
 def test_line_information_names_the_files_without_folders(option: str) -> None:
     module = devmod.compile(
-        KERNELS / "matmul.cu", "cuda -arch=sm_90 -format=ptx", options=[option], include=KERNELS / "include", defines={"TILE": 4}
+        KERNELS / "matmul.cu",
+        "cuda -arch=sm_90 -format=ptx",
+        options=[option],
+        include=KERNELS / "include",
+        defines={"TILE": 4},
     )
-    files = {line.split('"')[1] for line in module.inspect_source("ptx").splitlines() if ".file" in line}
+    files = {
+        line.split('"')[1] for line in module.inspect_source("ptx").splitlines() if ".file" in line
+    }
     assert files == {f"{os.sep}matmul.cu"}
 
 
 @pytest.mark.row("R38")
 @pytest.mark.parametrize("macro", ["__DATE__", "__TIME__"])
 def test_the_time_of_the_build_is_refused(macro: str) -> None:
-    text = f"// {macro} in a comment\n" + SAXPY + f'\n__device__ const char *built = "{macro}" {macro};\n'
+    text = (
+        f"// {macro} in a comment\n"
+        + SAXPY
+        + f'\n__device__ const char *built = "{macro}" {macro};\n'
+    )
     assert refused(text, "cuda -arch=sm_90") == (
         f"<text>:4: {macro} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead"
     )
     assert devmod.compile(f"// {macro}\n{SAXPY}", "cuda -arch=sm_90").format == "cubin"
     lines = f'#line 7 "own.h"\n/*\n#line 20 "comment.h"\n*/ const char *built = {macro};\n'
-    assert refused(lines + SAXPY, "cuda -arch=sm_90").startswith(f"own.h:9: {macro} is the time of the build")
+    assert refused(lines + SAXPY, "cuda -arch=sm_90").startswith(
+        f"own.h:9: {macro} is the time of the build"
+    )
 
 
 @pytest.mark.row("R39", "R29")
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc's loader lists the libraries that a process opens")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"),
+    reason="only glibc's loader lists the libraries that a process opens",
+)
 def test_no_driver_is_opened() -> None:
     program = f"import devmod; devmod.compile({SAXPY!r}, 'cuda -arch=sm_90,compute_90'); devmod.compile({SAXPY!r}, 'cuda -format=cuda')"
     control = (
@@ -288,24 +369,35 @@ def test_no_driver_is_opened() -> None:
     opened = []
     for text in (program, control):
         environment = dict(os.environ, LD_DEBUG="files")
-        result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=True)
+        result = subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
         opened.append([line for line in result.stderr.splitlines() if "libcuda.so" in line])
     assert opened[0] == []
     assert opened[1], "NVRTC without --no-cache opens the driver, so this test would see it"
 
 
-# -- options, defines and templates -----------------------------------------------------------------------------------
+# -- options, defines and templates
+# -----------------------------------------------------------------------------------
 
 
 def test_options_reach_the_compiler() -> None:
     division = 'extern "C" __global__ void k(float *x) { x[0] = x[1] / x[2]; }\n'
     plain = devmod.compile(division, "cuda -arch=compute_90").inspect_source("ptx")
-    fast = devmod.compile(division, "cuda -arch=compute_90", options=["--use_fast_math"]).inspect_source("ptx")
+    fast = devmod.compile(
+        division, "cuda -arch=compute_90", options=["--use_fast_math"]
+    ).inspect_source("ptx")
     assert "div.rn.f32" in plain
     assert "div.approx.ftz.f32" in fast
     text = 'template <class T> concept Any = true;\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n'
     assert devmod.compile(text, "cuda -arch=sm_90", options="-std=c++20").functions
-    limited = devmod.compile(SAXPY, "cuda -arch=sm_90", options=["--maxrregcount=32", "--fmad=false", "-Xptxas=-O1"])
+    limited = devmod.compile(
+        SAXPY, "cuda -arch=sm_90", options=["--maxrregcount=32", "--fmad=false", "-Xptxas=-O1"]
+    )
     assert limited.origin is not None
     assert limited.origin.options == ("--maxrregcount=32", "--fmad=false", "-Xptxas=-O1")
 
@@ -318,9 +410,15 @@ def test_options_reach_the_compiler() -> None:
         ("-dlto", "makes code that a linker must finish; a module is loaded as it is"),
         ("--create-pch=x", "reads or writes files, or gives no code"),
         ("-fdevice-time-trace=x", "reads or writes files, or gives no code"),
-        ("--maxrregcount", "has no value that is supported; write it in one word, as in --maxrregcount=32"),
+        (
+            "--maxrregcount",
+            "has no value that is supported; write it in one word, as in --maxrregcount=32",
+        ),
         ("-fmad=1", "has no value that is supported; write it in one word, as in -fmad=true"),
-        ("--wat", "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"),
+        (
+            "--wat",
+            "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32",
+        ),
         (
             "-I/usr/include",
             "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include=",
@@ -328,12 +426,19 @@ def test_options_reach_the_compiler() -> None:
     ],
 )
 def test_options_that_are_refused(option: str, problem: str) -> None:
-    assert refused(SAXPY, "cuda -arch=sm_90", options=[option]) == f"the cuda option {option!r} {problem}"
+    assert (
+        refused(SAXPY, "cuda -arch=sm_90", options=[option])
+        == f"the cuda option {option!r} {problem}"
+    )
 
 
 def test_a_source_payload_contains_its_options_defines_and_includes() -> None:
     module = devmod.compile(
-        KERNELS / "matmul.cu", "cuda -format=cuda", options=["--use_fast_math"], defines={"TILE": 8}, include=KERNELS / "include"
+        KERNELS / "matmul.cu",
+        "cuda -format=cuda",
+        options=["--use_fast_math"],
+        defines={"TILE": 8},
+        include=KERNELS / "include",
     )
     text = module.inspect_source()
     assert text.startswith('//devmod: --use_fast_math\n#define TILE 8\n#line 1 "matmul.cu"\n')
@@ -343,20 +448,31 @@ def test_a_source_payload_contains_its_options_defines_and_includes() -> None:
 
 
 def test_templates_are_named_by_their_instances() -> None:
-    module = devmod.compile("namespace ns {\n" + SCALE + "}\n" + SAXPY, "cuda -arch=sm_90", name_expressions=["ns::scale<float>"])
+    module = devmod.compile(
+        "namespace ns {\n" + SCALE + "}\n" + SAXPY,
+        "cuda -arch=sm_90",
+        name_expressions=["ns::scale<float>"],
+    )
     assert {name: info.name for name, info in module.functions.items()} == {
         "saxpy": "saxpy",
         "ns::scale<float>": "_ZN2ns5scaleIfEEvPT_S1_",
     }
-    assert str(module.functions["ns::scale<float>"].interface) == "<Interface (x: float32* rw, by: float32)>"
+    assert (
+        str(module.functions["ns::scale<float>"].interface)
+        == "<Interface (x: float32* rw, by: float32)>"
+    )
 
 
 def test_a_source_payload_contains_its_instances() -> None:
     module = devmod.compile(SCALE, "cuda -format=cuda", name_expressions=["scale<double>"])
     assert module.functions["scale<double>"].name == "_Z5scaleIdEvPT_S0_"
-    assert list(read_ptx(nvrtc.compile_program(module.inspect_source(), "k.cu", ["-arch=compute_90"]).ptx.decode())) == [
-        "_Z5scaleIdEvPT_S0_"
-    ]
+    assert list(
+        read_ptx(
+            nvrtc.compile_program(
+                module.inspect_source(), "k.cu", ["-arch=compute_90"]
+            ).ptx.decode()
+        )
+    ) == ["_Z5scaleIdEvPT_S0_"]
     assert refused("static " + SAXPY[11:], "cuda -format=cuda", name_expressions=["saxpy"]) == (
         "name_expressions= contains 'saxpy', a kernel that is static or in an anonymous namespace. With -format=cuda the receiver compiles "
         "<text> without the expression and drops the kernel. Give it external linkage, or compile it here, as in 'cuda -arch=sm_90'"
@@ -377,7 +493,8 @@ def test_a_source_without_a_kernel() -> None:
         )
 
 
-# -- headers ----------------------------------------------------------------------------------------------------------
+# -- headers
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.once
@@ -385,16 +502,32 @@ def test_a_source_without_a_kernel() -> None:
     ("header", "body"),
     [
         ("cuda_fp16.h", "__half h = __float2half(x[0]); x[1] = __half2float(__hadd(h, h));"),
-        pytest.param("cuda_bf16.h", "x[1] = __bfloat162float(__float2bfloat16(x[0]));", marks=pytest.mark.volume),
+        pytest.param(
+            "cuda_bf16.h",
+            "x[1] = __bfloat162float(__float2bfloat16(x[0]));",
+            marks=pytest.mark.volume,
+        ),
         (
             "mma.h",
             "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f; nvcuda::wmma::fill_fragment(f, 0.0f); x[0] = f.x[0];",
         ),
-        pytest.param("cuda_pipeline.h", "__pipeline_commit(); __pipeline_wait_prior(0); x[0] = 1;", marks=pytest.mark.volume),
+        pytest.param(
+            "cuda_pipeline.h",
+            "__pipeline_commit(); __pipeline_wait_prior(0); x[0] = 1;",
+            marks=pytest.mark.volume,
+        ),
         ("vector_types.h", "float4 v = make_float4(1, 2, 3, 4); x[0] = v.x;"),
         ("cmath", "x[0] = std::exp(x[1]) + INFINITY;"),
-        pytest.param("cuda/std/atomic", "cuda::std::atomic_ref<float> r(x[0]); r.store(1.0f);", marks=pytest.mark.volume),
-        pytest.param("cooperative_groups.h", "cooperative_groups::this_thread_block().sync(); x[0] = 1;", marks=pytest.mark.volume),
+        pytest.param(
+            "cuda/std/atomic",
+            "cuda::std::atomic_ref<float> r(x[0]); r.store(1.0f);",
+            marks=pytest.mark.volume,
+        ),
+        pytest.param(
+            "cooperative_groups.h",
+            "cooperative_groups::this_thread_block().sync(); x[0] = 1;",
+            marks=pytest.mark.volume,
+        ),
     ],
 )
 def test_headers_of_nvidia_and_of_the_host(header: str, body: str) -> None:
@@ -420,8 +553,14 @@ def test_constants_of_the_host_need_no_include() -> None:
     ("header", "hint"),
     [
         ("vector", f"{WITHOUT_HOST}. For a header of your own, add its folder to include="),
-        ("tuple", f"{WITHOUT_HOST}. <cuda/std/tuple> has the same names in the namespace cuda::std"),
-        ("curand_kernel.h", "It is in the wheel nvidia-curand, which is not installed. To add it: pip install nvidia-curand"),
+        (
+            "tuple",
+            f"{WITHOUT_HOST}. <cuda/std/tuple> has the same names in the namespace cuda::std",
+        ),
+        (
+            "curand_kernel.h",
+            "It is in the wheel nvidia-curand, which is not installed. To add it: pip install nvidia-curand",
+        ),
         ("cuda_own.h", f"{WITHOUT_HOST}. For a header of your own, add its folder to include="),
     ],
 )
@@ -432,10 +571,15 @@ def test_a_missing_header(header: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("include", ['"curand_kernel.h"', "<curand_kernel.h>"])
-def test_a_missing_wheel_has_the_same_help_behind_a_header_and_in_quotes(tmp_path: Path, include: str) -> None:
+def test_a_missing_wheel_has_the_same_help_behind_a_header_and_in_quotes(
+    tmp_path: Path, include: str
+) -> None:
     (tmp_path / "k.cu").write_text(f'#include "random.h"\n{SAXPY}')
     (tmp_path / "random.h").write_text(f"#include {include}\n")
-    for source, name in ((tmp_path / "k.cu", "random.h"), (f"#include {include}\n{SAXPY}", "<text>")):
+    for source, name in (
+        (tmp_path / "k.cu", "random.h"),
+        (f"#include {include}\n{SAXPY}", "<text>"),
+    ):
         assert refused(source, "cuda -arch=sm_90") == (
             f'the CUDA C++ source does not compile: {name}:1: error: cannot open source file "curand_kernel.h". It is in the wheel '
             "nvidia-curand, which is not installed. To add it: pip install nvidia-curand"
@@ -449,7 +593,8 @@ def test_a_missing_file_of_the_user(tmp_path: Path) -> None:
     )
 
 
-# -- errors and warnings ----------------------------------------------------------------------------------------------
+# -- errors and warnings
+# ----------------------------------------------------------------------------------------------
 
 
 def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
@@ -457,7 +602,10 @@ def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     (tmp_path / "größe.cu").write_text(f'#include "part.h"\n{SAXPY}')
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(tmp_path / "größe.cu", "cuda -arch=sm_90")
-    assert str(caught.value) == 'the CUDA C++ source does not compile: part.h:3: error: identifier "missing" is undefined'
+    assert (
+        str(caught.value)
+        == 'the CUDA C++ source does not compile: part.h:3: error: identifier "missing" is undefined'
+    )
     assert 'in the compilation of "größe.cu"' in caught.value.log
     (tmp_path / "part.h").write_text("\n")
     (tmp_path / "größe.cu").write_text(f'#include "part.h"\n{SAXPY}int x = y;\nint z = y;\n')
@@ -479,12 +627,13 @@ def test_warnings_go_to_the_caller() -> None:
     text = 'extern "C" __global__ void k(float *x) { int unused; x[0] = 1; }\n'
     with pytest.warns(UserWarning, match="^NVRTC has warnings") as caught:
         devmod.compile(text, "cuda -arch=sm_90")
-    expected = (
-        'NVRTC has warnings about the CUDA C++ source:\n<text>:1: warning #177-D: variable "unused" was declared but never referenced'
-    )
+    expected = 'NVRTC has warnings about the CUDA C++ source:\n<text>:1: warning #177-D: variable "unused" was declared but never referenced'
     assert [str(each.message) for each in caught] == [expected]
     assert caught[0].filename == __file__
-    assert refused(text, "cuda -arch=sm_90", options=["--werror"]) == f"--werror turns this warning into an error: {expected}"
+    assert (
+        refused(text, "cuda -arch=sm_90", options=["--werror"])
+        == f"--werror turns this warning into an error: {expected}"
+    )
 
 
 @pytest.mark.once
@@ -507,7 +656,9 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     assert module.functions["saxpy"].arg_types == ("float32", "handle", "handle")
     assert module.origin is not None
     assert module.origin.toolchain == TOOLCHAIN
-    assert "libclang is not installed" in refused(SAXPY, "cuda -arch=sm_90", devmod.ToolchainNotFoundError)
+    assert "libclang is not installed" in refused(
+        SAXPY, "cuda -arch=sm_90", devmod.ToolchainNotFoundError
+    )
     fmap = {"saxpy": devmod.FunctionInfo("saxpy", ("float32",))}
     assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == (
         "the declared fmap has 1 arguments for the cuda function 'saxpy'; its binary has 3"
@@ -554,7 +705,8 @@ def test_an_error_of_the_assembler() -> None:
     text = 'extern "C" __global__ void k(int *p) { asm("nothing.u32 %0, 1;" : "=r"(*p)); }'
     message = refused(text, "cuda -arch=sm_90")
     assert re.fullmatch(
-        r"the CUDA C\+\+ source does not compile: the PTX:\d+: error: Not a name of any known instruction: 'nothing'", message
+        r"the CUDA C\+\+ source does not compile: the PTX:\d+: error: Not a name of any known instruction: 'nothing'",
+        message,
     ), message
 
 
@@ -569,14 +721,21 @@ def test_the_types_of_cuda_h(header: str) -> None:
     """
     for target in ("cuda -arch=sm_90", "cuda -format=cuda"):
         info = devmod.compile(text, target).functions["k"]
-        assert (info.arg_types, info.arg_extra_tags) == (("handle", "uint64", "uint64", "handle"), (1, 0, 0, 0))
+        assert (info.arg_types, info.arg_extra_tags) == (
+            ("handle", "uint64", "uint64", "handle"),
+            (1, 0, 0, 0),
+        )
     assert "256" in devmod.compile(text, "cuda -arch=compute_90").inspect_source("ptx")
 
 
 def test_two_expressions_of_one_kernel() -> None:
     text = "template <class T> __global__ void fill(T *p) { *p = 1; }"
-    functions = devmod.compile(text, "cuda -arch=sm_90", name_expressions=["fill<int>", "fill<signed int>"]).functions
-    assert {name: info.name for name, info in functions.items()} == dict.fromkeys(["fill<int>", "fill<signed int>"], "_Z4fillIiEvPT_")
+    functions = devmod.compile(
+        text, "cuda -arch=sm_90", name_expressions=["fill<int>", "fill<signed int>"]
+    ).functions
+    assert {name: info.name for name, info in functions.items()} == dict.fromkeys(
+        ["fill<int>", "fill<signed int>"], "_Z4fillIiEvPT_"
+    )
 
 
 def test_an_old_standard_and_long_double() -> None:
@@ -589,11 +748,23 @@ def test_an_old_standard_and_long_double() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["-std", "c++17"], "'-std' has no value that is supported; write it in one word, as in -std=c++20"),
-        (["--maxrregcount", "32"], "'--maxrregcount' has no value that is supported; write it in one word, as in --maxrregcount=32"),
-        (["-Xptxas", "-v"], "'-Xptxas' has no value that is supported; write it in one word, as in -Xptxas=-O3"),
+        (
+            ["-std", "c++17"],
+            "'-std' has no value that is supported; write it in one word, as in -std=c++20",
+        ),
+        (
+            ["--maxrregcount", "32"],
+            "'--maxrregcount' has no value that is supported; write it in one word, as in --maxrregcount=32",
+        ),
+        (
+            ["-Xptxas", "-v"],
+            "'-Xptxas' has no value that is supported; write it in one word, as in -Xptxas=-O3",
+        ),
         (["-dopt"], "'-dopt' has no value that is supported; write it in one word, as in -dopt=on"),
-        (["-O3"], "'-O3' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"),
+        (
+            ["-O3"],
+            "'-O3' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out",
+        ),
         (
             ["--expt-relaxed-constexpr"],
             "'--expt-relaxed-constexpr' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out, "
@@ -602,7 +773,10 @@ def test_an_old_standard_and_long_double() -> None:
     ],
 )
 def test_options_in_the_form_of_nvcc(options: list[str], problem: str) -> None:
-    assert refused('extern "C" __global__ void k() {}', "cuda -arch=sm_90", options=options) == f"the cuda option {problem}"
+    assert (
+        refused('extern "C" __global__ void k() {}', "cuda -arch=sm_90", options=options)
+        == f"the cuda option {problem}"
+    )
 
 
 #: The interface of a kernel that takes a struct of an address and a count.
@@ -616,7 +790,9 @@ SPAN_PARAMS = [
 
 
 @pytest.mark.row("R12")
-@pytest.mark.parametrize("target", ["cuda -arch=sm_90", "cuda -arch=compute_90", "rocm -arch=gfx1100"])
+@pytest.mark.parametrize(
+    "target", ["cuda -arch=sm_90", "cuda -arch=compute_90", "rocm -arch=gfx1100"]
+)
 def test_a_struct_is_declared_as_the_values_of_a_buffer(target: str) -> None:
     info = FunctionInfo("k", ["handle", "uint64", "int32"], interface=Interface(SPAN_PARAMS))
     language = "HIP" if target.startswith("rocm") else None
@@ -628,6 +804,8 @@ def test_a_struct_is_declared_as_the_values_of_a_buffer(target: str) -> None:
         wrapped = devmod.compile(bytes(module.code), target, fmap={"k": info}, language="PTX")  # type: ignore[attr-defined]
         assert wrapped.functions["k"].interface == info.interface
     three = SPAN_PARAMS[0].replace(pack=("ptr:handle", "count:uint64", "shape0:uint64"))
-    wrong = FunctionInfo("k", ["handle", "uint64", "uint64", "int32"], interface=Interface([three, *SPAN_PARAMS[1:]]))
+    wrong = FunctionInfo(
+        "k", ["handle", "uint64", "uint64", "int32"], interface=Interface([three, *SPAN_PARAMS[1:]])
+    )
     with pytest.raises(devmod.CompileError, match=r"4 arguments; at|4 arguments for the"):
         devmod.compile(SPAN_SOURCE, target, fmap={"k": wrong}, language=language)

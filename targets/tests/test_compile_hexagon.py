@@ -1,4 +1,6 @@
-"""Hexagon: C, C++ and LLVM IR compile with the clang and lld of the wheel ziglang, to bytes that depend on the inputs alone."""
+"""Hexagon: C, C++ and LLVM IR compile with the clang and lld of the wheel ziglang, to bytes that
+depend on the inputs alone.
+"""
 
 from __future__ import annotations
 
@@ -69,10 +71,20 @@ def test_hidden_functions_are_functions_of_a_source_without_others(language: str
     }}
     #endif
     """
-    expected = ["<FunctionInfo half(x: float32) -> float32>", "<FunctionInfo scale(x: float32* rw, n: int32)>"]
+    expected = [
+        "<FunctionInfo half(x: float32) -> float32>",
+        "<FunctionInfo scale(x: float32* rw, n: int32)>",
+    ]
     assert sorted(signatures(devmod.compile(source, TARGET, language=language))) == expected
     visible = source.replace(HIDDEN, "")
-    assert sorted(signatures(devmod.compile(visible, TARGET, language=language, options=["-fvisibility=hidden"]))) == expected
+    assert (
+        sorted(
+            signatures(
+                devmod.compile(visible, TARGET, language=language, options=["-fvisibility=hidden"])
+            )
+        )
+        == expected
+    )
 
 
 def test_hidden_functions_beside_others_must_be_declared() -> None:
@@ -80,7 +92,9 @@ def test_hidden_functions_beside_others_must_be_declared() -> None:
     assert signatures(devmod.compile(source, TARGET)) == ["<FunctionInfo outer(x: float32* rw)>"]
     assembly = str(devmod.compile(source, TARGET).source["asm"])
     fmap = {"inner": FunctionInfo("inner", ["handle"])}
-    assert signatures(devmod.compile(assembly, TARGET, language="assembly", fmap=fmap)) == ["<FunctionInfo inner(handle)>"]
+    assert signatures(devmod.compile(assembly, TARGET, language="assembly", fmap=fmap)) == [
+        "<FunctionInfo inner(handle)>"
+    ]
 
 
 def test_functions_that_devmod_cannot_call_are_omitted_beside_others() -> None:
@@ -94,8 +108,16 @@ def test_functions_that_devmod_cannot_call_are_omitted_beside_others() -> None:
         "functions static"
     )
     assert [str(each.message) for each in warnings] == [f"the module omits find, next: {error}"]
-    check_error(devmod.CompileError, lambda: devmod.compile(source, TARGET, fmap={"find": FunctionInfo("find", ["handle"])}), error)
-    check_error(devmod.CompileError, lambda: devmod.compile(source.replace("void k", "static void k"), TARGET), error)
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(source, TARGET, fmap={"find": FunctionInfo("find", ["handle"])}),
+        error,
+    )
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(source.replace("void k", "static void k"), TARGET),
+        error,
+    )
 
 
 C_HEADERS = "assert ctype errno float inttypes limits math memory stdarg stdbool stddef stdint stdio stdlib string time"
@@ -158,34 +180,62 @@ def test_functions_of_the_cpp_library_are_no_functions_of_the_module() -> None:
     }
     """
     options = ["-O0", "-fvisibility=hidden"]
-    assert signatures(devmod.compile(source, TARGET, language="C++", options=options)) == ["<FunctionInfo k(x: float32* rw, n: int32)>"]
+    assert signatures(devmod.compile(source, TARGET, language="C++", options=options)) == [
+        "<FunctionInfo k(x: float32* rw, n: int32)>"
+    ]
 
 
 def test_an_error_in_a_standard_header_has_no_folder() -> None:
-    source = '#include <array>\nextern "C" int k() { std::array<int, 2> x{}; return std::get<2>(x); }'
+    source = (
+        '#include <array>\nextern "C" int k() { std::array<int, 2> x{}; return std::get<2>(x); }'
+    )
     with pytest.raises(devmod.CompileError) as error_info:
         devmod.compile(source, TARGET, language="C++")
-    assert re.match(r"the C\+\+ source does not compile: array:\d+:\d+: error: static assertion failed", str(error_info.value))
+    assert re.match(
+        r"the C\+\+ source does not compile: array:\d+:\d+: error: static assertion failed",
+        str(error_info.value),
+    )
     assert "/lib/" not in error_info.value.log
 
 
 def all_intrinsics() -> str:
-    """Return functions that use each intrinsic of clang's headers that the core has, on arguments in memory."""
+    """Return functions that use each intrinsic of clang's headers that the core has, on arguments
+    in memory.
+    """
     folder = Path(find_zig(kind="hexagon")).parent / "lib" / "include"
-    names = ("hexagon_types.h", "hexagon_protos.h", "hvx_hexagon_protos.h", "hexagon_circ_brev_intrinsics.h")
+    names = (
+        "hexagon_types.h",
+        "hexagon_protos.h",
+        "hvx_hexagon_protos.h",
+        "hexagon_circ_brev_intrinsics.h",
+    )
     lines = [f"#include <{name}>" for name in names]
-    lines += ["typedef union { int R; long long P; float sf; double df; HVX_Vector V; HVX_VectorPair W; HVX_VectorPred Q; } Any;"]
-    members = {"Byte": "R", "Word32": "R", "UWord32": "R", "Word64": "P", "UWord64": "P", "Float32": "sf", "Float64": "df"}
+    lines += [
+        "typedef union { int R; long long P; float sf; double df; HVX_Vector V; HVX_VectorPair W; HVX_VectorPred Q; } Any;"
+    ]
+    members = {
+        "Byte": "R",
+        "Word32": "R",
+        "UWord32": "R",
+        "Word64": "P",
+        "UWord64": "P",
+        "Float32": "sf",
+        "Float64": "df",
+    }
     members |= {"HVX_Vector": "V", "HVX_VectorPair": "W", "HVX_VectorPred": "Q"}
     prototype = re.compile(r"C Intrinsic Prototype: (\w+) (Q6_\w+)\((.*)\)")
-    for result, name, parameters in prototype.findall("".join(folder.joinpath(each).read_text() for each in names[1:3])):
+    for result, name, parameters in prototype.findall(
+        "".join(folder.joinpath(each).read_text() for each in names[1:3])
+    ):
         # A parameter such as Iu5 is a constant.
         arguments = [
-            "0" if re.search(r"\bI\w+$", each)
-            else f"(void *)&x[{place}]" if "*" in each or "Address" in each
+            "0"
+            if re.search(r"\bI\w+$", each)
+            else f"(void *)&x[{place}]"
+            if "*" in each or "Address" in each
             else f"x[{place}].{members[each.split()[0]]}"
             for place, each in enumerate(filter(None, map(str.strip, parameters.split(","))), 1)
-        ]  # fmt: skip
+        ]
         call = f"{name}({', '.join(arguments)})"
         place = "" if result == "void" else f"x[0].{members[result]} = "
         lines.append(f"#ifdef {name}\nvoid use_{name}(Any *x) {{ {place}{call}; }}\n#endif")
@@ -193,14 +243,28 @@ def all_intrinsics() -> str:
 
 
 #: The intrinsics that clang 21 and later versions have for a core.
-INTRINSICS = {"v60": 1181, "v62": 1228, "v65": 1268, "v66": 1272, "v67": 1272, "v68": 1311, "v69": 1316, "v71": 1316}
+INTRINSICS = {
+    "v60": 1181,
+    "v62": 1228,
+    "v65": 1268,
+    "v66": 1272,
+    "v67": 1272,
+    "v68": 1311,
+    "v69": 1316,
+    "v71": 1316,
+}
 INTRINSICS |= {"v73": 1320, "v75": 1320, "v79": 1322}
 
 
 @pytest.mark.volume_but("v79")
 @pytest.mark.parametrize("arch", INTRINSICS)
 def test_every_intrinsic_of_a_core_compiles(arch: str) -> None:
-    options = ["-O0", f"-mhvx={arch}", "-mhvx-length=128b", *(["-mhvx-ieee-fp"] if arch >= "v68" else [])]
+    options = [
+        "-O0",
+        f"-mhvx={arch}",
+        "-mhvx-length=128b",
+        *(["-mhvx-ieee-fp"] if arch >= "v68" else []),
+    ]
     module = devmod.compile(all_intrinsics(), f"hexagon -arch={arch}", options=options)
     assert len(module.functions) >= INTRINSICS[arch]
 
@@ -263,7 +327,11 @@ def test_sources_are_kept_and_bytes_are_never_text(saved: devmod.Module) -> None
     assert list(plain.source) == ["asm", "obj"]
 
 
-LANGUAGES = {"LLVM IR": ("ir", ["ir", "asm", "obj"]), "LLVM bitcode": ("bc", ["bc", "asm", "obj"]), "assembly": ("asm", ["asm", "obj"])}
+LANGUAGES = {
+    "LLVM IR": ("ir", ["ir", "asm", "obj"]),
+    "LLVM bitcode": ("bc", ["bc", "asm", "obj"]),
+    "assembly": ("asm", ["asm", "obj"]),
+}
 
 
 @pytest.mark.parametrize("language", [*LANGUAGES, "object"])
@@ -280,7 +348,12 @@ def test_every_language_gives_the_same_shared_object(language: str, saved: devmo
     )
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(saved.source[key], TARGET, language=language, fmap={"k": FunctionInfo("other", ["handle"])}),
+        lambda: devmod.compile(
+            saved.source[key],
+            TARGET,
+            language=language,
+            fmap={"k": FunctionInfo("other", ["handle"])},
+        ),
         f"the declared fmap names the hexagon function 'other', which {name} does not export. It exports apply, total",
     )
 
@@ -292,7 +365,10 @@ def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
         "near.h": "#define NEAR 1\n",
         "include/sub/far.h": "#define FAR 2\nstatic const char far_name[] = __FILE__;\n",
     }
-    assert origin_in_two_folders(tmp_path, TARGET, files) == "['k.c', 'near.h', 'sub/far.h'] ('-DN=3',)"
+    assert (
+        origin_in_two_folders(tmp_path, TARGET, files)
+        == "['k.c', 'near.h', 'sub/far.h'] ('-DN=3',)"
+    )
 
 
 @pytest.mark.row("R42")
@@ -320,13 +396,18 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "the target 'hexagon -arch=v64' has the unknown architecture 'v64'; expected one of v5, v55, v60, v62, v65, v66, v67, v67t, v68, v69, v71, "
         "v71t, v73, v75, v79, v81",
     ),
-    "no function": ({"source": "static int k;"}, "the C source <text> defines no function that is not static"),
+    "no function": (
+        {"source": "static int k;"},
+        "the C source <text> defines no function that is not static",
+    ),
     "a header of the host": (
         {"source": "#include <gnu/libc-version.h>\nvoid k(int *x) {}"},
         "the C source does not compile: <text>:1:10: fatal error: 'gnu/libc-version.h' file not found",
     ),
     "a result that registers do not hold": (
-        {"source": "typedef struct { int a, b, c; } T;\nT k(int *x) { T t = {1, 2, 3}; return t; }"},
+        {
+            "source": "typedef struct { int a, b, c; } T;\nT k(int *x) { T t = {1, 2, 3}; return t; }"
+        },
         "<text>:2: the function 'k' returns 'T', which devmod cannot pass; expected a number, a struct, or a pointer. Declare helper "
         "functions static",
     ),
@@ -355,7 +436,11 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
 def test_errors_name_a_remedy(name: str) -> None:
     arguments, text = ERRORS[name]
     call = {"source": "void k(int *x) { x[0] = 1; }", "target": TARGET, "language": "C"} | arguments
-    check_error(devmod.CompileError, lambda: devmod.compile(call.pop("source"), call.pop("target"), **call), text)
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(call.pop("source"), call.pop("target"), **call),
+        text,
+    )
 
 
 @pytest.mark.volume
@@ -363,11 +448,15 @@ def test_every_architecture_compiles() -> None:
     from devmod_targets.hexagon.compile import ARCHS
 
     for arch in ARCHS:
-        module = devmod.compile("void k(int *x) { x[0] = 1; }", f"hexagon -arch={arch}", language="C")
+        module = devmod.compile(
+            "void k(int *x) { x[0] = 1; }", f"hexagon -arch={arch}", language="C"
+        )
         assert module.functions["k"].name == "k"
 
 
-def test_a_named_clang_replaces_that_of_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_clang_replaces_that_of_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_targets.authoring.zig import find_zig
 
     zig = find_zig(kind="hexagon")
@@ -380,7 +469,9 @@ def test_a_named_clang_replaces_that_of_the_wheel(tmp_path: Path, monkeypatch: p
         )
         program.chmod(0o755)
     expected = devmod.dumps(devmod.compile(SOURCE, TARGET, language="C"))
-    module = devmod.compile(SOURCE, TARGET, language="C", options=[f"-toolchain={tmp_path / 'clang-99'}"])
+    module = devmod.compile(
+        SOURCE, TARGET, language="C", options=[f"-toolchain={tmp_path / 'clang-99'}"]
+    )
     assert module.save_to_bytes() == devmod.loads(expected).save_to_bytes()
     with monkeypatch.context() as context:
         context.chdir(tmp_path)
@@ -388,7 +479,9 @@ def test_a_named_clang_replaces_that_of_the_wheel(tmp_path: Path, monkeypatch: p
     assert relative.save_to_bytes() == module.save_to_bytes()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clang-99", "ld.lld-99"]
     assert module.origin is not None
-    assert re.fullmatch(r"clang [\d.]+, headers of ziglang [\d.]+, libclang [\d.]+", module.origin.toolchain)
+    assert re.fullmatch(
+        r"clang [\d.]+, headers of ziglang [\d.]+, libclang [\d.]+", module.origin.toolchain
+    )
     assert str(tmp_path) not in repr(module.origin)
     monkeypatch.setenv("DEVMOD_CLANG", str(tmp_path / "missing"))
     check_error(

@@ -1,4 +1,6 @@
-"""A compile reads its inputs alone: no file by a directive of assembly, by a variable of the environment, or beside temporary files."""
+"""A compile reads its inputs alone: no file by a directive of assembly, by a variable of the
+environment, or beside temporary files.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_assembly_reads_no_file(name: str, blob: Path) -> None:
     for target in (HEXAGON, ROCM):
         check_error(
             devmod.CompileError,
-            lambda target=target: devmod.compile(f"\n\n{text}\n", target, language="assembly", fmap=INFO),
+            lambda target=target: devmod.compile(
+                f"\n\n{text}\n", target, language="assembly", fmap=INFO
+            ),
             f"<text>:{line}: the directive {word} {REST}",
         )
 
@@ -62,11 +66,17 @@ def test_inline_assembly_reads_no_file(name: str, language: str, blob: Path) -> 
     source, target = {
         "C": (f'asm("{text}");\nvoid k(int *x) {{ x[0] = 1; }}', HEXAGON),
         "C in a function": (f'void k(int *x) {{ x[0] = 1; asm volatile("{text}"); }}', HEXAGON),
-        "C in two strings": (f'asm("{text.replace("in", chr(105) + chr(34) + " " + chr(34) + chr(110), 1)}");\nvoid k(int *x) {{ x[0] = 1; }}', HEXAGON),
+        "C in two strings": (
+            f'asm("{text.replace("in", chr(105) + chr(34) + " " + chr(34) + chr(110), 1)}");\nvoid k(int *x) {{ x[0] = 1; }}',
+            HEXAGON,
+        ),
         "HIP": (f'__global__ void k(int *x) {{ x[0] = 1; asm volatile("{text}"); }}', ROCM),
-        "LLVM IR": (f'target triple = "hexagon"\nmodule asm "{escaped(DIRECTIVES[name].replace("FILE", str(blob)))}"\n'
-                    "define void @k(ptr %x) {\n  ret void\n}\n", HEXAGON),
-    }[language]  # fmt: skip
+        "LLVM IR": (
+            f'target triple = "hexagon"\nmodule asm "{escaped(DIRECTIVES[name].replace("FILE", str(blob)))}"\n'
+            "define void @k(ptr %x) {\n  ret void\n}\n",
+            HEXAGON,
+        ),
+    }[language]
     word = ".include" if "include" in text else ".incbin"
     options = {"fmap": INFO} if language == "LLVM IR" else {}
     check_error(
@@ -78,7 +88,10 @@ def test_inline_assembly_reads_no_file(name: str, language: str, blob: Path) -> 
 
 def escaped(text: str) -> str:
     """Return a text in a string of LLVM IR."""
-    return "".join(character if character.isalnum() or character in " ./_-," else f"\\{ord(character):02X}" for character in text)
+    return "".join(
+        character if character.isalnum() or character in " ./_-," else f"\\{ord(character):02X}"
+        for character in text
+    )
 
 
 def test_the_words_in_comments_and_strings_are_no_directives() -> None:
@@ -87,7 +100,9 @@ def test_the_words_in_comments_and_strings_are_no_directives() -> None:
 
 
 @pytest.mark.parametrize("directive", [".purgem .incbin", ".PurgeM .incbin", ".macros_off"])
-def test_a_directive_that_removes_the_guard_makes_the_files_unknown(tmp_path: Path, directive: str) -> None:
+def test_a_directive_that_removes_the_guard_makes_the_files_unknown(
+    tmp_path: Path, directive: str
+) -> None:
     """`devmod build` does not cache such a result."""
     from devmod_targets.build.jobs import attempt
     from devmod_targets.build.plan import Job
@@ -114,9 +129,13 @@ def test_a_directive_that_removes_the_guard_makes_the_files_unknown(tmp_path: Pa
         ),
     ],
 )
-def test_an_error_in_inline_assembly_has_the_line_of_the_source(source: str, target: str, language: str, text: str) -> None:
+def test_an_error_in_inline_assembly_has_the_line_of_the_source(
+    source: str, target: str, language: str, text: str
+) -> None:
     check_error(
-        devmod.CompileError, lambda: devmod.compile(source, target, language=language), f"the {language} source does not compile: {text}"
+        devmod.CompileError,
+        lambda: devmod.compile(source, target, language=language),
+        f"the {language} source does not compile: {text}",
     )
 
 
@@ -135,13 +154,17 @@ def test_the_time_of_the_build_is_no_input(macro: str, target: str, language: st
     column = source.index(macro) + 1
     text = f"<text>:1:{column}: error: expansion of date or time macro is not reproducible [-Werror,-Wdate-time]"
     check_error(
-        devmod.CompileError, lambda: devmod.compile(source, target, language=language), f"the {language} source does not compile: {text}"
+        devmod.CompileError,
+        lambda: devmod.compile(source, target, language=language),
+        f"the {language} source does not compile: {text}",
     )
 
 
 @pytest.mark.parametrize("source", ["k.cl", "k.metal", "k.c", "k.hip", "k.cu"])
 def test_variables_of_compilers_do_not_matter(tmp_path: Path, source: str) -> None:
-    """The signatures are those of a machine without the variables, on which clang would find headers."""
+    """The signatures are those of a machine without the variables, on which clang would find
+    headers.
+    """
     if source == "k.cu":
         pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
     kernel, target = {
@@ -155,7 +178,9 @@ def test_variables_of_compilers_do_not_matter(tmp_path: Path, source: str) -> No
     headers.mkdir()
     (headers / "types.h").write_text("")
     variables = dict.fromkeys(("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"), str(headers))
-    text = f"#if __has_include(<types.h>)\ntypedef int T;\n#else\ntypedef float T;\n#endif\n{kernel}\n"
+    text = (
+        f"#if __has_include(<types.h>)\ntypedef int T;\n#else\ntypedef float T;\n#endif\n{kernel}\n"
+    )
     (tmp_path / source).write_text(text)
     program = (
         f"import devmod, os, pathlib\nmodule = devmod.compile(pathlib.Path({str(tmp_path / source)!r}), {target!r})\n"
@@ -165,15 +190,21 @@ def test_variables_of_compilers_do_not_matter(tmp_path: Path, source: str) -> No
 
 
 @pytest.mark.parametrize(("source", "target"), [("k.c", HEXAGON), ("k.hip", ROCM)])
-def test_no_header_is_found_beside_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str) -> None:
-    """clang looks beside the copy of the source first, and other users write to the folder of temporary files."""
+def test_no_header_is_found_beside_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str
+) -> None:
+    """clang looks beside the copy of the source first, and other users write to the folder of
+    temporary files.
+    """
     folder = tmp_path / "project" / "a" / "b"
     folder.mkdir(parents=True)
     temporary = tmp_path / "tmp" / "user"
     temporary.mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     kernel = "__global__ void" if source == "k.hip" else "void"
-    (folder / source).write_text(f'#include "../common.h"\n#include "../../config.h"\n{kernel} k(T *x) {{ x[0] = VALUE; }}\n')
+    (folder / source).write_text(
+        f'#include "../common.h"\n#include "../../config.h"\n{kernel} k(T *x) {{ x[0] = VALUE; }}\n'
+    )
     (folder.parent / "common.h").write_text("typedef int T;\n")
     (folder.parent.parent / "config.h").write_text("#define VALUE 1\n")
     for place in (temporary, temporary.parent):
@@ -183,7 +214,9 @@ def test_no_header_is_found_beside_temporary_files(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(("source", "target"), [("k.c", HEXAGON), ("k.hip", ROCM)])
-def test_embedded_data_is_found_beside_the_source_and_in_the_include_folders(tmp_path: Path, source: str, target: str) -> None:
+def test_embedded_data_is_found_beside_the_source_and_in_the_include_folders(
+    tmp_path: Path, source: str, target: str
+) -> None:
     kernel = "__global__ void" if source == "k.hip" else "void"
     text = 'static const char near[] = {\n#embed "near.bin"\n}, far[] = {\n#embed <far.bin>\n};\n'
     text += f"{kernel} k(int *x) {{ x[0] = near[0] * 1000 + far[0]; }}\n"
@@ -197,8 +230,14 @@ def test_embedded_data_is_found_beside_the_source_and_in_the_include_folders(tmp
     assert sorted(module.origin.sources) == ["far.bin", source, "near.bin"]
     (tmp_path / "near.bin").unlink()
     language = "HIP" if source == "k.hip" else "C"
-    error: Callable[[], object] = lambda: devmod.compile(tmp_path / source, target, include=[tmp_path / "inc"])  # noqa: E731
-    check_error(devmod.CompileError, error, f"the {language} source does not compile: {source}:2:8: fatal error: 'near.bin' file not found")
+    error: Callable[[], object] = lambda: devmod.compile(
+        tmp_path / source, target, include=[tmp_path / "inc"]
+    )  # noqa: E731
+    check_error(
+        devmod.CompileError,
+        error,
+        f"the {language} source does not compile: {source}:2:8: fatal error: 'near.bin' file not found",
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
@@ -212,5 +251,14 @@ def test_the_default_options_of_an_installed_clang_are_not_read(tmp_path: Path) 
             f'[ "$1" = -print-resource-dir ] && exec echo "{Path(zig).parent / "lib"}"\nexec "{zig}" {name} "$@"\n'
         )
         program.chmod(0o755)
-    devmod.compile("void k(int *x) { x[0] = 1; }", HEXAGON, language="C", options=[f"-toolchain={tmp_path / 'clang'}"])
-    assert set((tmp_path / "clang.log").read_text().split()) == {"-print-resource-dir", "--version", "--no-default-config"}
+    devmod.compile(
+        "void k(int *x) { x[0] = 1; }",
+        HEXAGON,
+        language="C",
+        options=[f"-toolchain={tmp_path / 'clang'}"],
+    )
+    assert set((tmp_path / "clang.log").read_text().split()) == {
+        "-print-resource-dir",
+        "--version",
+        "--no-default-config",
+    }

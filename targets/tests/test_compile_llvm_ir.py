@@ -19,7 +19,12 @@ SCALE = Path(__file__).parent / "kernels" / "cuda_build" / "scale.ll"
 TARGET = "cuda -arch=compute_80"
 
 
-def refused(source: object, target: str = TARGET, error: type[devmod.DevmodError] = devmod.CompileError, **arguments: object) -> str:
+def refused(
+    source: object,
+    target: str = TARGET,
+    error: type[devmod.DevmodError] = devmod.CompileError,
+    **arguments: object,
+) -> str:
     with pytest.raises(error) as caught:
         devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
     assert type(caught.value) is error
@@ -28,7 +33,18 @@ def refused(source: object, target: str = TARGET, error: type[devmod.DevmodError
 
 def bitcode() -> bytes:
     result = zig.run_zig(
-        ["clang", "-target", "nvptx64-nvidia-cuda", "-emit-llvm", "-c", "-x", "ir", "k.ll", "-o", "k.bc"],
+        [
+            "clang",
+            "-target",
+            "nvptx64-nvidia-cuda",
+            "-emit-llvm",
+            "-c",
+            "-x",
+            "ir",
+            "k.ll",
+            "-o",
+            "k.bc",
+        ],
         {"k.ll": SCALE.read_bytes()},
         "k.bc",
         kind="cuda",
@@ -43,15 +59,22 @@ def test_text_compiles_to_ptx() -> None:
     assert (module.kind, module.format) == ("cuda", "ptx")
     info = module.functions["scale"]
     assert info.arg_types == ("handle", "handle", "float32", "int32", "float32x2")
-    assert str(info.interface) == "<Interface (x: void* r, y: void* rw, by: float32, n: int32, bias: float32x2)>"
+    assert (
+        str(info.interface)
+        == "<Interface (x: void* r, y: void* rw, by: float32, n: int32, bias: float32x2)>"
+    )
     assert module.inspect_source("ll") == SCALE.read_text()
     assert ".target sm_80" in module.inspect_source("ptx")
     digest = hashlib.sha256(SCALE.read_bytes()).hexdigest()
-    assert module.origin == devmod.Origin(TARGET, f"ziglang {version('ziglang')}", ["-O3"], {"scale.ll": digest})
+    assert module.origin == devmod.Origin(
+        TARGET, f"ziglang {version('ziglang')}", ["-O3"], {"scale.ll": digest}
+    )
 
 
 def test_an_older_version_of_ptx() -> None:
-    text = devmod.compile(SCALE, TARGET, options=["--cuda-feature=+ptx80", "-O1"]).inspect_source("ptx")
+    text = devmod.compile(SCALE, TARGET, options=["--cuda-feature=+ptx80", "-O1"]).inspect_source(
+        "ptx"
+    )
     assert ".version 8.0" in text
     assert list(read_ptx(text)) == ["scale"]
 
@@ -80,7 +103,12 @@ def test_structs_by_value() -> None:
     info = devmod.compile(text, TARGET, language="LLVM IR").functions["k"]
     assert info.arg_types == ("uint8x16", "float16", "bool", "handle")
     assert info.interface is not None
-    assert [(param.align, param.access) for param in info.interface.params] == [(8, ""), (0, ""), (0, ""), (0, "w")]
+    assert [(param.align, param.access) for param in info.interface.params] == [
+        (8, ""),
+        (0, ""),
+        (0, ""),
+        (0, "w"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +134,18 @@ def test_targets_that_do_not_fit(target: str, text: str) -> None:
 
 def test_an_unknown_architecture_lists_those_that_clang_knows() -> None:
     text = refused(SCALE, "cuda -arch=compute_42")
-    assert text.startswith(f"ziglang {version('ziglang')} does not support the architecture 'compute_42'; it supports sm_")
+    assert text.startswith(
+        f"ziglang {version('ziglang')} does not support the architecture 'compute_42'; it supports sm_"
+    )
     assert " sm_90a, " in text
 
 
 def test_errors_have_clangs_words_and_line() -> None:
     text = SCALE.read_text().replace("fmul float %v", "fmul float %absent")
-    assert refused(text, language="ll") == "the LLVM IR source does not compile: <text>:16:19: error: use of undefined value '%absent'"
+    assert (
+        refused(text, language="ll")
+        == "the LLVM IR source does not compile: <text>:16:19: error: use of undefined value '%absent'"
+    )
 
 
 def test_invalid_sources_and_options_are_refused() -> None:
@@ -120,7 +153,10 @@ def test_invalid_sources_and_options_are_refused() -> None:
     assert refused(text.replace("ptx_kernel ", ""), language="ll") == (
         "the LLVM IR <text> has no kernel: give a function the calling convention ptx_kernel"
     )
-    called = text.replace("fmul float %v, %by", "call float @__nv_expf(float %v)") + "declare float @__nv_expf(float)\n"
+    called = (
+        text.replace("fmul float %v, %by", "call float @__nv_expf(float %v)")
+        + "declare float @__nv_expf(float)\n"
+    )
     assert refused(called, language="ll") == (
         "<text> calls the function '__nv_expf', which it does not define (a function of libdevice: link libdevice into the IR first)"
     )
@@ -151,8 +187,21 @@ def test_the_bytes_depend_on_no_folder_and_no_environment(tmp_path: Path) -> Non
         (folder / "scale.ll").write_bytes(SCALE.read_bytes())
         home = folder / "home"
         home.mkdir()
-        environment = dict(os.environ, HOME=str(home), CPATH=str(folder), CCC_OVERRIDE_OPTIONS="+-O0" if number == 2 else "")
-        results.append(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, cwd=folder, env=environment).stdout)
+        environment = dict(
+            os.environ,
+            HOME=str(home),
+            CPATH=str(folder),
+            CCC_OVERRIDE_OPTIONS="+-O0" if number == 2 else "",
+        )
+        results.append(
+            subprocess.run(
+                [sys.executable, "-c", program],
+                capture_output=True,
+                check=True,
+                cwd=folder,
+                env=environment,
+            ).stdout
+        )
         assert not list(home.iterdir())
     assert results[0] == results[1]
 

@@ -27,7 +27,10 @@ def compiled(source: str, **keywords: Any) -> devmod.Module:
 
 def shape(info: devmod.FunctionInfo) -> list[Row]:
     assert info.interface is not None
-    return [(param.name, param.kind, param.type, param.access, param.at, param.align) for param in info.interface.params]
+    return [
+        (param.name, param.kind, param.type, param.access, param.at, param.align)
+        for param in info.interface.params
+    ]
 
 
 def row(source: str, **keywords: Any) -> list[Row]:
@@ -78,14 +81,20 @@ def row(source: str, **keywords: Any) -> list[Row]:
         ("texture2d<half, access::write> x [[texture(2)]]", ("x", "image", "2d", "w", 2, 0)),
         ("texture3d<uint, access::read_write> x", ("x", "image", "3d", "rw", 0, 0)),
         ("array<texture2d<half, access::read>, 4> x [[texture(1)]]", ("x", "image", "", "r", 1, 0)),
-        ("texture2d<float, access::write, memory_coherence_device> x", ("x", "image", "2d", "w", 0, 0)),
+        (
+            "texture2d<float, access::write, memory_coherence_device> x",
+            ("x", "image", "2d", "w", 0, 0),
+        ),
         ("coherent device float *x", ("x", "buffer", "float32", "rw", 0, 0)),
         ("volatile coherent(system) device uint *x", ("x", "buffer", "uint32", "rw", 0, 0)),
         ("depth2d<float> x", ("x", "image", "", "r", 0, 0)),
         ("sampler x [[sampler(1)]]", ("x", "sampler", "", "", 1, 0)),
         ("device float *x [[buffer(7)]]", ("x", "buffer", "float32", "rw", 7, 0)),
         ("device float *x [[ buffer( Second ) ]]", ("x", "buffer", "float32", "rw", 9, 0)),
-        ("device float *x [[buffer(2 * Second + (BASE - 1))]]", ("x", "buffer", "float32", "rw", 21, 0)),
+        (
+            "device float *x [[buffer(2 * Second + (BASE - 1))]]",
+            ("x", "buffer", "float32", "rw", 21, 0),
+        ),
         ("AT(5) x [[buffer(5), function_constant(WITH)]]", ("x", "buffer", "int8", "r", 5, 0)),
     ],
 )
@@ -144,9 +153,22 @@ def test_the_interface_has_what_a_call_refuses() -> None:
         "              texture_buffer<float> e, texture2d<ulong> f, array<sampler, 2> s) {}\n"
         "kernel void fine(texture2d<float> t, texture2d<float, access::read> u, sampler s) { t.sample(s, float2(0)); }"
     )
-    extra = {name: [param.extra for param in info.interface.params] for name, info in compiled(source).functions.items()}
-    names = ("arrays of textures", "depth2d", "texturecube", "texture2d_ms", "texture_buffer", "texture2d of unsigned long")
-    assert extra == {"k": [{"unsupported": name} for name in (*names, "arrays of samplers")], "fine": [{"sampled": True}, {}, {}]}
+    extra = {
+        name: [param.extra for param in info.interface.params]
+        for name, info in compiled(source).functions.items()
+    }
+    names = (
+        "arrays of textures",
+        "depth2d",
+        "texturecube",
+        "texture2d_ms",
+        "texture_buffer",
+        "texture2d of unsigned long",
+    )
+    assert extra == {
+        "k": [{"unsupported": name} for name in (*names, "arrays of samplers")],
+        "fine": [{"sampled": True}, {}, {}],
+    }
 
 
 def test_textures_that_a_kernel_may_read_with_a_sampler() -> None:
@@ -158,7 +180,10 @@ def test_textures_that_a_kernel_may_read_with_a_sampler() -> None:
         "kernel void l(texture2d<float> a, texture2d<float> b, sampler s) { a.gather(s, float2(0)); b.get_height(); }\n"
     )
     found = compiled(source).functions.items()
-    sampled = {name: [param.name for param in info.interface.params if param.extra.get("sampled")] for name, info in found}
+    sampled = {
+        name: [param.name for param in info.interface.params if param.extra.get("sampled")]
+        for name, info in found
+    }
     assert sampled == {"k": ["b"], "l": ["a"]}
 
 
@@ -184,8 +209,14 @@ def test_arguments_are_ordered_by_table_and_index() -> None:
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("float x", "the argument 'x' of the kernel 'k' has the type 'float', which devmod does not support"),
-        ("thread float *x", "the argument 'x' of the kernel 'k' points into no address space; expected device, constant or threadgroup"),
+        (
+            "float x",
+            "the argument 'x' of the kernel 'k' has the type 'float', which devmod does not support",
+        ),
+        (
+            "thread float *x",
+            "the argument 'x' of the kernel 'k' points into no address space; expected device, constant or threadgroup",
+        ),
         (
             "device float *x [[buffer(N)]]",
             "the argument 'x' of the kernel 'k' has the attribute [[buffer(N)]], whose value is unknown; write a number",
@@ -194,7 +225,10 @@ def test_arguments_are_ordered_by_table_and_index() -> None:
             f"device float *x [[buffer({'0 + ' * 30}N)]]",
             f"the argument 'x' of the kernel 'k' has the attribute [[buffer({'0 + ' * 25}…)]], whose value is unknown; write a number",
         ),
-        ("device float *x [[buffer(31)]]", "the argument 'x' of the kernel 'k' has the buffer index 31; expected at most 30"),
+        (
+            "device float *x [[buffer(31)]]",
+            "the argument 'x' of the kernel 'k' has the buffer index 31; expected at most 30",
+        ),
         (
             "threadgroup float *x [[threadgroup(31)]]",
             "the argument 'x' of the kernel 'k' has the threadgroup index 31; expected at most 30",
@@ -230,7 +264,9 @@ _KERNEL = "kernel void k(device float *x [[buffer(0)]]) {}\n"
 
 
 @pytest.mark.parametrize("text", ["[[a /* ", "[[a (]] ", "[[a )) ", "[[a [[)) ", "[[a { ", "[[a, "])
-def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     from devmod_targets.metal import _reflect
 
     scanned = 0
@@ -264,13 +300,23 @@ def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(monke
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
 @pytest.mark.parametrize(
     "deep",
-    ["- ", "(int)", "1?1:", "x[0]=", "1+", "/*\n#define */" + "1+" * 900, '"\\\n#define "[0]+' + "1+" * 900],
+    [
+        "- ",
+        "(int)",
+        "1?1:",
+        "x[0]=",
+        "1+",
+        "/*\n#define */" + "1+" * 900,
+        '"\\\n#define "[0]+' + "1+" * 900,
+    ],
     ids=["minus", "cast", "choice", "assignment", "sum", "comment", "string"],
 )
 def test_deep_nesting_in_clang_raises_and_does_not_end_the_process(kind: str, deep: str) -> None:
     space, language = ("device", "Metal") if kind == "metal" else ("global", "OpenCL C")
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(f"kernel void k({space} float *x) {{ x[0] = {deep * (250_000 // len(deep))}1; }}", kind)
+        devmod.compile(
+            f"kernel void k({space} float *x) {{ x[0] = {deep * (250_000 // len(deep))}1; }}", kind
+        )
     assert str(caught.value) == (
         f"libclang crashes on the {language} source <text>: an expression, a statement or brackets are nested too deeply. "
         "Split it into steps, with variables or a loop"
@@ -278,21 +324,29 @@ def test_deep_nesting_in_clang_raises_and_does_not_end_the_process(kind: str, de
 
 
 @pytest.mark.parametrize(
-    "statement", ["if (x[0] > 0) x[0] = 1; else " * 700 + ";", "x[0] = " + "x[0] + " * 600 + "1;"], ids=["choices", "sum"]
+    "statement",
+    ["if (x[0] > 0) x[0] = 1; else " * 700 + ";", "x[0] = " + "x[0] + " * 600 + "1;"],
+    ids=["choices", "sum"],
 )
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
 def test_generated_sources_are_read(kind: str, statement: str) -> None:
     space = "device" if kind == "metal" else "global"
-    assert list(devmod.compile(f"kernel void k({space} float *x) {{ {statement} }}", kind).functions) == ["k"]
+    assert list(
+        devmod.compile(f"kernel void k({space} float *x) {{ {statement} }}", kind).functions
+    ) == ["k"]
 
 
-def test_a_list_of_macros_is_read_without_a_trial_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_macros_is_read_without_a_trial_in_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def trial(_: object) -> bool:
         raise AssertionError
 
     monkeypatch.setattr(clang, "_survives", trial)
     macros = "".join(f"#define A{number}(x) \\\n ((x) + {number})\n" for number in range(500))
-    assert list(compiled(f"{macros}kernel void k(device float *x) {{ x[0] = A7(1); }}").functions) == ["k"]
+    assert list(
+        compiled(f"{macros}kernel void k(device float *x) {{ x[0] = A7(1); }}").functions
+    ) == ["k"]
 
 
 def test_at_most_a_thousand_errors_are_reported() -> None:
@@ -307,7 +361,10 @@ def test_at_most_a_thousand_errors_are_reported() -> None:
 @pytest.mark.parametrize(
     ("source", "names"),
     [
-        ("kernel void a() {} [[kernel]] void b() {} vertex float4 v() { return 0; } void c() {}", ["a", "b"]),
+        (
+            "kernel void a() {} [[kernel]] void b() {} vertex float4 v() { return 0; } void c() {}",
+            ["a", "b"],
+        ),
         ("namespace one { kernel void a() {} }", ["one::a"]),
         ('extern "C" kernel void a() {}', ["a"]),
         ("template <class T> kernel void a(device T *x) {}\nkernel void b() {}", ["b"]),
@@ -362,7 +419,10 @@ def test_an_instance_has_the_arguments_of_its_template() -> None:
         "                                        uint i [[thread_position_in_grid]]) {}\n"
         'template [[host_name("a_half")]] [[kernel]] decltype(a<half, 4>) a<half, 4>;'
     )
-    assert row(source) == [("s", "scalar", "float16", "", 1, 0), ("x", "buffer", "float16x4", "r", 4, 0)]
+    assert row(source) == [
+        ("s", "scalar", "float16", "", 1, 0),
+        ("x", "buffer", "float16x4", "r", 4, 0),
+    ]
 
 
 def test_instances_that_are_asked_for() -> None:
@@ -372,11 +432,16 @@ def test_instances_that_are_asked_for() -> None:
         "a<half>": ("handle", "float16"),
         "a<metal::float4>": ("handle", "float32x4"),
     }
-    assert module.inspect_source().startswith(BEGIN + source + 'template [[host_name("a<half>")]] [[kernel]] decltype(a<half>) a<half>;\n')
+    assert module.inspect_source().startswith(
+        BEGIN + source + 'template [[host_name("a<half>")]] [[kernel]] decltype(a<half>) a<half>;\n'
+    )
     for wrong in ("a", 'a<"x">', "a<int>; evil"):
         with pytest.raises(devmod.CompileError) as caught:
             compiled(source, name_expressions=[wrong])
-        assert str(caught.value) == f"name_expressions= contains {wrong!r}; expected a template instance such as 'scale<float>'"
+        assert (
+            str(caught.value)
+            == f"name_expressions= contains {wrong!r}; expected a template instance such as 'scale<float>'"
+        )
 
 
 def test_sizes_of_threadgroups() -> None:
@@ -401,7 +466,11 @@ def test_function_constants_that_a_kernel_uses() -> None:
         "kernel void one(device float *x) { x[0] = helper(); }\n"
         "kernel void two(device float *x) { x[0] = TILE; }\nkernel void none(device float *x) { x[0] = pair.x; }"
     )
-    found = {name: dict(info.interface.extra) for name, info in compiled(source).functions.items() if info.interface is not None}
+    found = {
+        name: dict(info.interface.extra)
+        for name, info in compiled(source).functions.items()
+        if info.interface is not None
+    }
     assert found == {
         "one": {"constants": [{"name": "fast", "id": 0, "type": "bool"}]},
         "two": {"constants": [{"name": "TILE", "id": 3, "type": "int32"}]},
@@ -418,14 +487,27 @@ def test_a_shader_of_spirv_cross_is_called_as_its_file(tmp_path: Path) -> None:
         "void main() { t[gl_LocalInvocationIndex] = x[gl_GlobalInvocationID.x]; barrier();\n"
         "  if (gl_GlobalInvocationID.x < n) x[gl_GlobalInvocationID.x] = 2 * t[gl_LocalInvocationIndex] + v.x; }\n"
     )
-    subprocess.run(["glslangValidator", "-V", "twice.comp", "-o", "twice.spv"], cwd=tmp_path, check=True, capture_output=True, timeout=300)
     subprocess.run(
-        ["spirv-cross", "--msl", "twice.spv", "--output", "twice.metal"], cwd=tmp_path, check=True, capture_output=True, timeout=300
+        ["glslangValidator", "-V", "twice.comp", "-o", "twice.spv"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    subprocess.run(
+        ["spirv-cross", "--msl", "twice.spv", "--output", "twice.metal"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
     module = devmod.compile(tmp_path / "twice.metal", "metal")
     assert [(name, info.name) for name, info in module.functions.items()] == [("twice", "main0")]
     assert [
-        (kind, type_, access) for _, kind, type_, access, _, _ in sorted(shape(module.functions["twice"]), key=lambda each: each[1])
+        (kind, type_, access)
+        for _, kind, type_, access, _, _ in sorted(
+            shape(module.functions["twice"]), key=lambda each: each[1]
+        )
     ] == [
         ("buffer", "", "rw"),
         ("scalar", "uint8x32", ""),
@@ -437,7 +519,9 @@ def test_tvms_kernels(name: str) -> None:
     tree = devmod.interop.tvm.load_imports((VECTORS / f"{name}.metal.tvmimports").read_bytes())
     module = next(each for each in [tree, *tree.imports] if each.kind == "metal")
     found = devmod.compile(module.inspect_source(), "metal")
-    assert {key: info.arg_types for key, info in found.functions.items()} == {key: info.arg_types for key, info in module.functions.items()}
+    assert {key: info.arg_types for key, info in found.functions.items()} == {
+        key: info.arg_types for key, info in module.functions.items()
+    }
 
 
 # -- the payload
@@ -447,11 +531,18 @@ def test_tvms_kernels(name: str) -> None:
 def test_the_payload_is_the_source_for_each_kernel(tmp_path: Path) -> None:
     (tmp_path / "tile.h").write_text("#pragma once\n#define SIDE 4\n")
     source = tmp_path / "k.metal"
-    source.write_text(BEGIN + '#include "tile.h"\nkernel void a(device float *x) { x[SIDE] = TILE; }\nkernel void b() {}\n')
-    module = devmod.compile(source, "metal", defines={"TILE": 3}, options="-std=metal3.0 -fno-fast-math")
+    source.write_text(
+        BEGIN
+        + '#include "tile.h"\nkernel void a(device float *x) { x[SIDE] = TILE; }\nkernel void b() {}\n'
+    )
+    module = devmod.compile(
+        source, "metal", defines={"TILE": 3}, options="-std=metal3.0 -fno-fast-math"
+    )
     assert (module.kind, module.format, list(module.functions)) == ("metal", "metal", ["a", "b"])
     text = module.inspect_source("metal")
-    assert text.startswith('//devmod: -std=metal3.0 -fno-fast-math\n#define TILE 3\n#line 1 "k.metal"\n#include <metal_stdlib>\n')
+    assert text.startswith(
+        '//devmod: -std=metal3.0 -fno-fast-math\n#define TILE 3\n#line 1 "k.metal"\n#include <metal_stdlib>\n'
+    )
     assert "#define SIDE 4" in text
     assert str(tmp_path) not in text
     loaded = devmod.loads(devmod.dumps(module))
@@ -474,7 +565,9 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
     assert fallback.save_to_bytes() == real.save_to_bytes()
     with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
         fallback["k"]
-    assert str(caught.value).startswith("the metal function 'k' cannot be used here: this module is a fallback")
+    assert str(caught.value).startswith(
+        "the metal function 'k' cannot be used here: this module is a fallback"
+    )
 
 
 # -- errors
@@ -483,10 +576,19 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("source", "errors"),
     [
-        ("kernel void k(device float *x) {\n    x[0] = 1.0\n}\n", ["4:15: error: expected ';' after expression"]),
-        ("kernel void k(device float *x [[buffer(0)]],) {}\n", ["3:45: error: expected parameter declarator"]),
+        (
+            "kernel void k(device float *x) {\n    x[0] = 1.0\n}\n",
+            ["4:15: error: expected ';' after expression"],
+        ),
+        (
+            "kernel void k(device float *x [[buffer(0)]],) {}\n",
+            ["3:45: error: expected parameter declarator"],
+        ),
         ("kernel void k(device float *x) {\n", ["3:33: error: expected '}'"]),
-        ("/* © äöü */ kernel void k([[buffer(0)]] device float *x) { x[0] = ; }\n", ["3:67: error: expected expression"]),
+        (
+            "/* © äöü */ kernel void k([[buffer(0)]] device float *x) { x[0] = ; }\n",
+            ["3:67: error: expected expression"],
+        ),
         (
             "kernel void k(device float *x, uint thread [[thread_position_in_grid]]) { x[thread] = 1; }\n",
             ["3:83: error: expected expression; 'thread' is a keyword of Metal"],
@@ -498,7 +600,10 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
             "struct S { int a; };\nkernel void k(device S *s) { s->b = 1; }\n",
             ["4:33: error: no member named 'b' in 'S'"],
         ),
-        ("kernel void k() { break; }\n", ["3:19: error: 'break' statement not in loop or switch statement"]),
+        (
+            "kernel void k() { break; }\n",
+            ["3:19: error: 'break' statement not in loop or switch statement"],
+        ),
     ],
 )
 def test_errors_have_line_column_and_words(source: str, errors: list[str]) -> None:
@@ -514,12 +619,16 @@ def test_an_error_in_an_include_names_it(tmp_path: Path) -> None:
     (tmp_path / "k.metal").write_text('#include "part.h"\nkernel void k() {}\n')
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(tmp_path / "k.metal", "metal")
-    assert str(caught.value).startswith("the Metal source does not compile: part.h:2:19: error: expected ';' after return statement")
+    assert str(caught.value).startswith(
+        "the Metal source does not compile: part.h:2:19: error: expected ';' after return statement"
+    )
 
 
 def test_unknown_names_are_a_warning_at_the_callers_line() -> None:
     with pytest.warns(UserWarning, match="the Metal source has names") as caught:
-        module = compiled("kernel void k(device float *x) {\n  x[0] = nonsense(1);\n  metal::nowhere(x);\n}")
+        module = compiled(
+            "kernel void k(device float *x) {\n  x[0] = nonsense(1);\n  metal::nowhere(x);\n}"
+        )
     assert str(caught[0].message) == (
         "the Metal source has names that Metal does not define:\n<text>:4:10: warning: use of undeclared "
         "identifier 'nonsense'\n<text>:5:10: warning: no type named 'nowhere' in namespace 'metal'"
@@ -529,7 +638,9 @@ def test_unknown_names_are_a_warning_at_the_callers_line() -> None:
 
 def test_errors_after_an_unknown_name_are_ignored() -> None:
     source = "kernel void k(device int *x) { x[0] = x[1] ? Other{x[2]} : 3; }"
-    with pytest.warns(UserWarning, match="warning: use of undeclared identifier 'Other'\n.*warning: expected ':'"):
+    with pytest.warns(
+        UserWarning, match="warning: use of undeclared identifier 'Other'\n.*warning: expected ':'"
+    ):
         assert list(compiled(source).functions) == ["k"]
     with pytest.raises(devmod.CompileError, match="error: expected expression"):
         compiled("kernel void k(device int *x) { x[0] = other; x[1] = ; }")
@@ -540,10 +651,14 @@ def test_an_unknown_type() -> None:
         assert row("kernel void k(device Other *x) {}") == [("x", "buffer", "", "rw", 0, 0)]
     with pytest.raises(devmod.CompileError) as caught:
         row("kernel void k(Other x [[buffer(0)]]) {}")
-    assert str(caught.value).startswith("the metal function 'k' at <text>:3 takes argument 1 ('x') by value, and its type is unknown")
+    assert str(caught.value).startswith(
+        "the metal function 'k' at <text>:3 takes argument 1 ('x') by value, and its type is unknown"
+    )
 
 
-@pytest.mark.parametrize("source", ["", "void f() {}", "template <class T> kernel void f(device T *x) {}"])
+@pytest.mark.parametrize(
+    "source", ["", "void f() {}", "template <class T> kernel void f(device T *x) {}"]
+)
 def test_a_source_without_a_kernel(source: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled(source)
@@ -563,7 +678,9 @@ def test_a_source_without_a_kernel(source: str) -> None:
         (
             "metal -format=air",
             {},
-            ("the target 'metal -format=air' has the option -format=air; expected -format=metal (the default) or -format=metallib"),
+            (
+                "the target 'metal -format=air' has the option -format=air; expected -format=metal (the default) or -format=metallib"
+            ),
         ),
         (
             "metal -os=ios",
@@ -573,7 +690,9 @@ def test_a_source_without_a_kernel(source: str) -> None:
         (
             "metal",
             {"options": "-O3"},
-            ("the Metal option '-O3' is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math or -fno-fast-math"),
+            (
+                "the Metal option '-O3' is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math or -fno-fast-math"
+            ),
         ),
         (
             "metal",
@@ -583,7 +702,9 @@ def test_a_source_without_a_kernel(source: str) -> None:
         ),
     ],
 )
-def test_unsupported_targets_and_options_are_refused(target: str, keywords: dict[str, Any], said: str) -> None:
+def test_unsupported_targets_and_options_are_refused(
+    target: str, keywords: dict[str, Any], said: str
+) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("kernel void k() {}", target, **keywords)
     assert str(caught.value) == said
@@ -601,7 +722,9 @@ print(m.functions["k"].arg_types, m.functions["k"].interface, repr(m.origin.tool
 try: devmod.compile(source, "metal")
 except devmod.ToolchainNotFoundError as error: print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
+    )
     assert done.stdout.splitlines() == [
         "('handle', 'int32') None ''",
         'cannot read the kernels of the Metal source: libclang is not installed. Either run pip install "devmod-core[build-metal]", or declare the '
@@ -611,7 +734,8 @@ except devmod.ToolchainNotFoundError as error: print(error)
 
 # -- a library of Apple's compiler
 
-#: What xcrun does, as far as it is asked: it tells a version, and "compiles" by writing what it was given.
+#: What xcrun does, as far as it is asked: it tells a version, and "compiles" by writing what it was
+#: given.
 _XCRUN = """#!{python}
 import sys
 arguments = sys.argv[1:]
@@ -653,9 +777,15 @@ def test_a_metallib_is_built_on_request(xcrun: Any) -> None:
     assert module.functions["l"].arg_types == ("int32",)
     data = module.save_to_bytes()
     assert data.count(b"MTLB-std=metal3.1 -O2|//devmod: -std=metal3.1 -O2\n") == 2
-    assert module.inspect_source() == module.inspect_source("metal") == f'//devmod: -std=metal3.1 -O2\n#line 1 "<text>"\n{source}'
+    assert (
+        module.inspect_source()
+        == module.inspect_source("metal")
+        == f'//devmod: -std=metal3.1 -O2\n#line 1 "<text>"\n{source}'
+    )
     assert module.origin is not None
-    assert module.origin.toolchain.startswith("Apple metal version 32023.35 (metalfe-32023.35); libclang ")
+    assert module.origin.toolchain.startswith(
+        "Apple metal version 32023.35 (metalfe-32023.35); libclang "
+    )
     assert module.origin.target == "metal -format=metallib"
     # Without being asked for, it is the source: also where the compiler is there.
     assert devmod.compile(source, "metal").format == "metal"
@@ -663,9 +793,17 @@ def test_a_metallib_is_built_on_request(xcrun: Any) -> None:
 
 def test_errors_of_apples_compiler_are_compile_errors(xcrun: Any) -> None:
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile("kernel void k(device float *x) {\n x[0] = nonsense; }", "metal -format=metallib")
-    assert str(caught.value) == "the Metal source does not compile: <text>:2:9: error: use of undeclared identifier 'nonsense'"
-    assert caught.value.log == "<text>:2:9: error: use of undeclared identifier 'nonsense'\n1 error generated."
+        devmod.compile(
+            "kernel void k(device float *x) {\n x[0] = nonsense; }", "metal -format=metallib"
+        )
+    assert (
+        str(caught.value)
+        == "the Metal source does not compile: <text>:2:9: error: use of undeclared identifier 'nonsense'"
+    )
+    assert (
+        caught.value.log
+        == "<text>:2:9: error: use of undeclared identifier 'nonsense'\n1 error generated."
+    )
     xcrun('xcrun: error: unable to find utility "metal"')
     with pytest.raises(devmod.ToolchainNotFoundError) as missing:
         devmod.compile("kernel void k() {}", "metal -format=metallib")

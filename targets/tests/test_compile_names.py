@@ -1,4 +1,6 @@
-"""`devmod.compile(…, aliases=…)`: parameters with one name in all variants of a kernel; and `subgroup=`."""
+"""`devmod.compile(…, aliases=…)`: parameters with one name in all variants of a kernel; and
+`subgroup=`.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,31 @@ layout(binding = 1) writeonly buffer D {uint data_d[];};
 layout(push_constant) uniform Parameters { uint at; } parameters;
 void main() { data_d[0] = uint(VIEW[parameters.at]); }
 """
-ALIASES = {"data_a": ["data_a_packed16", "data_a_packed32"], "p": ["parameters"], "other": ["no_such_name"]}
+ALIASES = {
+    "data_a": ["data_a_packed16", "data_a_packed32"],
+    "p": ["parameters"],
+    "other": ["no_such_name"],
+}
 VIEWS = {"data_a": "uint8_t", "data_a_packed16": "uint8_t", "data_a_packed32": "uint8_t"}
 
 
 def variant(view: str, **arguments: Any) -> devmod.Module:
-    source = VARIANT.replace("16bit_storage : require", "16bit_storage : require\n#extension GL_EXT_shader_8bit_storage : require")
+    source = VARIANT.replace(
+        "16bit_storage : require",
+        "16bit_storage : require\n#extension GL_EXT_shader_8bit_storage : require",
+    )
     for each in VIEWS:
-        if each != view:  # glslang keeps a block that is not used; a preprocessor of the project drops it
+        if (
+            each != view
+        ):  # glslang keeps a block that is not used; a preprocessor of the project drops it
             source = "\n".join(line for line in source.splitlines() if f" {each}[];" not in line)
-    return devmod.compile(source, "vulkan", name=f"get_{view}", defines={"VIEW": view, "A_type": "uint8_t"}, **arguments)
+    return devmod.compile(
+        source,
+        "vulkan",
+        name=f"get_{view}",
+        defines={"VIEW": view, "A_type": "uint8_t"},
+        **arguments,
+    )
 
 
 def names(module: devmod.Module) -> list[str]:
@@ -54,10 +71,19 @@ def test_an_argument_has_one_name_in_each_variant() -> None:
     ("target", "source"),
     [
         ("opencl", "kernel void f(global float *from, int count) { from[0] = count; }"),
-        ("cuda -arch=sm_90", 'extern "C" __global__ void f(float *from, int count) { from[0] = count; }'),
-        ("rocm -arch=gfx90a", 'extern "C" __global__ void f(float *from, int count) { from[0] = count; }'),
+        (
+            "cuda -arch=sm_90",
+            'extern "C" __global__ void f(float *from, int count) { from[0] = count; }',
+        ),
+        (
+            "rocm -arch=gfx90a",
+            'extern "C" __global__ void f(float *from, int count) { from[0] = count; }',
+        ),
         ("hexagon -arch=v68", "void f(float *from, int count) { from[0] = count; }"),
-        ("metal", "kernel void f(device float *from [[buffer(0)]], constant int &count [[buffer(1)]]) { from[0] = count; }"),
+        (
+            "metal",
+            "kernel void f(device float *from [[buffer(0)]], constant int &count [[buffer(1)]]) { from[0] = count; }",
+        ),
         (
             "webgpu",
             "@group(0) @binding(0) var<storage, read_write> from: array<f32>; @group(0) @binding(1) var<uniform> count: i32;"
@@ -81,7 +107,9 @@ TWO = "kernel void f(global float *a, global float *b, local float *s) { a[0] = 
 
 
 def test_defaults_have_the_names_of_aliases() -> None:
-    module = devmod.compile(TWO, "opencl", aliases={"scratch": ["s"]}, local={"scratch": devmod.Local(4)})
+    module = devmod.compile(
+        TWO, "opencl", aliases={"scratch": ["s"]}, local={"scratch": devmod.Local(4)}
+    )
     assert names(module) == ["a", "b", "scratch"]
 
 
@@ -92,12 +120,18 @@ def test_defaults_have_the_names_of_aliases() -> None:
             {"x": ["a", "b"]},
             "aliases= gives two parameters of the opencl function 'f' the name 'x': 'a' and 'b'. Only one of them can have it",
         ),
-        ({"a": ["b"]}, "aliases= gives two parameters of the opencl function 'f' the name 'a': 'a' and 'b'. Only one of them can have it"),
+        (
+            {"a": ["b"]},
+            "aliases= gives two parameters of the opencl function 'f' the name 'a': 'a' and 'b'. Only one of them can have it",
+        ),
         ({"x": ["a"], "y": ["a"]}, "aliases= has 'a' twice: for 'x' and for 'y'"),
         ({"x": "ab"}, "aliases= is a sequence of strings, not 'ab'"),
         ({"x": [7]}, "aliases= has 7; each is a string"),
         ({"": ["a"]}, "aliases= has the name ''; a name is a string of UTF-8 with characters"),
-        ({"x": [""]}, "aliases= has an empty name for 'x': a parameter without a name has no alias"),
+        (
+            {"x": [""]},
+            "aliases= has an empty name for 'x': a parameter without a name has no alias",
+        ),
         (["x"], "aliases= is a map of a parameter's name to its names in the sources, not ['x']"),
     ],
 )
@@ -124,7 +158,9 @@ def test_aliases_may_exchange_two_names() -> None:
     assert names(devmod.compile(TWO, "opencl", aliases={"a": ["b"], "b": ["a"]})) == ["b", "a", "s"]
 
 
-def test_the_command_has_aliases_and_subgroups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_has_aliases_and_subgroups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, output = tmp_path / "f.cl", tmp_path / "f.devmod"
     source.write_text(TWO)
 
@@ -134,8 +170,13 @@ def test_the_command_has_aliases_and_subgroups(tmp_path: Path, capsys: pytest.Ca
 
     assert run("--alias", "x=a,c", "--alias", "y=b", "--alias", "x=d") == ""
     assert names(devmod.load(output)) == ["x", "y", "s"]
-    assert "--alias x=: expected names, such as data_a=data_a_packed16,data_a_packed32" in run("--alias", "x=")
-    assert "--alias gives two parameters of the opencl function 'f' the name 'x': 'a' and 'b'" in run("--alias", "x=a,b")
+    assert "--alias x=: expected names, such as data_a=data_a_packed16,data_a_packed32" in run(
+        "--alias", "x="
+    )
+    assert (
+        "--alias gives two parameters of the opencl function 'f' the name 'x': 'a' and 'b'"
+        in run("--alias", "x=a,b")
+    )
     assert "--subgroup 16 cannot be required of the opencl function 'f'" in run("--subgroup", "16")
 
 
@@ -163,22 +204,36 @@ def test_a_subgroup_size_is_stored() -> None:
 )
 def test_a_size_that_the_architecture_has(target: str, size: int, expected: int | None) -> None:
     try:
-        assert subgroup(devmod.compile(CUDA, target, subgroup=size)) == subgroup(devmod.compile(CUDA, target)) == expected
+        assert (
+            subgroup(devmod.compile(CUDA, target, subgroup=size))
+            == subgroup(devmod.compile(CUDA, target))
+            == expected
+        )
         with pytest.raises(devmod.CompileError) as caught:
             devmod.compile(CUDA, target, subgroup=16)
     except devmod.ToolchainNotFoundError as error:
         pytest.skip(str(error))
     kind = target.partition(" ")[0]
-    assert str(caught.value) == f"subgroup=16 contradicts the source: the {kind} function 'f' runs with subgroups of {size} threads"
+    assert (
+        str(caught.value)
+        == f"subgroup=16 contradicts the source: the {kind} function 'f' runs with subgroups of {size} threads"
+    )
     assert caught.value.argument == "subgroup"
 
 
 def test_a_size_that_the_source_requires() -> None:
     source = "__attribute__((intel_reqd_sub_group_size(16))) kernel void f(global float *x) { x[0] = get_sub_group_size(); }"
-    assert subgroup(devmod.compile(source, "opencl", subgroup=16)) == subgroup(devmod.compile(source, "opencl")) == 16
+    assert (
+        subgroup(devmod.compile(source, "opencl", subgroup=16))
+        == subgroup(devmod.compile(source, "opencl"))
+        == 16
+    )
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, "opencl", subgroup=32)
-    assert str(caught.value) == "subgroup=32 contradicts the source: the opencl function 'f' runs with subgroups of 16 threads"
+    assert (
+        str(caught.value)
+        == "subgroup=32 contradicts the source: the opencl function 'f' runs with subgroups of 16 threads"
+    )
 
 
 START = "cannot be required of the"
@@ -203,7 +258,11 @@ START = "cannot be required of the"
             "kernel void f(device float *x [[buffer(0)]]) { x[0] = 1; }",
             "metal function 'f': Metal cannot require a size: read [[threads_per_simdgroup]] in the kernel",
         ),
-        ("hexagon -arch=v68", "void f(float *x) { x[0] = 1; }", "hexagon function 'f': the source does not require one"),
+        (
+            "hexagon -arch=v68",
+            "void f(float *x) { x[0] = 1; }",
+            "hexagon function 'f': the source does not require one",
+        ),
     ],
 )
 def test_a_kind_that_cannot_require_a_size(target: str, source: str, text: str) -> None:
@@ -216,4 +275,7 @@ def test_a_kind_that_cannot_require_a_size(target: str, source: str, text: str) 
 def test_a_wrong_size(size: Any) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(GLSL, "vulkan", subgroup=size)
-    assert str(caught.value) == f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}"
+    assert (
+        str(caught.value)
+        == f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}"
+    )

@@ -1,4 +1,6 @@
-"""CUDA C++ with host code, compiled by nvcc (``-compiler=nvcc``): kernels, signatures, reproducible bytes and errors. nvcc is the real one."""
+"""CUDA C++ with host code, compiled by nvcc (``-compiler=nvcc``): kernels, signatures, reproducible
+bytes and errors. nvcc is the real one.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def missing() -> str:
 pytestmark = [pytest.mark.once, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
-#: A program as examples of CUDA have it: kernels of all forms, and the code of the host that launches them.
+#: A program as examples of CUDA have it: kernels of all forms, and the code of the host that
+#: launches them.
 PROGRAM = """
 #include <cstdio>
 #include <vector>
@@ -89,27 +92,40 @@ INTERFACES = {
 }
 
 
-def refused(source: object, target: str, error: type[devmod.DevmodError] = devmod.CompileError, **arguments: object) -> str:
+def refused(
+    source: object,
+    target: str,
+    error: type[devmod.DevmodError] = devmod.CompileError,
+    **arguments: object,
+) -> str:
     with pytest.raises(error) as caught:
         devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
     assert type(caught.value) is error
     return str(caught.value)
 
 
-# -- kernels, formats and signatures ----------------------------------------------------------------------------------
+# -- kernels, formats and signatures
+# ----------------------------------------------------------------------------------
 
 
 def test_a_program_with_host_code_gives_its_kernels() -> None:
-    assert "NVRTC has no headers of the host's compiler. nvcc takes host code" in refused(PROGRAM, "cuda -arch=sm_90")
+    assert "NVRTC has no headers of the host's compiler. nvcc takes host code" in refused(
+        PROGRAM, "cuda -arch=sm_90"
+    )
     module = devmod.compile(PROGRAM, "cuda -arch=sm_90 -compiler=nvcc")
     assert module.format == "cubin"
     assert {name: str(info.interface) for name, info in module.functions.items()} == INTERFACES
     assert module.functions["blend"].launch_param_tags[6:] == ("tirx.use_dyn_shared_memory",)
     assert (module.inspect_source(), set(module.source)) == (PROGRAM, {"cuda", "ptx"})
     assert module.origin is not None
-    host = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
+    host = subprocess.run(
+        ["g++", "-dumpfullversion"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     parts = module.origin.toolchain.split(", ")
-    assert parts[:6] == [*(f"{part} {version(wheel)}" for part, wheel in WHEELS.items()), f"g++ {host}"]
+    assert parts[:6] == [
+        *(f"{part} {version(wheel)}" for part, wheel in WHEELS.items()),
+        f"g++ {host}",
+    ]
     assert [each.rpartition(" ")[0] for each in parts[6:]] == ["host headers", "libclang"]
     assert module.origin.target == "cuda -arch=sm_90 -compiler=nvcc"
 
@@ -118,8 +134,13 @@ def test_a_program_with_host_code_gives_its_kernels() -> None:
 def test_a_fatbin_has_a_member_for_each_architecture() -> None:
     fatbin = devmod.compile(SAXPY, "cuda -arch=sm_90a,compute_80 -compiler=nvcc -format=fatbin")
     members = fatbin_members(bytes(fatbin.wire_parts()[-1]))
-    assert [(member.kind, member.arch.partition(":")[0]) for member in members] == [("cubin", "sm_90a"), ("ptx", "compute_80")]
-    assert list(read_cubin(members[0].data)) == list(read_ptx(members[1].data.decode())) == ["saxpy"]
+    assert [(member.kind, member.arch.partition(":")[0]) for member in members] == [
+        ("cubin", "sm_90a"),
+        ("ptx", "compute_80"),
+    ]
+    assert (
+        list(read_cubin(members[0].data)) == list(read_ptx(members[1].data.decode())) == ["saxpy"]
+    )
 
 
 def test_name_expressions_instantiate_templates() -> None:
@@ -137,7 +158,9 @@ def test_name_expressions_instantiate_templates() -> None:
         "zero<short>": "<Interface (pairs: {first: int16, second: int32}* rw, count: uint32) any block>",
         "plain": "<Interface (x: int32* rw) any block>",
     }
-    assert refused(text, "cuda -arch=sm_90 -compiler=nvcc", name_expressions=["fill<Missing, 3>"]) == (
+    assert refused(
+        text, "cuda -arch=sm_90 -compiler=nvcc", name_expressions=["fill<Missing, 3>"]
+    ) == (
         "name_expressions= ('fill<Missing, 3>') does not compile: identifier \"Missing\" is undefined"
     )
 
@@ -162,8 +185,13 @@ def test_lines_with_an_absolute_path() -> None:
     """Generators of code write them."""
     text = '#include <vector>\n#line 5 "/home/me/k.cu"\nextern "C" __global__ void k(float *p, const int *q) { p[0] = q[0]; }\n'
     for folder in ("/home/me", "/usr/include"):
-        module = devmod.compile(text.replace("/home/me", folder), "cuda -arch=compute_80 -compiler=nvcc")
-        assert str(module.functions["k"].interface) == "<Interface (p: float32* rw, q: int32* r) any block>"
+        module = devmod.compile(
+            text.replace("/home/me", folder), "cuda -arch=compute_80 -compiler=nvcc"
+        )
+        assert (
+            str(module.functions["k"].interface)
+            == "<Interface (p: float32* rw, q: int32* r) any block>"
+        )
 
 
 @pytest.mark.volume
@@ -178,7 +206,9 @@ def test_kernels_that_take_lambdas() -> None:
     namespace ns { template <class T> void fill(T *p) { each<<<1, 32>>>(3, [=] __device__(int i) { p[i] = T(1); }); } }
     int main() { ns::fill((short *)nullptr); each<<<1, 1>>>(1, [] __device__(int) {}); }
     """
-    module = devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc", options=["--extended-lambda"])
+    module = devmod.compile(
+        text, "cuda -arch=compute_80 -compiler=nvcc", options=["--extended-lambda"]
+    )
     assert {name: str(info.interface) for name, info in module.functions.items()} == {
         "each<run(float*, int)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
         "each<run(float*, int)::{lambda(int)#2}>": "<Interface (n: int32, f: uint8x16)>",
@@ -195,17 +225,27 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     from devmod_targets.authoring import clang
 
     monkeypatch.setattr(clang, "_load", lambda: __import__("clang.cindex"))
-    target, fmap = "cuda -arch=sm_90 -compiler=nvcc", {"saxpy": devmod.FunctionInfo("saxpy", ("float32", "handle", "handle"))}
+    target, fmap = (
+        "cuda -arch=sm_90 -compiler=nvcc",
+        {"saxpy": devmod.FunctionInfo("saxpy", ("float32", "handle", "handle"))},
+    )
     assert list(devmod.compile(SAXPY, target, fmap=fmap).functions) == ["saxpy"]
-    with_expression = refused(SAXPY, target, devmod.ToolchainNotFoundError, fmap=fmap, name_expressions=["saxpy"])
-    assert with_expression.startswith("cannot read the kernels of the CUDA C++ source: libclang is not installed.")
+    with_expression = refused(
+        SAXPY, target, devmod.ToolchainNotFoundError, fmap=fmap, name_expressions=["saxpy"]
+    )
+    assert with_expression.startswith(
+        "cannot read the kernels of the CUDA C++ source: libclang is not installed."
+    )
 
 
-# -- includes, options, warnings and reports --------------------------------------------------------------------------
+# -- includes, options, warnings and reports
+# --------------------------------------------------------------------------
 
 
 def test_user_includes_are_embedded_and_errors_have_their_lines(tmp_path: Path) -> None:
-    (tmp_path / "größe.cu").write_text('#include <vector>\n#include "part.h"\n#include "stdio.h"\n' + SAXPY)
+    (tmp_path / "größe.cu").write_text(
+        '#include <vector>\n#include "part.h"\n#include "stdio.h"\n' + SAXPY
+    )
     (tmp_path / "part.h").write_text("#pragma once\ninline int half(int x) { return x / 2; }\n")
     module = devmod.compile(tmp_path / "größe.cu", "cuda -arch=compute_80 -compiler=nvcc")
     assert module.origin is not None
@@ -242,20 +282,32 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.volume
-def test_a_dollar_of_an_option_reaches_the_preprocessor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """nvcc prints commands for a shell with variables of its own, such as TOP, and the user's options as they are."""
+def test_a_dollar_of_an_option_reaches_the_preprocessor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvcc prints commands for a shell with variables of its own, such as TOP, and the user's
+    options as they are.
+    """
     program = tmp_path / "g++"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/arguments\nexec {find_program("g++")} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/arguments\nexec {find_program("g++")} "$@"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    devmod.compile(SAXPY, "cuda -arch=compute_80 -compiler=nvcc", options=["-UX=a$TOP-H", "-UY=$_SPACE_b$_SPACE_-H"])
+    devmod.compile(
+        SAXPY,
+        "cuda -arch=compute_80 -compiler=nvcc",
+        options=["-UX=a$TOP-H", "-UY=$_SPACE_b$_SPACE_-H"],
+    )
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert "X=a$TOP-H" in arguments
     assert "Y=$_SPACE_b$_SPACE_-H" in arguments
 
 
 def test_libclang_reads_a_program_while_cicc_compiles_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads the program again only if the PTX has other instances of templates than those in launches."""
+    """It reads the program again only if the PTX has other instances of templates than those in
+    launches.
+    """
     from devmod_targets.authoring.clang import Libclang
     from devmod_targets.cuda import nvcc
 
@@ -274,13 +326,20 @@ def test_libclang_reads_a_program_while_cicc_compiles_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(Libclang, "parse", count)
     monkeypatch.setattr(nvcc, "run_program", run)
     devmod.compile(SAXPY, "cuda -arch=compute_80 -compiler=nvcc")  # ask g++ for its version now
-    for launch, rest in (("k<int> <<<1, 1>>>(nullptr)", []), ("k<<<1, 1>>>((int *)nullptr)", ["libclang"])):
+    for launch, rest in (
+        ("k<int> <<<1, 1>>>(nullptr)", []),
+        ("k<<<1, 1>>>((int *)nullptr)", ["libclang"]),
+    ):
         events.clear()
         template = f"template <class T> __global__ void k(T *x) {{}} int main() {{ {launch}; }}\n"
-        assert list(devmod.compile(template, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["k<int>"]
+        assert list(devmod.compile(template, "cuda -arch=compute_80 -compiler=nvcc").functions) == [
+            "k<int>"
+        ]
         assert events[events.index("g++") :] == ["g++", "libclang", "cicc", *rest]
     events.clear()
-    assert list(devmod.compile(SAXPY, "cuda -arch=compute_80,sm_90 -format=fatbin -compiler=nvcc").functions) == ["saxpy"]
+    assert list(
+        devmod.compile(SAXPY, "cuda -arch=compute_80,sm_90 -format=fatbin -compiler=nvcc").functions
+    ) == ["saxpy"]
     assert events.count("libclang") == 1
 
 
@@ -295,10 +354,16 @@ def test_libclang_reads_a_program_while_cicc_compiles_it(monkeypatch: pytest.Mon
         ("HASH pragma unroll \\ EMPTY\nHASH include FILE", 5, "# pragma unroll \\"),
         ("#define UNROLL #pragma unroll\nUNROLL\nHASH include FILE", 7, "# include {file}"),
         ("%\\ EMPTY\n:include FILE", 5, "%\\"),
-        ('int i = 1\'0; const char *s = "R\\"("; char c = \'"\';\nHASH include FILE\nconst char *e = ")";', 6, "# include {file}"),
+        (
+            'int i = 1\'0; const char *s = "R\\"("; char c = \'"\';\nHASH include FILE\nconst char *e = ")";',
+            6,
+            "# include {file}",
+        ),
     ],
 )
-def test_a_directive_that_a_macro_makes_is_refused(lines: str, line: int, made: str, tmp_path: Path) -> None:
+def test_a_directive_that_a_macro_makes_is_refused(
+    lines: str, line: int, made: str, tmp_path: Path
+) -> None:
     """cicc preprocesses what the preprocessor has printed."""
     header = tmp_path / "header.h"
     header.write_text("const int EVIL = 1;\n")
@@ -338,15 +403,24 @@ def test_a_macro_makes_a_pragma() -> None:
     }
     """
     target = "cuda -arch=compute_80 -compiler=nvcc"
-    unrolled, rolled = (devmod.compile(each, target).inspect_source("ptx") for each in (text, text.replace("unroll 3", "unroll 1")))
+    unrolled, rolled = (
+        devmod.compile(each, target).inspect_source("ptx")
+        for each in (text, text.replace("unroll 3", "unroll 1"))
+    )
     assert (unrolled.count("sqrt.rn.f32"), rolled.count("sqrt.rn.f32")) == (3, 1)
 
 
 def test_options_of_nvcc() -> None:
-    text = "#include <vector>\nconstexpr int seven() { return 7; }\n" + SAXPY.replace("a * x[i]", "seven() * a * x[i]")
+    text = "#include <vector>\nconstexpr int seven() { return 7; }\n" + SAXPY.replace(
+        "a * x[i]", "seven() * a * x[i]"
+    )
     target = "cuda -arch=sm_90 -compiler=nvcc"
     with pytest.warns(CompilerReport, match="registers"):
-        devmod.compile(text, target, options=["--expt-relaxed-constexpr", "-O2", "--extended-lambda", "-Xptxas=-v"])
+        devmod.compile(
+            text,
+            target,
+            options=["--expt-relaxed-constexpr", "-O2", "--extended-lambda", "-Xptxas=-v"],
+        )
     assert refused(SAXPY, target, options=["-Xcompiler=-fplugin=x.so"]) == (
         "the cuda option '-Xcompiler=-fplugin=x.so' is for the code or the compiler of the host, or for files; a payload has the code of "
         "the device. Leave it out"
@@ -374,7 +448,9 @@ def test_a_quote_in_a_name_and_lines(compiler: str, tmp_path: Path) -> None:
 
 @pytest.mark.volume
 def test_warnings_of_both_compilers() -> None:
-    text = "#include <vector>\n#warning of the preprocessor\n" + SAXPY.replace("{ int i", "{ int unused; int i")
+    text = "#include <vector>\n#warning of the preprocessor\n" + SAXPY.replace(
+        "{ int i", "{ int unused; int i"
+    )
     with pytest.warns(UserWarning, match="nvcc has warnings") as caught:
         devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
     assert [str(each.message) for each in caught] == [
@@ -383,7 +459,8 @@ def test_warnings_of_both_compilers() -> None:
     ]
 
 
-# -- errors about the target and the machine --------------------------------------------------------------------------
+# -- errors about the target and the machine
+# --------------------------------------------------------------------------
 
 
 def test_targets_that_nvcc_does_not_take() -> None:
@@ -394,7 +471,9 @@ def test_targets_that_nvcc_does_not_take() -> None:
         "the target 'cuda -arch=sm_90 -compiler=clang' has the option -compiler=clang; expected -format=cuda, -format=ptx, -format=cubin, "
         "-format=fatbin or -compiler=nvcc"
     )
-    assert refused("define void @k() { ret void }", "cuda -arch=compute_80 -compiler=nvcc", language="LLVM IR") == (
+    assert refused(
+        "define void @k() { ret void }", "cuda -arch=compute_80 -compiler=nvcc", language="LLVM IR"
+    ) == (
         "the target 'cuda -arch=compute_80 -compiler=nvcc' has the option -compiler=nvcc, and <text> is LLVM IR. Leave it out"
     )
     number = ".".join(version("nvidia-cuda-nvcc").split(".")[:2])
@@ -418,25 +497,36 @@ def test_a_machine_without_gxx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.mark.volume
-def test_gxx_is_a_program_that_looks_for_the_real_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_gxx_is_a_program_that_looks_for_the_real_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """As that of ccache does: it runs the next g++ of PATH."""
-    (tmp_path / "g++").write_text('#!/bin/sh\ncase "$PATH" in *:*) ;; *) exit 1;; esac\nPATH="${PATH#*:}"\nexec g++ "$@"\n')
+    (tmp_path / "g++").write_text(
+        '#!/bin/sh\ncase "$PATH" in *:*) ;; *) exit 1;; esac\nPATH="${PATH#*:}"\nexec g++ "$@"\n'
+    )
     (tmp_path / "g++").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert list(devmod.compile("#include <vector>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["saxpy"]
+    assert list(
+        devmod.compile(
+            "#include <vector>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc"
+        ).functions
+    ) == ["saxpy"]
 
 
 def test_a_machine_without_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_targets.cuda import _wheels
 
-    monkeypatch.setattr(_wheels, "version", lambda name: "" if name == "nvidia-nvvm" else version(name))
+    monkeypatch.setattr(
+        _wheels, "version", lambda name: "" if name == "nvidia-nvvm" else version(name)
+    )
     assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
         "CUDA C++ cannot be compiled here with -compiler=nvcc: nvcc (the wheel nvidia-nvvm) is not installed. To add it: pip install "
         '"devmod-core[build-cuda-nvcc]"'
     )
 
 
-# -- the same bytes everywhere ----------------------------------------------------------------------------------------
+# -- the same bytes everywhere
+# ----------------------------------------------------------------------------------------
 
 BUILD = """
 import hashlib, pathlib, warnings
@@ -463,7 +553,11 @@ void launch() { hidden<<<1, 1>>>(nullptr); }
 
 @pytest.mark.row("R38")
 def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> None:
-    (nvidia,) = [each for each in find_spec("nvidia").submodule_search_locations if os.path.exists(os.path.join(each, "cu13"))]  # type: ignore[union-attr, union-attr]
+    (nvidia,) = [
+        each
+        for each in find_spec("nvidia").submodule_search_locations
+        if os.path.exists(os.path.join(each, "cu13"))
+    ]  # type: ignore[union-attr, union-attr]
     results = set()
     user = {"NVCC_APPEND_FLAGS": "-G", "NVCC_PREPEND_FLAGS": "-DX", "CPATH": str(tmp_path)}
     for name, variables in (("one", {}), ("another place", user)):
@@ -473,7 +567,11 @@ def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> Non
         if variables:  # the same wheels in another folder, and another temporary folder
             (folder / "wheels" / "nvidia").mkdir(parents=True)
             (folder / "wheels" / "nvidia" / "cu13").symlink_to(os.path.join(nvidia, "cu13"))
-            variables |= {"PYTHONPATH": str(folder / "wheels"), "TMPDIR": str(folder), "HOME": str(folder)}
+            variables |= {
+                "PYTHONPATH": str(folder / "wheels"),
+                "TMPDIR": str(folder),
+                "HOME": str(folder),
+            }
         results.add(run_python(f"import os; os.chdir({str(folder)!r})\n{BUILD}", **variables))
     assert len(results) == 1, results
 
@@ -481,13 +579,21 @@ def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> Non
 @pytest.mark.volume
 @pytest.mark.row("R38")
 @pytest.mark.parametrize("options", [(), ("-lineinfo",), ("-G",)])
-def test_a_program_without_external_names_has_the_same_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_program_without_external_names_has_the_same_bytes(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
     """cicc's own identifier of such a program has the number of its process."""
     results = set()
     for folder in (tmp_path / "one", tmp_path / "one", tmp_path / "another"):
         folder.mkdir(exist_ok=True)
-        (folder / "k.cu").write_text("namespace { __device__ int v; __global__ void k(int *p) { p[0] = v++; } }\n")
-        module = devmod.compile(folder / "k.cu", "cuda -arch=sm_90,compute_80 -compiler=nvcc -format=fatbin", options=options)
+        (folder / "k.cu").write_text(
+            "namespace { __device__ int v; __global__ void k(int *p) { p[0] = v++; } }\n"
+        )
+        module = devmod.compile(
+            folder / "k.cu",
+            "cuda -arch=sm_90,compute_80 -compiler=nvcc -format=fatbin",
+            options=options,
+        )
         results.add(devmod.dumps(module))
     assert len(results) == 1
 
@@ -499,28 +605,39 @@ def test_the_base_file_is_the_source(tmp_path: Path) -> None:
         "__device__ const char s[] = __BASE_FILE__;\n"
         'extern "C" __global__ void k(char *p, int n) { static_assert(sizeof(s) == 5, "k.cu"); p[n] = s[n]; }\n'
     )
-    ptx = devmod.compile(tmp_path / "k.cu", "cuda -arch=compute_80 -compiler=nvcc").inspect_source("ptx")
+    ptx = devmod.compile(tmp_path / "k.cu", "cuda -arch=compute_80 -compiler=nvcc").inspect_source(
+        "ptx"
+    )
     assert ", ".join(map(str, b"k.cu")) in ptx
 
 
 @pytest.mark.row("R38")
 def test_a_pasted_name_of_the_time_is_refused() -> None:
-    text = "#define PASTE(a, b) a##b\n#define CLOCK(a, b) PASTE(a, b)\n__device__ const char s[] = CLOCK(__TIME, STAMP__);\n" + SAXPY
+    text = (
+        "#define PASTE(a, b) a##b\n#define CLOCK(a, b) PASTE(a, b)\n__device__ const char s[] = CLOCK(__TIME, STAMP__);\n"
+        + SAXPY
+    )
     assert refused(text, "cuda -arch=compute_80 -compiler=nvcc") == (
         "<text>:3: __TIMESTAMP__ is the time of the build, and equal sources give equal payloads; pass a text in defines= instead"
     )
 
 
-def test_a_changed_header_of_the_host_is_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_header_of_the_host_is_another_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A g++ with a folder of headers before its own."""
     (tmp_path / "include").mkdir()
-    (tmp_path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} -isystem {tmp_path / "include"} "$@"\n')
+    (tmp_path / "g++").write_text(
+        f'#!/bin/sh\nexec {shutil.which("g++")} -isystem {tmp_path / "include"} "$@"\n'
+    )
     (tmp_path / "g++").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     origins = set()
     for text in ("#define HALF 1\n", "#define HALF 2\n"):
         (tmp_path / "include" / "own_of_host.h").write_text(text)
-        module = devmod.compile("#include <own_of_host.h>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc")
+        module = devmod.compile(
+            "#include <own_of_host.h>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc"
+        )
         origins.add(module.origin)
     assert len({origin.toolchain for origin in origins if origin}) == 2
 
@@ -542,7 +659,9 @@ def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
 
 
 @pytest.mark.volume
-def test_the_key_of_a_build_has_headers_below_a_linked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_a_build_has_headers_below_a_linked_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_targets.build import toolchains
     from devmod_targets.build.plan import Job
 
@@ -550,7 +669,9 @@ def test_the_key_of_a_build_has_headers_below_a_linked_folder(tmp_path: Path, mo
         (tmp_path / name).mkdir()
     (tmp_path / "include" / "part").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "include")  # a cycle
-    (tmp_path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} -nostdinc -isystem {tmp_path / "include"} "$@"\n')
+    (tmp_path / "g++").write_text(
+        f'#!/bin/sh\nexec {shutil.which("g++")} -nostdinc -isystem {tmp_path / "include"} "$@"\n'
+    )
     (tmp_path / "g++").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     keys = set()
@@ -566,7 +687,9 @@ def test_a_build_is_cached_by_its_inputs(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('#include <vector>\n#include "part.h"\n' + SAXPY)
     (tmp_path / "part.h").write_text("#define PART 1\n")
     manifest = tmp_path / "devmod.toml"
-    manifest.write_text('output = "k.devmod"\ntargets = ["cuda -arch=compute_80 -compiler=nvcc"]\n[kernels.k]\nsources = ["k.cu"]\n')
+    manifest.write_text(
+        'output = "k.devmod"\ntargets = ["cuda -arch=compute_80 -compiler=nvcc"]\n[kernels.k]\nsources = ["k.cu"]\n'
+    )
 
     def run() -> tuple[list[str], bytes]:
         result = devmod.build(manifest, cache=tmp_path / "cache")

@@ -1,4 +1,6 @@
-"""The compiler of OpenCL C: it reads signatures without OpenCL, from kernels like those of benchmark suites."""
+"""The compiler of OpenCL C: it reads signatures without OpenCL, from kernels like those of
+benchmark suites.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ Row = tuple[str, str, str, str, int]
 
 def shape(info: devmod.FunctionInfo) -> list[Row]:
     assert info.interface is not None
-    return [(param.name, param.kind, param.type, param.access, param.align) for param in info.interface.params]
+    return [
+        (param.name, param.kind, param.type, param.access, param.align)
+        for param in info.interface.params
+    ]
 
 
 def buffer(name: str, element: str, access: str = "rw", align: int = 0) -> Row:
@@ -37,12 +42,32 @@ def local(name: str, element: str) -> Row:
 
 
 SIGNATURES: dict[str, dict[str, list[Row]]] = {
-    "vector_add": {"vector_add": [buffer("a", "float32", "r"), buffer("b", "float32", "r"), buffer("c", "float32"), scalar("n", "uint32")]},
+    "vector_add": {
+        "vector_add": [
+            buffer("a", "float32", "r"),
+            buffer("b", "float32", "r"),
+            buffer("c", "float32"),
+            scalar("n", "uint32"),
+        ]
+    },
     "reduction": {
-        "reduce": [buffer("in", "float32", "r"), buffer("out", "float32"), local("scratch", "float32"), scalar("n", "int32")],
-        "fill_float": [buffer("out", "float32"), scalar("value", "float32"), scalar("count", "uint64")],
+        "reduce": [
+            buffer("in", "float32", "r"),
+            buffer("out", "float32"),
+            local("scratch", "float32"),
+            scalar("n", "int32"),
+        ],
+        "fill_float": [
+            buffer("out", "float32"),
+            scalar("value", "float32"),
+            scalar("count", "uint64"),
+        ],
         "fill_uchar": [buffer("out", "uint8"), scalar("value", "uint8"), scalar("count", "uint64")],
-        "fill_int4": [buffer("out", "int32x4"), scalar("value", "int32x4"), scalar("count", "uint64")],
+        "fill_int4": [
+            buffer("out", "int32x4"),
+            scalar("value", "int32x4"),
+            scalar("count", "uint64"),
+        ],
     },
     "particles": {
         "advance": [
@@ -89,7 +114,11 @@ SIGNATURES: dict[str, dict[str, list[Row]]] = {
             buffer("weights", "float32", "r"),
             scalar("radius", "int32"),
         ],
-        "slice": [("volume", "image", "3d", "r", 0), ("layers", "image", "2d_array", "r", 0), buffer("histogram", "uint32x4")],
+        "slice": [
+            ("volume", "image", "3d", "r", 0),
+            ("layers", "image", "2d_array", "r", 0),
+            buffer("histogram", "uint32x4"),
+        ],
     },
     "pointers": {
         "pointers": [
@@ -104,14 +133,29 @@ SIGNATURES: dict[str, dict[str, list[Row]]] = {
             buffer("halves", "float16"),
             buffer("tickets", "uint32"),
         ],
-        "arrays": [buffer("x", "float32"), buffer("table", "int32", "r"), local("tile", "float32"), buffer("rows", "uint32", "r")],
+        "arrays": [
+            buffer("x", "float32"),
+            buffer("table", "int32", "r"),
+            local("tile", "float32"),
+            buffer("rows", "uint32", "r"),
+        ],
     },
     "histogram": {
-        "histogram": [buffer("pixels", "uint8x4", "r"), buffer("bins", "uint32"), local("own", "uint32"), scalar("count", "uint32")],
+        "histogram": [
+            buffer("pixels", "uint8x4", "r"),
+            buffer("bins", "uint32"),
+            local("own", "uint32"),
+            scalar("count", "uint32"),
+        ],
         "clear_slowly": [buffer("bins", "uint32"), scalar("value", "uint32")],
     },
     "matmul": {
-        "matmul": [buffer("a", "float32", "r"), buffer("b", "float32", "r"), buffer("c", "float32"), scalar("shape", "uint8x12", 4)]
+        "matmul": [
+            buffer("a", "float32", "r"),
+            buffer("b", "float32", "r"),
+            buffer("c", "float32"),
+            scalar("shape", "uint8x12", 4),
+        ]
     },
     "nbody": {
         "forces": [
@@ -144,7 +188,9 @@ BLOCKS = {"reduce": (256, 1, 1), "matmul": (8, 8, 1), "move": (64, 1, 1)}
 def build(stem: str, **defines: object) -> devmod.Module:
     if stem == "histogram":
         defines = {"BINS": 64, **defines}
-    return devmod.compile(KERNELS / f"{stem}.cl", "opencl", include=KERNELS / "include", defines=defines)  # type: ignore[arg-type]
+    return devmod.compile(
+        KERNELS / f"{stem}.cl", "opencl", include=KERNELS / "include", defines=defines
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.row("R29", "R37")
@@ -157,7 +203,9 @@ def test_every_kernel_of_a_file_is_read(stem: str) -> None:
         assert info.name == name
         assert info.interface is not None
         assert info.interface.block == BLOCKS.get(name)
-        assert list(info.arg_types) == [param.type if param.kind == "scalar" else "handle" for param in info.interface.params]
+        assert list(info.arg_types) == [
+            param.type if param.kind == "scalar" else "handle" for param in info.interface.params
+        ]
 
 
 @pytest.mark.row("R38")
@@ -196,13 +244,18 @@ def test_the_payload_is_the_source_itself() -> None:
     text = (KERNELS / "vector_add.cl").read_text()
     assert (module.kind, module.format) == ("opencl", "cl")
     assert module.inspect_source() == module.inspect_source("cl") == text
-    with pytest.raises(devmod.FormatError, match="opencl has no format 'spv'; its formats: cl, il, clbin, xclbin, awsxclbin, aocx"):
+    with pytest.raises(
+        devmod.FormatError,
+        match="opencl has no format 'spv'; its formats: cl, il, clbin, xclbin, awsxclbin, aocx",
+    ):
         devmod.create_with_fallback("opencl", b"", "spv", {})
 
 
 @pytest.mark.row("R13", "R26")
 def test_the_default_key_of_a_source_is_cl() -> None:
-    module = devmod.create_with_fallback("opencl", b"\x00binary", "clbin", {}, {"cl": "kernel text", "ll": "other"})
+    module = devmod.create_with_fallback(
+        "opencl", b"\x00binary", "clbin", {}, {"cl": "kernel text", "ll": "other"}
+    )
     assert module.inspect_source() == "kernel text"
 
 
@@ -217,14 +270,22 @@ def test_a_source_that_names_no_version_is_read_as_a_device_reads_it() -> None:
     # OpenCL's rule: without -cl-std= a program is of the highest 1.x that the device has.
     source = "#if __OPENCL_C_VERSION__ >= 200\nkernel void k(global int *x, int n) {}\n#else\nkernel void k(global int *x) {}\n#endif\n"
     assert list(devmod.compile(source, "opencl").functions["k"].arg_types) == ["handle"]
-    assert list(devmod.compile(source, "opencl", options=["-cl-std=CL2.0"]).functions["k"].arg_types) == ["handle", "int32"]
+    assert list(
+        devmod.compile(source, "opencl", options=["-cl-std=CL2.0"]).functions["k"].arg_types
+    ) == ["handle", "int32"]
 
 
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("global int seen;\nkernel void k(global int *x) {}\n", "1:12: program scope variable must reside in constant address space"),
-        ("kernel void k(global int *x) {\n  atomic_int y;\n}\n", "2:3: use of undeclared identifier 'atomic_int'"),
+        (
+            "global int seen;\nkernel void k(global int *x) {}\n",
+            "1:12: program scope variable must reside in constant address space",
+        ),
+        (
+            "kernel void k(global int *x) {\n  atomic_int y;\n}\n",
+            "2:3: use of undeclared identifier 'atomic_int'",
+        ),
     ],
 )
 def test_a_source_for_2_0_without_the_option_is_a_warning(source: str, why: str) -> None:
@@ -247,7 +308,10 @@ def test_a_vendors_branch_is_not_taken() -> None:
 def test_a_language_version_that_is_none() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("kernel void k() {}", "opencl", options=["-cl-std=CL9"])
-    assert str(caught.value) == "libclang cannot parse the OpenCL C source <text> with the options -cl-std=CL9"
+    assert (
+        str(caught.value)
+        == "libclang cannot parse the OpenCL C source <text> with the options -cl-std=CL9"
+    )
 
 
 def test_extensions_and_built_in_functions_are_known() -> None:
@@ -273,7 +337,10 @@ kernel void k(global double *d, global half *h, global float4 *v, global int *n,
   printf("%f %v4f\\n", t[0], v[0]);
 }
 """
-    assert len(devmod.compile(source, "opencl", options=["-cl-std=CL2.0"]).functions["k"].arg_types) == 6
+    assert (
+        len(devmod.compile(source, "opencl", options=["-cl-std=CL2.0"]).functions["k"].arg_types)
+        == 6
+    )
 
 
 # -- what is wrong with a source
@@ -288,9 +355,14 @@ def failure(source: str | Path, **arguments: object) -> devmod.CompileError:
 
 def test_syntax_errors_have_file_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "bad.h").write_text("\n\nint broken(\n;\n")
-    (tmp_path / "k.cl").write_text('// one\n#include "bad.h"\nkernel void k(global int *x) {\n  x[0] = ;\n  x[1] = y;\n}\n')
+    (tmp_path / "k.cl").write_text(
+        '// one\n#include "bad.h"\nkernel void k(global int *x) {\n  x[0] = ;\n  x[1] = y;\n}\n'
+    )
     error = failure(tmp_path / "k.cl", defines={"A": 1, "B": 2}, options=["-w"])
-    assert str(error) == "the OpenCL C source does not compile: bad.h:4:1: error: expected parameter declarator (and 3 more in .log)"
+    assert (
+        str(error)
+        == "the OpenCL C source does not compile: bad.h:4:1: error: expected parameter declarator (and 3 more in .log)"
+    )
     assert error.log == (
         "bad.h:4:1: error: expected parameter declarator\n"
         "bad.h:4:1: error: expected ')'\n"
@@ -307,7 +379,10 @@ def test_syntax_errors_have_file_line_and_column(tmp_path: Path) -> None:
             "kernel void k(size_t n) {}",
             "<text>:1:22: error: '__private size_t' (aka '__private unsigned long') cannot be used as the type of a kernel parameter",
         ),
-        ("kernel void k(bool b) {}", "<text>:1:20: error: '__private bool' cannot be used as the type of a kernel parameter"),
+        (
+            "kernel void k(bool b) {}",
+            "<text>:1:20: error: '__private bool' cannot be used as the type of a kernel parameter",
+        ),
         (
             "kernel void k(float *x) {}",
             "<text>:1:22: error: pointer arguments to kernel functions must reside in '__global', '__constant' or '__local' address space",
@@ -331,31 +406,52 @@ def test_errors_are_those_of_the_language_version_that_fits_best() -> None:
 
 @pytest.mark.parametrize(
     ("argument", "what"),
-    [("pipe int p", "a pipe"), ("queue_t p", "a queue"), ("clk_event_t p", "a value of the type 'clk_event_t'")],
+    [
+        ("pipe int p", "a pipe"),
+        ("queue_t p", "a queue"),
+        ("clk_event_t p", "a value of the type 'clk_event_t'"),
+    ],
 )
 def test_unsupported_arguments_are_refused(argument: str, what: str) -> None:
     error = failure(f"\nkernel void k(global int *x, {argument}) {{}}")
-    assert str(error) == f"<text>:2: the kernel 'k' takes {what} as its argument 'p', which devmod does not support"
+    assert (
+        str(error)
+        == f"<text>:2: the kernel 'k' takes {what} as its argument 'p', which devmod does not support"
+    )
     assert (error.function, error.argument) == ("k", "p")
 
 
-@pytest.mark.parametrize("source", ["", "// nothing\n", "float f(float x) { return x; }\n", "kernel void k(global int *x);\n"])
+@pytest.mark.parametrize(
+    "source",
+    ["", "// nothing\n", "float f(float x) { return x; }\n", "kernel void k(global int *x);\n"],
+)
 def test_a_source_without_a_kernel(source: str) -> None:
-    assert str(failure(source)) == "the OpenCL C source <text> has no kernel: mark a function with __kernel"
+    assert (
+        str(failure(source))
+        == "the OpenCL C source <text> has no kernel: mark a function with __kernel"
+    )
 
 
 def test_unsupported_features_are_refused() -> None:
     kernel = "kernel void k() {}"
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(kernel, "opencl -arch=gfx90a")
-    assert str(caught.value) == "the target 'opencl -arch=gfx90a' names an architecture, and opencl has none. Use the target 'opencl'"
-    assert str(failure(kernel, name_expressions=["k<int>"])) == "name_expressions= is not supported for OpenCL C, which has no templates"
+    assert (
+        str(caught.value)
+        == "the target 'opencl -arch=gfx90a' names an architecture, and opencl has none. Use the target 'opencl'"
+    )
+    assert (
+        str(failure(kernel, name_expressions=["k<int>"]))
+        == "name_expressions= is not supported for OpenCL C, which has no templates"
+    )
 
 
 # -- names that OpenCL C does not have
 
 
-def test_calls_of_undeclared_functions_and_assembly_are_a_warning_at_the_callers_line(tmp_path: Path) -> None:
+def test_calls_of_undeclared_functions_and_assembly_are_a_warning_at_the_callers_line(
+    tmp_path: Path,
+) -> None:
     source = (
         "#define LANE() __vendor_lane(0)\nkernel void k(global int *x) {\n  x[0] = intel_sub_group_shuffle(x[1], 3u) + amd_bitalign /* bits */ (1u, 2u);\n"
         '  x[1] = LANE();\n  int r;\n  asm volatile("mov.u32 %0, %laneid;" : "=r"(r));\n  __asm__("v_mov_b32 %0, 1" : "=v"(r));\n}\nasm("");\n'
@@ -376,26 +472,60 @@ def test_calls_of_undeclared_functions_and_assembly_are_a_warning_at_the_callers
     assert list(module.functions["k"].arg_types) == ["handle"]
     # A define has the name of the function, as that of a device's block read.
     kernel = "kernel void k(global uint *x) {\n  x[0] = as_uint(READ(x));\n}\n"
-    with pytest.warns(UserWarning, match="<text>:2:10: warning: call of the undeclared function 'intel_sub_group_block_read'"):
+    with pytest.warns(
+        UserWarning,
+        match="<text>:2:10: warning: call of the undeclared function 'intel_sub_group_block_read'",
+    ):
         devmod.compile(kernel, "opencl", defines={"READ": "intel_sub_group_block_read"})
     (tmp_path / "lane.h").write_text("int lane(int n) { return arm_dot(n, n); }\n")
-    (tmp_path / "k.cl").write_text('#include "lane.h"\nkernel void k(global int *x) { x[0] = lane(1); }\n')
-    with pytest.warns(UserWarning, match="lane.h:1:26: warning: call of the undeclared function 'arm_dot'"):
+    (tmp_path / "k.cl").write_text(
+        '#include "lane.h"\nkernel void k(global int *x) { x[0] = lane(1); }\n'
+    )
+    with pytest.warns(
+        UserWarning, match="lane.h:1:26: warning: call of the undeclared function 'arm_dot'"
+    ):
         devmod.compile(tmp_path / "k.cl", "opencl")
 
 
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("kernel void k(global int *x) { x[0] = y; }", "<text>:1:39: error: use of undeclared identifier 'y'"),
-        ("kernel void k(global int *x) { x[0] = amd_f(VENDOR); }", "<text>:1:45: error: use of undeclared identifier 'VENDOR'"),
-        ("kernel void k(global int *x) { x[0] = CLK_FOO; }", "<text>:1:39: error: use of undeclared identifier 'CLK_FOO'"),
-        ("#define N M\nkernel void k(global int *x) { x[0] = N; }", "<text>:2:39: error: use of undeclared identifier 'M'"),
-        ("#define f M\n#define N M\nkernel void k(global int *x) { x[0] = f; }", "<text>:3:39: error: use of undeclared identifier 'M'"),
-        ("kernel void k(global int *x) { vendor_t y; }", "<text>:1:32: error: use of undeclared identifier 'vendor_t'"),
-        ("kernel void k(global vendor_t *x) {}", "<text>:1:22: error: unknown type name 'vendor_t'"),
-        ("kernel void k(global int *x, vendor_t v) {}", "<text>:1:30: error: unknown type name 'vendor_t'"),
-        ("struct S { int a[size(3)]; };\nkernel void k(struct S s) {}", "<text>:1:18: error: use of undeclared identifier 'size'"),
+        (
+            "kernel void k(global int *x) { x[0] = y; }",
+            "<text>:1:39: error: use of undeclared identifier 'y'",
+        ),
+        (
+            "kernel void k(global int *x) { x[0] = amd_f(VENDOR); }",
+            "<text>:1:45: error: use of undeclared identifier 'VENDOR'",
+        ),
+        (
+            "kernel void k(global int *x) { x[0] = CLK_FOO; }",
+            "<text>:1:39: error: use of undeclared identifier 'CLK_FOO'",
+        ),
+        (
+            "#define N M\nkernel void k(global int *x) { x[0] = N; }",
+            "<text>:2:39: error: use of undeclared identifier 'M'",
+        ),
+        (
+            "#define f M\n#define N M\nkernel void k(global int *x) { x[0] = f; }",
+            "<text>:3:39: error: use of undeclared identifier 'M'",
+        ),
+        (
+            "kernel void k(global int *x) { vendor_t y; }",
+            "<text>:1:32: error: use of undeclared identifier 'vendor_t'",
+        ),
+        (
+            "kernel void k(global vendor_t *x) {}",
+            "<text>:1:22: error: unknown type name 'vendor_t'",
+        ),
+        (
+            "kernel void k(global int *x, vendor_t v) {}",
+            "<text>:1:30: error: unknown type name 'vendor_t'",
+        ),
+        (
+            "struct S { int a[size(3)]; };\nkernel void k(struct S s) {}",
+            "<text>:1:18: error: use of undeclared identifier 'size'",
+        ),
         (
             "kernel void k(global int *x) { __vendor_unroll for (;;) x[0] = 1; }",
             "<text>:1:32: error: use of undeclared identifier '__vendor_unroll'",
@@ -406,10 +536,16 @@ def test_undeclared_variables_and_types_are_errors(source: str, why: str) -> Non
     assert str(failure(source)).startswith(f"the OpenCL C source does not compile: {why}")
 
 
-@pytest.mark.parametrize("name", ["width", "get_globl_id", "vendor_lane", "intel", "amd", "bitfields", "dots", "sub_groups"])
+@pytest.mark.parametrize(
+    "name",
+    ["width", "get_globl_id", "vendor_lane", "intel", "amd", "bitfields", "dots", "sub_groups"],
+)
 def test_the_call_of_an_undeclared_function_is_an_error(name: str) -> None:
     source = f"kernel void k(global int *x) {{\n  x[0] = {name}(1);\n}}\n"
-    assert str(failure(source)) == f"the OpenCL C source does not compile: <text>:2:10: error: use of undeclared identifier '{name}'"
+    assert (
+        str(failure(source))
+        == f"the OpenCL C source does not compile: <text>:2:10: error: use of undeclared identifier '{name}'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -435,7 +571,9 @@ def test_the_call_of_an_undeclared_function_is_an_error(name: str) -> None:
     ],
 )
 def test_functions_of_extensions_may_be_undeclared(name: str) -> None:
-    with pytest.warns(UserWarning, match=f"<text>:1:39: warning: call of the undeclared function '{name}'"):
+    with pytest.warns(
+        UserWarning, match=f"<text>:1:39: warning: call of the undeclared function '{name}'"
+    ):
         devmod.compile(f"kernel void k(global int *x) {{ x[0] = {name}(1); }}", "opencl")
 
 
@@ -464,7 +602,12 @@ SOURCE = "kernel void k(global float *x, int n) {}"
 
 def run(script: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | environment, check=False, timeout=300
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -478,8 +621,14 @@ MISSING = (
 
 @pytest.mark.row("R29")
 def test_without_libclang_the_error_names_both_solutions() -> None:
-    for more in ("", ", fmap={'k': devmod.FunctionInfo('k', [])}"):  # one that says no arg_types leaves them to reflection
-        script = WITHOUT + f"try: devmod.compile({SOURCE!r}, 'opencl'{more})\nexcept devmod.ToolchainNotFoundError as error: print(error)"
+    for more in (
+        "",
+        ", fmap={'k': devmod.FunctionInfo('k', [])}",
+    ):  # one that says no arg_types leaves them to reflection
+        script = (
+            WITHOUT
+            + f"try: devmod.compile({SOURCE!r}, 'opencl'{more})\nexcept devmod.ToolchainNotFoundError as error: print(error)"
+        )
         assert run(script) == MISSING
 
 
@@ -503,7 +652,9 @@ def test_a_libclang_that_cannot_be_loaded_has_its_own_error(tmp_path: Path) -> N
         f"try: devmod.compile({SOURCE!r}, 'opencl')\nexcept devmod.ToolchainNotFoundError as error: print(error)"
     )
     said = run(script)
-    assert said.startswith("cannot read the kernels of the OpenCL C source: libclang cannot be loaded (")
+    assert said.startswith(
+        "cannot read the kernels of the OpenCL C source: libclang cannot be loaded ("
+    )
     assert 'Either run pip install "devmod-core[build-opencl]", or declare the kernels' in said
 
 
@@ -525,9 +676,7 @@ def test_threads_compile_side_by_side() -> None:
 
 @pytest.mark.row("R34")
 def test_a_declared_length_is_the_minimum_size_of_the_argument() -> None:
-    source = (
-        "#define N 4\nkernel void k(global uint hist[N * 4], global float3 v[2], global float *p, constant int t[3]) { hist[0] = t[0]; }"
-    )
+    source = "#define N 4\nkernel void k(global uint hist[N * 4], global float3 v[2], global float *p, constant int t[3]) { hist[0] = t[0]; }"
     info = devmod.compile(source, "opencl").functions["k"]
     assert info.interface is not None
     assert [param.size for param in info.interface.params] == [64, 32, 0, 12]
@@ -538,12 +687,18 @@ def test_a_declared_length_is_the_minimum_size_of_the_argument() -> None:
 
 @pytest.mark.parametrize(
     ("body", "column"),
-    [("x[0] = arm_f(1) }", 51), ("x[0] = 2 * read_channel_intel(1) }", 68), ("x[0] = 2 * qcom_g(arm_f(1)) }", 63)],
+    [
+        ("x[0] = arm_f(1) }", 51),
+        ("x[0] = 2 * read_channel_intel(1) }", 68),
+        ("x[0] = 2 * qcom_g(arm_f(1)) }", 63),
+    ],
 )
 def test_a_syntax_error_after_an_undeclared_function_is_an_error(body: str, column: int) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(f"__kernel void k(__global int *x) {{ {body}", "opencl")
-    assert str(caught.value).startswith(f"the OpenCL C source does not compile: <text>:1:{column}: error: expected")
+    assert str(caught.value).startswith(
+        f"the OpenCL C source does not compile: <text>:1:{column}: error: expected"
+    )
 
 
 @pytest.mark.parametrize(
@@ -572,16 +727,23 @@ def test_possible_vendor_extensions_are_a_warning(body: str) -> None:
 @pytest.mark.row("R38")
 def test_werror_changes_nothing_that_is_written() -> None:
     source = "__kernel void k(__global int *x) { x[0] = 1; }"
-    one, other = devmod.compile(source, "opencl"), devmod.compile(source, "opencl", options=["--werror", "-cl-mad-enable"])
+    one, other = (
+        devmod.compile(source, "opencl"),
+        devmod.compile(source, "opencl", options=["--werror", "-cl-mad-enable"]),
+    )
     assert other.origin is not None
     assert other.origin.options == ("-cl-mad-enable",)
-    assert one.save_to_bytes() == devmod.compile(source, "opencl", options=["--werror"]).save_to_bytes()
+    assert (
+        one.save_to_bytes()
+        == devmod.compile(source, "opencl", options=["--werror"]).save_to_bytes()
+    )
 
 
 def test_thousands_of_undeclared_functions_take_linear_work() -> None:
     def read(count: int) -> None:
         source = "".join(
-            f"#define M{n} amd_f{n}(1)\n__kernel void k{n}(__global int *a) {{ a[0] = M{n} + amd_g{n}(2); }}\n" for n in range(count)
+            f"#define M{n} amd_f{n}(1)\n__kernel void k{n}(__global int *a) {{ a[0] = M{n} + amd_g{n}(2); }}\n"
+            for n in range(count)
         )
         with pytest.warns(UserWarning, match="call of the undeclared function 'amd_f0'"):
             assert len(devmod.compile(source, "opencl").functions) == count
@@ -599,7 +761,8 @@ def test_a_kernel_with_the_name_of_a_built_in_function_is_a_warning() -> None:
     ]
     assert list(module) == ["twice", "step"]
     with pytest.raises(
-        devmod.CompileError, match="--werror turns this warning into an error: <text>:2: warning: the kernel 'step' has the name"
+        devmod.CompileError,
+        match="--werror turns this warning into an error: <text>:2: warning: the kernel 'step' has the name",
     ):
         devmod.compile(source, "opencl", options=["--werror"])
 
@@ -612,7 +775,9 @@ POINTERS_WARNING = "<text>:2:5: warning: incompatible pointer types assigning to
 
 
 def test_clangs_warnings_have_file_and_line(tmp_path: Path) -> None:
-    (tmp_path / "swap.h").write_text("inline void swap(global int *a, global uint *b) { a = b; a[0] = 1; }\n")
+    (tmp_path / "swap.h").write_text(
+        "inline void swap(global int *a, global uint *b) { a = b; a[0] = 1; }\n"
+    )
     source = tmp_path / "k.cl"
     source.write_text(f'#include "swap.h"\n{POINTERS}')
     with pytest.warns(UserWarning, match="clang has warnings") as caught:
@@ -620,7 +785,8 @@ def test_clangs_warnings_have_file_and_line(tmp_path: Path) -> None:
     assert str(caught[0].message) == (
         "clang has warnings about the OpenCL C source:\n"
         "swap.h:1:53: warning: assigning to '__global int *__private' from '__global uint *__private' (aka '__global unsigned int *__private') "
-        "converts between pointers to integer types with different sign\n" + POINTERS_WARNING.replace("<text>:2", "k.cl:3")
+        "converts between pointers to integer types with different sign\n"
+        + POINTERS_WARNING.replace("<text>:2", "k.cl:3")
     )
 
 
@@ -629,7 +795,8 @@ def test_clangs_warnings_are_errors_of_a_strict_build(option: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(POINTERS, "opencl", options=option)
     assert (
-        str(caught.value) == f"{option} turns this warning into an error: clang has warnings about the OpenCL C source:\n{POINTERS_WARNING}"
+        str(caught.value)
+        == f"{option} turns this warning into an error: clang has warnings about the OpenCL C source:\n{POINTERS_WARNING}"
     )
 
 
@@ -638,7 +805,10 @@ def test_the_options_of_warnings_are_those_of_the_program() -> None:
     assert list(devmod.compile(POINTERS, "opencl", options="-w --strict").functions) == ["k"]
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(POINTERS, "opencl", options="-Werror")
-    assert str(caught.value) == f"the OpenCL C source does not compile: {POINTERS_WARNING.replace('warning', 'error')}"
+    assert (
+        str(caught.value)
+        == f"the OpenCL C source does not compile: {POINTERS_WARNING.replace('warning', 'error')}"
+    )
 
 
 def test_what_sources_for_several_vendors_have_is_no_warning() -> None:
@@ -652,7 +822,9 @@ def test_what_sources_for_several_vendors_have_is_no_warning() -> None:
 def test_a_warning_does_not_change_what_libclang_reads() -> None:
     """An undeclared function may depend on the block; what clang warns about does not."""
     with pytest.warns(UserWarning, match="clang has warnings"):
-        info = devmod.compile("kernel void k(global float *x) { int n; x[get_global_id(0)] = 1; x + 1; }", "opencl").functions["k"]
+        info = devmod.compile(
+            "kernel void k(global float *x) { int n; x[get_global_id(0)] = 1; x + 1; }", "opencl"
+        ).functions["k"]
     assert info.interface is not None
     assert info.interface.open_block
 
@@ -686,7 +858,14 @@ def in_branch(name: str, condition: str, macro: str) -> str:
     ("name", "end"),
     [
         ("of_intel", in_branch("of_intel", "#ifdef cl_intel_subgroups", "cl_intel_subgroups")),
-        ("with_images", in_branch("with_images", "#if defined(__opencl_c_images) && !defined(cl_none)", "__opencl_c_images")),
+        (
+            "with_images",
+            in_branch(
+                "with_images",
+                "#if defined(__opencl_c_images) && !defined(cl_none)",
+                "__opencl_c_images",
+            ),
+        ),
         ("without_half", ". Did you mean 'with_half'?"),
         ("alway", ". Did you mean 'always'?"),
         ("get_global_id", ""),
@@ -699,19 +878,43 @@ def test_the_error_for_a_kernel_in_a_branch_names_the_macro(name: str, end: str)
         with pytest.raises(devmod.FunctionNotFoundError) as caught:
             each.get_function(name)
         text = caught.value.args[0]
-        assert text == f"the opencl module has no function {name!r}; it has: 'with_half', 'always'{end}"
-    assert "of_intel" in devmod.compile(BRANCHES, "opencl", defines={"cl_intel_subgroups": 1}).functions
+        assert (
+            text
+            == f"the opencl module has no function {name!r}; it has: 'with_half', 'always'{end}"
+        )
+    assert (
+        "of_intel"
+        in devmod.compile(BRANCHES, "opencl", defines={"cl_intel_subgroups": 1}).functions
+    )
 
 
-@pytest.mark.parametrize("line", ["#define N 3", "constant int N = 3;", "typedef int N;", "constant float N[] = { 1 };", "  #  define N 3"])
-def test_the_error_for_an_undeclared_name_of_a_branch_names_the_macro(line: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#define N 3",
+        "constant int N = 3;",
+        "typedef int N;",
+        "constant float N[] = { 1 };",
+        "  #  define N 3",
+    ],
+)
+def test_the_error_for_an_undeclared_name_of_a_branch_names_the_macro(
+    line: str, tmp_path: Path
+) -> None:
     end = in_branch("N", "#ifdef cl_qcom_x", "cl_qcom_x")
     source = tmp_path / "k.cl"
-    source.write_text(f"#ifdef cl_qcom_x\n{line}\n#endif\nkernel void k(global int *x) {{ x[0] = N + 1; }}\n")
+    source.write_text(
+        f"#ifdef cl_qcom_x\n{line}\n#endif\nkernel void k(global int *x) {{ x[0] = N + 1; }}\n"
+    )
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, "opencl")
-    assert str(caught.value) == f"the OpenCL C source does not compile: k.cl:4:39: error: use of undeclared identifier 'N'{end}"
-    assert built_failure(source, "opencl") == str(caught.value).replace("defines={'cl_qcom_x': 1}", "defines = { cl_qcom_x = 1 }")
+    assert (
+        str(caught.value)
+        == f"the OpenCL C source does not compile: k.cl:4:39: error: use of undeclared identifier 'N'{end}"
+    )
+    assert built_failure(source, "opencl") == str(caught.value).replace(
+        "defines={'cl_qcom_x': 1}", "defines = { cl_qcom_x = 1 }"
+    )
 
 
 def test_a_name_that_no_macro_of_a_device_decides_has_no_hint() -> None:
@@ -725,12 +928,20 @@ def test_a_name_that_no_macro_of_a_device_decides_has_no_hint() -> None:
         assert str(caught.value).endswith("error: use of undeclared identifier 'N'")
 
 
-@pytest.mark.parametrize("name", ["float32", "half32", "uint32", "QCOM_REFERENCE_T", "qcom_image_t", "intel_sub_group_t"])
+@pytest.mark.parametrize(
+    "name", ["float32", "half32", "uint32", "QCOM_REFERENCE_T", "qcom_image_t", "intel_sub_group_t"]
+)
 def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
-    for source in (f"kernel void k(global {name} *x) {{}}", f"kernel void k(global float *x) {{ {name} v; }}"):
+    for source in (
+        f"kernel void k(global {name} *x) {{}}",
+        f"kernel void k(global float *x) {{ {name} v; }}",
+    ):
         with pytest.raises(devmod.CompileError) as caught:
             devmod.compile(source, "opencl")
-        assert f"'{name}'. It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: " in str(caught.value)
+        assert (
+            f"'{name}'. It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: "
+            in str(caught.value)
+        )
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("kernel void k(global float5 *x) {}", "opencl")
     assert str(caught.value).endswith("unknown type name 'float5'")
@@ -738,7 +949,15 @@ def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
 
 def test_a_look_up_in_a_strangers_source_takes_linear_work() -> None:
     def look_up(count: int) -> None:
-        source = "#ifdef cl_x\n" + "#if cl_y\n" * count + "a" + " " * count + "*" * count + "\nname" * count + "f name" * count
+        source = (
+            "#ifdef cl_x\n"
+            + "#if cl_y\n" * count
+            + "a"
+            + " " * count
+            + "*" * count
+            + "\nname" * count
+            + "f name" * count
+        )
         module = devmod.create_with_fallback("opencl", source.encode(), "cl", {}, {})
         with pytest.raises(devmod.FunctionNotFoundError):
             module.get_function("name_")

@@ -1,4 +1,6 @@
-"""OpenCL C as SPIR-V (`opencl -format=il`): the payload, the built-in functions, and the errors. OpenCL C for other kinds is an error."""
+"""OpenCL C as SPIR-V (`opencl -format=il`): the payload, the built-in functions, and the errors.
+OpenCL C for other kinds is an error.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,7 @@ import devmod
 
 pytestmark = pytest.mark.once  # what clang makes of a source
 
-AXPY = (
-    "kernel void axpy(global float *y, global const float *x, float a, int n) { int i = get_global_id(0); if (i < n) y[i] += a * x[i]; }\n"
-)
+AXPY = "kernel void axpy(global float *y, global const float *x, float a, int n) { int i = get_global_id(0); if (i < n) y[i] += a * x[i]; }\n"
 IL = "opencl -format=il"
 
 
@@ -85,7 +85,11 @@ def test_each_function_compiles() -> None:
             IL,
             "<text>:3: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
         ),
-        ("void f() {}", IL, "the OpenCL C source <text> has no kernel: mark a function with __kernel"),
+        (
+            "void f() {}",
+            IL,
+            "the OpenCL C source <text> has no kernel: mark a function with __kernel",
+        ),
         (
             AXPY,
             "opencl -format=spv",
@@ -127,6 +131,12 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
     real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ziglang" else real(name, *rest))
-    with pytest.raises(devmod.ToolchainNotFoundError, match=re.escape('pip install "devmod-core[build-opencl-il]"')):
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "ziglang" else real(name, *rest),
+    )
+    with pytest.raises(
+        devmod.ToolchainNotFoundError, match=re.escape('pip install "devmod-core[build-opencl-il]"')
+    ):
         build(AXPY)

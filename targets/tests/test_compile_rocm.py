@@ -1,4 +1,6 @@
-"""ROCm: HIP and LLVM IR compile to code objects with the clang and lld of the wheel ziglang, and the machine code is executed."""
+"""ROCm: HIP and LLVM IR compile to code objects with the clang and lld of the wheel ziglang, and
+the machine code is executed.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,8 @@ extern "C" __global__ void count(const int *values, unsigned *counts, float *sum
     h[i] = __float2half(__half2float(h[i]) * 2);
 }
 """
-#: Each function of the headers, with its reference and the error in docs/rocm.md, relative to 1 + |reference|.
+#: Each function of the headers, with its reference and the error in docs/rocm.md, relative to 1 +
+#: |reference|.
 MATH = {
     "expf(v)": (np.exp, 2e-7),
     "exp2f(v)": (np.exp2, 2e-7),
@@ -105,7 +108,16 @@ MATH = {
     "roundf(v)": (lambda v: np.trunc(v + np.copysign(0.5, v)), 0),
     "floorf(v) + ceilf(v) + truncf(v)": (lambda v: np.floor(v) + np.ceil(v) + np.trunc(v), 0),
 }
-ARCHS = ("gfx906", "gfx90a", "gfx90a:sramecc+:xnack-", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic")
+ARCHS = (
+    "gfx906",
+    "gfx90a",
+    "gfx90a:sramecc+:xnack-",
+    "gfx942",
+    "gfx1030",
+    "gfx1100",
+    "gfx1201",
+    "gfx11-generic",
+)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +174,9 @@ def test_dynamic_shared_memory_is_the_last_launch_tag(place: str, tmp_path: Path
 @pytest.mark.row("R35")
 def test_tvm_launches_a_dumped_module_with_dynamic_shared_memory() -> None:
     module = devmod.compile(DYNAMIC.partition("template")[0], GFX1100, language="HIP")
-    loaded = devmod.interop.tvm.load_module_bytes("rocm", devmod.interop.tvm.dump_module_bytes(module))
+    loaded = devmod.interop.tvm.load_module_bytes(
+        "rocm", devmod.interop.tvm.dump_module_bytes(module)
+    )
     assert loaded.functions["direct"].launch_param_tags[-1] == "tirx.use_dyn_shared_memory"
 
 
@@ -182,7 +196,10 @@ def test_each_architecture_is_that_of_the_code_object(arch: str) -> None:
 def test_several_architectures_are_variants() -> None:
     module = devmod.compile(KERNELS, "rocm -arch=gfx90a,gfx1100")
     assert module.kind == "bundle"
-    assert [each.origin and each.origin.target for each in module.imports] == ["rocm -arch=gfx90a", "rocm -arch=gfx1100"]
+    assert [each.origin and each.origin.target for each in module.imports] == [
+        "rocm -arch=gfx90a",
+        "rocm -arch=gfx1100",
+    ]
 
 
 def test_the_code_object_has_the_limits_of_its_kernels(kernels: devmod.Module) -> None:
@@ -195,14 +212,24 @@ def test_the_code_object_has_the_limits_of_its_kernels(kernels: devmod.Module) -
         (16, 8, "by_value"),
     ]
     assert entries["axpy"].symbol == "axpy.kd"
-    memory = {name: info.interface.extra.get("workgroup_memory") for name, info in kernels.functions.items() if info.interface is not None}
+    memory = {
+        name: info.interface.extra.get("workgroup_memory")
+        for name, info in kernels.functions.items()
+        if info.interface is not None
+    }
     assert memory["softmax"] == read_code_object(code_of(kernels))["softmax"].shared_bytes > 0
     assert memory["axpy"] is None
 
 
-@pytest.mark.parametrize("damage", [lambda code: code[:50], lambda code: b"MZ" + code[2:], lambda code: code[: len(code) // 2]])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda code: code[:50], lambda code: b"MZ" + code[2:], lambda code: code[: len(code) // 2]],
+)
 def test_a_damaged_code_object_is_refused(kernels: devmod.Module, damage: Any) -> None:
-    with pytest.raises(devmod.FormatError, match="the rocm payload of format 'hsaco' is damaged, or is not a code object: "):
+    with pytest.raises(
+        devmod.FormatError,
+        match="the rocm payload of format 'hsaco' is damaged, or is not a code object: ",
+    ):
         read_code_object(damage(code_of(kernels)))
 
 
@@ -245,7 +272,9 @@ def test_the_types_of_vectors_are_those_of_cuda() -> None:
     """
     cuda = devmod.compile(text, "cuda -arch=sm_80", language="CUDA C++")
     rocm = devmod.compile(text, "rocm -arch=gfx90a", language="HIP")
-    assert str(cuda.functions["step"].interface).removesuffix(">") + " subgroup 64>" == str(rocm.functions["step"].interface)
+    assert str(cuda.functions["step"].interface).removesuffix(">") + " subgroup 64>" == str(
+        rocm.functions["step"].interface
+    )
     assert list(devmod.bundle(cuda, rocm)) == ["step"]  # which compares the members
 
 
@@ -274,7 +303,9 @@ def test_every_language_gives_the_same_code_object() -> None:
         "<FunctionInfo scale(void* r, void* w, uint8x8, int64, int8, bool) subgroup 32>"
     ]
     assert (list(ir.source), code_of(ir)) == (["ll", "asm"], code_of(module))
-    assembly = devmod.compile(module.source["asm"], GFX1100, language="assembly", fmap=module.functions)
+    assembly = devmod.compile(
+        module.source["asm"], GFX1100, language="assembly", fmap=module.functions
+    )
     assert (list(assembly.source), code_of(assembly)) == (["asm"], code_of(module))
     assert assembly.functions == module.functions
 
@@ -287,10 +318,25 @@ def test_bitcode_compiles(tmp_path: Path) -> None:
         'target triple = "amdgcn-amd-amdhsa"\ndefine amdgpu_kernel void @k(ptr addrspace(1) %x) {\n  ret void\n}\n'
     )
     assert find_toolchain(SPEC, "").clang(
-        ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", "k.ll", "-o", "k.bc"], str(tmp_path), "rocm"
+        [
+            "-x",
+            "ir",
+            "-target",
+            "amdgcn-amd-amdhsa",
+            "-nogpulib",
+            "-emit-llvm",
+            "-c",
+            "k.ll",
+            "-o",
+            "k.bc",
+        ],
+        str(tmp_path),
+        "rocm",
     ) == (0, "")
     module = devmod.compile(tmp_path / "k.bc", "rocm -arch=gfx90a")
-    assert [str(info) for info in module.functions.values()] == ["<FunctionInfo k(x: void* rw) subgroup 64>"]
+    assert [str(info) for info in module.functions.values()] == [
+        "<FunctionInfo k(x: void* rw) subgroup 64>"
+    ]
     assert list(module.source) == ["asm", "ll"]
 
 
@@ -303,7 +349,12 @@ def test_assembly_needs_declared_kernels() -> None:
     )
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(source, GFX1100, language="assembly", fmap={"scale": FunctionInfo("scale", ["handle", "int32"])}),
+        lambda: devmod.compile(
+            source,
+            GFX1100,
+            language="assembly",
+            fmap={"scale": FunctionInfo("scale", ["handle", "int32"])},
+        ),
         "the declared fmap gives the rocm kernel 'scale' arguments of [8, 4] bytes, and the code object has arguments of [8, 8, 8, 8, 1, 1]",
     )
     check_error(
@@ -335,8 +386,15 @@ template __global__ void shapes::scale<double>(double *, const double *, double,
 
 
 def test_name_expressions_instantiate_templates() -> None:
-    expressions = ["shapes::scale<float>", "&hidden<int>", "add<int, double>", "(void (*)(float *))set"]
-    module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=expressions)
+    expressions = [
+        "shapes::scale<float>",
+        "&hidden<int>",
+        "add<int, double>",
+        "(void (*)(float *))set",
+    ]
+    module = devmod.compile(
+        TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=expressions
+    )
     assert [f"{name} {info}" for name, info in module.functions.items()] == [
         "set <FunctionInfo _ZL3setPi(x: int32* rw) any block subgroup 32>",
         "shapes::scale<double> <FunctionInfo _ZN6shapes5scaleIdEEvPT_PKS1_S1_i(x: float64* rw, y: float64* r, factor: float64, n: int32) any block subgroup 32>",
@@ -350,7 +408,9 @@ def test_name_expressions_instantiate_templates() -> None:
     assert list(plain.functions) == ["set(int*)", "set(float*)", "shapes::scale<double>"]
 
 
-@pytest.mark.parametrize("target", ["rocm -arch=gfx1100", "rocm -format=hip", "cuda -arch=compute_80"])
+@pytest.mark.parametrize(
+    "target", ["rocm -arch=gfx1100", "rocm -format=hip", "cuda -arch=compute_80"]
+)
 @pytest.mark.parametrize(
     ("declaration", "expected"),
     [
@@ -360,8 +420,12 @@ def test_name_expressions_instantiate_templates() -> None:
         ("#include <stdint.h>", "int64* rw"),
     ],
 )
-def test_a_program_may_define_the_types_of_stdint(target: str, declaration: str, expected: str) -> None:
-    """As for NVRTC and hiprtc, which have none. The program also needs a header that few kernels use."""
+def test_a_program_may_define_the_types_of_stdint(
+    target: str, declaration: str, expected: str
+) -> None:
+    """As for NVRTC and hiprtc, which have none. The program also needs a header that few kernels
+    use.
+    """
     text = f'{declaration}\nextern "C" __global__ void k(int64_t *x, int n) {{ x[0] = __dp4a(n, n, n); }}\n'
     module = devmod.compile(text, target, language="HIP" if target.endswith("hip") else "CUDA C++")
     assert f"k(x: {expected}, n: int32)" in str(module.functions["k"])
@@ -369,14 +433,28 @@ def test_a_program_may_define_the_types_of_stdint(target: str, declaration: str,
 
 def test_a_warning_about_a_template_is_one_and_the_headers_have_none() -> None:
     head = "template <int N> __global__ void k(float *x, int n) { if (n = N) x[0] = n; }\n"
-    text = head + "".join(f"template __global__ void k<{number}>(float *, int);\n" for number in range(100))
+    text = head + "".join(
+        f"template __global__ void k<{number}>(float *, int);\n" for number in range(100)
+    )
     with pytest.warns(UserWarning, match=".") as records:
-        devmod.compile(text, "rocm -arch=gfx1100", language="HIP", options=["-Wall", "-Wconversion"])
+        devmod.compile(
+            text, "rocm -arch=gfx1100", language="HIP", options=["-Wall", "-Wconversion"]
+        )
     (record,) = records
-    lines = [line.partition(" warning: ")[::2] for line in str(record.message).splitlines() if " warning: " in line]
+    lines = [
+        line.partition(" warning: ")[::2]
+        for line in str(record.message).splitlines()
+        if " warning: " in line
+    ]
     assert lines == [
-        ("<text>:1:61:", "using the result of an assignment as a condition without parentheses [-Wparentheses]"),
-        ("<text>:1:73:", "implicit conversion from 'int' to 'float' may lose precision [-Wimplicit-int-float-conversion]"),
+        (
+            "<text>:1:61:",
+            "using the result of an assignment as a condition without parentheses [-Wparentheses]",
+        ),
+        (
+            "<text>:1:73:",
+            "implicit conversion from 'int' to 'float' may lose precision [-Wimplicit-int-float-conversion]",
+        ),
     ]
 
 
@@ -408,7 +486,9 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     ),
     "a function of the user": (
-        {"source": "__device__ float helper(float, int);\n__global__ void k(float *x) { x[0] = helper(x[1], 2); }"},
+        {
+            "source": "__device__ float helper(float, int);\n__global__ void k(float *x) { x[0] = helper(x[1], 2); }"
+        },
         "the HIP source <text> uses helper(float, int), without a definition. Define it in the source or in a header that it includes: a code "
         "object is linked from one source",
     ),
@@ -442,7 +522,10 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "name_expressions= ('absent<int>') does not compile: use of undeclared identifier 'absent'",
     ),
     "a name expression of a function that is no kernel": (
-        {"source": "template <class T> __device__ T f(T x) { return x; }\n__global__ void k() {}", "name_expressions": ["f<int>"]},
+        {
+            "source": "template <class T> __device__ T f(T x) { return x; }\n__global__ void k() {}",
+            "name_expressions": ["f<int>"],
+        },
         "name_expressions= contains 'f<int>', which names no kernel of the source",
     ),
     "a declared kernel that the source does not have": (
@@ -463,8 +546,16 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_name_a_remedy(name: str) -> None:
     arguments, text = ERRORS[name]
-    call = {"source": "__global__ void k(int *x) { x[0] = 1; }", "target": "rocm -arch=gfx90a", "language": "HIP"} | arguments
-    check_error(devmod.CompileError, lambda: devmod.compile(call.pop("source"), call.pop("target"), **call), text)
+    call = {
+        "source": "__global__ void k(int *x) { x[0] = 1; }",
+        "target": "rocm -arch=gfx90a",
+        "language": "HIP",
+    } | arguments
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(call.pop("source"), call.pop("target"), **call),
+        text,
+    )
 
 
 @pytest.mark.row("R38")
@@ -474,11 +565,17 @@ def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
         "near.h": "#define NEAR 1\n",
         "include/far.h": "#define FAR 2\nstatic const char far_name[] = __FILE__;\n",
     }
-    assert origin_in_two_folders(tmp_path, "rocm -arch=gfx90a", files) == "['far.h', 'k.hip', 'near.h'] ('-DN=3',)"
+    assert (
+        origin_in_two_folders(tmp_path, "rocm -arch=gfx90a", files)
+        == "['far.h', 'k.hip', 'near.h'] ('-DN=3',)"
+    )
 
 
 DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
-needs_device_libs = pytest.mark.skipif(not (DEVICE_LIBS / "ocml.bc").exists(), reason="rocm-device-libs is not installed (make test-setup)")
+needs_device_libs = pytest.mark.skipif(
+    not (DEVICE_LIBS / "ocml.bc").exists(),
+    reason="rocm-device-libs is not installed (make test-setup)",
+)
 DOUBLES = """
 __global__ void doubles(const double *x, double *y, int n)
 {
@@ -491,9 +588,15 @@ __global__ void doubles(const double *x, double *y, int n)
 
 @needs_device_libs
 @pytest.mark.volume_but("gfx942", "gfx11-generic")
-@pytest.mark.parametrize("arch", ["gfx906", "gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx11-generic"])
-def test_the_device_library_has_the_functions_of_double(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_option = devmod.compile(DOUBLES, f"rocm -arch={arch}", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])
+@pytest.mark.parametrize(
+    "arch", ["gfx906", "gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx11-generic"]
+)
+def test_the_device_library_has_the_functions_of_double(
+    arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_option = devmod.compile(
+        DOUBLES, f"rocm -arch={arch}", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]
+    )
     monkeypatch.setenv("DEVMOD_ROCM_DEVICE_LIBS", str(DEVICE_LIBS))
     by_variable = devmod.compile(DOUBLES, f"rocm -arch={arch}", language="HIP")
     assert by_option.save_to_bytes() == by_variable.save_to_bytes()
@@ -508,7 +611,9 @@ def test_a_function_that_the_device_library_lacks() -> None:
     source = 'extern "C" __device__ double __ocml_none_f64(double);\n__global__ void k(double *x) { x[0] = __ocml_none_f64(exp(x[1])); }'
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(source, GFX1100, language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]),
+        lambda: devmod.compile(
+            source, GFX1100, language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]
+        ),
         "the HIP source <text> uses __ocml_none_f64, which the given device library of ROCm does not define",
     )
 
@@ -516,7 +621,9 @@ def test_a_function_that_the_device_library_lacks() -> None:
 def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:
     check_error(
         devmod.ToolchainNotFoundError,
-        lambda: devmod.compile(DOUBLES, "rocm -arch=gfx90a", language="HIP", options=[f"-device-libs={tmp_path}"]),
+        lambda: devmod.compile(
+            DOUBLES, "rocm -arch=gfx90a", language="HIP", options=[f"-device-libs={tmp_path}"]
+        ),
         f"-device-libs={tmp_path} has no ocml.bc; name the folder of ROCm's device library with the option -device-libs=FOLDER or the "
         "environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
         "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
@@ -534,12 +641,23 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
     x, y = rng.random(200, "float32"), rng.random(200, "float32")
     expected = y.copy()
     expected[:190] += np.float32(2.5) * x[:190]
-    emulator.add("axpy", x, y, np.float32(2.5).tobytes() + np.int32(190).tobytes(), grid=(4, 1, 1), block=(64, 1, 1))
+    emulator.add(
+        "axpy",
+        x,
+        y,
+        np.float32(2.5).tobytes() + np.int32(190).tobytes(),
+        grid=(4, 1, 1),
+        block=(64, 1, 1),
+    )
     a, b = rng.standard_normal((3, 100), "float32") * 3, np.zeros((3, 100), "float32")
     emulator.add("softmax", a, b, np.int32(100), grid=(3, 1, 1), block=(64, 1, 1))
     v, out = (np.arange(64, dtype="int32") * 3) % 17, np.zeros(64 * 7, "int32")
     emulator.add("lanes", v, out, grid=(1, 1, 1), block=(64, 1, 1))
-    values, counts, total = rng.integers(0, 99, 128, "int32"), np.zeros(10, "uint32"), np.zeros(1, "float32")
+    values, counts, total = (
+        rng.integers(0, 99, 128, "int32"),
+        np.zeros(10, "uint32"),
+        np.zeros(1, "float32"),
+    )
     halves = rng.random(128).astype("float16")
     doubled = halves * np.float16(2)
     emulator.add("count", values, counts, total, halves, grid=(2, 1, 1), block=(64, 1, 1))
@@ -551,7 +669,14 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
     t = np.arange(64)
     lane, wave = t & 31, t & ~31
     odd = np.repeat([(v[:32] & 1).sum(), (v[32:] & 1).sum()], 32)
-    rows = [v[t ^ 1], v[np.where(lane >= 2, t - 2, t)], v[np.where(lane + 3 < 32, t + 3, t)], v[wave + 5], odd, np.full(64, 164)]
+    rows = [
+        v[t ^ 1],
+        v[np.where(lane >= 2, t - 2, t)],
+        v[np.where(lane + 3 < 32, t + 3, t)],
+        v[wave + 5],
+        odd,
+        np.full(64, 164),
+    ]
     np.testing.assert_array_equal(out.reshape(7, 64), [*rows, v[np.where(t & 7, t - 1, t)]])
     np.testing.assert_array_equal(counts[:8], np.bincount(values & 7, minlength=8))
     assert counts[8] == values.max()
@@ -563,10 +688,20 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
 @pytest.mark.volume
 @needs_emulator
 def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
-    module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=["shapes::scale<short>"])
+    module = devmod.compile(
+        TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=["shapes::scale<short>"]
+    )
     emulator = rdna3.Emulator(code_of(module), tmp_path)
     x, y = np.zeros(70, "int16"), np.arange(70, dtype="int16")
-    emulator.add(module.functions["shapes::scale<short>"].name, x, y, np.int16(3), np.int32(69), grid=(2, 1, 1), block=(64, 1, 1))
+    emulator.add(
+        module.functions["shapes::scale<short>"].name,
+        x,
+        y,
+        np.int16(3),
+        np.int32(69),
+        grid=(2, 1, 1),
+        block=(64, 1, 1),
+    )
     emulator.run()
     np.testing.assert_array_equal(x, [*range(0, 207, 3), 0])
 
@@ -574,12 +709,20 @@ def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
 @needs_emulator
 @needs_device_libs
 def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path) -> None:
-    module = devmod.compile(DOUBLES, "rocm -arch=gfx1100", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])
+    module = devmod.compile(
+        DOUBLES, "rocm -arch=gfx1100", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]
+    )
     emulator = rdna3.Emulator(code_of(module), tmp_path)
     x, y = np.linspace(-3, 3, 64), np.zeros(64)
     emulator.add("_Z7doublesPKdPdi", x, y, np.int32(64), grid=(1, 1, 1), block=(64, 1, 1))
     emulator.run()
-    expected = np.exp(x) + np.sin(x) + (np.abs(x) + 1) ** 1.5 + np.tanh(x) + np.arctan2(x.astype("float32"), np.float32(2))
+    expected = (
+        np.exp(x)
+        + np.sin(x)
+        + (np.abs(x) + 1) ** 1.5
+        + np.tanh(x)
+        + np.arctan2(x.astype("float32"), np.float32(2))
+    )
     np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
@@ -600,9 +743,16 @@ def test_the_math_functions_have_the_errors_of_the_page(tmp_path: Path) -> None:
         assert error.max() <= bound, f"{text}: {error.max():.3g} at {x[error.argmax()]}"
 
 
-@pytest.mark.parametrize(("arch", "options", "lanes"), [("gfx1100", [], 32), ("gfx1100", ["-mwavefrontsize64"], 64), ("gfx90a", [], 64)])
-def test_the_size_of_a_wave_is_a_constant_expression(arch: str, options: list[str], lanes: int) -> None:
-    """As in ROCm before 7, on which rocPRIM relies. A struct of the host may have a member of this name."""
+@pytest.mark.parametrize(
+    ("arch", "options", "lanes"),
+    [("gfx1100", [], 32), ("gfx1100", ["-mwavefrontsize64"], 64), ("gfx90a", [], 64)],
+)
+def test_the_size_of_a_wave_is_a_constant_expression(
+    arch: str, options: list[str], lanes: int
+) -> None:
+    """As in ROCm before 7, on which rocPRIM relies. A struct of the host may have a member of this
+    name.
+    """
     text = f"""
     #include <hip/hip_runtime.h>
     constexpr unsigned lanes() {{ return warpSize; }}

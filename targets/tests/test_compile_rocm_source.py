@@ -1,4 +1,6 @@
-"""HIP that is kept as a source payload: complete in itself, checked by a compilation, with its signatures."""
+"""HIP that is kept as a source payload: complete in itself, checked by a compilation, with its
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,26 @@ template __global__ decltype(scale<float>) scale<float>;
 """
 
 
-def compile_source(target: str, folder: Path, options: tuple[str, ...] = (), **more: Any) -> devmod.Module:
+def compile_source(
+    target: str, folder: Path, options: tuple[str, ...] = (), **more: Any
+) -> devmod.Module:
     (folder / "scale.h").write_text("#define TWO 2\n")
-    return devmod.compile(SOURCE, target, language="HIP", include=[folder], defines={"N": "3"}, options=options, **more)
+    return devmod.compile(
+        SOURCE,
+        target,
+        language="HIP",
+        include=[folder],
+        defines={"N": "3"},
+        options=options,
+        **more,
+    )
 
 
 @pytest.mark.row("R30", "R38", "R42")
 def test_a_source_payload_is_complete_in_itself(tmp_path: Path) -> None:
-    module = compile_source("rocm -format=hip", tmp_path, ("-O1",), name_expressions=["scale<float>"])
+    module = compile_source(
+        "rocm -format=hip", tmp_path, ("-O1",), name_expressions=["scale<float>"]
+    )
     assert (module.kind, module.format) == ("rocm", "hip")
     assert module.inspect_source() == PAYLOAD
     assert [f"{name} {info}" for name, info in module.functions.items()] == [
@@ -51,7 +65,9 @@ def test_a_source_payload_is_complete_in_itself(tmp_path: Path) -> None:
 
 
 def test_the_key_of_an_instance_is_its_expression(tmp_path: Path) -> None:
-    module = compile_source("rocm -format=hip", tmp_path, name_expressions=["scale<unsigned>", "&scale<float>", "k"])
+    module = compile_source(
+        "rocm -format=hip", tmp_path, name_expressions=["scale<unsigned>", "&scale<float>", "k"]
+    )
     assert [(name, info.name) for name, info in module.functions.items()] == [
         ("scale<unsigned>", "_Z5scaleIjEvPT_S0_"),
         ("scale<float>", "_Z5scaleIfEvPT_S0_"),
@@ -59,7 +75,9 @@ def test_the_key_of_an_instance_is_its_expression(tmp_path: Path) -> None:
     ]
     check_error(
         devmod.CompileError,
-        lambda: compile_source("rocm -format=hip", tmp_path, name_expressions=["(void (*)(int *, int))scale<int>"]),
+        lambda: compile_source(
+            "rocm -format=hip", tmp_path, name_expressions=["(void (*)(int *, int))scale<int>"]
+        ),
         "name_expressions= contains '(void (*)(int *, int))scale<int>', which a source for the receiver cannot request; expected an instance "
         "such as 'scale<float>', or a name",
     )
@@ -90,14 +108,18 @@ def test_a_plain_source_is_kept_byte_for_byte() -> None:
         ),
     ],
 )
-def test_targets_and_options_that_a_source_payload_cannot_have(target: str, options: tuple[str, ...], text: str, tmp_path: Path) -> None:
+def test_targets_and_options_that_a_source_payload_cannot_have(
+    target: str, options: tuple[str, ...], text: str, tmp_path: Path
+) -> None:
     check_error(devmod.CompileError, lambda: compile_source(target, tmp_path, options), text)
 
 
 def test_hiprtc_compiles_hip_alone() -> None:
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile("define void @k() { ret void }", "rocm -format=hip", language="LLVM IR"),
+        lambda: devmod.compile(
+            "define void @k() { ret void }", "rocm -format=hip", language="LLVM IR"
+        ),
         "the target 'rocm -format=hip' keeps the source, and hiprtc compiles HIP alone; LLVM IR gives a code object: 'rocm -arch=gfx90a'",
     )
 
@@ -107,7 +129,12 @@ def test_errors_have_the_files_and_lines_of_the_user(tmp_path: Path) -> None:
     source = SOURCE.replace("T f) {", "T f) { wrong();")
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(
-            source, "rocm -format=hip", language="HIP", include=[tmp_path], defines={"N": "3"}, name_expressions=["scale<float>"]
+            source,
+            "rocm -format=hip",
+            language="HIP",
+            include=[tmp_path],
+            defines={"N": "3"},
+            name_expressions=["scale<float>"],
         )
     assert str(caught.value).startswith("the HIP source does not compile: <text>:3:")
 
@@ -115,8 +142,14 @@ def test_errors_have_the_files_and_lines_of_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "name"),
     [
-        ('extern "C" __global__ void k(hipTextureObject_t t, float *x) { x[0] = tex2D<float>(t, 1, 2); }', "hipTextureObject_t"),
-        ('extern "C" __global__ void k(unsigned long long s, float *x) { surf2Dwrite(x[0], s, 4, 5); }', "surf2Dwrite"),
+        (
+            'extern "C" __global__ void k(hipTextureObject_t t, float *x) { x[0] = tex2D<float>(t, 1, 2); }',
+            "hipTextureObject_t",
+        ),
+        (
+            'extern "C" __global__ void k(unsigned long long s, float *x) { surf2Dwrite(x[0], s, 4, 5); }',
+            "surf2Dwrite",
+        ),
         ("texture<float, 2> t; __global__ void k(float *x) { x[0] = 0; }", "texture"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Reports that an option requests of a compiler: registers and spills of kernels, and remarks of optimizers."""
+"""Reports that an option requests of a compiler: registers and spills of kernels, and remarks of
+optimizers.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,20 @@ ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loa
 ptxas info    : Used # registers, used 0 barriers"""
 
 
-def compiled(source: Any, target: str, *options: str, **more: Any) -> tuple[devmod.Module, list[str], list[str]]:
+def compiled(
+    source: Any, target: str, *options: str, **more: Any
+) -> tuple[devmod.Module, list[str], list[str]]:
     """Return the module, the warnings and the reports, in which a number of registers is #."""
     with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always", UserWarning)
         module = devmod.compile(source, target, options=options, **more)
     own = [each for each in records if issubclass(each.category, UserWarning)]
     assert all(each.filename == __file__ for each in own)
-    reports = [re.sub(r"Used \d+ (registers, used 0 barriers).*", r"Used # \1", str(each.message)) for each in own if is_report(each)]
+    reports = [
+        re.sub(r"Used \d+ (registers, used 0 barriers).*", r"Used # \1", str(each.message))
+        for each in own
+        if is_report(each)
+    ]
     return module, [str(each.message) for each in own if not is_report(each)], reports
 
 
@@ -44,11 +52,19 @@ def is_report(record: warnings.WarningMessage) -> bool:
 def test_nvrtc_reports_the_registers_for_each_architecture() -> None:
     text = TWICE.replace("{", "{ int unused;")
     _, texts, reports = compiled(text, "cuda -arch=sm_80,sm_90", "-Xptxas=-v")
-    assert reports == [f"the compiler's report on <text> for {arch}:\n{PTX_REPORT.format(arch=arch)}" for arch in ("sm_80", "sm_90")]
+    assert reports == [
+        f"the compiler's report on <text> for {arch}:\n{PTX_REPORT.format(arch=arch)}"
+        for arch in ("sm_80", "sm_90")
+    ]
     assert all("warning #177-D" in each for each in texts)
     assert len(texts) == 2
-    _, texts, (report,) = compiled(TWICE, "cuda -arch=sm_80,compute_80 -format=fatbin", "--ptxas-options=-v", "--werror")
-    assert (texts, report) == ([], f"the compiler's report on <text> for sm_80:\n{PTX_REPORT.format(arch='sm_80')}")
+    _, texts, (report,) = compiled(
+        TWICE, "cuda -arch=sm_80,compute_80 -format=fatbin", "--ptxas-options=-v", "--werror"
+    )
+    assert (texts, report) == (
+        [],
+        f"the compiler's report on <text> for sm_80:\n{PTX_REPORT.format(arch='sm_80')}",
+    )
     assert compiled(TWICE, "cuda -arch=sm_80")[1:] == ([], [])
     assert compiled(TWICE, "cuda -arch=compute_80", "-Xptxas=-v")[1:] == ([], [])  # no assembler
 
@@ -83,7 +99,10 @@ def test_the_assembler_reports_on_ptx() -> None:
     ptx = devmod.compile(TWICE, "cuda -arch=compute_80").code  # type: ignore[attr-defined]
     fmap = {"twice": devmod.FunctionInfo("twice", ["handle"])}
     module, texts, (report,) = compiled(bytes(ptx), "cuda -arch=sm_80", "-Xptxas=-v", fmap=fmap)
-    assert (texts, report) == ([], f"the assembler's report on <text> for sm_80:\n{PTX_REPORT.format(arch='sm_80')}")
+    assert (texts, report) == (
+        [],
+        f"the assembler's report on <text> for sm_80:\n{PTX_REPORT.format(arch='sm_80')}",
+    )
     assert module.origin is not None
     assert module.origin.options == ("-Xptxas=-v",)
     for target, options, how in (
@@ -92,25 +111,36 @@ def test_the_assembler_reports_on_ptx() -> None:
     ):
         with pytest.raises(devmod.CompileError) as caught:
             devmod.compile(bytes(ptx), target, options=options, fmap=fmap)
-        assert str(caught.value) == f"options=, defines=, include= and name_expressions= are for sources; the PTX <text> {how}"
+        assert (
+            str(caught.value)
+            == f"options=, defines=, include= and name_expressions= are for sources; the PTX <text> {how}"
+        )
 
 
 def test_clang_reports_the_registers_of_a_hip_kernel() -> None:
-    _, texts, (report,) = compiled(TWICE, "rocm -arch=gfx90a", "-Rpass-analysis=kernel-resource-usage", "--werror")
+    _, texts, (report,) = compiled(
+        TWICE, "rocm -arch=gfx90a", "-Rpass-analysis=kernel-resource-usage", "--werror"
+    )
     assert texts == []
     _, (text,), _ = compiled(TWICE.replace("{", "{ int s; x += s;"), "rocm -format=hip", "-Wall")
-    assert text.startswith("<text>:1:58: warning: variable 's' is uninitialized when used here [-Wuninitialized]\n")
+    assert text.startswith(
+        "<text>:1:58: warning: variable 's' is uninitialized when used here [-Wuninitialized]\n"
+    )
     assert "generated" not in text
     assert report.startswith(
         "clang's report on <text>:\n<text>:1:1: remark: Function Name: twice [-Rpass-analysis=kernel-resource-usage]\n"
     )
-    assert "\n<text>:1:1: remark:     VGPRs Spill: 0 [-Rpass-analysis=kernel-resource-usage]" in report
+    assert (
+        "\n<text>:1:1: remark:     VGPRs Spill: 0 [-Rpass-analysis=kernel-resource-usage]" in report
+    )
 
 
 def test_remarks_and_warnings_of_clang_are_apart(tmp_path: Path) -> None:
     (tmp_path / "loop.h").write_text(f"static inline int bad(void) {{ int s; return s; }}\n{LOOP}")
     (tmp_path / "k.c").write_text('#include "loop.h"\nint use(int *x) { return bad() + x[0]; }\n')
-    _, (text,), (report,) = compiled(tmp_path / "k.c", "hexagon -arch=v68", "-Rpass=loop-unroll", "-Wall")
+    _, (text,), (report,) = compiled(
+        tmp_path / "k.c", "hexagon -arch=v68", "-Rpass=loop-unroll", "-Wall"
+    )
     assert text.split("\n")[:2] == [
         "In file included from k.c:1:",
         "loop.h:1:45: warning: variable 's' is uninitialized when used here [-Wuninitialized]",
@@ -150,6 +180,14 @@ def test_a_build_prints_the_reports_again_from_the_cache(
     assert b"remark" not in Path("kernels.devmod").read_bytes()
     monkeypatch.setenv("CI", "true")
     assert main(["build"]) == 0
-    assert "::notice file=k.c,title=k.c for hexagon -arch=v68::clang's report on k.c:%0A" in capfd.readouterr().out
-    assert main(["compile", "k.c", "-t", "hexagon -arch=v68", "--option=-Rpass=loop-unroll", "--werror"]) == 0
+    assert (
+        "::notice file=k.c,title=k.c for hexagon -arch=v68::clang's report on k.c:%0A"
+        in capfd.readouterr().out
+    )
+    assert (
+        main(
+            ["compile", "k.c", "-t", "hexagon -arch=v68", "--option=-Rpass=loop-unroll", "--werror"]
+        )
+        == 0
+    )
     assert capfd.readouterr().err.startswith("devmod: note: clang's report on k.c:\n")

@@ -1,4 +1,6 @@
-"""A cast that removes the const of a parameter: the kernel may write to the array, so a call copies it back."""
+"""A cast that removes the const of a parameter: the kernel may write to the array, so a call copies
+it back.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,53 @@ import devmod
 
 pytestmark = pytest.mark.once  # what libclang reads in a source
 
-#: The head of a program, what precedes the name of a kernel, the last parameter, and arguments of the compile. In all of them a pointer to
-#: global memory is a ``GL float *``.
+#: The head of a program, what precedes the name of a kernel, the last parameter, and arguments of
+#: the compile. In all of them a pointer to global memory is a ``GL float *``.
 C_HEAD = "#define GL\n#define DEV\n#define SIZE unsigned long\n"
 CUDA_HEAD = "#define GL\n#define DEV __device__\n#define SIZE size_t\n"
 CUDA_KERNEL = 'extern "C" __global__ void'
 LANGUAGES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
-    "opencl": ("opencl", "#define GL global\n#define DEV\n#define SIZE ulong\n", "kernel void", "int n", {}),
-    "opencl-il": ("opencl -format=il", "#define GL global\n#define DEV\n#define SIZE ulong\n", "kernel void", "int n", {}),
+    "opencl": (
+        "opencl",
+        "#define GL global\n#define DEV\n#define SIZE ulong\n",
+        "kernel void",
+        "int n",
+        {},
+    ),
+    "opencl-il": (
+        "opencl -format=il",
+        "#define GL global\n#define DEV\n#define SIZE ulong\n",
+        "kernel void",
+        "int n",
+        {},
+    ),
     "c": ("hexagon -arch=v68", C_HEAD, "void", "int n", {"language": "C"}),
     "cpp": ("hexagon -arch=v68", C_HEAD, 'extern "C" void', "int n", {"language": "C++"}),
-    "metal": ("metal", "#define GL device\n#define THREAD thread\n#define DEV\n#define SIZE size_t\n", "kernel void", "constant int &n", {}),
+    "metal": (
+        "metal",
+        "#define GL device\n#define THREAD thread\n#define DEV\n#define SIZE size_t\n",
+        "kernel void",
+        "constant int &n",
+        {},
+    ),
     "cuda": ("cuda -arch=compute_80", CUDA_HEAD, CUDA_KERNEL, "int n", {}),
     "nvcc": ("cuda -arch=compute_80 -compiler=nvcc", CUDA_HEAD, CUDA_KERNEL, "int n", {}),
     "hip-for-cuda": ("cuda -arch=compute_80", CUDA_HEAD, CUDA_KERNEL, "int n", {"language": "HIP"}),
-    "hip": ("rocm -format=hip", f"#include <hip/hip_runtime.h>\n{CUDA_HEAD}", CUDA_KERNEL, "int n", {"language": "HIP"}),
-    "hip-compiled": ("rocm -arch=gfx90a", f"#include <hip/hip_runtime.h>\n{CUDA_HEAD}", CUDA_KERNEL, "int n", {"language": "HIP"}),
-}  # fmt: skip
+    "hip": (
+        "rocm -format=hip",
+        f"#include <hip/hip_runtime.h>\n{CUDA_HEAD}",
+        CUDA_KERNEL,
+        "int n",
+        {"language": "HIP"},
+    ),
+    "hip-compiled": (
+        "rocm -arch=gfx90a",
+        f"#include <hip/hip_runtime.h>\n{CUDA_HEAD}",
+        CUDA_KERNEL,
+        "int n",
+        {"language": "HIP"},
+    ),
+}
 HELPERS = """
 #ifndef THREAD
 #define THREAD
@@ -100,7 +132,13 @@ def accesses(language: str, bodies: Sequence[str], **arguments: Any) -> list[str
     """Return the access of x, i and y in a kernel for each body."""
     target, head, kernel, last, options = LANGUAGES[language]
     parameters = f"GL const float *x, GL const int *i, GL float *y, {last}"
-    text = head + HELPERS + "".join(f"{kernel} k{number}({parameters}) {{ {body} }}\n" for number, body in enumerate(bodies))
+    text = (
+        head
+        + HELPERS
+        + "".join(
+            f"{kernel} k{number}({parameters}) {{ {body} }}\n" for number, body in enumerate(bodies)
+        )
+    )
     try:
         functions = devmod.compile(text, target, **options, **arguments).functions
     except devmod.ToolchainNotFoundError as error:
@@ -120,7 +158,9 @@ def access_of(info: devmod.FunctionInfo) -> str:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_access_is_rw_if_a_cast_removes_const(language: str) -> None:
     is_c = language in ("opencl", "opencl-il", "opencl-for-cuda", "c")
-    bodies = dict.fromkeys([*CASTS, *(C_CONVERSIONS if is_c else CPP_CASTS)], "rw r rw") | dict.fromkeys(INNOCENT, "r r rw")
+    bodies = dict.fromkeys(
+        [*CASTS, *(C_CONVERSIONS if is_c else CPP_CASTS)], "rw r rw"
+    ) | dict.fromkeys(INNOCENT, "r r rw")
     assert dict(zip(bodies, accesses(language, list(bodies)), strict=True)) == bodies
 
 
@@ -130,19 +170,36 @@ def test_the_access_is_rw_if_a_cast_removes_const(language: str) -> None:
 def test_the_cast_is_known_with_its_line(language: str) -> None:
     target, head, kernel, last, options = LANGUAGES[language]
     bodies = {"((GL float *)x)[n] = 1;": 4, "write_to(x);": 2, "y[n] = x[0];": 0}
-    kernels = "".join(f"{kernel} k{at}(GL const float *x, GL float *y, {last}) {{ {each} }}\n" for at, each in enumerate(bodies))
+    kernels = "".join(
+        f"{kernel} k{at}(GL const float *x, GL float *y, {last}) {{ {each} }}\n"
+        for at, each in enumerate(bodies)
+    )
     helper = "DEV static void write_to(GL const float *to) {\n*(GL float *)to = 1;\n}\n"
     functions = devmod.compile(head + helper + kernels, target, **options).functions.values()
     space = {"opencl": "__global ", "metal": "device "}.get(target.partition(" ")[0], "")
-    found = [[param.extra for param in info.interface.params[:2]] for info in functions if info.interface is not None]
+    found = [
+        [param.extra for param in info.interface.params[:2]]
+        for info in functions
+        if info.interface is not None
+    ]
     first = head.count("\n")
-    assert found == [[{"const_cast": f"<text>:{first + line}: ({space}float *)"} if line else {}, {}] for line in bodies.values()]
+    assert found == [
+        [{"const_cast": f"<text>:{first + line}: ({space}float *)"} if line else {}, {}]
+        for line in bodies.values()
+    ]
 
 
 def test_a_program_that_gives_an_input_to_it_names_the_cast(tmp_path: Path) -> None:
-    (tmp_path / "k.cl").write_text("kernel void k(global const float *x) {\n ((global float *)x)[0] = 1;\n}\n")
+    (tmp_path / "k.cl").write_text(
+        "kernel void k(global const float *x) {\n ((global float *)x)[0] = 1;\n}\n"
+    )
     with pytest.raises(devmod.FormatError) as raised:
-        devmod.program("p", devmod.compile(tmp_path / "k.cl", "opencl"), inputs=["x: float32[n]"], steps=["k(x=x, threads=n, block=1)"])
+        devmod.program(
+            "p",
+            devmod.compile(tmp_path / "k.cl", "opencl"),
+            inputs=["x: float32[n]"],
+            steps=["k(x=x, threads=n, block=1)"],
+        )
     assert str(raised.value) == (
         "the program 'p', step 1 ('k'), argument 'x': the kernel may write to it, and 'x' is an input: keep const in the cast "
         "'k.cl:2: (__global float *)', or declare the array in updates. As opencl/cl it is k(x: float32* rw) any block"
@@ -158,7 +215,10 @@ def test_kernels_with_the_names_of_cuda_that_libclang_has_not(language: str) -> 
         "if (threadIdx.x < warpSize) ((float *)x)[0] = __shfl_sync(~0u, 1.0f, 0);",
     )
     casts = casts[:1] if language.startswith("hip") else casts
-    innocent = ("y[threadIdx.x] = ((const int *)x)[blockIdx.x];", "y[0] = __ldg(x + threadIdx.x); ((int *)y)[threadIdx.x] = 1;")
+    innocent = (
+        "y[threadIdx.x] = ((const int *)x)[blockIdx.x];",
+        "y[0] = __ldg(x + threadIdx.x); ((int *)y)[threadIdx.x] = 1;",
+    )
     assert accesses(language, (*casts, *innocent)) == ["rw r rw"] * len(casts) + ["r r rw"] * 2
 
 
@@ -172,10 +232,20 @@ struct View { const float *p; int n; };
 template <class T> __global__ void plain(const T *x, const T *y, T *z) { z[threadIdx.x] = (T)x[0] + *(const T *)(y + 1); }
 template <class T> __global__ void cast(const T *x, const T *y, T *z) { *(T *)x = (T)y[0]; }
 """
-    bodies = ("Set<float>()(x, 1);", "Set<float> s; s.set(y);", "View v = {x, 3}; *(float *)v.p = v.n;", "View v = {x, 3}; z[0] = v.n;")
+    bodies = (
+        "Set<float>()(x, 1);",
+        "Set<float> s; s.set(y);",
+        "View v = {x, 3}; *(float *)v.p = v.n;",
+        "View v = {x, 3}; z[0] = v.n;",
+    )
     parameters = "(const float *x, const float *y, float *z)"
-    text = head + "".join(f'extern "C" __global__ void k{number}{parameters} {{ {body} }}\n' for number, body in enumerate(bodies))
-    module = devmod.compile(text, "cuda -arch=compute_80", name_expressions=["plain<float>", "cast<float>"])
+    text = head + "".join(
+        f'extern "C" __global__ void k{number}{parameters} {{ {body} }}\n'
+        for number, body in enumerate(bodies)
+    )
+    module = devmod.compile(
+        text, "cuda -arch=compute_80", name_expressions=["plain<float>", "cast<float>"]
+    )
     assert {name: access_of(info) for name, info in module.functions.items()} == {
         "k0": "rw r rw",
         "k1": "r rw rw",
@@ -200,7 +270,10 @@ template [[host_name("tri_f32_0")]] kernel tri_t tri<float, 0>;
 template [[host_name("tri_f32_1")]] kernel tri_t tri<float, 1>;
 """
     functions = devmod.compile(text, "metal").functions
-    assert {name: access_of(info) for name, info in functions.items()} == {"tri_f32_0": "r rw", "tri_f32_1": "r rw"}
+    assert {name: access_of(info) for name, info in functions.items()} == {
+        "tri_f32_0": "r rw",
+        "tri_f32_1": "r rw",
+    }
 
 
 def test_memory_that_no_kernel_writes_stays_r() -> None:
@@ -210,12 +283,26 @@ def test_memory_that_no_kernel_writes_stays_r() -> None:
     assert access_of(devmod.compile(text, "metal").functions["k"]) == "r rw"
 
 
-@pytest.mark.parametrize(("target", "name"), [("opencl", "k.cl"), ("hexagon -arch=v68", "k.cpp"), ("rocm -format=hip", "k.hip"), ("cuda -arch=compute_80", "k.cu")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("opencl", "k.cl"),
+        ("hexagon -arch=v68", "k.cpp"),
+        ("rocm -format=hip", "k.hip"),
+        ("cuda -arch=compute_80", "k.cu"),
+    ],
+)
 def test_a_cast_in_a_header(target: str, name: str, tmp_path: Path) -> None:
-    _, head, kernel, last, _ = next(each for each in LANGUAGES.values() if each[0] == target and (each[2] != "void"))
-    (tmp_path / "set.h").write_text("DEV static void set(GL const float *to) { ((GL float *)to)[0] = 1; }\n")
+    _, head, kernel, last, _ = next(
+        each for each in LANGUAGES.values() if each[0] == target and (each[2] != "void")
+    )
+    (tmp_path / "set.h").write_text(
+        "DEV static void set(GL const float *to) { ((GL float *)to)[0] = 1; }\n"
+    )
     source = tmp_path / name
-    source.write_text(f'{head}#include "set.h"\n{kernel} k(GL const float *x, GL const float *y, {last}) {{ set(x); }}\n')
+    source.write_text(
+        f'{head}#include "set.h"\n{kernel} k(GL const float *x, GL const float *y, {last}) {{ set(x); }}\n'
+    )
     assert access_of(devmod.compile(source, target).functions["k"]) == "rw r"
 
 

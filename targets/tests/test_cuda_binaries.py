@@ -47,7 +47,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "fill.ptx"
 
 
-def refused(source: object, target: str = "cuda", error: type[devmod.DevmodError] = devmod.CompileError, **arguments: object) -> str:
+def refused(
+    source: object,
+    target: str = "cuda",
+    error: type[devmod.DevmodError] = devmod.CompileError,
+    **arguments: object,
+) -> str:
     with pytest.raises(error) as caught:
         devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
     assert type(caught.value) is error
@@ -55,7 +60,14 @@ def refused(source: object, target: str = "cuda", error: type[devmod.DevmodError
 
 
 @pytest.mark.parametrize(
-    "target", ["cuda", "cuda -format=ptx", "cuda -arch=compute_80", "cuda -arch=compute_90", "cuda -arch=sm_90 -format=ptx"]
+    "target",
+    [
+        "cuda",
+        "cuda -format=ptx",
+        "cuda -arch=compute_80",
+        "cuda -arch=compute_90",
+        "cuda -arch=sm_90 -format=ptx",
+    ],
 )
 def test_ptx_is_stored_as_it_is(path: Path, target: str) -> None:
     module = devmod.compile(path, target, fmap=INFO)
@@ -63,8 +75,13 @@ def test_ptx_is_stored_as_it_is(path: Path, target: str) -> None:
     info = module.functions["fill"]
     assert info.arg_types == ("handle", "float32", "uint32")
     assert info.interface is not None
-    assert (str(info.interface), info.interface.extra) == ("<Interface (void* rw, float32, uint32)>", {"max_threads": 256})
-    assert module.origin == devmod.Origin(target, "", [], {"fill.ptx": hashlib.sha256(FILL.encode()).hexdigest()})
+    assert (str(info.interface), info.interface.extra) == (
+        "<Interface (void* rw, float32, uint32)>",
+        {"max_threads": 256},
+    )
+    assert module.origin == devmod.Origin(
+        target, "", [], {"fill.ptx": hashlib.sha256(FILL.encode()).hexdigest()}
+    )
     assert devmod.loads(devmod.dumps(module)).functions == module.functions
 
 
@@ -85,11 +102,19 @@ def test_static_shared_memory_is_in_the_interface(target: str, memory: int | Non
 
 
 def test_ptx_as_text_and_as_bytes() -> None:
-    for source, language in ((FILL, "PTX"), (FILL, "ptx"), (FILL.encode(), None), (FILL.encode() + b"\0", None), (FILL.encode(), "PTX")):
+    for source, language in (
+        (FILL, "PTX"),
+        (FILL, "ptx"),
+        (FILL.encode(), None),
+        (FILL.encode() + b"\0", None),
+        (FILL.encode(), "PTX"),
+    ):
         module = devmod.compile(source, "cuda", language=language, fmap=INFO)
         assert bytes(module.code) == FILL.encode()  # type: ignore[attr-defined]
     text = f"// a comment\n/* and another */\n{FILL}"
-    expected = "<text> is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')"
+    expected = (
+        "<text> is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')"
+    )
     assert refused(text, "cuda -arch=sm_90", fmap=INFO) == expected
     assert refused(text, fmap=INFO) == (
         "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. Or keep the source, which "
@@ -105,13 +130,20 @@ def test_the_error_without_types_contains_a_declaration(path: Path) -> None:
         f"you call: fmap={{'fill': devmod.FunctionInfo('fill', ('handle', 'float32', 'int32'))}}. {GUESSES}"
     )
     fmap = eval(message.partition("fmap=")[2].partition(". Some")[0], {"devmod": devmod})
-    assert devmod.compile(path, "cuda", fmap=fmap).functions["fill"].arg_types == ("handle", "float32", "int32")
+    assert devmod.compile(path, "cuda", fmap=fmap).functions["fill"].arg_types == (
+        "handle",
+        "float32",
+        "int32",
+    )
 
 
 def test_pointers_that_ptx_marks_need_no_declaration() -> None:
     module = devmod.compile(VECTORS / "triton/softmax.cuda.ptx", "cuda")
     info = module.functions["softmax"]
-    assert str(info.interface) == "<Interface (void* rw, void* rw, int32, int32, void* rw, void* rw) block 128×1×1>"
+    assert (
+        str(info.interface)
+        == "<Interface (void* rw, void* rw, int32, int32, void* rw, void* rw) block 128×1×1>"
+    )
     assert info.launch_param_tags[-1] == "tirx.use_dyn_shared_memory"
 
 
@@ -134,7 +166,9 @@ def test_mangled_names_contain_the_types() -> None:
             "over(char*)": "<Interface (int8* rw)>",
             "over(char*, float)": "<Interface (int8* rw, float32)>",
         }
-    module = devmod.compile(program.cubin, "cuda", fmap={"s": FunctionInfo("_ZN2ns5scaleEPfPKdj4Pairx", ())})
+    module = devmod.compile(
+        program.cubin, "cuda", fmap={"s": FunctionInfo("_ZN2ns5scaleEPfPKdj4Pairx", ())}
+    )
     assert {name: str(info.interface) for name, info in module.functions.items()} == {
         "s": "<Interface (float32* rw, float64* r, uint32, uint8x16, int64)>"
     }
@@ -152,7 +186,9 @@ def test_cubins_and_fatbins_are_stored_as_they_are() -> None:
         assert (module.format, bytes(module.code)) == (fmt, path.read_bytes())  # type: ignore[attr-defined]
         assert module.functions["add"].interface.block == (128, 1, 1)  # type: ignore[union-attr]
         assert bytes(devmod.compile(path.read_bytes(), target, fmap=ADD).code) == path.read_bytes()  # type: ignore[attr-defined]
-    assert devmod.compile(fatbin, "cuda").functions["add"].arg_types == ADD["add"].arg_types  # the PTX in it marks the pointers
+    assert (
+        devmod.compile(fatbin, "cuda").functions["add"].arg_types == ADD["add"].arg_types
+    )  # the PTX in it marks the pointers
     assert refused(cubin) == (
         "the cubin add.cuda.cubin does not contain the types of all arguments: the kernel 'add' takes (8 bytes, 8 bytes, 8 bytes, 4 bytes, "
         "8 bytes, 8 bytes). Declare the kernels that you call: fmap={'add': devmod.FunctionInfo('add', ('handle', 'handle', 'handle', "
@@ -163,7 +199,12 @@ def test_cubins_and_fatbins_are_stored_as_they_are() -> None:
 
 def test_a_declaration_selects_the_kernels() -> None:
     second = FILL + FILL[FILL.index(".visible") :].replace("fill", "other")
-    module = devmod.compile(second, "cuda", language="PTX", fmap={"f": FunctionInfo("fill", ("handle", "float32", "int32"))})
+    module = devmod.compile(
+        second,
+        "cuda",
+        language="PTX",
+        fmap={"f": FunctionInfo("fill", ("handle", "float32", "int32"))},
+    )
     assert {name: info.name for name, info in module.functions.items()} == {"f": "fill"}
 
 
@@ -185,7 +226,9 @@ def test_a_declaration_selects_the_kernels() -> None:
         ),
     ],
 )
-def test_a_declaration_that_contradicts_the_binary(path: Path, fmap: dict[str, FunctionInfo], expected: str) -> None:
+def test_a_declaration_that_contradicts_the_binary(
+    path: Path, fmap: dict[str, FunctionInfo], expected: str
+) -> None:
     assert refused(path, fmap=fmap) == expected
 
 
@@ -197,9 +240,17 @@ FORMS = "'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and 'cuda -arc
     [
         *(
             (target, f"the PTX fill.ptx cannot become a payload of the target '{target}': {FORMS}")
-            for target in ("cuda -format=cuda", "cuda -format=cubin", "cuda -format=fatbin", "cuda -arch=compute_80 -format=cubin")
+            for target in (
+                "cuda -format=cuda",
+                "cuda -format=cubin",
+                "cuda -format=fatbin",
+                "cuda -arch=compute_80 -format=cubin",
+            )
         ),
-        ("cuda -arch=compute_75", "the PTX fill.ptx is for compute_80:ptx8.0, which does not run on compute_75"),
+        (
+            "cuda -arch=compute_75",
+            "the PTX fill.ptx is for compute_80:ptx8.0, which does not run on compute_75",
+        ),
         (
             "cuda -fast=1",
             "the target 'cuda -fast=1' has the option -fast; expected -format=cuda, -format=ptx, -format=cubin, -format=fatbin or -compiler=nvcc",
@@ -232,14 +283,21 @@ def test_damaged_binaries(tmp_path: Path) -> None:
         "the fatbin <bytes> is not stored: the CUDA fatbin is invalid: its header at byte 0 has "
         f"{len(fatbin) - 16} bytes of members, and the file ends at byte 1000"
     )
-    assert refused(FILL[:-4], language="PTX") == "the PTX <text> is not stored: the PTX is invalid at line 4: '{' has no matching '}'"
+    assert (
+        refused(FILL[:-4], language="PTX")
+        == "the PTX <text> is not stored: the PTX is invalid at line 4: '{' has no matching '}'"
+    )
     for text in ("", "no PTX", b"no PTX"):
         assert (
-            refused(text, language="PTX") == "the PTX <text> is invalid: expected the directives .version and .target with an architecture"
+            refused(text, language="PTX")
+            == "the PTX <text> is invalid: expected the directives .version and .target with an architecture"
         )
     assert refused(FILL[: FILL.index(".visible")], language="PTX") == "the PTX <text> has no kernel"
     (tmp_path / "k.cubin").write_bytes((VECTORS / "triton/add.hip.hsaco").read_bytes())
-    assert refused(tmp_path / "k.cubin") == "the cubin k.cubin is not stored: the cubin is invalid: its machine is 224; expected 190 (CUDA)"
+    assert (
+        refused(tmp_path / "k.cubin")
+        == "the cubin k.cubin is not stored: the cubin is invalid: its machine is 224; expected 190 (CUDA)"
+    )
 
 
 @needs_nvjitlink
@@ -249,7 +307,9 @@ def test_ptx_is_assembled(path: Path) -> None:
     assert read_cubin(module.code)["fill"].max_threads == 256  # type: ignore[attr-defined]
     assert module.inspect_source("ptx") == FILL
     assert module.origin.toolchain == f"nvjitlink {nvjitlink()}"  # type: ignore[union-attr]
-    variants = devmod.loads(devmod.dumps(devmod.compile(path, "cuda -arch=sm_80,sm_90,compute_80", fmap=INFO)))
+    variants = devmod.loads(
+        devmod.dumps(devmod.compile(path, "cuda -arch=sm_80,sm_90,compute_80", fmap=INFO))
+    )
     assert [each.variant for each in variants.imports] == ["sm_80", "sm_90", "compute_80:ptx8.0"]  # type: ignore[attr-defined]
     fatbin = devmod.compile(path, "cuda -arch=sm_90,compute_90 -format=fatbin", fmap=INFO)
     assert [(member.kind, member.arch) for member in fatbin_members(fatbin.code)] == [  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""The signatures of CUDA C++ kernels, read from real compiles: types, members, names, launch limits, and what libclang cannot read."""
+"""The signatures of CUDA C++ kernels, read from real compiles: types, members, names, launch
+limits, and what libclang cannot read.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,16 @@ def param(each: devmod.Param) -> str:
     text = f"{each.access} {text}*" if each.kind == "buffer" else text
     text += f" align {each.align}" if each.align else ""
     text += f" size {each.size}" if each.size else ""
-    return f"{each.name}: {text}" + (f" {{{', '.join(map(member, each.members))}}}" if each.members else "")
+    return f"{each.name}: {text}" + (
+        f" {{{', '.join(map(member, each.members))}}}" if each.members else ""
+    )
 
 
 def signature(info: devmod.FunctionInfo) -> list[str]:
     assert info.interface is not None
-    assert [each.type if each.kind == "scalar" else "handle" for each in info.interface.params] == list(info.arg_types)
+    assert [
+        each.type if each.kind == "scalar" else "handle" for each in info.interface.params
+    ] == list(info.arg_types)
     return [param(each) for each in info.interface.params]
 
 
@@ -61,7 +67,9 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     calls: list[list[str]] = []
     probe = reader._probe
 
-    def counted(request: object, source: object, options: object, expressions: Sequence[str]) -> object:
+    def counted(
+        request: object, source: object, options: object, expressions: Sequence[str]
+    ) -> object:
         calls.append(list(expressions))
         return probe(request, source, options, expressions)  # type: ignore[arg-type]
 
@@ -79,7 +87,8 @@ SIGNATURES: dict[str, dict[str, str]] = {
         "vectors": "f4: float32x4|f3: float32x3|f2: float32x2|f1: float32|i4: int32x4|u3: uint32x3|uc4: uint8x4|c3: int8x3|s2: int16x2|"
         "d2: float64x2|ll2: int64x2|ul4: uint64x4|d4: float64x4|d: uint32x3|out: rw float32*",
         "names": "w: uint64|r: float32|i: int32|p: uint32|s: uint8|n: int32|c: int32|v: float32|out: rw int32*",
-        # A texture of linear memory is a number of 64 bits, and a pointer to a function is an address.
+        # A texture of linear memory is a number of 64 bits, and a pointer to a function is an
+        # address.
         "handles": "texture: uint64|surface: 1d|callback: uint64|out: rw int32*",
     },
     "pointers": {
@@ -191,19 +200,33 @@ SIGNATURES: dict[str, dict[str, str]] = {
 INSTANCES = {
     "names": ["scale<float>", "convert<float>", "many<int, double>", "image::fill<unsigned char>"],
     "templates": [
-        "apply<Op::Add, float>", "fill<4, float>", "unwrap<Box, float>", "zip<int, float, char>", "map<twice>", "dependent<Traits>",
-        "numbers<-5LL, 'a', true>", "member<Pair>", "(void(*)(float*, int))overloaded<float>", "(void(*)(float*))overloaded<float>",
+        "apply<Op::Add, float>",
+        "fill<4, float>",
+        "unwrap<Box, float>",
+        "zip<int, float, char>",
+        "map<twice>",
+        "dependent<Traits>",
+        "numbers<-5LL, 'a', true>",
+        "member<Pair>",
+        "(void(*)(float*, int))overloaded<float>",
+        "(void(*)(float*))overloaded<float>",
         "(void(*)(int*))overloaded<int>",
     ],
     "matmul": ["matmul_tiled<float, float>", "matmul_tiled<__half, float>"],
-    "network": ["layers::activate<float, layers::Relu>", "layers::activate<__nv_bfloat16, layers::Scale>", "layers::layer_norm<half>"],
-}  # fmt: skip
+    "network": [
+        "layers::activate<float, layers::Relu>",
+        "layers::activate<__nv_bfloat16, layers::Scale>",
+        "layers::layer_norm<half>",
+    ],
+}
 
 
 @pytest.mark.filterwarnings("ignore:NVRTC has warnings")
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signatures(name: str, probes: list[list[str]]) -> None:
-    expected = {function: text.split("|") if text else [] for function, text in SIGNATURES[name].items()}
+    expected = {
+        function: text.split("|") if text else [] for function, text in SIGNATURES[name].items()
+    }
     path = KERNELS / f"{name}.cu"
     module = devmod.compile(path, "cuda -arch=sm_90", name_expressions=INSTANCES.get(name, ()))
     assert {function: signature(info) for function, info in module.functions.items()} == expected
@@ -212,7 +235,9 @@ def test_signatures(name: str, probes: list[list[str]]) -> None:
 
 def test_symbols_are_those_of_the_compiler() -> None:
     """The key is the qualified name, and FunctionInfo.name is the symbol."""
-    functions = devmod.compile(KERNELS / "names.cu", "cuda -arch=sm_90", name_expressions=INSTANCES["names"]).functions
+    functions = devmod.compile(
+        KERNELS / "names.cu", "cuda -arch=sm_90", name_expressions=INSTANCES["names"]
+    ).functions
     symbols = {name: info.name for name, info in functions.items()}
     assert re.fullmatch(r"_ZN5image\d+_GLOBAL__N__\w+6hiddenEPf", symbols.pop("image::hidden"))
     assert symbols == {
@@ -244,7 +269,14 @@ def test_limits_of_a_launch() -> None:
     for name, info in functions.items():
         assert info.interface is not None
         tags = info.launch_param_tags
-        assert tags[:6] == ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+        assert tags[:6] == (
+            "blockIdx.x",
+            "blockIdx.y",
+            "blockIdx.z",
+            "threadIdx.x",
+            "threadIdx.y",
+            "threadIdx.z",
+        )
         extra = dict(info.interface.extra)
         assert extra.pop("globals") == {"counter": ["int32", 7]}
         limits[name] = (info.interface.block, extra, tags[6:], info.interface.open_block)
@@ -262,7 +294,8 @@ def test_limits_of_a_launch() -> None:
     }
 
 
-#: The bodies of kernels of an array a and a number n, and whether the kernel gives the same result with every block.
+#: The bodies of kernels of an array a and a number n, and whether the kernel gives the same result
+#: with every block.
 BODIES = {
     "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = sqrtf(a[i]);": True,
     "int i = threadIdx.x + blockDim.x * blockIdx.x; a[i] = __expf(a[i]);": True,
@@ -289,8 +322,12 @@ BODIES = {
 
 def test_a_kernel_is_open_for_any_block() -> None:
     """A kernel that uses its thread's number alone gives the same result with every block."""
-    kernels = "".join(f"{K}k{number}(float *a, int n) {{ {body} }}\n" for number, body in enumerate(BODIES))
-    functions = compile_text(f"#include <cuComplex.h>\n__device__ void helper(float *a) {{ a[threadIdx.x] = 1; }}\n{kernels}")
+    kernels = "".join(
+        f"{K}k{number}(float *a, int n) {{ {body} }}\n" for number, body in enumerate(BODIES)
+    )
+    functions = compile_text(
+        f"#include <cuComplex.h>\n__device__ void helper(float *a) {{ a[threadIdx.x] = 1; }}\n{kernels}"
+    )
     found = {body: functions[f"k{number}"].interface for number, body in enumerate(BODIES)}
     assert {body: each.open_block for body, each in found.items() if each is not None} == BODIES
 
@@ -299,7 +336,9 @@ def test_a_kernel_is_open_for_any_block() -> None:
 
 
 def test_a_type_behind_an_unknown_condition(probes: list[list[str]]) -> None:
-    """NVRTC's header defines a macro that devmod's stub of it lacks. The pointer is not read as one to int."""
+    """NVRTC's header defines a macro that devmod's stub of it lacks. The pointer is not read as one
+    to int.
+    """
     text = f"""#include <cuda_fp16.h>
     #ifdef __CUDA_FP16_TYPES_EXIST__
     typedef half element; struct Pair {{ int a; }};
@@ -310,7 +349,10 @@ def test_a_type_behind_an_unknown_condition(probes: list[list[str]]) -> None:
     {K}l(const element *y, Pair pair, Pair *pairs) {{}}
     """
     functions = {name: signature(info) for name, info in compile_text(text).items()}
-    assert functions == {"k": ["x: rw float16*", "n: int32"], "l": ["y: r float16*", "pair: uint8x4 align 4", "pairs: rw ?*"]}
+    assert functions == {
+        "k": ["x: rw float16*", "n: int32"],
+        "l": ["y: r float16*", "pair: uint8x4 align 4", "pairs: rw ?*"],
+    }
     assert probes == [["k", "l"]]
 
 
@@ -334,13 +376,20 @@ def test_a_type_of_an_unknown_header(probes: list[list[str]]) -> None:
             "v: int32x2",
         ],
         "a::l": ["type: uint32", "x: rw float32*"],
-        "mangled": ["type: uint32", "m: uint8x8 align 4", "known: r uint8x8* align 4 {x float32@0, y int16@4}", "n: int32"],
+        "mangled": [
+            "type: uint32",
+            "m: uint8x8 align 4",
+            "known: r uint8x8* align 4 {x float32@0, y int16@4}",
+            "n: int32",
+        ],
     }
     assert probes == [["k", "a::l"]]  # the symbol of the other kernel has its types
 
 
 def test_names_of_numbers_need_no_probe_under_an_unknown_header(probes: list[list[str]]) -> None:
-    """CUB's headers take NVRTC seconds. The names of numbers in a parameter mean the same with every header."""
+    """CUB's headers take NVRTC seconds. The names of numbers in a parameter mean the same with
+    every header.
+    """
     text = f"""#include <library_types.h>
     #include <cstdint>
     #define NUMBER float
@@ -352,7 +401,14 @@ def test_names_of_numbers_need_no_probe_under_an_unknown_header(probes: list[lis
     """
     functions = {name: signature(info) for name, info in compile_text(text).items()}
     assert functions == {
-        "plain": ["in: r float32*", "out: rw uint64*", "rows: r int32* size 8", "n: uint32", ": bool", "size: uint64"],
+        "plain": [
+            "in: r float32*",
+            "out: rw uint64*",
+            "rows: r int32* size 8",
+            "n: uint32",
+            ": bool",
+            "size: uint64",
+        ],
         "macro": ["x: rw float32*"],
         "record": ["pair: uint8x8 align 4 {a int32@0, b float32@4}"],
         "longer": ["x: rw float32*", "intensity: uint32", "type: uint32"],
@@ -373,10 +429,17 @@ def test_a_kernel_that_a_macro_of_an_unknown_header_declares(
     monkeypatch.setattr(nvrtc, "include_folders", lambda: folders)
     compile_program = nvrtc.compile_program
     for module in (reader, nvrtc):
-        monkeypatch.setattr(module, "compile_program", lambda *args, **options: compile_program(*args, **{**options, "folders": folders}))
+        monkeypatch.setattr(
+            module,
+            "compile_program",
+            lambda *args, **options: compile_program(*args, **{**options, "folders": folders}),
+        )
     text = "#include <vendor.h>\nVENDOR_KERNEL(k, double) { *first = *second + third; }\n__global__ void other(float *p) { *p = 1; }\n"
     functions = {name: signature(info) for name, info in compile_text(text).items()}
-    assert functions == {"other": ["p: rw float32*"], "k": [": rw float64*", ": r float64*", ": float64"]}
+    assert functions == {
+        "other": ["p: rw float32*"],
+        "k": [": rw float64*", ": r float64*", ": float64"],
+    }
     assert probes == [["k"]]
 
 
@@ -385,54 +448,139 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
     __global__ void k(cuda::std::span<float> values /* a, b */, const cuda::std::span<int> *more, int n = 4, float rows[2] = nullptr)
     { values[0] = n; }
     """
-    assert signature_of(text) == ["values: uint8x16 align 8", "more: r ?*", "n: int32", "rows: rw float32*"]
+    assert signature_of(text) == [
+        "values: uint8x16 align 8",
+        "more: r ?*",
+        "n: int32",
+        "rows: rw float32*",
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("#include <cuda/std/complex>\n#include <cuda/std/array>\n#include <cuda/std/cstdint>\nusing namespace cuda::std;\n"
-         "__global__ void k(complex<float> *p, complex<double> z, array<float, 4> a, cuda::std::uint16_t *q, cuda::std::int64_t n) {}",
-         "p: rw complex64*|z: complex128|a: uint8x16 align 4 {elems float32[4]@0}|q: rw uint16*|n: int64"),
-        ("#include <cuComplex.h>\n" + K + "k(cuComplex *p, cuDoubleComplex z) {}", "p: rw float32x2*|z: float64x2"),
-        ("#include <mma.h>\n" + K + "k(const half *p, __nv_bfloat16 *q) {}", "p: r float16*|q: rw bfloat16*"),
-        ("#include <type_traits>\n" + K + "k(std::conditional_t<sizeof(long) == 8, double, float> *p) {}", "p: rw float64*"),
-        ("#include <limits>\n#include <climits>\nstruct P { char x[UCHAR_MAX]; };" + K + "k(P p) {}", "p: uint8x255 align 1 {x int8[255]@0}"),
-        ("struct P { char x[UCHAR_MAX]; };\n#ifdef FLT_MAX\ntypedef float T;\n#else\ntypedef int T;\n#endif\n" + K + "k(P p, T *q) {}",
-         "p: uint8x255 align 1 {x int8[255]@0}|q: rw float32*"),
-        ("#define N (4 * sizeof(float))\nstruct P { float x[N]; };" + K + "k(P p, int (*rows)[N]) {}", "p: uint8x64 align 4 {x float32[16]@0}|rows: rw int32*"),
-        ("__device__ constexpr int f(int x) { return x * 2; }\nstruct P { float x[f(3)]; };" + K + "k(P p) {}", "p: uint8x24 align 4 {x float32[6]@0}"),
-        ("__device__ auto f(int x) { return x * 2.0f; }\n" + K + "k(decltype(f(1)) *p) {}", "p: rw float32*"),
-        ("using F = void(float *, int); extern \"C\" __global__ F k; __global__ void k(float *a, int b) {}", "a: rw float32*|b: int32"),
-        ("template <class T> struct V { T x, y; };\nstruct S;\n" + K + "k(V<float> *v, const V<V<int>> *w, S *s) {}",
-         "v: rw uint8x8* align 4 {x float32@0, y float32@4}|w: r uint8x16* align 4 {x {x int32@0, y int32@4}@0, y {x int32@0, y int32@4}@8}|s: rw ?*"),
-        ("struct __half { float a, b; };\n" + K + "k(__half *own, __half value) {}", "own: rw uint8x8* align 4 {a float32@0, b float32@4}|value: uint8x8 align 4 {a float32@0, b float32@4}"),
-        ("#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\nstruct __align__(8) H { half2 a; half b[2]; };\n" + K
-         + "k(H h, __half_raw r, __nv_half n, __nv_bfloat16_raw b, __nv_fp8_storage_t s) {}",
-         "h: uint8x8 align 8 {a float16x2@0, b float16[2]@4}|r: uint8x2 align 2 {x uint16@0}|n: float16|b: uint8x2 align 2 {x uint16@0}|s: uint8"),
-        ("#pragma pack(push, 1)\nstruct A { char c; double d; };\n#pragma pack(pop)\nstruct B { A a; alignas(16) int z; };\n" + K + "k(A a, B b) {}",
-         "a: uint8x9 align 1 {c int8@0, d float64@1}|b: uint8x32 align 16 {a {c int8@0, d float64@1}@0, z int32@16}"),
+        (
+            "#include <cuda/std/complex>\n#include <cuda/std/array>\n#include <cuda/std/cstdint>\nusing namespace cuda::std;\n"
+            "__global__ void k(complex<float> *p, complex<double> z, array<float, 4> a, cuda::std::uint16_t *q, cuda::std::int64_t n) {}",
+            "p: rw complex64*|z: complex128|a: uint8x16 align 4 {elems float32[4]@0}|q: rw uint16*|n: int64",
+        ),
+        (
+            "#include <cuComplex.h>\n" + K + "k(cuComplex *p, cuDoubleComplex z) {}",
+            "p: rw float32x2*|z: float64x2",
+        ),
+        (
+            "#include <mma.h>\n" + K + "k(const half *p, __nv_bfloat16 *q) {}",
+            "p: r float16*|q: rw bfloat16*",
+        ),
+        (
+            "#include <type_traits>\n"
+            + K
+            + "k(std::conditional_t<sizeof(long) == 8, double, float> *p) {}",
+            "p: rw float64*",
+        ),
+        (
+            "#include <limits>\n#include <climits>\nstruct P { char x[UCHAR_MAX]; };"
+            + K
+            + "k(P p) {}",
+            "p: uint8x255 align 1 {x int8[255]@0}",
+        ),
+        (
+            "struct P { char x[UCHAR_MAX]; };\n#ifdef FLT_MAX\ntypedef float T;\n#else\ntypedef int T;\n#endif\n"
+            + K
+            + "k(P p, T *q) {}",
+            "p: uint8x255 align 1 {x int8[255]@0}|q: rw float32*",
+        ),
+        (
+            "#define N (4 * sizeof(float))\nstruct P { float x[N]; };"
+            + K
+            + "k(P p, int (*rows)[N]) {}",
+            "p: uint8x64 align 4 {x float32[16]@0}|rows: rw int32*",
+        ),
+        (
+            "__device__ constexpr int f(int x) { return x * 2; }\nstruct P { float x[f(3)]; };"
+            + K
+            + "k(P p) {}",
+            "p: uint8x24 align 4 {x float32[6]@0}",
+        ),
+        (
+            "__device__ auto f(int x) { return x * 2.0f; }\n" + K + "k(decltype(f(1)) *p) {}",
+            "p: rw float32*",
+        ),
+        (
+            'using F = void(float *, int); extern "C" __global__ F k; __global__ void k(float *a, int b) {}',
+            "a: rw float32*|b: int32",
+        ),
+        (
+            "template <class T> struct V { T x, y; };\nstruct S;\n"
+            + K
+            + "k(V<float> *v, const V<V<int>> *w, S *s) {}",
+            "v: rw uint8x8* align 4 {x float32@0, y float32@4}|w: r uint8x16* align 4 {x {x int32@0, y int32@4}@0, y {x int32@0, y int32@4}@8}|s: rw ?*",
+        ),
+        (
+            "struct __half { float a, b; };\n" + K + "k(__half *own, __half value) {}",
+            "own: rw uint8x8* align 4 {a float32@0, b float32@4}|value: uint8x8 align 4 {a float32@0, b float32@4}",
+        ),
+        (
+            "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\nstruct __align__(8) H { half2 a; half b[2]; };\n"
+            + K
+            + "k(H h, __half_raw r, __nv_half n, __nv_bfloat16_raw b, __nv_fp8_storage_t s) {}",
+            "h: uint8x8 align 8 {a float16x2@0, b float16[2]@4}|r: uint8x2 align 2 {x uint16@0}|n: float16|b: uint8x2 align 2 {x uint16@0}|s: uint8",
+        ),
+        (
+            "#pragma pack(push, 1)\nstruct A { char c; double d; };\n#pragma pack(pop)\nstruct B { A a; alignas(16) int z; };\n"
+            + K
+            + "k(A a, B b) {}",
+            "a: uint8x9 align 1 {c int8@0, d float64@1}|b: uint8x32 align 16 {a {c int8@0, d float64@1}@0, z int32@16}",
+        ),
         (K + "k(int, float *) {}", ": int32|: rw float32*"),
-        ("namespace n { struct S { int a; }; template <class T> struct V { T t; }; }\n__global__ void k(n::V<n::S> v, n::S *s) {}",
-         "v: uint8x4 align 4 {t {a int32@0}@0}|s: rw uint8x4* align 4 {a int32@0}"),
-        ("#if __CUDACC_VER_MAJOR__ >= 12 && CUDART_VERSION >= 12000 && defined(__CUDACC_RTC__) && __cplusplus >= 201703L && __CUDA_ARCH__ == 900\n"
-         "typedef float T;\n#else\ntypedef double T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
-        ("#if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER) || defined(__linux__)\ntypedef double T;\n#else\ntypedef float T;\n"
-         "#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
-        ("#include <cuda_fp16.h>\n#ifdef USE_HALF\ntypedef half T;\n#else\ntypedef float T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
-        ("#ifndef N\n#define N 3\n#endif\nstruct P { int x[N]; };" + K + "k(P p) {}", "p: uint8x12 align 4 {x int32[3]@0}"),
-        ("template <class T> struct P { T *data; int n; };" + K + "k(const P<const int> *q, P<const int *> p) {}", "q: r uint8x16* align 8 {data uint64@0, n int32@8}|p: uint8x16 align 8 {data uint64@0, n int32@8}"),
+        (
+            "namespace n { struct S { int a; }; template <class T> struct V { T t; }; }\n__global__ void k(n::V<n::S> v, n::S *s) {}",
+            "v: uint8x4 align 4 {t {a int32@0}@0}|s: rw uint8x4* align 4 {a int32@0}",
+        ),
+        (
+            "#if __CUDACC_VER_MAJOR__ >= 12 && CUDART_VERSION >= 12000 && defined(__CUDACC_RTC__) && __cplusplus >= 201703L && __CUDA_ARCH__ == 900\n"
+            "typedef float T;\n#else\ntypedef double T;\n#endif\n" + K + "k(T *p) {}",
+            "p: rw float32*",
+        ),
+        (
+            "#if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER) || defined(__linux__)\ntypedef double T;\n#else\ntypedef float T;\n"
+            "#endif\n" + K + "k(T *p) {}",
+            "p: rw float32*",
+        ),
+        (
+            "#include <cuda_fp16.h>\n#ifdef USE_HALF\ntypedef half T;\n#else\ntypedef float T;\n#endif\n"
+            + K
+            + "k(T *p) {}",
+            "p: rw float32*",
+        ),
+        (
+            "#ifndef N\n#define N 3\n#endif\nstruct P { int x[N]; };" + K + "k(P p) {}",
+            "p: uint8x12 align 4 {x int32[3]@0}",
+        ),
+        (
+            "template <class T> struct P { T *data; int n; };"
+            + K
+            + "k(const P<const int> *q, P<const int *> p) {}",
+            "q: r uint8x16* align 8 {data uint64@0, n int32@8}|p: uint8x16 align 8 {data uint64@0, n int32@8}",
+        ),
         ("#define V(n) float##n\n" + K + "k(V(4) v, V(2) *p) {}", "v: float32x4|p: rw float32x2*"),
-        ("struct A { int x; }; struct B { A a; };" + K + "k(B b, const A &a) {}", "b: uint8x4 align 4 {a {x int32@0}@0}|a: r uint8x4* align 4 size 4 {x int32@0}"),
+        (
+            "struct A { int x; }; struct B { A a; };" + K + "k(B b, const A &a) {}",
+            "b: uint8x4 align 4 {a {x int32@0}@0}|a: r uint8x4* align 4 size 4 {x int32@0}",
+        ),
     ],
-)  # fmt: skip
+)
 def test_declarations_that_need_no_probe(text: str, expected: str, probes: list[list[str]]) -> None:
     assert signature_of(text) == expected.split("|")
     assert probes == []
 
 
 def test_options_and_defines_reach_libclang(probes: list[list[str]]) -> None:
-    text = "template <class T> concept Any = true;\nstruct P { int x[N]; };" + K + "k(P p, ELEMENT *e) {}"
+    text = (
+        "template <class T> concept Any = true;\nstruct P { int x[N]; };"
+        + K
+        + "k(P p, ELEMENT *e) {}"
+    )
     assert signature_of(text, options=["-std=c++20"], defines={"N": "2", "ELEMENT": "double"}) == [
         "p: uint8x8 align 4 {x int32[2]@0}",
         "e: rw float64*",
@@ -443,19 +591,31 @@ def test_options_and_defines_reach_libclang(probes: list[list[str]]) -> None:
 def test_kernels_in_a_header(tmp_path: Path) -> None:
     (tmp_path / "inc").mkdir()
     (tmp_path / "inc" / "kernels.cuh").write_text(
-        "#pragma once\nstruct Params { float a; int n; };\n" + K + "in_header(Params p, float *x) {}\n"
+        "#pragma once\nstruct Params { float a; int n; };\n"
+        + K
+        + "in_header(Params p, float *x) {}\n"
     )
     path = tmp_path / "main.cu"
     path.write_text('#include "inc/kernels.cuh"\n\n' + K + "own(const Params *p) {}\n")
-    functions = {name: signature(info) for name, info in devmod.compile(path, "cuda -arch=sm_90").functions.items()}
+    functions = {
+        name: signature(info)
+        for name, info in devmod.compile(path, "cuda -arch=sm_90").functions.items()
+    }
     assert functions == {
         "in_header": ["p: uint8x8 align 4 {a float32@0, n int32@4}", "x: rw float32*"],
         "own": ["p: r uint8x8* align 4 {a float32@0, n int32@4}"],
     }
     # The place of an error is that in the header.
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(path, "cuda -arch=sm_90", fmap={"in_header": devmod.FunctionInfo("in_header", ("float32",))})
-    assert str(caught.value) == "the declared fmap gives the cuda function 'in_header' 1 arguments; at kernels.cuh:3 it has 2"
+        devmod.compile(
+            path,
+            "cuda -arch=sm_90",
+            fmap={"in_header": devmod.FunctionInfo("in_header", ("float32",))},
+        )
+    assert (
+        str(caught.value)
+        == "the declared fmap gives the cuda function 'in_header' 1 arguments; at kernels.cuh:3 it has 2"
+    )
 
 
 def test_tensor_maps() -> None:
@@ -468,7 +628,9 @@ def test_tensor_maps() -> None:
 
 
 def test_each_variant_has_its_kernels() -> None:
-    text = f"{K}old(float *p) {{}}\n#if __CUDA_ARCH__ >= 900\n{K}fresh(float *p, int n) {{}}\n#endif"
+    text = (
+        f"{K}old(float *p) {{}}\n#if __CUDA_ARCH__ >= 900\n{K}fresh(float *p, int n) {{}}\n#endif"
+    )
     module = devmod.compile(text, "cuda -arch=sm_80,sm_90")
     assert [list(each.functions) for each in module.imports] == [["old"], ["old", "fresh"]]
     fresh = module.imports[1].functions["fresh"]
@@ -491,13 +653,21 @@ def test_instances_of_one_spelling_are_all_in_the_module() -> None:
         "cuda -arch=compute_80",
         options=["-std=c++17"],
     )
-    assert sorted(module.functions) == ["_Z3mapIXadL_Z5twicefEEEvPfi", "_Z3mapIXadL_Z5twiceiEEEvPfi"]
-    assert {str(info.interface) for info in module.functions.values()} == {"<Interface (x: float32* rw, n: int32)>"}
+    assert sorted(module.functions) == [
+        "_Z3mapIXadL_Z5twicefEEEvPfi",
+        "_Z3mapIXadL_Z5twiceiEEEvPfi",
+    ]
+    assert {str(info.interface) for info in module.functions.values()} == {
+        "<Interface (x: float32* rw, n: int32)>"
+    }
 
 
 def test_declared_functions_are_compared_with_the_source() -> None:
     text = K + "k(float *x, int n) {}"
-    info = compile_text(text, fmap={"mine": devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))})["mine"]
+    info = compile_text(
+        text,
+        fmap={"mine": devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))},
+    )["mine"]
     assert info.launch_param_tags == ("blockIdx.x", "threadIdx.x")
     assert signature(info) == ["x: rw float32*", "n: int32"]
     assert str(error_of(text, fmap={"k": devmod.FunctionInfo("k", ("handle", "float32"))})) == (
@@ -509,7 +679,9 @@ def test_declared_functions_are_compared_with_the_source() -> None:
 
 
 def test_a_layout_that_the_binary_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """libclang reads another size than NVRTC compiled: the error has both, and a declared signature replaces the reading."""
+    """libclang reads another size than NVRTC compiled: the error has both, and a declared signature
+    replaces the reading.
+    """
     text = prelude.text("").replace("typedef unsigned long size_t;", "typedef unsigned int size_t;")
     monkeypatch.setattr(prelude, "text", lambda _: text)
     source = "struct P { size_t n; };\n" + K + "k(float *x, P p) {}"
@@ -540,7 +712,9 @@ def test_the_probe_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     declared = devmod.FunctionInfo("k", ("handle", "int32", "int32"))
     assert compile_text(text, fmap={"k": declared})["k"].arg_types == declared.arg_types
-    assert str(error_of(text, fmap={"k": devmod.FunctionInfo("k", ("handle", "handle", "int32"))})) == (
+    assert str(
+        error_of(text, fmap={"k": devmod.FunctionInfo("k", ("handle", "handle", "int32"))})
+    ) == (
         "the declared arguments of the cuda kernel 'k' are not those of its image: expected 3 arguments (.u64 (8 bytes), .u32 (4 bytes), .u32 "
         "(4 bytes)), got 3 (handle (8 bytes), handle (8 bytes), int32 (4 bytes))"
     )
@@ -557,7 +731,9 @@ def test_the_layouts_of_cuda_types_are_those_of_nvrtc() -> None:
         [*headers, "template <class T> struct Probe { T value; };"]
         + [f"{K}k{number}({name} value, {name} *p) {{}}" for number, name in enumerate(names)]
     )
-    functions = compile_text(text, options=["-diag-suppress=1444"])  # CUDA's warning about deprecated types
+    functions = compile_text(
+        text, options=["-diag-suppress=1444"]
+    )  # CUDA's warning about deprecated types
     for number, name in enumerate(names):
         value, memory = signature(functions[f"k{number}"])
         dtype = DTYPES[name]
@@ -569,9 +745,11 @@ def test_the_layouts_of_cuda_types_are_those_of_nvrtc() -> None:
     ("symbol", "signature"),
     [
         ("_Z4vaddPKfS0_Pfi", "vadd(const float*, const float*, float*, int)"),
-        ("_ZN2ns2k2EPKfP6__half6float4iPVi1E1SPKS8_PPfbwDsxymac",
-         "ns::k2(const float*, __half*, float4, int, int*, E, S, const S*, float**, bool, wchar_t, char16_t, long long, unsigned long long, "
-         "unsigned long, signed char, char)"),
+        (
+            "_ZN2ns2k2EPKfP6__half6float4iPVi1E1SPKS8_PPfbwDsxymac",
+            "ns::k2(const float*, __half*, float4, int, int*, E, S, const S*, float**, bool, wchar_t, char16_t, long long, unsigned long long, "
+            "unsigned long, signed char, char)",
+        ),
         ("_Z5scaleIfEvPT_S0_i", "scale<float>(float*, float, int)"),
         ("_ZN36_GLOBAL__N__00000000_4_k_cu_6718cbdc4anonEPi", "anon(int*)"),
         ("_ZL4statPi", "stat(int*)"),
@@ -583,15 +761,34 @@ def test_the_layouts_of_cuda_types_are_those_of_nvrtc() -> None:
         ("_ZN2ns1kIfNS_1BEEEvPT_PKT0_PNS_1CE", "ns::k<float, ns::B>(float*, const ns::B*, ns::C*)"),
         ("_Z1kRA4_KfPFviE", "k(const float[4]&, function*)"),
         ("_Z1kv", "k()"),
-        ("k", None), ("_Z", None), ("_Z1", None), ("_Z5ab", None), ("_Z1kS0_", None), ("_Z1kT_", None), ("_Z1kP", None), ("_ZN1k", None),
-        ("_Z1kIXadL_Z4stepPfiPKfiS2_iiifEEEvS0_S2_iii", "k<&step>(float*, const float*, int, int, int)"),
-        ("_ZN2ns1kI5blockXadL_ZN38_INTERNAL_99ff598f_10_program_cu__Z1fv3dotEPKvRKiEEEEvS4_PS5_PT_Pf",
-         "ns::k<block, &dot>(const void*, const int*, block*, float*)"),
-        ("_Z1kIXadL_Z1gIiEvT_EEEvi", "k<&g<int>>(int)"), ("_Z1kP1SIXadL_Z1fvEEE", "k(S<&f>*)"), ("_Z1kIL_Z1gEEvi", "k<g>(int)"),
-        ("_Z1kIfLb0EEvPT_St17integral_constantIbXT0_EE", "k<float, false>(float*, std::integral_constant<bool, false>)"),
-        ("_Z1kIXplT_EEvi", None), ("_Z1kIXadL_Z1fv", None), ("_Z1k" + "P" * 100 + "i", None),
+        ("k", None),
+        ("_Z", None),
+        ("_Z1", None),
+        ("_Z5ab", None),
+        ("_Z1kS0_", None),
+        ("_Z1kT_", None),
+        ("_Z1kP", None),
+        ("_ZN1k", None),
+        (
+            "_Z1kIXadL_Z4stepPfiPKfiS2_iiifEEEvS0_S2_iii",
+            "k<&step>(float*, const float*, int, int, int)",
+        ),
+        (
+            "_ZN2ns1kI5blockXadL_ZN38_INTERNAL_99ff598f_10_program_cu__Z1fv3dotEPKvRKiEEEEvS4_PS5_PT_Pf",
+            "ns::k<block, &dot>(const void*, const int*, block*, float*)",
+        ),
+        ("_Z1kIXadL_Z1gIiEvT_EEEvi", "k<&g<int>>(int)"),
+        ("_Z1kP1SIXadL_Z1fvEEE", "k(S<&f>*)"),
+        ("_Z1kIL_Z1gEEvi", "k<g>(int)"),
+        (
+            "_Z1kIfLb0EEvPT_St17integral_constantIbXT0_EE",
+            "k<float, false>(float*, std::integral_constant<bool, false>)",
+        ),
+        ("_Z1kIXplT_EEvi", None),
+        ("_Z1kIXadL_Z1fv", None),
+        ("_Z1k" + "P" * 100 + "i", None),
     ],
-)  # fmt: skip
+)
 def test_mangled_names(symbol: str, signature: str | None) -> None:
     parts = parse_function(symbol)
     assert (parts.signature() if parts is not None else None) == signature

@@ -1,4 +1,6 @@
-"""CUDA C++ for rocm and HIP for cuda: one interface on both, host code, and the errors for what one of them lacks."""
+"""CUDA C++ for rocm and HIP for cuda: one interface on both, host code, and the errors for what one
+of them lacks.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,7 @@ pytestmark = pytest.mark.once  # what the compilers make of a source
 CUDA, ROCM = "cuda -arch=sm_80", "rocm -arch=gfx1100"
 PTX = "cuda -arch=compute_80"
 NVCC = "cuda -arch=sm_80 -compiler=nvcc"
-ADVICE_PTX = (
-    "Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with #ifndef __HIP_PLATFORM_AMD__"
-)
+ADVICE_PTX = "Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with #ifndef __HIP_PLATFORM_AMD__"
 
 
 @pytest.mark.volume_but("gfx90a-warps.hip")  # the next test has a source for CUDA
@@ -27,7 +27,10 @@ ADVICE_PTX = (
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx90a"])
 def test_both_vendors_have_one_interface(name: str, arch: str) -> None:
     module = compiled(name, CUDA, f"rocm -arch={arch}")  # `devmod.bundle` compares them
-    assert [(each.kind, each.format) for each in module.imports] == [("cuda", "cubin"), ("rocm", "hsaco")]
+    assert [(each.kind, each.format) for each in module.imports] == [
+        ("cuda", "cubin"),
+        ("rocm", "hsaco"),
+    ]
     assert list(module.functions) == ["warps", "widen", "scale<float>"]
     for each in module.imports:
         assert {path: len(digest) for path, digest in each.origin.sources.items()} == {name: 64}  # type: ignore[union-attr]
@@ -41,17 +44,31 @@ def test_a_file_for_both_in_a_manifest(text: str, tmp_path: Path) -> None:
         f'targets = ["{CUDA}", "{ROCM}"]\n[kernels.k]\nsources = ["{text}"]\nname_expressions = ["scale<float>"]\n'
     )
     result = build_manifest(tmp_path, cache=False)
-    assert [(each.job.target, each.status) for each in result.results] == [(CUDA, "compiled"), (ROCM, "compiled")]
-    assert set(devmod.load(tmp_path / "kernels.devmod").functions) == {"warps", "widen", "scale<float>"}
+    assert [(each.job.target, each.status) for each in result.results] == [
+        (CUDA, "compiled"),
+        (ROCM, "compiled"),
+    ]
+    assert set(devmod.load(tmp_path / "kernels.devmod").functions) == {
+        "warps",
+        "widen",
+        "scale<float>",
+    }
 
 
 def test_a_source_of_its_own_goes_before_one_of_the_other_vendor(tmp_path: Path) -> None:
     for suffix in ("cu", "hip"):
         (tmp_path / f"k.{suffix}").write_text('extern "C" __global__ void k(int *x) { *x = 1; }')
-    (tmp_path / "devmod.toml").write_text(f'targets = ["{CUDA}", "{ROCM}"]\n[kernels.k]\nsources = ["k.cu", "k.hip"]\n')
+    (tmp_path / "devmod.toml").write_text(
+        f'targets = ["{CUDA}", "{ROCM}"]\n[kernels.k]\nsources = ["k.cu", "k.hip"]\n'
+    )
     result = build_manifest(tmp_path, cache=False)
-    assert [(each.job.source, each.job.target) for each in result.results] == [("k.cu", CUDA), ("k.hip", ROCM)]
-    (tmp_path / "devmod.toml").write_text(f'targets = ["{CUDA}"]\n[kernels.k]\nsources = ["k.cu", "k.hip"]\n')
+    assert [(each.job.source, each.job.target) for each in result.results] == [
+        ("k.cu", CUDA),
+        ("k.hip", ROCM),
+    ]
+    (tmp_path / "devmod.toml").write_text(
+        f'targets = ["{CUDA}"]\n[kernels.k]\nsources = ["k.cu", "k.hip"]\n'
+    )
     with pytest.raises(devmod.FormatError) as caught:
         read_manifest(tmp_path)
     assert str(caught.value).endswith(
@@ -60,7 +77,14 @@ def test_a_source_of_its_own_goes_before_one_of_the_other_vendor(tmp_path: Path)
     )
 
 
-MACROS = ("__CUDACC__", "__CUDA_ARCH__", "__HIPCC__", "__HIP_DEVICE_COMPILE__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_NVIDIA__")
+MACROS = (
+    "__CUDACC__",
+    "__CUDA_ARCH__",
+    "__HIPCC__",
+    "__HIP_DEVICE_COMPILE__",
+    "__HIP_PLATFORM_AMD__",
+    "__HIP_PLATFORM_NVIDIA__",
+)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +97,14 @@ MACROS = ("__CUDACC__", "__CUDA_ARCH__", "__HIPCC__", "__HIP_DEVICE_COMPILE__", 
     ],
 )
 def test_the_macros_of_a_vendor(language: str, target: str, defined: tuple[str, ...]) -> None:
-    source = "".join(f'#ifdef {name}\nextern "C" __global__ void has{name}(int *x) {{ *x = 1; }}\n#endif\n' for name in MACROS)
-    assert [name.removeprefix("has") for name in devmod.compile(source, target, language=language).functions] == list(defined)
+    source = "".join(
+        f'#ifdef {name}\nextern "C" __global__ void has{name}(int *x) {{ *x = 1; }}\n#endif\n'
+        for name in MACROS
+    )
+    assert [
+        name.removeprefix("has")
+        for name in devmod.compile(source, target, language=language).functions
+    ] == list(defined)
 
 
 def test_a_warp_has_32_threads_on_waves_of_64_lanes() -> None:
@@ -113,7 +143,9 @@ int main()
 @pytest.mark.volume_but("cuda-rocm", "hip-nvcc")
 @pytest.mark.parametrize("target", [NVCC, ROCM], ids=["nvcc", "rocm"])
 @pytest.mark.parametrize(
-    ("language", "prefix", "header"), [("CUDA C++", "cuda", "_runtime.h"), ("HIP", "hip", "/hip_runtime.h")], ids=["cuda", "hip"]
+    ("language", "prefix", "header"),
+    [("CUDA C++", "cuda", "_runtime.h"), ("HIP", "hip", "/hip_runtime.h")],
+    ids=["cuda", "hip"],
 )
 def test_host_code_in_the_file(language: str, prefix: str, header: str, target: str) -> None:
     module = devmod.compile(HOST.format(prefix=prefix, header=header), target, language=language)
@@ -195,7 +227,12 @@ def test_host_code_in_the_file(language: str, prefix: str, header: str, target: 
                 "HIP",
                 "the HIP source does not compile: the width of a shuffle is at most the number of lanes of a warp, which is 32 on CUDA",
             )
-            for call, target in [("__shfl_down", CUDA), ("__shfl", PTX), ("__shfl_up", PTX), ("__shfl_xor", PTX)]
+            for call, target in [
+                ("__shfl_down", CUDA),
+                ("__shfl", PTX),
+                ("__shfl_up", PTX),
+                ("__shfl_xor", PTX),
+            ]
         ),
         (
             "typedef float four __attribute__((ext_vector_type(4)));\n__global__ void k(four *x) { x[1] = x[0]; }",
@@ -220,16 +257,22 @@ def test_host_code_in_the_file(language: str, prefix: str, header: str, target: 
         ),
     ],
 )
-def test_what_one_vendor_lacks_is_an_error_with_its_name(source: str, target: str, language: str, expected: str) -> None:
+def test_what_one_vendor_lacks_is_an_error_with_its_name(
+    source: str, target: str, language: str, expected: str
+) -> None:
     language, _, wide = language.partition(" with ")
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, target, language=language, options=["-mwavefrontsize64"] if wide else ())
+        devmod.compile(
+            source, target, language=language, options=["-mwavefrontsize64"] if wide else ()
+        )
     assert re.sub(r"(devmod_hip\.h):\d+:\d+", r"\1", str(caught.value)) == expected
 
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
 def test_waves_of_64_lanes_where_32_are_the_default(arch: str) -> None:
-    """The assembler must have the option too. A warp of CUDA is half a wave, and gfx12 has shuffles of whole waves."""
+    """The assembler must have the option too. A warp of CUDA is half a wave, and gfx12 has shuffles
+    of whole waves.
+    """
     language = "CUDA C++" if arch == "gfx1100" else "HIP"
     module = devmod.compile(
         "__global__ void k(int *x) { *x = __shfl_down(__any(*x), 1); }",
@@ -245,5 +288,7 @@ def test_the_lines_of_a_hip_source_for_cuda(head: str, line: int, tmp_path: Path
     source = tmp_path / "k.hip"
     source.write_text(f"{head}\n__global__ void k(int *x) {{ *x = missing; }}")
     for defines in ({}, {"A": 1}):
-        with pytest.raises(devmod.CompileError, match=rf'k\.hip:{line}: error: identifier "missing" is undefined'):
+        with pytest.raises(
+            devmod.CompileError, match=rf'k\.hip:{line}: error: identifier "missing" is undefined'
+        ):
             devmod.compile(source, CUDA, defines=defines)

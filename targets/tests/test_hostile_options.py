@@ -1,4 +1,6 @@
-"""No option names a program or a file to load, except the two with which the command line and Python name a toolchain."""
+"""No option names a program or a file to load, except the two with which the command line and
+Python name a toolchain.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ IR = "define ptx_kernel void @k() { ret void }\n"
 METAL = "kernel void k(device int *x [[buffer(0)]]) { x[0] = 1; }\n"
 #: Each has no slash: a path is refused for every kind.
 CLANG = (
-    *("-fplugin=evil.so", "-fpass-plugin=evil.so", "-Xclang", "-Xclang=-load", "-Xclangas=-x", "-load", "-mllvm", "-mllvm=-load=evil.so"),
+    *(
+        "-fplugin=evil.so",
+        "-fpass-plugin=evil.so",
+        "-Xclang",
+        "-Xclang=-load",
+        "-Xclangas=-x",
+        "-load",
+        "-mllvm",
+        "-mllvm=-load=evil.so",
+    ),
     *(
         "-mmlir",
         "-module-dependency-dir",
@@ -41,7 +52,16 @@ CLANG = (
         "-ivfsoverlay",
         "-Ievil",
     ),
-    *("-Wa,-evil", "-Wl,evil", "-Wp,-include,evil", "-Xlinker", "-Xarch_device", "-Xarch_host", "-Xassembler", "-Xpreprocessor"),
+    *(
+        "-Wa,-evil",
+        "-Wl,evil",
+        "-Wp,-include,evil",
+        "-Xlinker",
+        "-Xarch_device",
+        "-Xarch_host",
+        "-Xassembler",
+        "-Xpreprocessor",
+    ),
     *(
         "-Xopenmp-target",
         "-Xoffload-linker",
@@ -58,7 +78,13 @@ CLANG = (
         "--rocm-path=evil",
         "--gpu-instrument-lib=evil",
     ),
-    *("-fprofile-use=evil", "-fprofile-instr-use=evil", "-fprofile-list=evil", "-fmodule-file=evil", "-fmodule-map-file=evil"),
+    *(
+        "-fprofile-use=evil",
+        "-fprofile-instr-use=evil",
+        "-fprofile-list=evil",
+        "-fmodule-file=evil",
+        "-fmodule-map-file=evil",
+    ),
     *(
         "-fmodules-cache-path=evil",
         "-fsanitize-ignorelist=evil",
@@ -66,7 +92,12 @@ CLANG = (
         "-fthinlto-index=evil",
         "-ftime-trace=evil",
     ),
-    *("-foptimization-record-file=evil", "-fdiagnostics-log-file=evil", "-frandomize-layout-seed-file=evil", "-working-directory=evil"),
+    *(
+        "-foptimization-record-file=evil",
+        "-fdiagnostics-log-file=evil",
+        "-frandomize-layout-seed-file=evil",
+        "-working-directory=evil",
+    ),
     *(
         "-gcc-toolchain",
         "--sysroot=evil",
@@ -78,16 +109,72 @@ CLANG = (
         "--hipspv-pass-plugin=evil",
         "evil",
     ),
-    # They search headers in other places, read and write files beside the source, or start programs.
-    *("-fms-compatibility", "-fms-extensions", "-fborland-extensions", "-fapinotes", "-fapinotes-modules", "-fdelayed-template-parsing"),
-    *("-fmodules", "-fcxx-modules", "-fimplicit-modules", "-fimplicit-module-maps", "-fbuiltin-module-map", "-fprebuilt-implicit-modules"),
-    *("-fno-integrated-as", "-fno-integrated-cc1", "-fembed-bitcode", "-flto", "-fthin-link-bitcode", "-fsplit-dwarf-inlining"),
-    *("-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fcs-profile-generate", "-fcoverage-mapping", "-fstack-usage"),
-    *("-fsave-optimization-record", "-fproc-stat-report", "-fopenmp", "-fcrash-diagnostics", "-fnot-yet-known", "-fno-not-yet-known"),
+    # They search headers in other places, read and write files beside the source, or start
+    # programs.
+    *(
+        "-fms-compatibility",
+        "-fms-extensions",
+        "-fborland-extensions",
+        "-fapinotes",
+        "-fapinotes-modules",
+        "-fdelayed-template-parsing",
+    ),
+    *(
+        "-fmodules",
+        "-fcxx-modules",
+        "-fimplicit-modules",
+        "-fimplicit-module-maps",
+        "-fbuiltin-module-map",
+        "-fprebuilt-implicit-modules",
+    ),
+    *(
+        "-fno-integrated-as",
+        "-fno-integrated-cc1",
+        "-fembed-bitcode",
+        "-flto",
+        "-fthin-link-bitcode",
+        "-fsplit-dwarf-inlining",
+    ),
+    *(
+        "-fprofile-arcs",
+        "-ftest-coverage",
+        "-fprofile-generate",
+        "-fcs-profile-generate",
+        "-fcoverage-mapping",
+        "-fstack-usage",
+    ),
+    *(
+        "-fsave-optimization-record",
+        "-fproc-stat-report",
+        "-fopenmp",
+        "-fcrash-diagnostics",
+        "-fnot-yet-known",
+        "-fno-not-yet-known",
+    ),
 )
 GLSLANG = (
-    *("-external", "-Fevil", "-Fdevil", "-Freevil", "--depfile", "--depfile=evil", "-flimit-file", "-flimit-file=evil", "-Ievil", "@evil"),
-    *("-oevil", "--vn", "--variable-name=evil", "-MFevil", "-setrootsignature", "-import-binding-table", "-dumpbin", "-ftime-trace=evil"),
+    *(
+        "-external",
+        "-Fevil",
+        "-Fdevil",
+        "-Freevil",
+        "--depfile",
+        "--depfile=evil",
+        "-flimit-file",
+        "-flimit-file=evil",
+        "-Ievil",
+        "@evil",
+    ),
+    *(
+        "-oevil",
+        "--vn",
+        "--variable-name=evil",
+        "-MFevil",
+        "-setrootsignature",
+        "-import-binding-table",
+        "-dumpbin",
+        "-ftime-trace=evil",
+    ),
     *("--stdin", "-P", "-link", "-recompile"),
 )
 NVRTC = (
@@ -115,7 +202,10 @@ NVRTC = (
 CASES = [
     *(("hexagon -arch=v68", "C", C, option) for option in CLANG),
     *(("rocm -arch=gfx1100", "HIP", CUDA, option) for option in CLANG),
-    *(("rocm -arch=gfx1100 -format=hip", "HIP", CUDA, option) for option in (*CLANG, "-ftime-trace")),
+    *(
+        ("rocm -arch=gfx1100 -format=hip", "HIP", CUDA, option)
+        for option in (*CLANG, "-ftime-trace")
+    ),
     *(("metal -format=metallib", "MSL", METAL, option) for option in CLANG),
     *(("metal", "MSL", METAL, option) for option in (*CLANG, "-ftime-trace")),
     *(("cuda -arch=compute_90", "LLVM IR", IR, option) for option in (*CLANG, "-ftime-trace")),
@@ -151,8 +241,24 @@ def test_nvrtc_is_not_called(option: str) -> None:
 @pytest.mark.parametrize(
     "option",
     [
-        *("-O3", "-ffast-math", "-fno-signed-zeros", "-ffp-contract=off", "-Wno-unused", "-Wframe-larger-than=100", "-mhvx"),
-        *("-funroll-loops", "-fno-slp-vectorize", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-fwrapv", "-fsigned-char"),
+        *(
+            "-O3",
+            "-ffast-math",
+            "-fno-signed-zeros",
+            "-ffp-contract=off",
+            "-Wno-unused",
+            "-Wframe-larger-than=100",
+            "-mhvx",
+        ),
+        *(
+            "-funroll-loops",
+            "-fno-slp-vectorize",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-fno-strict-aliasing",
+            "-fwrapv",
+            "-fsigned-char",
+        ),
         *(
             "-fshort-enums",
             "-fno-inline-functions",

@@ -62,11 +62,16 @@ def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) 
     ]
     text = Path("devmod.toml").read_text()
     assert text.splitlines()[0] == "#:schema ./devmod.schema.json"
-    assert json.loads(Path("devmod.schema.json").read_text())["title"] == "The manifest of devmod build"
+    assert (
+        json.loads(Path("devmod.schema.json").read_text())["title"]
+        == "The manifest of devmod build"
+    )
     assert 'skip = ["vulkan", "opencl"]' in text
 
 
-def test_a_slang_module_without_entry_points_is_no_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slang_module_without_entry_points_is_no_kernel(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write_files(
         {
             "twice.slang": 'import shapes;\n[shader("compute")] [numthreads(64, 1, 1)] void twice() {}\n',
@@ -77,7 +82,14 @@ def test_a_slang_module_without_entry_points_is_no_kernel(capsys: pytest.Capture
     assert capsys.readouterr().out == "devmod.toml: 1 source. To build them: devmod build\n"
     jobs = plan_of(read_manifest()).jobs
     assert {job.source for job in jobs} == {"twice.slang"}
-    assert [kind for kind, _ in itertools.groupby(job.kind for job in jobs)] == ["cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu"]
+    assert [kind for kind, _ in itertools.groupby(job.kind for job in jobs)] == [
+        "cuda",
+        "rocm",
+        "metal",
+        "vulkan",
+        "hexagon",
+        "webgpu",
+    ]
 
 
 SLANG = """
@@ -89,14 +101,18 @@ void NAME(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> x) {
 @pytest.fixture
 def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The compilers of Slang and Hexagon, in this process."""
-    if not (find_spec("slangpy") and find_spec("ziglang")):  # an import of slangpy would stay for other tests
+    if not (
+        find_spec("slangpy") and find_spec("ziglang")
+    ):  # an import of slangpy would stay for other tests
         pytest.skip("needs the compilers of Slang and Hexagon")
     monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path.parent / f"{tmp_path.name}-cache"))
 
 
 @pytest.mark.usefixtures("compilers")
-def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     barrier = "GroupMemoryBarrierWithGroupSync();"
     targets = ["-t", "vulkan", "-t", "hexagon -arch=v68", "-t", "webgpu"]
     reason = (
@@ -106,24 +122,39 @@ def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(capsys: pyt
     write_files({"sum.slang": SLANG.replace("NAME", "sum").replace("BODY", barrier)})
     assert main(["init", *targets]) == 0
     note = f"devmod: note: the kernel 'sum' is left out for hexagon: {reason}\n"
-    assert capsys.readouterr().err == f"Trying 3 compiles of sources that are for several kinds\n{note}"
+    assert (
+        capsys.readouterr().err
+        == f"Trying 3 compiles of sources that are for several kinds\n{note}"
+    )
     text = Path("devmod.toml").read_text()
-    assert f'targets = [\n    "vulkan",\n    # "hexagon -arch=v68",  # {reason}\n    "webgpu",\n]\n' in text
+    assert (
+        f'targets = [\n    "vulkan",\n    # "hexagon -arch=v68",  # {reason}\n    "webgpu",\n]\n'
+        in text
+    )
     assert "skip" not in text
     assert main(["build", "-q"]) == 0
-    write_files({"scale.slang": SLANG.replace("NAME", "scale").replace("BODY", ""), "copy.comp": GLSL})
+    write_files(
+        {"scale.slang": SLANG.replace("NAME", "scale").replace("BODY", ""), "copy.comp": GLSL}
+    )
     assert main(["init", "-q", "--force", *targets]) == 0
     text = Path("devmod.toml").read_text()
     assert 'targets = ["vulkan", "hexagon -arch=v68", "webgpu"]\n' in text
-    assert f'[kernels.sum]\nsources = ["sum.slang"]\n# hexagon is left out: {reason}\nskip = ["hexagon"]\n' in text
+    assert (
+        f'[kernels.sum]\nsources = ["sum.slang"]\n# hexagon is left out: {reason}\nskip = ["hexagon"]\n'
+        in text
+    )
     assert '[kernels.scale]\nsources = ["scale.slang"]\n\n' in text
     capsys.readouterr()
     assert main(["build"]) == 0
-    assert "5 from the cache" in capsys.readouterr().out  # the compiles of `init`, but for the shader of one kind
+    assert (
+        "5 from the cache" in capsys.readouterr().out
+    )  # the compiles of `init`, but for the shader of one kind
 
 
 @pytest.mark.usefixtures("compilers")
-def test_cuda_cpp_is_tried_for_rocm_if_another_source_makes_it_a_target(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cuda_cpp_is_tried_for_rocm_if_another_source_makes_it_a_target(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ptx = CUDA.replace("{", '{ asm volatile("bar.sync 0;"); ', 1)
     write_files({"one.cu": CUDA, "ptx.cu": ptx, "hip.hip": CUDA})
     assert main(["init", "-q"]) == 0
@@ -138,9 +169,16 @@ def test_cuda_cpp_is_tried_for_rocm_if_another_source_makes_it_a_target(capsys: 
 
 
 @pytest.mark.usefixtures("compilers")
-def test_a_source_that_compiles_for_no_kind_is_not_commented_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_compiles_for_no_kind_is_not_commented_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """It may need a macro or a folder, which the user adds to the manifest."""
-    write_files({"k.slang": SLANG.replace("NAME", "k").replace("BODY", "x[0] = WIDTH;"), "twice.cl": "kernel void twice() { oops; }\n"})
+    write_files(
+        {
+            "k.slang": SLANG.replace("NAME", "k").replace("BODY", "x[0] = WIDTH;"),
+            "twice.cl": "kernel void twice() { oops; }\n",
+        }
+    )
     assert main(["init", "-t", "vulkan", "-t", "webgpu", "-t", "opencl"]) == 0
     assert capsys.readouterr().err == "Trying 2 compiles of sources that are for several kinds\n"
     assert [(job.source, job.kind) for job in plan_of(read_manifest()).jobs] == [
@@ -153,11 +191,18 @@ def test_a_source_that_compiles_for_no_kind_is_not_commented_out(capsys: pytest.
 def test_a_missing_compiler_is_no_reason_to_leave_a_kind_out() -> None:
     def result(kind: str, error: str) -> JobResult:
         job = Job("k", "/folder", "k.slang", kind)
-        return result_of(job, "failed" if error else "compiled", Outcome(error=error, message="one\ntwo"))
+        return result_of(
+            job, "failed" if error else "compiled", Outcome(error=error, message="one\ntwo")
+        )
 
     assert failures_in([result("vulkan", ""), result("hexagon", "ToolchainNotFoundError")]) == {}
-    assert failures_in([result("vulkan", "ToolchainNotFoundError"), result("hexagon", "CompileError")]) == {}
-    assert failures_in([result("vulkan", ""), result("hexagon", "CompileError")]) == {("k", "hexagon"): "k.slang for hexagon: one two"}
+    assert (
+        failures_in([result("vulkan", "ToolchainNotFoundError"), result("hexagon", "CompileError")])
+        == {}
+    )
+    assert failures_in([result("vulkan", ""), result("hexagon", "CompileError")]) == {
+        ("k", "hexagon"): "k.slang for hexagon: one two"
+    }
 
 
 def test_the_comments_are_keys_of_a_manifest() -> None:
@@ -167,12 +212,22 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
     lines = Path("devmod.toml").read_text().splitlines()
     kernel = lines.index("[kernels.NAME]")
     more = lines.index("# [kernels.NAME]")
-    head = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in lines[:kernel]]
-    tail = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in lines[more + 1 :]]
+    head = [
+        line.removeprefix("# ") if " = " in line or line.startswith("# [") else line
+        for line in lines[:kernel]
+    ]
+    tail = [
+        line.removeprefix("# ") if " = " in line or line.startswith("# [") else line
+        for line in lines[more + 1 :]
+    ]
     Path("devmod.toml").write_text("\n".join([*head, *lines[kernel:more], *tail]))
     manifest = read_manifest()
     (own,) = manifest.kernels
-    assert (manifest.compress, manifest.with_sources, manifest.section.include) == ("zstd", True, ("include",))
+    assert (manifest.compress, manifest.with_sources, manifest.section.include) == (
+        "zstd",
+        True,
+        ("include",),
+    )
     assert manifest.target_sections[0].options == ("--use_fast_math",)
     assert (own.section.block, own.section.local) == ((("", (64,)),), (("", "scratch", 4, True),))
     assert own.target_sections[0].name_expressions == ("scale<float>",)
@@ -193,7 +248,10 @@ def test_parameters_of_local_memory_get_a_size_in_a_comment() -> None:
     assert main(["init", "-q"]) == 0
     lines = Path("devmod.toml").read_text().splitlines()
     first, second = lines.index("[kernels.dot]"), lines.index("[kernels.sum]")
-    assert lines[first + 3 : first + 5] == ['# local = { s = "8/thread" }  # a default size, so that calls omit the parameter', ""]
+    assert lines[first + 3 : first + 5] == [
+        '# local = { s = "8/thread" }  # a default size, so that calls omit the parameter',
+        "",
+    ]
     assert lines[second + 2 : second + 7] == [
         "# [kernels.sum.target.opencl]  # a default size, so that one call fits every target",
         '# local = { s = "16/thread", n = "4/thread" }',
@@ -216,9 +274,21 @@ def test_blanks_in_an_attribute_of_wgsl(tmp_path: Path) -> None:
     assert find_sources(str(tmp_path), ()) == (["k.wgsl"], [])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the file systems of other systems do not take these names")
-def test_sources_whose_names_no_manifest_can_have_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    write_files({os.fsdecode(b"bl\xffur.cl"): CL, "a\\b.cl": CL, "a\nb.cl": CL, os.fsdecode(b"\xff.txt"): "", "header\n.cl": "// none\n"})
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the file systems of other systems do not take these names"
+)
+def test_sources_whose_names_no_manifest_can_have_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_files(
+        {
+            os.fsdecode(b"bl\xffur.cl"): CL,
+            "a\\b.cl": CL,
+            "a\nb.cl": CL,
+            os.fsdecode(b"\xff.txt"): "",
+            "header\n.cl": "// none\n",
+        }
+    )
     warning = (
         "devmod: warning: left out, because a manifest takes printable names in UTF-8 without backslashes: "
         r"'a\nb.cl', 'a\\b.cl', 'bl\udcffur.cl'. Rename the files to add them"
@@ -230,7 +300,10 @@ def test_sources_whose_names_no_manifest_can_have_are_named(capsys: pytest.Captu
     assert main(["init", "-q"]) == 0
     assert capsys.readouterr() == ("", "")
     assert main(["init"]) == 0
-    assert capsys.readouterr() == ("devmod.toml: 1 source. To build them: devmod build\n", f"{warning}\n")
+    assert capsys.readouterr() == (
+        "devmod.toml: 1 source. To build them: devmod build\n",
+        f"{warning}\n",
+    )
     assert [kernel.name for kernel in read_manifest().kernels] == ["k"]
     write_files({f"{number}\n.cl": CL for number in range(4)})
     assert main(["init", "--force"]) == 0
@@ -239,21 +312,34 @@ def test_sources_whose_names_no_manifest_can_have_are_named(capsys: pytest.Captu
 
 def test_targets_are_chosen() -> None:
     write_files({"a.cl": CL, "a.cu": CUDA, "dsp.c": "void dsp(float *x) {}\n"})
-    assert main(["init", "-q", "-t", "hexagon -arch=v66", "-t", "opencl", "-o", "out/k.devmod"]) == 0
+    assert (
+        main(["init", "-q", "-t", "hexagon -arch=v66", "-t", "opencl", "-o", "out/k.devmod"]) == 0
+    )
     plan = plan_of(read_manifest())
-    assert [(job.source, job.target) for job in plan.jobs] == [("a.cl", "opencl"), ("dsp.c", "hexagon -arch=v66")]
+    assert [(job.source, job.target) for job in plan.jobs] == [
+        ("a.cl", "opencl"),
+        ("dsp.c", "hexagon -arch=v66"),
+    ]
     assert plan.output == str(Path.cwd() / "out" / "k.devmod")
 
 
 def test_a_source_whose_kernel_has_another_one_for_its_target_is_left_out() -> None:
     write_files({"k.cu": CUDA, "k.ll": CUDA, "n.cu": CUDA})
     assert main(["init", "-q", "-t", "rocm -arch=gfx90a"]) == 0
-    assert [(job.kernel, job.source) for job in plan_of(read_manifest()).jobs] == [("k", "k.cu"), ("n", "n.cu")]
+    assert [(job.kernel, job.source) for job in plan_of(read_manifest()).jobs] == [
+        ("k", "k.cu"),
+        ("n", "n.cu"),
+    ]
     reason = "rocm gets the CUDA C++, because a target gets its own language, or else that of the first source"
-    assert f'sources = ["k.cu"]\n# "k.ll" is left out: {reason}\n' in Path("devmod.toml").read_text()
+    assert (
+        f'sources = ["k.cu"]\n# "k.ll" is left out: {reason}\n' in Path("devmod.toml").read_text()
+    )
     write_files({"k.hip": CUDA, "k.cl": CL})
     assert main(["init", "-q", "--force", "-t", "rocm -arch=gfx90a", "-t", "opencl"]) == 0
-    assert 'sources = ["k.cl", "k.hip"]\n# "k.cu" is left out: rocm gets the HIP, because ' in Path("devmod.toml").read_text()
+    assert (
+        'sources = ["k.cl", "k.hip"]\n# "k.cu" is left out: rocm gets the HIP, because '
+        in Path("devmod.toml").read_text()
+    )
 
 
 def test_two_sources_of_one_name_and_language_are_two_kernels() -> None:
@@ -263,14 +349,24 @@ def test_two_sources_of_one_name_and_language_are_two_kernels() -> None:
 
 
 def test_many_sources_are_on_lines_of_their_own() -> None:
-    write_files({f"{letter * 40}/k.{suffix}": text for letter, suffix, text in (("a", "cl", CL), ("b", "comp", GLSL), ("c", "cu", CUDA))})
+    write_files(
+        {
+            f"{letter * 40}/k.{suffix}": text
+            for letter, suffix, text in (("a", "cl", CL), ("b", "comp", GLSL), ("c", "cu", CUDA))
+        }
+    )
     assert main(["init", "-q"]) == 0
-    assert f'sources = [\n    "{"a" * 40}/k.cl",\n    "{"b" * 40}/k.comp",\n    "{"c" * 40}/k.cu",\n]\n' in Path("devmod.toml").read_text()
+    assert (
+        f'sources = [\n    "{"a" * 40}/k.cl",\n    "{"b" * 40}/k.comp",\n    "{"c" * 40}/k.cu",\n]\n'
+        in Path("devmod.toml").read_text()
+    )
     assert len(plan_of(read_manifest()).jobs) == 5
 
 
 @pytest.mark.parametrize("name", ["devmod.toml", "devmod.schema.json"])
-def test_a_file_is_overwritten_with_force_alone(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_file_is_overwritten_with_force_alone(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     write_files({"a.cl": CL, name: "mine = 1\n"})
     assert main(["init"]) == 1
     assert capsys.readouterr() == ("", f"devmod: error: {name} exists; --force overwrites it\n")
@@ -281,7 +377,9 @@ def test_a_file_is_overwritten_with_force_alone(capsys: pytest.CaptureFixture[st
     assert main(["init"]) == 0  # the same bytes
 
 
-def test_a_file_that_has_kernels_for_a_named_target_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_has_kernels_for_a_named_target_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write_files({"dsp/blur.c": "void blur(float *x) {}\n"})
     assert main(["init", "dsp"]) == 1
     assert capsys.readouterr().err == (
@@ -303,17 +401,39 @@ def test_a_pyproject_with_a_manifest_stays_the_only_one(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ([], 1, "devmod: error: . has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"),
-        (["-t", "vulkan"], 1, "devmod: error: . has no sources of kernels for vulkan. Write one, such as twice.cl, twice.comp or twice.cu; "
-         "then: devmod init"),
+        (
+            [],
+            1,
+            "devmod: error: . has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init",
+        ),
+        (
+            ["-t", "vulkan"],
+            1,
+            "devmod: error: . has no sources of kernels for vulkan. Write one, such as twice.cl, twice.comp or twice.cu; "
+            "then: devmod init",
+        ),
         (["-t", "opncl"], 2, "Error: unknown target 'opncl'. Did you mean 'opencl'?"),
-        (["-o", "k.bin"], 1, "devmod: error: devmod.toml:3: output: expected a file that ends in .devmod, got 'k.bin'"),
-        (["-o", "/k.devmod"], 1, "devmod: error: devmod.toml:3: output: expected a path relative to the manifest's folder, got '/k.devmod': "
-         "other machines have other folders"),
-        (["-t", "opencl", "-t", "vulkan"], 1, "devmod: error: no source is for the target 'vulkan'"),
+        (
+            ["-o", "k.bin"],
+            1,
+            "devmod: error: devmod.toml:3: output: expected a file that ends in .devmod, got 'k.bin'",
+        ),
+        (
+            ["-o", "/k.devmod"],
+            1,
+            "devmod: error: devmod.toml:3: output: expected a path relative to the manifest's folder, got '/k.devmod': "
+            "other machines have other folders",
+        ),
+        (
+            ["-t", "opencl", "-t", "vulkan"],
+            1,
+            "devmod: error: no source is for the target 'vulkan'",
+        ),
     ],
-)  # fmt: skip
-def test_mistakes(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, text: str) -> None:
+)
+def test_mistakes(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, text: str
+) -> None:
     if arguments not in ([], ["-t", "vulkan"]):
         write_files({"a.cl": CL})
     assert main(["init", *arguments]) == code
@@ -324,12 +444,17 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], arguments: list[str], code
 def test_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
     write_files({"kernels/a.cl": CL})
     assert main(["init", "kernels"]) == 0
-    assert capsys.readouterr().out == "kernels/devmod.toml: 1 source. To build them: devmod build kernels\n"
+    assert (
+        capsys.readouterr().out
+        == "kernels/devmod.toml: 1 source. To build them: devmod build kernels\n"
+    )
     assert [job.source for job in plan_of(read_manifest("kernels")).jobs] == ["a.cl"]
     assert tomllib.loads(Path("kernels/devmod.toml").read_text())["output"] == "kernels.devmod"
 
 
-def test_ctrl_c_prints_which_files_were_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_prints_which_files_were_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_files({"k.cl": CL})
     replace = Path.replace
 
@@ -339,29 +464,57 @@ def test_ctrl_c_prints_which_files_were_written(capsys: pytest.CaptureFixture[st
 
     monkeypatch.setattr(Path, "replace", replace_and_interrupt)
     assert main(["init"]) == 130
-    assert capsys.readouterr() == ("", "\ninterrupted: devmod.toml was written, devmod.schema.json was not written\n")
+    assert capsys.readouterr() == (
+        "",
+        "\ninterrupted: devmod.toml was written, devmod.schema.json was not written\n",
+    )
     assert sorted(os.listdir()) == ["devmod.toml", "k.cl"]
 
 
-def test_a_package_with_operations_of_pytorch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_with_operations_of_pytorch(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """frameworks/tests builds its wheel and runs its tests."""
     assert main(["init", "--torch", "fast_ops"]) == 0
-    assert capsys.readouterr() == ('pyproject.toml: the package fast_ops. To test it: pip install ".[opencl]" pytest; pytest\n', "")
-    written = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert capsys.readouterr() == (
+        'pyproject.toml: the package fast_ops. To test it: pip install ".[opencl]" pytest; pytest\n',
+        "",
+    )
+    written = {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     assert {path.partition("/")[0] for path in written} == {
-        ".gitignore", "README.md", "devmod.schema.json", "devmod.toml", "kernels", "pyproject.toml", "src", "tests",
-    }  # fmt: skip
-    assert "$" not in "".join(text for path, text in written.items() if path != "devmod.schema.json")
+        ".gitignore",
+        "README.md",
+        "devmod.schema.json",
+        "devmod.toml",
+        "kernels",
+        "pyproject.toml",
+        "src",
+        "tests",
+    }
+    assert "$" not in "".join(
+        text for path, text in written.items() if path != "devmod.schema.json"
+    )
     project = tomllib.loads(written["pyproject.toml"])["project"]
-    assert (project["name"], project["entry-points"]["devmod.bundles"]) == ("fast-ops", {"fast_ops": "fast_ops"})
+    assert (project["name"], project["entry-points"]["devmod.bundles"]) == (
+        "fast-ops",
+        {"fast_ops": "fast_ops"},
+    )
     jobs = plan_of(read_manifest()).jobs
     assert [(job.kernel, job.target.partition(" ")[0]) for job in jobs] == [
-        ("multiply", kind) for kind in ("cuda", "rocm", "metal", "vulkan", "opencl", "webgpu", "hexagon")
+        ("multiply", kind)
+        for kind in ("cuda", "rocm", "metal", "vulkan", "opencl", "webgpu", "hexagon")
     ]
     assert main(["init", "--torch", "fast_ops"]) == 0  # nothing has changed
     Path("tests/test_ops.py").write_text("mine")
     assert main(["init", "--torch", "fast_ops"]) == 1
-    assert capsys.readouterr().err == "devmod: error: tests/test_ops.py exists; --force overwrites it\n"
+    assert (
+        capsys.readouterr().err
+        == "devmod: error: tests/test_ops.py exists; --force overwrites it\n"
+    )
     assert main(["init", "--torch", "fast_ops", "--force", "-q"]) == 0
     assert Path("tests/test_ops.py").read_text() == written["tests/test_ops.py"]
     Path("my folder").mkdir()
@@ -375,14 +528,25 @@ def test_a_package_with_operations_of_pytorch(folder: Path, capsys: pytest.Captu
     ("arguments", "text"),
     [
         *[
-            ([name], f"--torch: expected the name of a package of Python in lower case, such as fast_ops, got {name!r}")
+            (
+                [name],
+                f"--torch: expected the name of a package of Python in lower case, such as fast_ops, got {name!r}",
+            )
             for name in ("Fast", "a-b", "", "../up", "class", "a" * 33)
         ],
-        (["fast", "-t", "opencl"], "--torch takes neither --target nor --output: the manifest that it writes has them"),
-        (["fast", "-o", "k.devmod"], "--torch takes neither --target nor --output: the manifest that it writes has them"),
+        (
+            ["fast", "-t", "opencl"],
+            "--torch takes neither --target nor --output: the manifest that it writes has them",
+        ),
+        (
+            ["fast", "-o", "k.devmod"],
+            "--torch takes neither --target nor --output: the manifest that it writes has them",
+        ),
     ],
 )
-def test_a_package_that_is_not_written(arguments: list[str], text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_that_is_not_written(
+    arguments: list[str], text: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["init", "--torch", *arguments]) == 2
     assert text in " ".join(capsys.readouterr().err.split())
     assert not [*folder.iterdir()]

@@ -18,9 +18,16 @@ OFFLOAD = Path(__file__).parents[2] / "readers/tests/vectors/offload"
 def test_the_functions_reach_the_readers() -> None:
     add = triton.load(recorded_kernel("add"), "ptx")
     assert add.format == "ptx"
-    assert [image.fmt for image in offload.read_images(OFFLOAD / "images.fatbin")] == ["cubin", "ptx"]
+    assert [image.fmt for image in offload.read_images(OFFLOAD / "images.fatbin")] == [
+        "cubin",
+        "ptx",
+    ]
     assert offload.load(OFFLOAD / "images.fatbin", add.functions).kind == "bundle"
-    assert list(warp.load(FOLDER / "warp", "wp_motion_eaab996").functions) == ["fill", "move", "move_backward"]
+    assert list(warp.load(FOLDER / "warp", "wp_motion_eaab996").functions) == [
+        "fill",
+        "move",
+        "move_backward",
+    ]
     assert warp.bounds(3)["size"] == 3
     with pytest.raises(devmod.ArgumentError):
         warp.array(3, 1)
@@ -35,7 +42,9 @@ class Missing:
 
 
 @pytest.mark.parametrize("name", ["offload", "triton", "warp"])
-def test_without_devmod_targets_the_error_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_devmod_targets_the_error_names_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in [each for each in sys.modules if each.split(".")[0] == "devmod_targets"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])

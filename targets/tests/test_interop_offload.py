@@ -1,4 +1,7 @@
-"""Containers of device code as modules: a variant for each image, with the functions that it has."""
+"""Containers of device code as modules:
+
+a variant for each image, with the functions that it has.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,19 @@ from typing import Any
 
 import pytest
 from backend_checks import code_of
-from containers import AMD, BINARY, FATBIN, FOLDER, HSACO, NVIDIA, PLAIN, PTX, archive, frames, pack_binary
+from containers import (
+    AMD,
+    BINARY,
+    FATBIN,
+    FOLDER,
+    HSACO,
+    NVIDIA,
+    PLAIN,
+    PTX,
+    archive,
+    frames,
+    pack_binary,
+)
 from recorded_triton import recorded_kernel
 from zstandard_library import zstd
 
@@ -22,7 +37,9 @@ ADD = triton_interop.load(recorded_kernel("add")).functions
 def test_each_image_is_a_variant() -> None:
     module = offload.load(FOLDER / "offloading.o", ADD)
     assert module.kind == "bundle"
-    assert [(each.kind, each.format, each.code) for each in module.imports] == [(*each[:2], each[3]) for each in (AMD, *NVIDIA)]
+    assert [(each.kind, each.format, each.code) for each in module.imports] == [
+        (*each[:2], each[3]) for each in (AMD, *NVIDIA)
+    ]
     variants = [each.variant for each in devmod.loads(devmod.dumps(module)).imports]
     assert variants == ["gfx1100", "sm_90a", "compute_90a:ptx9.4"]
     assert all(dict(each.functions) == ADD for each in module.imports)
@@ -37,7 +54,12 @@ def test_a_variant_has_the_functions_that_its_image_contains() -> None:
     softmax = triton_interop.load(recorded_kernel("softmax"))
     other = pack_binary(softmax.code)
     module = offload.load(BINARY + other, {**ADD, **softmax.functions})
-    assert [list(each.functions) for each in module.imports] == [["add"], ["add"], ["add"], ["softmax"]]
+    assert [list(each.functions) for each in module.imports] == [
+        ["add"],
+        ["add"],
+        ["add"],
+        ["softmax"],
+    ]
     assert offload.load(BINARY + other, softmax.functions).code == softmax.code
 
 
@@ -46,7 +68,9 @@ def test_an_image_that_devmod_does_not_run_is_ignored() -> None:
     assert offload.load(bitcode + BINARY, ADD).kind == "bundle"
     with pytest.raises(devmod.FormatError) as caught:
         offload.load(bitcode, ADD)
-    assert str(caught.value) == ("the container cannot be loaded: no image has the functions 'add'; its images are: 'unknown nvptx64'")
+    assert str(caught.value) == (
+        "the container cannot be loaded: no image has the functions 'add'; its images are: 'unknown nvptx64'"
+    )
 
 
 def test_a_function_that_no_image_has_is_an_error() -> None:
@@ -78,8 +102,13 @@ def test_kernels_by_name() -> None:
         ("cuda", (128, 1, 1)),
         ("cuda", (128, 1, 1)),
     ]
-    assert {each.functions["add"].arg_types for each in variants.imports} == {(*ADD["add"].arg_types[:4], "handle", "handle")}
-    assert devmod.interop.offload.load(PTX, ("add",)).functions["add"].arg_types[:4] == ADD["add"].arg_types[:4]
+    assert {each.functions["add"].arg_types for each in variants.imports} == {
+        (*ADD["add"].arg_types[:4], "handle", "handle")
+    }
+    assert (
+        devmod.interop.offload.load(PTX, ("add",)).functions["add"].arg_types[:4]
+        == ADD["add"].arg_types[:4]
+    )
     text = "namespace ns { __global__ void scale(float *x, int n) { x[n] = 1; } } __global__ void other(float *x) { *x = 1; }"
     pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
     from devmod_targets.cuda.nvrtc import compile_program
@@ -95,7 +124,12 @@ def test_kernels_by_name() -> None:
 @pytest.mark.parametrize(
     ("data", "names", "error", "message"),
     [
-        (FATBIN, ["sub"], devmod.FormatError, "the container cannot be loaded: no image has the kernel 'sub'; its kernels: 'add'"),
+        (
+            FATBIN,
+            ["sub"],
+            devmod.FormatError,
+            "the container cannot be loaded: no image has the kernel 'sub'; its kernels: 'add'",
+        ),
         (
             FATBIN,
             [],
@@ -125,7 +159,9 @@ def test_kernels_by_name() -> None:
         ),
     ],
 )
-def test_names_that_no_image_answers(data: bytes, names: Any, error: type[devmod.DevmodError], message: str) -> None:
+def test_names_that_no_image_answers(
+    data: bytes, names: Any, error: type[devmod.DevmodError], message: str
+) -> None:
     with pytest.raises(error) as caught:
         offload.load(data, names)
     assert str(caught.value) == message
@@ -136,7 +172,12 @@ def test_each_architecture_of_an_archive_is_a_variant() -> None:
     source = 'extern "C" __global__ void axpy(const float *x, float *y, float a) { y[threadIdx.x] += a * x[threadIdx.x]; }'
     built = devmod.compile(source, "rocm -arch=gfx90a,gfx1100", language="HIP")
     codes = [code_of(module) for module in built.imports]
-    toc = {"lib/libk.so": {name: {"ordinal": n, "original_size": len(codes[n])} for n, name in enumerate(("gfx90a", "gfx1100"))}}
+    toc = {
+        "lib/libk.so": {
+            name: {"ordinal": n, "original_size": len(codes[n])}
+            for n, name in enumerate(("gfx90a", "gfx1100"))
+        }
+    }
     data = archive(toc, frames(*map(zstd.compress, codes)))
     module = offload.load(data + bytes(9) + data[:64] + data[64:], built.imports[0].functions)
     assert [code_of(each) for each in module.imports] == [*codes, *codes]

@@ -1,4 +1,6 @@
-"""Kernels that Triton compiled: their signature, block, shared memory and hidden pointers; recorded ones, and new ones with Triton."""
+"""Kernels that Triton compiled: their signature, block, shared memory and hidden pointers; recorded
+ones, and new ones with Triton.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ import devmod
 from devmod import Param
 from devmod_targets.interop import triton as interop
 
-HIDDEN = tuple(Param(name, "scalar", "uint64", default=0) for name in ("global_scratch", "profile_scratch"))
+HIDDEN = tuple(
+    Param(name, "scalar", "uint64", default=0) for name in ("global_scratch", "profile_scratch")
+)
 LINE = (
     Param("x", "buffer", "float32"),
     Param("pair_0", "scalar", "float32"),
@@ -47,16 +51,30 @@ def interface(module: devmod.Module, name: str) -> devmod.Interface:
     ],
 )
 def test_the_interface_of_a_kernel(
-    name: str, params: tuple[Param, ...], block: int, shared_memory: int, tags: tuple[str, ...], fmt: str
+    name: str,
+    params: tuple[Param, ...],
+    block: int,
+    shared_memory: int,
+    tags: tuple[str, ...],
+    fmt: str,
 ) -> None:
     kernel = recorded_kernel(name)
     module = interop.load(kernel, fmt)
     payload = kernel.asm[fmt] if fmt == "cubin" else kernel.asm[fmt].encode()
-    assert (module.kind, module.format, list(module.functions), module.code) == ("cuda", fmt, [name], payload)
-    assert interface(module, name) == devmod.Interface(params, block=(block, 1, 1), shared_memory=shared_memory)
+    assert (module.kind, module.format, list(module.functions), module.code) == (
+        "cuda",
+        fmt,
+        [name],
+        payload,
+    )
+    assert interface(module, name) == devmod.Interface(
+        params, block=(block, 1, 1), shared_memory=shared_memory
+    )
     info = module.functions[name]
     assert (info.name, info.launch_param_tags) == (name, tags)
-    assert info.arg_types == tuple("handle" if param.kind == "buffer" else param.type for param in params)
+    assert info.arg_types == tuple(
+        "handle" if param.kind == "buffer" else param.type for param in params
+    )
 
 
 def test_the_binary_is_the_default() -> None:
@@ -79,17 +97,24 @@ def test_scratch_memory_that_a_kernel_needs_is_an_argument() -> None:
 
 def test_the_number_of_hidden_pointers_is_that_of_the_binary() -> None:
     kernel = recorded_kernel("add")
-    kernel.asm["ptx"] = kernel.asm["ptx"].replace(",\n\t.param .u64 .ptr .global .align 1 add_param_5", "")
+    kernel.asm["ptx"] = kernel.asm["ptx"].replace(
+        ",\n\t.param .u64 .ptr .global .align 1 add_param_5", ""
+    )
     assert interface(interop.load(kernel, "ptx"), "add").params[-1] == HIDDEN[0]
     del kernel.asm["ptx"]
-    assert interface(interop.load(kernel), "add").params[-2:] == HIDDEN  # the cubin has six parameters
+    assert (
+        interface(interop.load(kernel), "add").params[-2:] == HIDDEN
+    )  # the cubin has six parameters
 
 
 def test_the_texts_are_the_source() -> None:
     kernel = recorded_kernel("add")
     kernel.asm["llir"] = "define void @add"
     module = interop.load(kernel)
-    assert (module.inspect_source("ptx"), module.inspect_source("ll")) == (kernel.asm["ptx"], "define void @add")
+    assert (module.inspect_source("ptx"), module.inspect_source("ll")) == (
+        kernel.asm["ptx"],
+        "define void @add",
+    )
     assert devmod.loads(devmod.dumps(module)).save_to_bytes() == module.save_to_bytes()
 
 
@@ -98,7 +123,10 @@ def test_the_origin() -> None:
     kernel = recorded_kernel("add")
     digest = sha256(kernel.src.fn.src.encode()).hexdigest()
     assert interop.load(kernel).origin == devmod.Origin(
-        "cuda -arch=sm_90", "triton 3.9.0", ("num_warps=4", "num_ctas=1", "num_stages=3"), {"add": digest}
+        "cuda -arch=sm_90",
+        "triton 3.9.0",
+        ("num_warps=4", "num_ctas=1", "num_stages=3"),
+        {"add": digest},
     )
 
 
@@ -111,7 +139,14 @@ def test_the_origin() -> None:
         ("**fp32", [Param("a", "buffer", "uint64")]),
         ("*kfp16", [Param("a", "buffer", "float16", "r")]),
         ("u1", [Param("a", "scalar", "bool")]),
-        (("i8", ("i64", "*i8")), [Param("a_0", "scalar", "int8"), Param("a_1_0", "scalar", "int64"), Param("a_1_1", "buffer", "int8")]),
+        (
+            ("i8", ("i64", "*i8")),
+            [
+                Param("a_0", "scalar", "int8"),
+                Param("a_1_0", "scalar", "int64"),
+                Param("a_1_1", "buffer", "int8"),
+            ],
+        ),
         ("nvTmaDesc", [Param("a", "scalar", "uint8x128", align=64)]),
         ("constexpr", []),
     ],
@@ -122,21 +157,43 @@ def test_types(kind: Any, params: list[Param]) -> None:
 
 
 def test_a_tensor_descriptor() -> None:
-    kernel = recorded_kernel("add", "hip", signature={"d": "tensordesc<fp32[16, 32]>"}, constants={})
+    kernel = recorded_kernel(
+        "add", "hip", signature={"d": "tensordesc<fp32[16, 32]>"}, constants={}
+    )
     params = interface(interop.load(kernel), "add").params
     names = "d d_base_shape_0 d_base_shape_1 d_base_stride_0 d_base_stride_1 d_pads_with_nan d_rounds_to_tf32 d_shape_0 d_shape_1 d_stride_0 d_stride_1"
     assert [param.name for param in params[:-2]] == names.split()
-    assert [param.type for param in params[:-2]] == ["float32", *["int64"] * 4, "bool", "bool", "int32", "int32", "int64", "int64"]
+    assert [param.type for param in params[:-2]] == [
+        "float32",
+        *["int64"] * 4,
+        "bool",
+        "bool",
+        "int32",
+        "int32",
+        "int64",
+        "int64",
+    ]
     kernel.metadata.tensordesc_meta = [{"swizzle": 3}]
     params = interface(interop.load(kernel), "add").params
-    assert [param.name for param in params[:-2]] == ["d", "d_shape_0", "d_shape_1", "d_stride_0", "d_stride_1"]
+    assert [param.name for param in params[:-2]] == [
+        "d",
+        "d_shape_0",
+        "d_shape_1",
+        "d_stride_0",
+        "d_stride_1",
+    ]
     assert params[0] == Param("d", "scalar", "uint8x128", align=64)
 
 
 def test_constants_by_number_are_no_arguments() -> None:
     """Triton 3.2 has the constants of a signature in `constants` alone."""
-    kernel = recorded_kernel("add", "hip", signature={"x": "*fp32", "n": "i32", "one": "i32"}, constants={(2,): 1})
-    assert [param.name for param in interface(interop.load(kernel), "add").params[:-2]] == ["x", "n"]
+    kernel = recorded_kernel(
+        "add", "hip", signature={"x": "*fp32", "n": "i32", "one": "i32"}, constants={(2,): 1}
+    )
+    assert [param.name for param in interface(interop.load(kernel), "add").params[:-2]] == [
+        "x",
+        "n",
+    ]
 
 
 def without(key: str) -> Any:
@@ -154,7 +211,9 @@ def without(key: str) -> Any:
             "the binary of the Triton kernel 'add' does not fit its signature: it has 6 parameters; expected 1 arguments and at most 2 scratch pointers",
         ),
         (
-            recorded_kernel("add", signature={"x": "*fp32", "y": "i32", "out": "*fp32", "n": "i32"}),
+            recorded_kernel(
+                "add", signature={"x": "*fp32", "y": "i32", "out": "*fp32", "n": "i32"}
+            ),
             "",
             "the binary of the Triton kernel 'add' does not fit its signature: parameter 2 has 8 bytes, and 'y' has 4",
         ),
@@ -173,11 +232,21 @@ def without(key: str) -> Any:
             "",
             "the Triton kernel 'add' has the argument 'x' of type 'tensordesc<fp32>', which is not supported",
         ),
-        (recorded_kernel("add"), "hsaco", "the Triton kernel 'add' is for cuda: expected fmt='cubin' or 'ptx', got fmt='hsaco'"),
-        (recorded_kernel("add", "hip"), "ptx", "the Triton kernel 'add' is for rocm: expected fmt='hsaco', got fmt='ptx'"),
+        (
+            recorded_kernel("add"),
+            "hsaco",
+            "the Triton kernel 'add' is for cuda: expected fmt='cubin' or 'ptx', got fmt='hsaco'",
+        ),
+        (
+            recorded_kernel("add", "hip"),
+            "ptx",
+            "the Triton kernel 'add' is for rocm: expected fmt='hsaco', got fmt='ptx'",
+        ),
         (without("ptx"), "ptx", "the Triton kernel 'add' has no 'ptx'; it has: 'cubin'"),
         (
-            recorded_kernel("add", metadata={"target": {"backend": "cpu", "arch": "x86", "warp_size": 1}}),
+            recorded_kernel(
+                "add", metadata={"target": {"backend": "cpu", "arch": "x86", "warp_size": 1}}
+            ),
             "",
             "the Triton kernel 'add' is for the backend 'cpu'; devmod supports 'cuda', 'hip'",
         ),
@@ -201,7 +270,9 @@ def test_another_object_is_an_error(other: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # Triton's own
 @pytest.mark.parametrize("name", ["add", "softmax", "line", "shift"])
-def test_the_installed_triton_makes_kernels_as_the_recorded_ones(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_installed_triton_makes_kernels_as_the_recorded_ones(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     triton = pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
     from triton.backends.compiler import GPUTarget

@@ -24,7 +24,8 @@ mv {folder}/new {folder}/pids
 wait
 """
 
-#: In a program: a thread that forks while a compiler runs. The fork remains until the standard input ends.
+#: In a program: a thread that forks while a compiler runs. The fork remains until the standard
+#: input ends.
 FORKING = """
 import os, sys, threading, time
 def fork():
@@ -35,7 +36,9 @@ def fork():
 threading.Thread(target=fork, daemon=True).start()
 """
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+pytestmark = pytest.mark.skipif(
+    not os.path.isdir("/proc"), reason="the state of other processes is read from /proc"
+)
 
 
 @pytest.mark.parametrize(
@@ -55,31 +58,45 @@ def test_the_compilers_of_a_killed_process_end(
 ) -> None:
     program = tmp_path / "bin" / name
     program.parent.mkdir()
-    program.write_text(HANGING.format(argument=argument, program=shutil.which("true"), folder=tmp_path))
+    program.write_text(
+        HANGING.format(argument=argument, program=shutil.which("true"), folder=tmp_path)
+    )
     program.chmod(0o755)
     _kill(f"{FORKING if forks else ''}devmod.compile{call}", end, tmp_path)
 
 
 @pytest.mark.once
-@pytest.mark.skipif(sys.platform != "linux" or not find_program("g++"), reason="nvcc needs Linux and g++")
+@pytest.mark.skipif(
+    sys.platform != "linux" or not find_program("g++"), reason="nvcc needs Linux and g++"
+)
 def test_nvcc_of_a_killed_process_ends(tmp_path: Path) -> None:
     """The real nvcc, whose first command is g++."""
     pytest.importorskip("nvidia.cu13", reason="the wheel nvidia-cuda-nvcc is not installed")
     program = tmp_path / "bin" / "g++"
     program.parent.mkdir()
-    program.write_text(HANGING.format(argument="program.cu", program=find_program("g++"), folder=tmp_path))
+    program.write_text(
+        HANGING.format(argument="program.cu", program=find_program("g++"), folder=tmp_path)
+    )
     program.chmod(0o755)
-    _kill("devmod.compile('__global__ void k() {}', 'cuda -arch=sm_90 -compiler=nvcc')", signal.SIGKILL, tmp_path)
+    _kill(
+        "devmod.compile('__global__ void k() {}', 'cuda -arch=sm_90 -compiler=nvcc')",
+        signal.SIGKILL,
+        tmp_path,
+    )
 
 
 def _kill(call: str, end: signal.Signals, folder: Path) -> None:
-    """Kill a process in a compile by a program that hangs; then compile in another process with the same temporary folder."""
+    """Kill a process in a compile by a program that hangs; then compile in another process with the
+    same temporary folder.
+    """
     temporary = folder / "tmp"
     temporary.mkdir()
     environment = os.environ | {"TMPDIR": str(temporary), "DEVMOD_CACHE_DIR": str(folder / "cache")}
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     command = [sys.executable, "-W", "ignore", "-c", f"import devmod; {call}", folder]
-    with subprocess.Popen(command, env=environment | {"PATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, env=environment | {"PATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         wait_for((folder / ("forked" if FORKING in call else "pids")).exists)
         process.send_signal(end)
         pids = [int(pid) for pid in (folder / "pids").read_text().split()]

@@ -1,4 +1,6 @@
-"""Commands write no file through a symbolic link that a stranger has put into the folder, unless the user names that link."""
+"""Commands write no file through a symbolic link that a stranger has put into the folder, unless
+the user names that link.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,16 @@ def home_of(project: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("output", "link", "target"), [("k.devmod", "k.devmod", "../home/precious"), ("out/k.devmod", "out", "../home"), ("k.devmod", "k.devmod", "../home/new")]
-)  # fmt: skip
-def test_the_output_of_a_manifest(capsys: pytest.CaptureFixture[str], project: Path, output: str, link: str, target: str) -> None:
+    ("output", "link", "target"),
+    [
+        ("k.devmod", "k.devmod", "../home/precious"),
+        ("out/k.devmod", "out", "../home"),
+        ("k.devmod", "k.devmod", "../home/new"),
+    ],
+)
+def test_the_output_of_a_manifest(
+    capsys: pytest.CaptureFixture[str], project: Path, output: str, link: str, target: str
+) -> None:
     manifest = Path("devmod.toml")
     manifest.write_text(manifest.read_text().replace('"k.devmod"', f'"{output}"'))
     os.symlink(target, link)
@@ -54,7 +63,10 @@ def test_an_output_that_the_user_names(project: Path) -> None:
 def test_the_default_output_of_a_compile(capsys: pytest.CaptureFixture[str], project: Path) -> None:
     os.symlink("../home/precious", "k0.devmod")
     assert main(["compile", "k0.cl", "-t", "opencl"]) == 1
-    assert capsys.readouterr().err == f"devmod: error: 'k0.devmod' is not written: {str(project / 'k0.devmod')!r} is a symbolic link\n"
+    assert (
+        capsys.readouterr().err
+        == f"devmod: error: 'k0.devmod' is not written: {str(project / 'k0.devmod')!r} is a symbolic link\n"
+    )
     assert home_of(project) == {"precious": b"precious"}
     assert main(["compile", "-q", "k0.cl", "-t", "opencl", "-o", "k0.devmod"]) == 0
     assert devmod.load(project.parent / "home" / "precious").kind == "opencl"
@@ -70,7 +82,11 @@ def test_the_metadata_of_a_raw_payload(capsys: pytest.CaptureFixture[str], proje
 def test_a_new_manifest(project: Path) -> None:
     """It replaces a link, and no name of a temporary file is predictable."""
     os.remove("devmod.toml")
-    for name in ("devmod.toml", f".devmod.toml.{os.getpid()}.partial", f".devmod.schema.json.{os.getpid()}.partial"):
+    for name in (
+        "devmod.toml",
+        f".devmod.toml.{os.getpid()}.partial",
+        f".devmod.schema.json.{os.getpid()}.partial",
+    ):
         os.symlink("../home/precious", name)
     assert main(["init", "-q", "--force"]) == 0
     assert home_of(project) == {"precious": b"precious"}

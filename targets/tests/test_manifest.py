@@ -56,24 +56,43 @@ SLANG_KINDS = ["vulkan", "webgpu", "metal", "hexagon"]
     ("sources", "languages"),
     [
         (["k.cl", "k.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "cu"}),
-        (["k.slang", "k.cu"], {"cuda": "cu", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (
+            ["k.slang", "k.cu"],
+            {"cuda": "cu", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang"),
+        ),
         (["k.cu", "k.slang"], {"cuda": "cu", "rocm": "cu"} | dict.fromkeys(SLANG_KINDS, "slang")),
-        (["k.cl", "k.slang"], {"opencl": "cl", "cuda": "slang", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (
+            ["k.cl", "k.slang"],
+            {"opencl": "cl", "cuda": "slang", "rocm": "slang"}
+            | dict.fromkeys(SLANG_KINDS, "slang"),
+        ),
         (["k.hip", "k.cu", "k.cl"], {"opencl": "cl", "cuda": "cu", "rocm": "hip"}),
         (["k.slang", "k.hip", "k.comp"], {"cuda": "slang", "rocm": "hip", "vulkan": "comp"}),
-        (["k.cl", "other.cl", "k.slang", "k.cu", "other.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "slang", "hexagon": "slang"}),
+        (
+            ["k.cl", "other.cl", "k.slang", "k.cu", "other.cu"],
+            {"opencl": "cl", "cuda": "cu", "rocm": "slang", "hexagon": "slang"},
+        ),
     ],
 )
-def test_a_target_gets_one_language_its_own_or_the_first(folder: Path, sources: list[str], languages: dict[str, str]) -> None:
+def test_a_target_gets_one_language_its_own_or_the_first(
+    folder: Path, sources: list[str], languages: dict[str, str]
+) -> None:
     for name in sources:
         (folder / name).touch()
     arch = {"cuda": " -arch=sm_80", "rocm": " -arch=gfx1100", "hexagon": " -arch=v66"}
     targets = json.dumps([kind + arch.get(kind, "") for kind in languages])
     result = rows(f"targets = {targets}\n[kernels.k]\nsources = {json.dumps(sources)}\n")
-    expected = [(kind, source) for kind, language in languages.items() for source in sources if source.endswith(f".{language}")]
+    expected = [
+        (kind, source)
+        for kind, language in languages.items()
+        for source in sources
+        if source.endswith(f".{language}")
+    ]
     assert [(target.partition(" ")[0], source) for _, source, target in result] == expected
     paths = [Path(name) for name in sources]
-    command = {(target, str(paths[index])) for index, target, _ in assign(paths, list(languages), None)}
+    command = {
+        (target, str(paths[index])) for index, target, _ in assign(paths, list(languages), None)
+    }
     assert command == set(expected)
 
 
@@ -113,7 +132,9 @@ include = ["own"]
 defines = { WIDTH = 16 }
 """
     )
-    assert [(job.defines, job.include) for job in result.jobs] == [((("WIDTH", 16),), ("own", "common"))] * 6
+    assert [(job.defines, job.include) for job in result.jobs] == [
+        ((("WIDTH", 16),), ("own", "common"))
+    ] * 6
 
 
 def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) -> None:
@@ -122,7 +143,9 @@ def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) ->
         read_manifest(),
         (
             Job("twice", str(folder), "twice.cl", "opencl", name="twice", defines=(("WIDTH", 16),)),
-            Job("twice", str(folder), "twice.comp", "vulkan", name="twice", defines=(("WIDTH", 16),)),
+            Job(
+                "twice", str(folder), "twice.comp", "vulkan", name="twice", defines=(("WIDTH", 16),)
+            ),
             *(
                 Job(
                     "twice",
@@ -143,7 +166,9 @@ def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) ->
 
 
 def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
-    Path("sum.cl").write_text("kernel void sum(global float *x, local float *s) { x[get_local_id(0)] = s[0] = N; }\n")
+    Path("sum.cl").write_text(
+        "kernel void sum(global float *x, local float *s) { x[get_local_id(0)] = s[0] = N; }\n"
+    )
     (job,) = plan(
         'targets = ["opencl"]\n[kernels.sum]\nsources = ["sum.cl"]\ninclude = ["include"]\ndefines = { N = 2.5, DEBUG = true, T = "int" }\n'
         'options = ["-cl-fast-relaxed-math"]\nblock = [16, 4]\nlocal = { s = "4/thread" }\n'
@@ -164,7 +189,10 @@ def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
     module = devmod.compile(Path(job.path), job.target, **job.arguments())
     interface = module.functions["sum"].interface
     assert interface is not None
-    assert (interface.default_block, interface.params[1].default) == ((16, 4, 1), devmod.Local(per_thread=4))
+    assert (interface.default_block, interface.params[1].default) == (
+        (16, 4, 1),
+        devmod.Local(per_thread=4),
+    )
     assert module.origin is not None
     assert module.origin.options == ("-cl-fast-relaxed-math", "-DN=2.5", "-DDEBUG=1", "-DT=int")
 
@@ -249,14 +277,22 @@ skip = ["opencl"]
 sources = ["twice.cu"]
 targets = ["cuda -arch=compute_90"]
 """
-    assert rows(text) == [("blur", "blur.comp", "vulkan"), ("twice", "twice.cu", "cuda -arch=compute_90")]
+    assert rows(text) == [
+        ("blur", "blur.comp", "vulkan"),
+        ("twice", "twice.cu", "cuda -arch=compute_90"),
+    ]
 
 
 def test_a_source_without_a_suffix_of_its_language_names_it() -> None:
-    text = 'targets = ["opencl"]\n[kernels.k]\nsources = [{ path = "k.inc", language = "OpenCL C" }]\n'
+    text = (
+        'targets = ["opencl"]\n[kernels.k]\nsources = [{ path = "k.inc", language = "OpenCL C" }]\n'
+    )
     assert [job.language for job in plan(text).jobs] == ["OpenCL C"]
     text = 'targets = ["opencl", "vulkan"]\n[kernels.k]\nsources = ["twice.comp"]\n[kernels.k.target.opencl]\nsources = ["k.inc"]\nlanguage = "cl"\n'
-    assert [(job.source, job.language) for job in plan(text).jobs] == [("k.inc", "cl"), ("twice.comp", "")]
+    assert [(job.source, job.language) for job in plan(text).jobs] == [
+        ("k.inc", "cl"),
+        ("twice.comp", ""),
+    ]
 
 
 def test_one_file_is_a_source_of_two_languages() -> None:
@@ -319,11 +355,19 @@ def test_a_pyproject_may_hold_the_manifest(name: str) -> None:
         '[project]\nname = "x"\n[tool.devmod]\ntargets = ["opencl"]\n[tool.devmod.kernels.twice]\nsources = ["twice.cl"]\n'
     )
     manifest = read_manifest(name)
-    assert (manifest.path, manifest.targets, [kernel.name for kernel in manifest.kernels]) == ("pyproject.toml", ("opencl",), ["twice"])
+    assert (manifest.path, manifest.targets, [kernel.name for kernel in manifest.kernels]) == (
+        "pyproject.toml",
+        ("opencl",),
+        ["twice"],
+    )
 
 
-def test_a_manifest_is_read_from_another_folder_by_any_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("my.toml").write_bytes(b'\xef\xbb\xbftargets = ["opencl"]\r\n[kernels.twice]\r\nsources = ["twice.cl"]\r\n')
+def test_a_manifest_is_read_from_another_folder_by_any_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("my.toml").write_bytes(
+        b'\xef\xbb\xbftargets = ["opencl"]\r\n[kernels.twice]\r\nsources = ["twice.cl"]\r\n'
+    )
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     manifest = read_manifest(Path("..", "my.toml"))
@@ -334,7 +378,10 @@ def test_a_manifest_is_read_from_another_folder_by_any_name(folder: Path, monkey
 def test_the_settings_of_the_file() -> None:
     manifest = plan(EXAMPLE + "[constants]\nfiles = []\n").manifest
     assert (manifest.mixed, manifest.with_sources, manifest.compress) == (False, False, "")
-    result = plan('compress = "zstd:19"\nmixed = true\nwith_sources = true\n' + EXAMPLE.replace("kernels.devmod", "sub/../out/k.devmod"))
+    result = plan(
+        'compress = "zstd:19"\nmixed = true\nwith_sources = true\n'
+        + EXAMPLE.replace("kernels.devmod", "sub/../out/k.devmod")
+    )
     manifest = result.manifest
     assert (manifest.mixed, manifest.with_sources, manifest.compress) == (True, True, "zstd:19")
     assert result.output == str(Path.cwd() / "out" / "k.devmod")
@@ -353,7 +400,10 @@ def test_strict_is_an_option_of_each_compile() -> None:
     ("targets", "wanted"),
     [
         (("vulkan",), ["vulkan"]),
-        (("cuda", "opencl"), ["opencl", "cuda -arch=sm_80", "cuda -arch=sm_90", "cuda -arch=compute_90"]),
+        (
+            ("cuda", "opencl"),
+            ["opencl", "cuda -arch=sm_80", "cuda -arch=sm_90", "cuda -arch=compute_90"],
+        ),
         (("cuda -arch=sm_90",), ["cuda -arch=sm_90"]),
         (("cuda -arch=sm_80,sm_90",), ["cuda -arch=sm_80", "cuda -arch=sm_90"]),
     ],
@@ -374,7 +424,9 @@ def test_a_target_that_the_manifest_lacks(target: str, text: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         plan(EXAMPLE, target)
     names = "'opencl', 'vulkan', 'cuda -arch=sm_80', 'cuda -arch=sm_90', 'cuda -arch=compute_90'"
-    assert str(caught.value) == f"devmod.toml has no target '{target}'; its targets are {names}{text}"
+    assert (
+        str(caught.value) == f"devmod.toml has no target '{target}'; its targets are {names}{text}"
+    )
 
 
 def test_values_of_a_manifest_are_public() -> None:
@@ -389,7 +441,9 @@ def test_values_of_a_manifest_are_public() -> None:
 
 
 def test_a_shader_has_the_name_of_the_kernel_beside_other_kinds(folder: Path) -> None:
-    """Several shaders have the names of their files, which is an error where the other kinds have the kernel."""
+    """Several shaders have the names of their files, which is an error where the other kinds have
+    the kernel.
+    """
     Path("twice.cl").write_text(CL.format("twice"))
     shader = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn main() { x[0] *= 2; }\n"
     Path("k.wgsl").write_text(shader)

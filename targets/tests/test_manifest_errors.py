@@ -23,45 +23,98 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ('targets = ["opencl"\n', [":2: the end of the file: the text is not TOML: Unclosed array"]),
     ("a = 1\na = 2\n", [":2: column 6: the text is not TOML: Cannot overwrite a value"]),
     ('x = "', [":1: the end of the file: the text is not TOML: Unterminated string"]),
-    ("", [': targets: the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]']),
+    (
+        "",
+        [
+            ': targets: the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]'
+        ],
+    ),
     (
         'targets = "opencl"\n' + TWICE,
-        [':1: targets: expected an array of strings, such as ["opencl", "cuda -arch=sm_90"], got the string \'opencl\''],
+        [
+            ':1: targets: expected an array of strings, such as ["opencl", "cuda -arch=sm_90"], got the string \'opencl\''
+        ],
     ),
-    ("targets = []\n" + TWICE, [':1: targets: the array is empty: expected targets, such as ["opencl", "cuda -arch=sm_90"]']),
+    (
+        "targets = []\n" + TWICE,
+        [
+            ':1: targets: the array is empty: expected targets, such as ["opencl", "cuda -arch=sm_90"]'
+        ],
+    ),
     (
         'targets = ["opencl", 3, ""]\n' + TWICE,
-        [":1: targets[1]: expected a string, got the integer 3", ":1: targets[2]: the string is empty"],
+        [
+            ":1: targets[1]: expected a string, got the integer 3",
+            ":1: targets[2]: the string is empty",
+        ],
     ),
-    ('targets = ["opncl"]\n' + TWICE, [":1: targets[0]: unknown target 'opncl'. Did you mean 'opencl'?"]),
+    (
+        'targets = ["opncl"]\n' + TWICE,
+        [":1: targets[0]: unknown target 'opncl'. Did you mean 'opencl'?"],
+    ),
     (
         'targets = ["cuda arch=sm_90"]\n' + TWICE,
-        [":1: targets[0]: the target 'cuda arch=sm_90' has 'arch=sm_90', which is not of the form -name=value"],
+        [
+            ":1: targets[0]: the target 'cuda arch=sm_90' has 'arch=sm_90', which is not of the form -name=value"
+        ],
     ),
-    ('targets = ["opencl", "opencl"]\n' + TWICE, [":1: targets[1]: the target 'opencl' is listed twice"]),
+    (
+        'targets = ["opencl", "opencl"]\n' + TWICE,
+        [":1: targets[1]: the target 'opencl' is listed twice"],
+    ),
     (
         'targets = ["opencl", "cuda -arch=sm_80,sm_90", "cuda -arch=sm_90"]\n' + TWICE,
-        [":1: targets[2]: the target 'cuda -arch=sm_90' is a part of 'cuda -arch=sm_80,sm_90' as well"],
+        [
+            ":1: targets[2]: the target 'cuda -arch=sm_90' is a part of 'cuda -arch=sm_80,sm_90' as well"
+        ],
     ),
-    ('targets = ["opencl"]\n', [": kernels: the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources"]),
-    (OPENCL + "kernels = 3\n", [":2: kernels: expected a table of kernels, such as [kernels.twice], got the integer 3"]),
+    (
+        'targets = ["opencl"]\n',
+        [
+            ": kernels: the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources"
+        ],
+    ),
+    (
+        OPENCL + "kernels = 3\n",
+        [":2: kernels: expected a table of kernels, such as [kernels.twice], got the integer 3"],
+    ),
     (OPENCL + "[kernels]\ntwice = 3\n", [":3: kernels.twice: expected a table, got the integer 3"]),
-    (OPENCL + '[kernel.twice]\nsources=["twice.cl"]\n', [":2: kernel: unknown key. Did you mean 'kernels', as in [kernels.twice]?"]),
-    (OPENCL + '[kernels.twice]\nsource = ["twice.cl"]\n', [":3: kernels.twice.source: unknown key. Did you mean 'sources'?"]),
-    (OPENCL + "[kernels.twice]\n", [':2: kernels.twice: the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]']),
+    (
+        OPENCL + '[kernel.twice]\nsources=["twice.cl"]\n',
+        [":2: kernel: unknown key. Did you mean 'kernels', as in [kernels.twice]?"],
+    ),
+    (
+        OPENCL + '[kernels.twice]\nsource = ["twice.cl"]\n',
+        [":3: kernels.twice.source: unknown key. Did you mean 'sources'?"],
+    ),
+    (
+        OPENCL + "[kernels.twice]\n",
+        [
+            ':2: kernels.twice: the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]'
+        ],
+    ),
     (
         OPENCL + "[kernels.twice]\nsources = []\n",
-        [':3: kernels.twice.sources: expected an array of paths, such as ["twice.cl", "twice.cu"], got an empty array'],
+        [
+            ':3: kernels.twice.sources: expected an array of paths, such as ["twice.cl", "twice.cu"], got an empty array'
+        ],
     ),
     (
         OPENCL + '[kernels.twice]\nsources = "twice.cl"\n',
-        [(':3: kernels.twice.sources: expected an array of paths, such as ["twice.cl", "twice.cu"], got the string \'twice.cl\'')],
+        [
+            (
+                ':3: kernels.twice.sources: expected an array of paths, such as ["twice.cl", "twice.cu"], got the string \'twice.cl\''
+            )
+        ],
     ),
     (
         OPENCL + '[kernels.twice]\nsources = ["twise.cl"]\n',
         [":3: kernels.twice.sources[0]: 'twise.cl' does not exist. Did you mean 'twice.cl'?"],
     ),
-    (OPENCL + '[kernels.twice]\nsources = ["sub"]\n', [":3: kernels.twice.sources[0]: 'sub' is a folder; expected a file"]),
+    (
+        OPENCL + '[kernels.twice]\nsources = ["sub"]\n',
+        [":3: kernels.twice.sources[0]: 'sub' is a folder; expected a file"],
+    ),
     (
         OPENCL
         + '[kernels.twice]\nsources = ["/twice.cl", "C:/k.cl", "~/k.cl", \'a\\b.cl\', "$HOME/a.cl", "*.cl", { language = "cl" }, { path = "twice.cl", lang = "cl" }, 7]\n',
@@ -86,7 +139,10 @@ MISTAKES: list[tuple[str, list[str]]] = [
             ":3: kernels.twice.sources[8]: expected a string, got the integer 7",
         ],
     ),
-    (OPENCL + '[kernels.twice]\nsources = ["twice.cl", "twice.cl"]\n', [":3: kernels.twice.sources[1]: 'twice.cl' is listed twice"]),
+    (
+        OPENCL + '[kernels.twice]\nsources = ["twice.cl", "twice.cl"]\n',
+        [":3: kernels.twice.sources[1]: 'twice.cl' is listed twice"],
+    ),
     (
         'targets = ["rocm -arch=gfx90a"]\n[kernels.k]\nsources = ["k.slang", "twice.cu", "k.hip"]\n'
         '[kernels.twice]\nsources = ["k.slang", "twice.cu"]\n',
@@ -138,24 +194,44 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ),
     (
         KERNEL + 'skip = ["opncl"]\n',
-        [":4: kernels.twice.skip[0]: no target is of the kind 'opncl'; the kinds are 'opencl'. Did you mean 'opencl'?"],
+        [
+            ":4: kernels.twice.skip[0]: no target is of the kind 'opncl'; the kinds are 'opencl'. Did you mean 'opencl'?"
+        ],
     ),
-    (KERNEL + 'skip = ["opencl"]\n', [":4: kernels.twice.skip: it leaves out every target of the kernel"]),
+    (
+        KERNEL + 'skip = ["opencl"]\n',
+        [":4: kernels.twice.skip: it leaves out every target of the kernel"],
+    ),
     (
         KERNEL + "targets = []\n",
-        [":4: kernels.twice.targets: the array is empty; without this key the kernel has the targets of the manifest"],
+        [
+            ":4: kernels.twice.targets: the array is empty; without this key the kernel has the targets of the manifest"
+        ],
     ),
-    (KERNEL + 'targets = ["vulcan"]\n', [":4: kernels.twice.targets[0]: unknown target 'vulcan'. Did you mean 'vulkan'?"]),
-    (KERNEL + "[kernels.twice.target.cuda]\n", [":4: kernels.twice.target.cuda: the kernel has no such target; its targets are 'opencl'"]),
+    (
+        KERNEL + 'targets = ["vulcan"]\n',
+        [":4: kernels.twice.targets[0]: unknown target 'vulcan'. Did you mean 'vulkan'?"],
+    ),
+    (
+        KERNEL + "[kernels.twice.target.cuda]\n",
+        [":4: kernels.twice.target.cuda: the kernel has no such target; its targets are 'opencl'"],
+    ),
     (
         KERNEL + '[target."cuda -arch"]\n',
-        [":4: target.\"cuda -arch\": the target 'cuda -arch' has '-arch', which is not of the form -name=value"],
+        [
+            ":4: target.\"cuda -arch\": the target 'cuda -arch' has '-arch', which is not of the form -name=value"
+        ],
     ),
     (
         KERNEL + "[target.opencl]\nblock = 3\n",
-        [":5: target.opencl.block: unknown key; it belongs to one kernel: [kernels.NAME.target.opencl]"],
+        [
+            ":5: target.opencl.block: unknown key; it belongs to one kernel: [kernels.NAME.target.opencl]"
+        ],
     ),
-    (KERNEL + 'language = "OpenCL"\n', [":4: kernels.twice.language: unknown language 'OpenCL'. Did you mean 'OpenCL C'?"]),
+    (
+        KERNEL + 'language = "OpenCL"\n',
+        [":4: kernels.twice.language: unknown language 'OpenCL'. Did you mean 'OpenCL C'?"],
+    ),
     (
         KERNEL + 'language = "Fortran"\n',
         [
@@ -166,10 +242,15 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ],
     ),
     (KERNEL + 'name = ""\n', [":4: kernels.twice.name: the string is empty"]),
-    (KERNEL + 'name = "a\\nb"\n', [":4: kernels.twice.name: the string has a line break or a control character: 'a\\nb'"]),
+    (
+        KERNEL + 'name = "a\\nb"\n',
+        [":4: kernels.twice.name: the string has a line break or a control character: 'a\\nb'"],
+    ),
     (
         KERNEL + 'options = "-O3"\n',
-        [":4: kernels.twice.options: expected an array of strings, such as [\"--use_fast_math\"], got the string '-O3'"],
+        [
+            ":4: kernels.twice.options: expected an array of strings, such as [\"--use_fast_math\"], got the string '-O3'"
+        ],
     ),
     (
         'targets = ["opencl", "vulkan"]\n[kernels.twice]\nsources = ["twice.cl", "fill.spv"]\ndefines = { A = 1 }\ninclude = ["include"]\n'
@@ -182,7 +263,12 @@ MISTAKES: list[tuple[str, list[str]]] = [
             ":6: kernels.twice.target.vulkan.defines: 'fill.spv' is SPIR-V, which has no preprocessor; remove the key",
         ],
     ),
-    (KERNEL + 'defines = ["A"]\n', [":4: kernels.twice.defines: expected a table of macros, such as { WIDTH = 16 }, got an array"]),
+    (
+        KERNEL + 'defines = ["A"]\n',
+        [
+            ":4: kernels.twice.defines: expected a table of macros, such as { WIDTH = 16 }, got an array"
+        ],
+    ),
     (
         KERNEL + 'defines = { "1A" = 1, B = [], C = "a\\nb", D = inf }\n',
         [
@@ -231,7 +317,11 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ),
     (
         KERNEL + "local = 3\n",
-        [(':4: kernels.twice.local: expected a table of sizes by parameter, such as { scratch = "4/thread" }, got the integer 3')],
+        [
+            (
+                ':4: kernels.twice.local: expected a table of sizes by parameter, such as { scratch = "4/thread" }, got the integer 3'
+            )
+        ],
     ),
     (
         KERNEL + 'local = { s = 0, t = "4/lane", u = { v = true } }\n',
@@ -245,10 +335,18 @@ MISTAKES: list[tuple[str, list[str]]] = [
         OPENCL
         + '[kernels.twice]\nsources = ["twice.cl", { path = "k.inc", language = "cl" }]\nname = "x"\nblock = { twice = 3 }\nlocal = { s = 1 }\n[kernels.twice.functions.twice]\narg_types = []\n',
         [
-            (":4: kernels.twice.name: the key name is for one source, and 'opencl' has 2; make each source a kernel of its own"),
-            (":5: kernels.twice.block: a block by function is for one source, and 'opencl' has 2; make each source a kernel of its own"),
-            (":6: kernels.twice.local: the key local is for one source, and 'opencl' has 2; make each source a kernel of its own"),
-            (":7: kernels.twice.functions: the key functions is for one source, and 'opencl' has 2; make each source a kernel of its own"),
+            (
+                ":4: kernels.twice.name: the key name is for one source, and 'opencl' has 2; make each source a kernel of its own"
+            ),
+            (
+                ":5: kernels.twice.block: a block by function is for one source, and 'opencl' has 2; make each source a kernel of its own"
+            ),
+            (
+                ":6: kernels.twice.local: the key local is for one source, and 'opencl' has 2; make each source a kernel of its own"
+            ),
+            (
+                ":7: kernels.twice.functions: the key functions is for one source, and 'opencl' has 2; make each source a kernel of its own"
+            ),
         ],
     ),
     (
@@ -279,15 +377,21 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ),
     (
         KERNEL + "[kernels.twice.functions.twice]\nparams = [1]\n",
-        [":4: kernels.twice.functions.twice: the declaration is invalid: a parameter is a map with string keys, not int"],
+        [
+            ":4: kernels.twice.functions.twice: the declaration is invalid: a parameter is a map with string keys, not int"
+        ],
     ),
     (
         KERNEL + "[kernels.twice.functions.twice]\nparams = []\ninterface = {}\n",
-        [":5: kernels.twice.functions.twice.params: the interface has its own params; give one of the two"],
+        [
+            ":5: kernels.twice.functions.twice.params: the interface has its own params; give one of the two"
+        ],
     ),
     (
         KERNEL + "[kernels.twice.functions.twice]\narg_types = [2000-01-01]\n",
-        [":4: kernels.twice.functions.twice: the declaration has a date, a time or a number that is not finite"],
+        [
+            ":4: kernels.twice.functions.twice: the declaration has a date, a time or a number that is not finite"
+        ],
     ),
     (
         KERNEL + '[kernels.twice.functions.twice]\narg_types = ["int32"]\nparams = []\n',
@@ -298,17 +402,27 @@ MISTAKES: list[tuple[str, list[str]]] = [
             )
         ],
     ),
-    ('output = "k.bin"\ntargets = ["opencl"]\n' + TWICE, [":1: output: expected a file that ends in .devmod, got 'k.bin'"]),
+    (
+        'output = "k.bin"\ntargets = ["opencl"]\n' + TWICE,
+        [":1: output: expected a file that ends in .devmod, got 'k.bin'"],
+    ),
     (
         'output = "../k.devmod"\ntargets = ["opencl"]\n' + TWICE,
-        [":1: output: expected a file in the manifest's folder, got '../k.devmod'; devmod build --output FILE writes another"],
+        [
+            ":1: output: expected a file in the manifest's folder, got '../k.devmod'; devmod build --output FILE writes another"
+        ],
     ),
     (
         'output = "sub/../../.bashrc"\ntargets = ["opencl"]\n' + TWICE,
-        [":1: output: expected a file in the manifest's folder, got 'sub/../../.bashrc'; devmod build --output FILE writes another"],
+        [
+            ":1: output: expected a file in the manifest's folder, got 'sub/../../.bashrc'; devmod build --output FILE writes another"
+        ],
     ),
     (
-        OPENCL + 'options = ["-w", "-toolchain=./evil"]\n' + TWICE + '[kernels.twice.target.opencl]\noptions = ["-device-libs=lib"]\n',
+        OPENCL
+        + 'options = ["-w", "-toolchain=./evil"]\n'
+        + TWICE
+        + '[kernels.twice.target.opencl]\noptions = ["-device-libs=lib"]\n',
         [
             ":2: options[1]: '-toolchain=./evil' is not an option of a manifest, which may come from a stranger; expected a clang in PATH, "
             "such as -toolchain=clang-19; DEVMOD_CLANG names another program",
@@ -316,7 +430,10 @@ MISTAKES: list[tuple[str, list[str]]] = [
             "expected the library in DEVMOD_ROCM_DEVICE_LIBS, without this option",
         ],
     ),
-    ('output = "sub/"\ntargets = ["opencl"]\n' + TWICE, [":1: output: expected a file that ends in .devmod, got 'sub/'"]),
+    (
+        'output = "sub/"\ntargets = ["opencl"]\n' + TWICE,
+        [":1: output: expected a file that ends in .devmod, got 'sub/'"],
+    ),
     (
         'compress = "gzip"\nmixed = 1\ntargets = ["opencl"]\n' + TWICE,
         [
@@ -324,9 +441,18 @@ MISTAKES: list[tuple[str, list[str]]] = [
             ":2: mixed: expected true or false, got the integer 1",
         ],
     ),
-    (KERNEL + 'output = "x"\n', [":4: kernels.twice.output: unknown key; the manifest has one output for all kernels"]),
-    ('outptu = "x"\ntargets = ["opencl"]\n' + TWICE, [":1: outptu: unknown key. Did you mean 'output'?"]),
-    ('sources = ["a.cl"]\ntargets = ["opencl"]\n' + TWICE, [":1: sources: unknown key; it belongs to one kernel: [kernels.NAME]"]),
+    (
+        KERNEL + 'output = "x"\n',
+        [":4: kernels.twice.output: unknown key; the manifest has one output for all kernels"],
+    ),
+    (
+        'outptu = "x"\ntargets = ["opencl"]\n' + TWICE,
+        [":1: outptu: unknown key. Did you mean 'output'?"],
+    ),
+    (
+        'sources = ["a.cl"]\ntargets = ["opencl"]\n' + TWICE,
+        [":1: sources: unknown key; it belongs to one kernel: [kernels.NAME]"],
+    ),
     (
         '[tool.devmod]\ntargets = ["opencl"]\n',
         [
@@ -334,7 +460,12 @@ MISTAKES: list[tuple[str, list[str]]] = [
             ":1: tool: unknown key. Only a pyproject.toml has [tool.devmod]; in this file its keys are at the top",
         ],
     ),
-    (OPENCL + "[constants]\n", [':2: constants.files: the key is missing. It lists the files, as in files = ["weights.npz"]']),
+    (
+        OPENCL + "[constants]\n",
+        [
+            ':2: constants.files: the key is missing. It lists the files, as in files = ["weights.npz"]'
+        ],
+    ),
     (OPENCL + "constants = 3\n", [":2: constants: expected a table with files, got the integer 3"]),
     (
         OPENCL
@@ -342,12 +473,16 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             ":3: constants.files[0]: expected a file that ends in .npy, .npz, .safetensors, got 'w.bin'",
             ":3: constants.files[2]: the key names is for .npz and .safetensors; 'w.npy' has one array. To name it: name",
-            (":3: constants.files[3]: the key name is for .npy files, which have one array; 'z.npz' names its own. To choose some: names"),
+            (
+                ":3: constants.files[3]: the key name is for .npy files, which have one array; 'z.npz' names its own. To choose some: names"
+            ),
             ":3: constants.files[4]: expected a string, got the integer 3",
             ":3: constants.files[0]: 'w.bin' does not exist. Did you mean 'w.npy'?",
             ":3: constants.files[1]: 'v.npy' does not exist. Did you mean 'w.npy'?",
             ":3: constants.files[3]: 'z.npz' does not exist. Did you mean 'w.npy'?",
-            (':4: constants.functions: expected a table of functions, such as { load_weights = ["w", "b"] }, got the integer 3'),
+            (
+                ':4: constants.functions: expected a table of functions, such as { load_weights = ["w", "b"] }, got the integer 3'
+            ),
         ],
     ),
     (
@@ -390,14 +525,21 @@ MISTAKES: list[tuple[str, list[str]]] = [
             ":1: kernels: expected a table of kernels, such as [kernels.twice], got an array",
         ],
     ),
-    (OPENCL + '[kernels.a]\n\n\nsources = [\n "twice.cl",\n # x\n "twice.cl"]\n', [":8: kernels.a.sources[1]: 'twice.cl' is listed twice"]),
+    (
+        OPENCL + '[kernels.a]\n\n\nsources = [\n "twice.cl",\n # x\n "twice.cl"]\n',
+        [":8: kernels.a.sources[1]: 'twice.cl' is listed twice"],
+    ),
     (
         OPENCL + '[constants]\nfiles = "w.npy"\n',
-        [":3: constants.files: expected an array of paths, such as [\"weights.npz\"], got the string 'w.npy'"],
+        [
+            ":3: constants.files: expected an array of paths, such as [\"weights.npz\"], got the string 'w.npy'"
+        ],
     ),
     (
         OPENCL + '[constants]\nfiles = [{ name = "w" }]\n',
-        [':3: constants.files[0]: the file has no path, as in { path = "w.npy", name = "weights" }'],
+        [
+            ':3: constants.files[0]: the file has no path, as in { path = "w.npy", name = "weights" }'
+        ],
     ),
     # A target without an architecture, for kinds and languages that need one.
     (
@@ -481,13 +623,25 @@ def test_a_message_lists_twenty_mistakes() -> None:
     [
         (b"# \xff\n", ":1: the file: expected UTF-8 text, got the byte 0xff"),
         (b"\n\nx = \xe4\n", ":3: the file: expected UTF-8 text, got the byte 0xe4"),
-        (b"x = " + b"[" * 5000 + b"]" * 5000, ": the file: its arrays or tables are nested too deeply"),
-        (b"x = " + b"[" * 33 + b"0" + b"]" * 33, ": the file: its arrays or tables are nested too deeply"),
+        (
+            b"x = " + b"[" * 5000 + b"]" * 5000,
+            ": the file: its arrays or tables are nested too deeply",
+        ),
+        (
+            b"x = " + b"[" * 33 + b"0" + b"]" * 33,
+            ": the file: its arrays or tables are nested too deeply",
+        ),
         (b"a." * 200_000 + b"a = 1", ": the file: its arrays or tables are nested too deeply"),
-        (b"[" + b'\'a\' . "\\"".' * 100_000 + b"a]", ": the file: its arrays or tables are nested too deeply"),
+        (
+            b"[" + b'\'a\' . "\\"".' * 100_000 + b"a]",
+            ": the file: its arrays or tables are nested too deeply",
+        ),
         (b"#" * (17 << 20), ": the file: it is too large for a manifest: over 16 MiB"),
         (b"x = " + b"9" * 5000, ": the file: it has an integer of more than 64 bits"),
-        (b"\na.b = [0, {c = 0x" + b"f" * 5000 + b"}]", ":2: a.b[1].c: expected an integer of at most 64 bits"),
+        (
+            b"\na.b = [0, {c = 0x" + b"f" * 5000 + b"}]",
+            ":2: a.b[1].c: expected an integer of at most 64 bits",
+        ),
         (b"x = 18446744073709551616", ":1: x: expected an integer of at most 64 bits"),
         (b"x = -9223372036854775809", ":1: x: expected an integer of at most 64 bits"),
     ],
@@ -510,25 +664,38 @@ def test_a_file_that_is_no_manifest(data: bytes, message: str) -> None:
 
 
 def test_integers_of_64_bits_are_read() -> None:
-    Path("devmod.toml").write_text(KERNEL + "defines = {A = 18446744073709551615, B = -9223372036854775808}\n")
+    Path("devmod.toml").write_text(
+        KERNEL + "defines = {A = 18446744073709551615, B = -9223372036854775808}\n"
+    )
     assert read_manifest().kernels[0].section.defines == (("A", 2**64 - 1), ("B", -(2**63)))
 
 
 def test_a_manifest_in_a_pipe_is_refused_at_once() -> None:
     os.mkfifo("devmod.toml")
-    check_error(devmod.FormatError, lambda: read_manifest("devmod.toml"), "'devmod.toml' is a pipe (FIFO); expected a regular file")
+    check_error(
+        devmod.FormatError,
+        lambda: read_manifest("devmod.toml"),
+        "'devmod.toml' is a pipe (FIFO); expected a regular file",
+    )
 
 
 def test_the_first_thousand_mistakes_are_enough() -> None:
     """A look-up of each of a million unknown targets would take minutes."""
     names = ", ".join(f'"t{number}"' for number in range(50_000))
     lines = message_of(f"targets = [{names}]\n{TWICE}").split("\n")
-    assert (lines[0], lines[-1], len(lines)) == ("devmod.toml has 1000 mistakes or more:", "… and 980 more", 22)
+    assert (lines[0], lines[-1], len(lines)) == (
+        "devmod.toml has 1000 mistakes or more:",
+        "… and 980 more",
+        22,
+    )
 
 
 def test_a_mistake_in_a_pyproject_has_the_line_of_that_file() -> None:
     text = '[project]\nname = "x"\n\n[tool.devmod]\ntargets = ["opencl"]\nkernels.twice.sources = ["twice.cl"]\nmixd = true\n'
-    assert message_of(text, "pyproject.toml") == "pyproject.toml:7: tool.devmod.mixd: unknown key. Did you mean 'mixed'?"
+    assert (
+        message_of(text, "pyproject.toml")
+        == "pyproject.toml:7: tool.devmod.mixd: unknown key. Did you mean 'mixed'?"
+    )
     assert message_of("[project]\n", "pyproject.toml") == (
         "pyproject.toml: tool.devmod: expected a table with the manifest, which is missing. See: devmod init --help"
     )
@@ -539,7 +706,10 @@ def test_a_folder_with_two_manifests() -> None:
     Path("pyproject.toml").write_text('[tool.devmod]\ntargets = ["opencl"]\n')
     with pytest.raises(ManifestError) as caught:
         read_manifest()
-    assert str(caught.value) == "pyproject.toml:1: tool.devmod: devmod.toml is a manifest as well; keep one of them"
+    assert (
+        str(caught.value)
+        == "pyproject.toml:1: tool.devmod: devmod.toml is a manifest as well; keep one of them"
+    )
 
 
 def test_a_folder_without_a_manifest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -567,19 +737,33 @@ def test_an_output_that_is_a_folder_or_an_input() -> None:
     Path("out.devmod").mkdir()
     Path("k.devmod").write_text("")
     source = '[kernels.k]\nsources = [{ path = "./k.devmod", language = "cl" }]\n'
-    assert message_of('output = "out.devmod"\n' + KERNEL) == "devmod.toml:1: output: 'out.devmod' is a folder; expected a file"
+    assert (
+        message_of('output = "out.devmod"\n' + KERNEL)
+        == "devmod.toml:1: output: 'out.devmod' is a folder; expected a file"
+    )
     assert message_of('output = "sub/../k.devmod"\n' + OPENCL + source) == (
         "devmod.toml:1: output: 'k.devmod' is an input as well; the build would overwrite it"
     )
 
 
 def test_a_kind_without_a_compiler(register: Callable[[str, str, object], None]) -> None:
-    register("devmod.targets", "npu", devmod.TargetSpec("npu", title="NPU", distribution="devmod-npu", formats=["npu"]))
-    assert message_of('targets = ["npu"]\n' + TWICE) == "devmod.toml:1: targets[0]: this release of devmod has no compiler for npu"
+    register(
+        "devmod.targets",
+        "npu",
+        devmod.TargetSpec("npu", title="NPU", distribution="devmod-npu", formats=["npu"]),
+    )
+    assert (
+        message_of('targets = ["npu"]\n' + TWICE)
+        == "devmod.toml:1: targets[0]: this release of devmod has no compiler for npu"
+    )
 
 
-def test_a_kind_of_another_wheel_without_a_preprocessor(register: Callable[[str, str, object], None]) -> None:
-    """The macros and include folders of all kernels are not for it, and those of its own kernel are a mistake."""
+def test_a_kind_of_another_wheel_without_a_preprocessor(
+    register: Callable[[str, str, object], None],
+) -> None:
+    """The macros and include folders of all kernels are not for it, and those of its own kernel are
+    a mistake.
+    """
 
     def spec(*preprocessed: str) -> devmod.TargetSpec:
         languages, compiler = {"npuc": "NPU C", "npus": "NPU assembly"}, "no_such_module:compile"
@@ -597,12 +781,18 @@ def test_a_kind_of_another_wheel_without_a_preprocessor(register: Callable[[str,
     Path("k.npuc").write_text("")
     Path("k.npus").write_text("")
     head = 'targets = ["npu", "opencl"]\ndefines = { WIDTH = 1 }\ninclude = ["include"]\n'
-    text = head + '[kernels.k]\nsources = ["k.npuc", "twice.cl"]\n[kernels.s]\nsources = ["k.npus"]\nskip = ["opencl"]\n'
+    text = (
+        head
+        + '[kernels.k]\nsources = ["k.npuc", "twice.cl"]\n[kernels.s]\nsources = ["k.npus"]\nskip = ["opencl"]\n'
+    )
     Path("include").mkdir(exist_ok=True)
     Path("devmod.toml").write_text(text)
 
     def jobs() -> dict[str, tuple[int, int]]:
-        return {job.source: (len(job.defines), len(job.include)) for job in plan_of(read_manifest()).jobs}
+        return {
+            job.source: (len(job.defines), len(job.include))
+            for job in plan_of(read_manifest()).jobs
+        }
 
     assert jobs() == {"k.npuc": (0, 0), "k.npus": (0, 0), "twice.cl": (1, 1)}
     assert plan_of(read_manifest()).notes == (
@@ -623,19 +813,36 @@ def test_a_kind_of_another_wheel_without_a_preprocessor(register: Callable[[str,
 
 
 def test_a_kind_of_another_wheel(register: Callable[[str, str, object], None]) -> None:
-    """Its targets are split by its compiler; if that is broken, by architecture, and its jobs report the reason."""
+    """Its targets are split by its compiler; if that is broken, by architecture, and its jobs
+    report the reason.
+    """
     spec = devmod.TargetSpec(
-        "npu", title="NPU", distribution="devmod-npu", formats=["npu"], languages={"npuc": "NPU C"}, compiler="no_such_module:compile"
+        "npu",
+        title="NPU",
+        distribution="devmod-npu",
+        formats=["npu"],
+        languages={"npuc": "NPU C"},
+        compiler="no_such_module:compile",
     )
     register("devmod.targets", "npu", spec)
     Path("k.npuc").write_text("")
-    Path("devmod.toml").write_text('targets = ["npu -arch=a,b -fast=1"]\n[kernels.k]\nsources = ["k.npuc"]\n')
-    assert [job.target for job in plan_of(read_manifest()).jobs] == ["npu -arch=a -fast=1", "npu -arch=b -fast=1"]
+    Path("devmod.toml").write_text(
+        'targets = ["npu -arch=a,b -fast=1"]\n[kernels.k]\nsources = ["k.npuc"]\n'
+    )
+    assert [job.target for job in plan_of(read_manifest()).jobs] == [
+        "npu -arch=a -fast=1",
+        "npu -arch=b -fast=1",
+    ]
     text = 'targets = ["npu"]\n[kernels.k]\nsources = ["k.npuc"]\n'
     Path("devmod.toml").write_text(text)
-    assert [job.target for job in plan_of(read_manifest()).jobs] == ["npu"]  # the spec does not require an architecture
+    assert [job.target for job in plan_of(read_manifest()).jobs] == [
+        "npu"
+    ]  # the spec does not require an architecture
     spec.needs_arch["NPU C"] = "a,b"
     assert message_of(text) == (
         "devmod.toml:1: targets[0]: the target 'npu' names no architecture. Name those of the devices: 'npu -arch=a,b'"
     )
-    assert message_of('targets = ["npuu"]\n' + TWICE) == "devmod.toml:1: targets[0]: unknown target 'npuu'. Did you mean 'npu'?"
+    assert (
+        message_of('targets = ["npuu"]\n' + TWICE)
+        == "devmod.toml:1: targets[0]: unknown target 'npuu'. Did you mean 'npu'?"
+    )

@@ -1,4 +1,6 @@
-"""The JSON schema of manifests, compared with the validator: on every key, on valid and invalid manifests, and on random ones."""
+"""The JSON schema of manifests, compared with the validator: on every key, on valid and invalid
+manifests, and on random ones.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,25 @@ FULL: dict[str, Any] = {
     "defines": {"A": 1, "F(x)": "x", "B": True, "C": 1.5},
     "include": ["include", "../include"],
     "aliases": {"a": ["b", "c"]},
-    "target": {"cuda": {"options": ["-a"], "defines": {"D": ""}, "include": ["own"], "aliases": {"a": ["d"]}}},
+    "target": {
+        "cuda": {
+            "options": ["-a"],
+            "defines": {"D": ""},
+            "include": ["own"],
+            "aliases": {"a": ["d"]},
+        }
+    },
     "mixed": True,
     "with_sources": False,
     "strict": True,
     "compress": "zstd:19",
     "constants": {
-        "files": ["w.npy", "W.NPZ", {"path": "m.safetensors", "names": ["a"]}, {"path": "v.npy", "name": "b"}],
+        "files": [
+            "w.npy",
+            "W.NPZ",
+            {"path": "m.safetensors", "names": ["a"]},
+            {"path": "v.npy", "name": "b"},
+        ],
         "functions": {"load": ["w"]},
     },
     "programs": {
@@ -64,8 +78,15 @@ FULL: dict[str, Any] = {
             "include": ["include"],
             "name_expressions": ["scale<float>"],
             "functions": {
-                "a": {"name": "_Z1a", "arg_types": ["handle"], "launch_param_tags": ["blockIdx.x"], "arg_extra_tags": [1]},
-                "b": {"params": [{"name": "x", "kind": "buffer", "type": "float32", "access": "rw"}]},
+                "a": {
+                    "name": "_Z1a",
+                    "arg_types": ["handle"],
+                    "launch_param_tags": ["blockIdx.x"],
+                    "arg_extra_tags": [1],
+                },
+                "b": {
+                    "params": [{"name": "x", "kind": "buffer", "type": "float32", "access": "rw"}]
+                },
                 "c": {"interface": {"params": []}},
             },
             "block": [16, 4],
@@ -97,7 +118,9 @@ FULL: dict[str, Any] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def shape_alone() -> Iterator[None]:
-    """Leave out the checks that a schema cannot have: kinds, files, and which source a target takes."""
+    """Leave out the checks that a schema cannot have: kinds, files, and which source a target
+    takes.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read.Checks, "run", lambda self: None)
         yield
@@ -129,13 +152,35 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
     """Return the fixed keys of a manifest, or of the schema. The keys of the user are left out."""
     if schema is not None:
         defs = schema["$defs"]
-        tables = [data, *(defs[name]["properties"] for name in ("common", "section", "kernel", "function", "constants", "program"))]
+        tables = [
+            data,
+            *(
+                defs[name]["properties"]
+                for name in ("common", "section", "kernel", "function", "constants", "program")
+            ),
+        ]
         return {key for table in tables for key in table} | {"path", "names"}
     result: set[str] = set()
-    free = ("kernels", "target", "functions", "defines", "local", "aliases", "block", "params", "interface")
+    free = (
+        "kernels",
+        "target",
+        "functions",
+        "defines",
+        "local",
+        "aliases",
+        "block",
+        "params",
+        "interface",
+    )
     for key, value in data.items():
         result.add(key)
-        tables = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+        tables = (
+            list(value.values())
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, list)
+            else []
+        )
         if key in ("kernels", "target", "functions", "programs"):
             result = result.union(*(keys_of(each) for each in tables if isinstance(each, dict)))
         elif key not in free:
@@ -145,12 +190,22 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+    for key, value in (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    ):
         yield (*path, key)
         yield from places(value, (*path, key))
 
 
-@pytest.mark.parametrize("path", [path for path in places(FULL) if "opencl" not in path], ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize(
+    "path",
+    [path for path in places(FULL) if "opencl" not in path],
+    ids=lambda path: ".".join(map(str, path)),
+)
 def test_each_key_is_refused_alike_with_another_type(path: tuple[Any, ...]) -> None:
     refused = 0
     for value in (0, " ", "x", True, [], [0], {}, {"x": "y"}):
@@ -164,7 +219,9 @@ def test_each_key_is_refused_alike_with_another_type(path: tuple[Any, ...]) -> N
     assert refused > 0
 
 
-@pytest.mark.parametrize("value", ["", *filter(None, COMPRESS_LEVELS), "zstd:0", "zstd:23", "zstd:01", "lzma"])
+@pytest.mark.parametrize(
+    "value", ["", *filter(None, COMPRESS_LEVELS), "zstd:0", "zstd:23", "zstd:01", "lzma"]
+)
 def test_the_compressions_are_those_of_a_save(value: str) -> None:
     assert agree({**FULL, "compress": value}) == (value == "" or value in COMPRESS_LEVELS)
 
@@ -178,7 +235,11 @@ def test_the_file_of_the_schema_accepts_the_compressions() -> None:
     assert not validator.is_valid({**FULL, "compress": 19})
 
 
-@pytest.mark.parametrize("path", [path for path in places(FULL) if isinstance(path[-1], str)], ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize(
+    "path",
+    [path for path in places(FULL) if isinstance(path[-1], str)],
+    ids=lambda path: ".".join(map(str, path)),
+)
 def test_each_key_is_required_alike(path: tuple[Any, ...]) -> None:
     data = copy.deepcopy(FULL)
     *parents, last = path
@@ -192,7 +253,26 @@ def test_each_key_is_required_alike(path: tuple[Any, ...]) -> None:
 
 
 _junk = st.sampled_from(
-    [0, 1, -1, 1.5, True, False, "", " ", "x", "a/b.cl", "zstd", [], ["x"], [1, 2], [[1]], {}, {"x": "y"}, {"path": "w.npy"}]
+    [
+        0,
+        1,
+        -1,
+        1.5,
+        True,
+        False,
+        "",
+        " ",
+        "x",
+        "a/b.cl",
+        "zstd",
+        [],
+        ["x"],
+        [1, 2],
+        [[1]],
+        {},
+        {"x": "y"},
+        {"path": "w.npy"},
+    ]
 )
 
 
@@ -210,7 +290,15 @@ def test_random_changes_are_judged_alike(data: st.DataObject) -> None:
         elif change == "remove":
             del table[path[-1]]
         elif isinstance(table, dict):
-            names = [*SCHEMA["properties"], *SCHEMA["$defs"]["kernel"]["properties"], "x", " ", "1x", "path", "a-b"]
+            names = [
+                *SCHEMA["properties"],
+                *SCHEMA["$defs"]["kernel"]["properties"],
+                "x",
+                " ",
+                "1x",
+                "path",
+                "a-b",
+            ]
             table[data.draw(st.sampled_from(names))] = data.draw(_junk)
         else:
             table.append(data.draw(_junk))
@@ -222,4 +310,7 @@ def test_the_page_describes_every_key() -> None:
     described = set()
     for row in re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE):
         described |= set(re.findall(r"`(?:constants\.)?([a-z_]+)`", row))
-    assert keys_of(SCHEMA["properties"], SCHEMA) - described == {"path", "names"}  # the tables describe them among the paths
+    assert keys_of(SCHEMA["properties"], SCHEMA) - described == {
+        "path",
+        "names",
+    }  # the tables describe them among the paths

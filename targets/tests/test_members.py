@@ -26,7 +26,15 @@ def params(source: str, kind: str) -> tuple[Param, ...]:
     return info.interface.params
 
 
-IN = Member("in", "", 16, [Member("x", "float32", 0), Member("v", "float32x3", 16, shape=[2], strides=[16])], 48, [2, 3], [144, 48])
+IN = Member(
+    "in",
+    "",
+    16,
+    [Member("x", "float32", 0), Member("v", "float32x3", 16, shape=[2], strides=[16])],
+    48,
+    [2, 3],
+    [144, 48],
+)
 
 
 def test_an_opencl_struct() -> None:
@@ -39,8 +47,18 @@ struct P {
 kernel void f(global int *out, const struct P p, int n) { out[0] = n; }
 """
     out, p, n = params(source, "opencl")
-    (buffer,) = params(source.replace("global int *out, const struct P p, int n", "global struct P *p").replace("out[0] = n", ""), "opencl")
-    assert (buffer.kind, buffer.type, buffer.align, buffer.members) == ("buffer", p.type, p.align, p.members)
+    (buffer,) = params(
+        source.replace("global int *out, const struct P p, int n", "global struct P *p").replace(
+            "out[0] = n", ""
+        ),
+        "opencl",
+    )
+    assert (buffer.kind, buffer.type, buffer.align, buffer.members) == (
+        "buffer",
+        p.type,
+        p.align,
+        p.members,
+    )
     assert (p.kind, p.type, p.align) == ("scalar", "uint8x384", 32)
     assert p.members == (
         Member("t", "int8", 0),
@@ -66,7 +84,10 @@ kernel void f(constant P &p, constant float4x4 &m, constant array<float, 4> &a, 
     )
     p, m, a = params(source, "metal")
     kinds = "device P *p, device float4x4 *m, device array<float, 4> *a, device P &one,"
-    buffers = params(source.replace("constant P &p, constant float4x4 &m, constant array<float, 4> &a,", kinds), "metal")
+    buffers = params(
+        source.replace("constant P &p, constant float4x4 &m, constant array<float, 4> &a,", kinds),
+        "metal",
+    )
     assert [(each.kind, each.type, each.members) for each in buffers] == [
         ("buffer", p.type, p.members),
         ("buffer", m.type, ()),
@@ -104,7 +125,17 @@ struct U { w: array<vec4f, 3>, ins: array<In, 2>, m: mat3x4f, c: mat4x3<f32>, n:
     assert u.members == (
         Member("w", "float32x4", 0, shape=[3], strides=[16]),
         Member(
-            "ins", "", 48, [Member("at", "float32x3", 0), Member("power", "float32", 12), Member("half", "float16x3", 16)], 32, [2], [32]
+            "ins",
+            "",
+            48,
+            [
+                Member("at", "float32x3", 0),
+                Member("power", "float32", 12),
+                Member("half", "float16x3", 16),
+            ],
+            32,
+            [2],
+            [32],
         ),
         Member("m", "float32x4", 112, shape=[3], strides=[16]),
         Member("c", "float32x3", 160, shape=[4], strides=[16]),
@@ -129,12 +160,32 @@ def test_wgsl_structs_that_contain_each_other_many_times_take_no_time() -> None:
 @pytest.mark.parametrize(
     ("source", "kind", "type_"),
     [
-        ("struct P { int a; union { int b; float c; }; }; kernel void f(struct P p) {}", "opencl", "uint8x8"),
+        (
+            "struct P { int a; union { int b; float c; }; }; kernel void f(struct P p) {}",
+            "opencl",
+            "uint8x8",
+        ),
         ("union P { int a; float b; }; kernel void f(union P p) {}", "opencl", "uint8x4"),
-        (METAL + "struct B { int a; }; struct P : B { int b; }; kernel void f(constant P &p) {}", "metal", "uint8x8"),
-        (METAL + "struct P { int a : 3; int b : 5; char c; }; kernel void f(constant P &p) {}", "metal", "uint8x4"),
-        (METAL + "struct P { int a : 8; int b; }; kernel void f(constant P &p) {}", "metal", "uint8x8"),
-        (f"struct P {{ {' '.join(f'int m{n};' for n in range(1025))} }}; kernel void f(struct P p) {{}}", "opencl", "uint8x4100"),
+        (
+            METAL + "struct B { int a; }; struct P : B { int b; }; kernel void f(constant P &p) {}",
+            "metal",
+            "uint8x8",
+        ),
+        (
+            METAL + "struct P { int a : 3; int b : 5; char c; }; kernel void f(constant P &p) {}",
+            "metal",
+            "uint8x4",
+        ),
+        (
+            METAL + "struct P { int a : 8; int b; }; kernel void f(constant P &p) {}",
+            "metal",
+            "uint8x8",
+        ),
+        (
+            f"struct P {{ {' '.join(f'int m{n};' for n in range(1025))} }}; kernel void f(struct P p) {{}}",
+            "opencl",
+            "uint8x4100",
+        ),
     ],
 )
 def test_a_struct_that_no_members_describe_is_bytes(source: str, kind: str, type_: str) -> None:
@@ -155,7 +206,8 @@ def test_structs_nested_too_deeply_are_bytes() -> None:
 def test_a_struct_of_unknown_types_is_an_error(inner: str) -> None:
     source = f"{inner}struct P {{ {'struct Q' if inner else 'vendor_t'} x; float y; }}; kernel void f(struct P p) {{}}"
     with pytest.raises(
-        devmod.CompileError, match=r"^the OpenCL C source does not compile: <text>:1:12: error: unknown type name 'vendor_t'"
+        devmod.CompileError,
+        match=r"^the OpenCL C source does not compile: <text>:1:12: error: unknown type name 'vendor_t'",
     ):
         params(source, "opencl")
 
@@ -165,19 +217,31 @@ def test_the_members_of_all_functions_together_are_limited() -> None:
     assert spec is not None
     members = [Member(f"m{number}", "int32", 4 * number) for number in range(1000)]
     value = Param("p", "scalar", "uint8x4000", align=4, members=members)
-    functions = {f"k{number}": ReflectedFunction(f"k{number}", ["uint8x4000"], [value]) for number in range(66)}
+    functions = {
+        f"k{number}": ReflectedFunction(f"k{number}", ["uint8x4000"], [value])
+        for number in range(66)
+    }
     with pytest.raises(devmod.CompileError) as caught:
         merge_declared(spec, functions, None)
-    assert str(caught.value) == "the arguments of the opencl functions have more than 65536 members of structs together; split the source"
+    assert (
+        str(caught.value)
+        == "the arguments of the opencl functions have more than 65536 members of structs together; split the source"
+    )
 
 
 def test_too_many_members_of_buffers_are_omitted() -> None:
     spec = find_spec("opencl")
     assert spec is not None
     members = [Member(f"m{number}", "int32", 4 * number) for number in range(1000)]
-    structs, value = (Param("p", kind, "uint8x4000", align=4, members=members) for kind in ("buffer", "scalar"))
-    functions = {f"k{number}": ReflectedFunction(f"k{number}", ["handle"], [structs]) for number in range(66)}
+    structs, value = (
+        Param("p", kind, "uint8x4000", align=4, members=members) for kind in ("buffer", "scalar")
+    )
+    functions = {
+        f"k{number}": ReflectedFunction(f"k{number}", ["handle"], [structs]) for number in range(66)
+    }
     functions["v"] = ReflectedFunction("v", ["uint8x4000"], [value])
     infos = merge_declared(spec, functions, None).values()
-    params = [param for info in infos if info.interface is not None for param in info.interface.params]
+    params = [
+        param for info in infos if info.interface is not None for param in info.interface.params
+    ]
     assert params == [structs.replace(members=())] * 66 + [value]

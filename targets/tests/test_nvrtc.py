@@ -40,7 +40,10 @@ def test_a_virtual_architecture_gives_ptx_alone() -> None:
 def test_errors_have_the_line_of_the_program_and_the_compilers_words() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compile_sm90("\n\n__global__ void k(float *x) { x[0] = missing; }\n")
-    assert str(caught.value) == 'the CUDA C++ source does not compile: k.cu:3: error: identifier "missing" is undefined'
+    assert (
+        str(caught.value)
+        == 'the CUDA C++ source does not compile: k.cu:3: error: identifier "missing" is undefined'
+    )
     assert caught.value.log.startswith('k.cu(3): error: identifier "missing" is undefined')
     assert 'in the compilation of "k.cu".' in caught.value.log
 
@@ -55,32 +58,54 @@ def test_errors_of_the_assembler_and_of_options() -> None:
     )
     with pytest.raises(devmod.CompileError) as caught:
         compile_sm90(SAXPY, "--nonsense")
-    assert str(caught.value) == "the CUDA C++ source does not compile: nvrtc: error: unrecognized option --nonsense found"
+    assert (
+        str(caught.value)
+        == "the CUDA C++ source does not compile: nvrtc: error: unrecognized option --nonsense found"
+    )
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="builds libraries with cc")
 def test_the_library_of_the_builtin_functions_is_found_without_a_run_path(tmp_path: Path) -> None:
-    """NVRTC 13.0 opens it by name, and its wheel is in no folder that the system's loader searches."""
+    """NVRTC 13.0 opens it by name, and its wheel is in no folder that the system's loader
+    searches.
+    """
     name = "libnvrtc-builtins.so.13.0"
     text = f'#include <dlfcn.h>\nint finds_builtins(void) {{ return dlopen("{name}", RTLD_LAZY) != 0; }}\n'
     for library, source in ((name, "int builtins;\n"), ("libnvrtc.so.13", text)):
         (tmp_path / "library.c").write_text(source)
-        command = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{library}", "-o", str(tmp_path / library), str(tmp_path / "library.c"), "-ldl"]
+        command = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            f"-Wl,-soname,{library}",
+            "-o",
+            str(tmp_path / library),
+            str(tmp_path / "library.c"),
+            "-ldl",
+        ]
         subprocess.run(command, check=True)
     path = str(tmp_path / "libnvrtc.so.13")
-    code = (
-        f"import ctypes; from devmod_targets.cuda import _wheels; _wheels.preload({path!r}); print(ctypes.CDLL({path!r}).finds_builtins())"
+    code = f"import ctypes; from devmod_targets.cuda import _wheels; _wheels.preload({path!r}); print(ctypes.CDLL({path!r}).finds_builtins())"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "1\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 def test_name_expressions_have_mangled_names() -> None:
     text = "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }\n"
     program = compile_sm90(text, name_expressions=["scale<float>", "scale<double>"])
-    assert dict(program.lowered) == {"scale<float>": "_Z5scaleIfEvPT_S0_", "scale<double>": "_Z5scaleIdEvPT_S0_"}
+    assert dict(program.lowered) == {
+        "scale<float>": "_Z5scaleIfEvPT_S0_",
+        "scale<double>": "_Z5scaleIdEvPT_S0_",
+    }
     with pytest.raises(devmod.CompileError) as caught:
         compile_sm90(text, name_expressions=["scale<float>", "absent<int>"])
-    assert str(caught.value) == ("name_expressions= ('scale<float>', 'absent<int>') does not compile: identifier \"absent\" is undefined")
+    assert str(caught.value) == (
+        "name_expressions= ('scale<float>', 'absent<int>') does not compile: identifier \"absent\" is undefined"
+    )
 
 
 #: A part of another header, and one for which NVIDIA's own headers need C++17.
@@ -91,7 +116,11 @@ PART, NEWER = "hip/devmod_arithmetic.h", "hip/hip_cooperative_groups.h"
 @pytest.mark.parametrize(
     ("standard", "header"),
     [
-        pytest.param(standard, header, marks=[] if standard == "c++17" and header != NEWER else [pytest.mark.volume])
+        pytest.param(
+            standard,
+            header,
+            marks=[] if standard == "c++17" and header != NEWER else [pytest.mark.volume],
+        )
         for standard in ("c++11", "c++17", "c++20")
         for header in sorted(host_headers())
         if header != PART and (standard, header) != ("c++11", NEWER)
@@ -132,7 +161,10 @@ extern "C" __global__ void k(float *x, const char *s, int *i) {
 @pytest.mark.once
 def test_the_standard_headers_of_cuda_std_and_ours_are_compatible() -> None:
     ours = "".join(f"#include <{header}>\n" for header in host_headers())
-    theirs = "".join(f"#include <cuda/std/{name}>\n" for name in ("cstdint", "climits", "cfloat", "cmath", "limits", "type_traits"))
+    theirs = "".join(
+        f"#include <cuda/std/{name}>\n"
+        for name in ("cstdint", "climits", "cfloat", "cmath", "limits", "type_traits")
+    )
     assert compile_sm90(theirs + ours + SAXPY).log == ""
     assert compile_sm90(ours + theirs + SAXPY).cubin
 
@@ -147,7 +179,10 @@ def test_no_folder_of_the_host_is_searched(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_headers_in_memory_come_first() -> None:
-    program = compile_sm90('#include "tile.h"\n#include <stdint.h>\n' + SAXPY, headers={"tile.h": "#define TILE 4\n", "stdint.h": ""})
+    program = compile_sm90(
+        '#include "tile.h"\n#include <stdint.h>\n' + SAXPY,
+        headers={"tile.h": "#define TILE 4\n", "stdint.h": ""},
+    )
     assert program.cubin
     with pytest.raises(devmod.CompileError) as caught:
         compile_sm90('#include "tile.h"\n' + SAXPY, headers={"tile.h": "\nint x = missing;\n"})
@@ -165,7 +200,9 @@ def test_threads_compile_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [results[index] for index in range(4)] == [compile_sm90(SAXPY.replace("a * x", f"{index} * x")).cubin for index in range(4)]
+    assert [results[index] for index in range(4)] == [
+        compile_sm90(SAXPY.replace("a * x", f"{index} * x")).cubin for index in range(4)
+    ]
 
 
 def test_a_missing_nvrtc_names_its_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +216,9 @@ def test_a_missing_nvrtc_names_its_install(monkeypatch: pytest.MonkeyPatch) -> N
         f"CUDA C++ cannot be compiled here: NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {cuda.bindings.__version__}) "
         'is not installed. To add it: pip install "devmod-core[build-cuda]"'
     )
-    with pytest.raises(devmod.ToolchainNotFoundError, match=r'To add it: pip install "devmod-cuda\[jit\]"$'):
+    with pytest.raises(
+        devmod.ToolchainNotFoundError, match=r'To add it: pip install "devmod-cuda\[jit\]"$'
+    ):
         nvrtc.version(distribution="devmod-cuda[jit]")
 
 
@@ -189,7 +228,9 @@ def test_a_missing_cuda_bindings_names_its_install() -> None:
         "import devmod\nfrom devmod_targets.cuda import nvrtc\n"
         "try: nvrtc.version()\nexcept devmod.ToolchainNotFoundError as error: print(error)"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert result.stdout == (
         "CUDA C++ cannot be compiled here: cuda-bindings, through which NVRTC is called, is not installed. "
         'To add it: pip install "devmod-core[build-cuda]"\n'
@@ -228,8 +269,12 @@ def test_an_nvrtc_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(_wheels, "library", lambda major: str(damaged))
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         nvrtc.version()
-    assert str(caught.value).startswith("CUDA C++ cannot be compiled here: NVRTC cannot be loaded (")
-    assert str(caught.value).endswith('). To repair it: pip install "devmod-core[build-cuda]" --force-reinstall')
+    assert str(caught.value).startswith(
+        "CUDA C++ cannot be compiled here: NVRTC cannot be loaded ("
+    )
+    assert str(caught.value).endswith(
+        '). To repair it: pip install "devmod-core[build-cuda]" --force-reinstall'
+    )
 
 
 def test_a_text_with_a_zero_character() -> None:
@@ -246,15 +291,26 @@ def test_symbols_of_anonymous_namespaces_have_no_random_part() -> None:
         "from devmod_targets.cuda.nvrtc import compile_program\n"
         f"print(compile_program({text!r}, 'k.cu', ['-arch=sm_90'], name_expressions=['hidden<int>']).lowered['hidden<int>'])"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == compile_sm90(text, name_expressions=["hidden<int>"]).lowered["hidden<int>"]
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert (
+        result.stdout.strip()
+        == compile_sm90(text, name_expressions=["hidden<int>"]).lowered["hidden<int>"]
+    )
 
 
 @pytest.mark.parametrize(
     ("header", "distribution"),
-    [("cuda_fp16.h", "nvidia-cuda-runtime"), ("cuda/std/atomic", "nvidia-cuda-cccl"), ("crt/mma.h", "nvidia-cuda-crt")],
+    [
+        ("cuda_fp16.h", "nvidia-cuda-runtime"),
+        ("cuda/std/atomic", "nvidia-cuda-cccl"),
+        ("crt/mma.h", "nvidia-cuda-crt"),
+    ],
 )
-def test_a_missing_wheel_with_headers_names_its_install(header: str, distribution: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_wheel_with_headers_names_its_install(
+    header: str, distribution: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nvrtc, "_loaded", {})
     monkeypatch.setattr(_wheels, "include_folders", lambda major: ())
     monkeypatch.setattr(_wheels, "version", lambda name: "")

@@ -1,4 +1,6 @@
-"""The block of a call that names none: kernels that give the same result with every block, and hints of the source."""
+"""The block of a call that names none: kernels that give the same result with every block, and
+hints of the source.
+"""
 
 from __future__ import annotations
 
@@ -101,12 +103,23 @@ def test_a_kernel_whose_name_is_a_macro() -> None:
     assert opened(source, "opencl", defines={"NAME": "k"})
     assert opened(f"#define NAME k\n{source}", "opencl")
     assert not opened(source.replace("global_id", "local_id"), "opencl", defines={"NAME": "k"})
-    # Another text may have the name, in the branch of a condition that the receiver's compiler takes.
+    # Another text may have the name, in the branch of a condition that the receiver's compiler
+    # takes.
     other = "kernel void OTHER(global float *x) { x[get_local_id(0)] = 1; }"
-    assert not opened(f"#ifndef A\n{source}\n#else\n#define OTHER k\n{other}\n#endif", "opencl", defines={"NAME": "k"})
-    assert not opened(f"#ifndef A\n{source}\n#else\n{other.replace('OTHER', 'k')}\n#endif", "opencl", defines={"NAME": "k"})
+    assert not opened(
+        f"#ifndef A\n{source}\n#else\n#define OTHER k\n{other}\n#endif",
+        "opencl",
+        defines={"NAME": "k"},
+    )
+    assert not opened(
+        f"#ifndef A\n{source}\n#else\n{other.replace('OTHER', 'k')}\n#endif",
+        "opencl",
+        defines={"NAME": "k"},
+    )
     whole = "#define WHOLE(name) kernel void name(global float *x) { x[get_local_id(0)] = 1; }"
-    assert not opened(f"{whole}\n#ifndef A\n{source}\n#else\nWHOLE(k)\n#endif", "opencl", defines={"NAME": "k"})
+    assert not opened(
+        f"{whole}\n#ifndef A\n{source}\n#else\nWHOLE(k)\n#endif", "opencl", defines={"NAME": "k"}
+    )
 
 
 def test_defines_and_includes_are_searched(tmp_path: Path) -> None:
@@ -123,8 +136,14 @@ __attribute__((work_group_size_hint(32, 2, 1))) kernel void a(global float *x) {
 __attribute__((work_group_size_hint(32, 2, 1), reqd_work_group_size(8, 1, 1))) kernel void b(global float *x) { x[0] = 1; }
 kernel __attribute__((work_group_size_hint(16, 1, 1))) void c(global float *x) { x[get_global_id(0)] = 1; }
 """
-    found = {name: info.interface for name, info in devmod.compile(source, "opencl").functions.items()}
-    assert {name: (each.block, each.default_block, each.open_block) for name, each in found.items() if each} == {
+    found = {
+        name: info.interface for name, info in devmod.compile(source, "opencl").functions.items()
+    }
+    assert {
+        name: (each.block, each.default_block, each.open_block)
+        for name, each in found.items()
+        if each
+    } == {
         "a": (None, (32, 2, 1), False),
         "b": ((8, 1, 1), None, False),
         "c": (None, (16, 1, 1), True),
@@ -133,14 +152,19 @@ kernel __attribute__((work_group_size_hint(16, 1, 1))) void c(global float *x) {
 
 OWN = "device float *x [[buffer(0)]], constant int &n [[buffer(1)]], uint i [[thread_position_in_grid]]"
 METAL_HEAD = (
-    METAL + "struct P { float a; };\nstatic float square(float x) { return x * x; }\nstatic float all(float x) { return simd_sum(x); }\n"
+    METAL
+    + "struct P { float a; };\nstatic float square(float x) { return x * x; }\nstatic float all(float x) { return simd_sum(x); }\n"
 )
 
 
 @pytest.mark.parametrize(
     ("arguments", "body", "expected"),
     [
-        (OWN, "if (i < uint(n)) x[i] = square(x[i]) + float4(1).x + as_type<float>(3u) + max(x[i], 1.0f) + P{1}.a;", True),
+        (
+            OWN,
+            "if (i < uint(n)) x[i] = square(x[i]) + float4(1).x + as_type<float>(3u) + max(x[i], 1.0f) + P{1}.a;",
+            True,
+        ),
         (OWN, "for (int j = 0; j < n; j++) x[i] += precise::sin(x[i]);", True),
         (OWN, "x[i] = simd_sum(x[i]);", False),
         (OWN, "x[i] = all(x[i]);", False),
@@ -156,7 +180,9 @@ METAL_HEAD = (
         (OWN, "x[i] = unknown_lane;", False),
     ],
 )
-def test_a_metal_kernel_of_grid_positions_alone_is_open(arguments: str, body: str, expected: bool) -> None:
+def test_a_metal_kernel_of_grid_positions_alone_is_open(
+    arguments: str, body: str, expected: bool
+) -> None:
     assert opened(f"{METAL_HEAD}kernel void k({arguments}) {{ {body} }}", "metal") is expected
 
 
@@ -173,7 +199,9 @@ def test_metal_namespaces_templates_and_operators() -> None:
 
 def test_tvms_kernels_and_kernels_of_a_declared_interface_stay_as_they_are() -> None:
     source = "kernel void k(global float *x) { x[get_global_id(0)] = 1; }"
-    given = devmod.FunctionInfo("k", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer")]))
+    given = devmod.FunctionInfo(
+        "k", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer")])
+    )
     interface = devmod.compile(source, "opencl", fmap={"k": given}).functions["k"].interface
     assert interface is not None
     assert not interface.open_block

@@ -1,4 +1,6 @@
-"""What the compiler of OpenCL C finds out of a program beside its arguments: images, needs, and the size of subgroups."""
+"""What the compiler of OpenCL C finds out of a program beside its arguments: images, needs, and the
+size of subgroups.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,16 @@ import devmod
 pytestmark = pytest.mark.once  # what libclang reads in a source
 
 READ = "read_imagef(i, (int2)(0)).x"
-SAMPLER = "constant sampler_t S = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;\n"
+SAMPLER = (
+    "constant sampler_t S = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;\n"
+)
 
 
 def interfaces(source: str, **options: Any) -> dict[str, devmod.Interface]:
-    found = {name: info.interface for name, info in devmod.compile(source, "opencl", **options).functions.items()}
+    found = {
+        name: info.interface
+        for name, info in devmod.compile(source, "opencl", **options).functions.items()
+    }
     return {name: interface for name, interface in found.items() if interface is not None}
 
 
@@ -26,19 +33,38 @@ def images(source: str, **options: Any) -> list[tuple[str, str, str]]:
 
 
 def needs(source: str, *options: str) -> dict[str, tuple[str, ...]]:
-    return {name: interface.needs for name, interface in interfaces(source, options=list(options)).items()}
+    return {
+        name: interface.needs
+        for name, interface in interfaces(source, options=list(options)).items()
+    }
 
 
 # -- images
 
 
 def test_the_types_and_accesses_of_images() -> None:
-    types = {"1d": "1d", "2d": "2d", "3d": "3d", "1d_array": "1d_array", "2d_array": "2d_array", "1d_buffer": "1d_buffer"}
-    types |= {"2d_depth": "", "2d_array_depth": ""}  # devmod has no such images; the runtime compares OpenCL's own type
-    arguments = ", ".join(f"read_only image{name}_t a{number}, image{name}_t b{number}" for number, name in enumerate(types))
+    types = {
+        "1d": "1d",
+        "2d": "2d",
+        "3d": "3d",
+        "1d_array": "1d_array",
+        "2d_array": "2d_array",
+        "1d_buffer": "1d_buffer",
+    }
+    types |= {
+        "2d_depth": "",
+        "2d_array_depth": "",
+    }  # devmod has no such images; the runtime compares OpenCL's own type
+    arguments = ", ".join(
+        f"read_only image{name}_t a{number}, image{name}_t b{number}"
+        for number, name in enumerate(types)
+    )
     expected = [(type_, "r", "") for type_ in types.values() for _ in range(2)]
     assert images(f"kernel void k({arguments}) {{}}") == expected
-    assert images("kernel void k(write_only image2d_t a, __read_write image3d_t b) {}", options=["-cl-std=CL2.0"]) == [
+    assert images(
+        "kernel void k(write_only image2d_t a, __read_write image3d_t b) {}",
+        options=["-cl-std=CL2.0"],
+    ) == [
         ("2d", "w", ""),
         ("3d", "rw", ""),
     ]
@@ -46,22 +72,35 @@ def test_the_types_and_accesses_of_images() -> None:
 
 @pytest.mark.filterwarnings("ignore:clang has warnings")
 def test_a_typedef_of_an_image_is_an_image() -> None:
-    assert images("typedef image2d_t picture;\nkernel void k(read_only picture a) {}") == [("2d", "r", "")]
+    assert images("typedef image2d_t picture;\nkernel void k(read_only picture a) {}") == [
+        ("2d", "r", "")
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:clang has warnings")
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("read_imagef(a, S, (int2)(0)); write_imageui(b, (int2)(0), (uint4)(0));", ["float", "uint"]),
-        ("read_imagei((a), S, (float2)(0)); write_imagei(((b)), (int2)(0), (int4)(0));", ["int", "int"]),
+        (
+            "read_imagef(a, S, (int2)(0)); write_imageui(b, (int2)(0), (uint4)(0));",
+            ["float", "uint"],
+        ),
+        (
+            "read_imagei((a), S, (float2)(0)); write_imagei(((b)), (int2)(0), (int4)(0));",
+            ["int", "int"],
+        ),
         ("float4 x = first(a, 0); second(b);", ["float", "int"]),
         ("GET(a); PUT(b);", ["uint", "float"]),
-        ("if (get_global_id(0)) read_imagef(a, S, (int2)(0)); else read_imagei(a, S, (int2)(0));", ["", ""]),
+        (
+            "if (get_global_id(0)) read_imagef(a, S, (int2)(0)); else read_imagei(a, S, (int2)(0));",
+            ["", ""],
+        ),
         ("int w = get_image_width(a);", ["", ""]),
     ],
 )
-def test_the_sample_of_an_image_follows_from_the_calls_that_get_it(body: str, expected: list[str]) -> None:
+def test_the_sample_of_an_image_follows_from_the_calls_that_get_it(
+    body: str, expected: list[str]
+) -> None:
     macros = "".join(
         f"#define {line}\n"
         for line in (
@@ -75,9 +114,7 @@ def test_the_sample_of_an_image_follows_from_the_calls_that_get_it(body: str, ex
         "float4 first(read_only image2d_t t, int n) { return read(t); }\n"
         "void second(write_only image2d_t t) { write_imagei(t, (int2)(0), (int4)(0)); }\n"
     )
-    source = (
-        f"{SAMPLER}{macros}{helpers if 'first' in body else ''}kernel void k(read_only image2d_t a, write_only image2d_t b) {{ {body} }}"
-    )
+    source = f"{SAMPLER}{macros}{helpers if 'first' in body else ''}kernel void k(read_only image2d_t a, write_only image2d_t b) {{ {body} }}"
     assert [sample for _, _, sample in images(source)] == expected
 
 
@@ -108,12 +145,21 @@ def test_a_branch_that_is_not_compiled_may_have_another_sample() -> None:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("kernel void k(global half *x, global float *y) { y[0] = vload_half(0, x); vstore_half(y[0], 1, x); }", ""),
+        (
+            "kernel void k(global half *x, global float *y) { y[0] = vload_half(0, x); vstore_half(y[0], 1, x); }",
+            "",
+        ),
         ("kernel void k(global half *x) { x[0] += 1; }", "fp16"),
         ("kernel void k(global half4 *x) { half4 y = *x; }", "fp16"),
         ("kernel void k(global float *x) { x[0] = 1.0h; }", "fp16"),
-        ("typedef half real;\nreal f(real x) { return x; }\nkernel void k(global float *x) {}", "fp16"),
-        ("kernel void k(global float *x) { x[0] = x[0] * 2.0 + M_PI; }", ""),  # one of float without double
+        (
+            "typedef half real;\nreal f(real x) { return x; }\nkernel void k(global float *x) {}",
+            "fp16",
+        ),
+        (
+            "kernel void k(global float *x) { x[0] = x[0] * 2.0 + M_PI; }",
+            "",
+        ),  # one of float without double
         ("kernel void k(global double *x) {}", "fp64"),
         ("kernel void k(global float *x) { x[0] = (float)((double)x[0] / 3); }", "fp64"),
         ("kernel void k(global float *x) { x[0] = convert_float(convert_double(x[0])); }", "fp64"),
@@ -131,7 +177,9 @@ def test_a_branch_that_is_not_compiled_may_have_another_sample() -> None:
         ("kernel void k(write_only image3d_t x) {}", "image_writes_3d images"),
     ],
 )
-def test_a_kernel_needs_what_its_program_does_not_compile_without(source: str, expected: str) -> None:
+def test_a_kernel_needs_what_its_program_does_not_compile_without(
+    source: str, expected: str
+) -> None:
     assert needs(source) == {"k": tuple(expected.split())}
 
 
@@ -193,13 +241,19 @@ def test_a_define_and_an_option_may_name_the_type() -> None:
 
 
 def test_a_vendors_functions_of_subgroups() -> None:
-    source = "kernel void k(global int *x) { x[0] = intel_sub_group_shuffle(x[0], 1u) + amd_add(x[0]); }"
+    source = (
+        "kernel void k(global int *x) { x[0] = intel_sub_group_shuffle(x[0], 1u) + amd_add(x[0]); }"
+    )
     with pytest.warns(UserWarning, match="undeclared function 'intel_sub_group_shuffle'"):
         assert needs(source) == {"k": ("subgroups",)}
     with pytest.warns(UserWarning, match="undeclared function 'amd_add'"):
-        assert needs("kernel void k(global double *x) { x[0] = amd_add(x[0]); }") == {"k": ("fp64",)}
+        assert needs("kernel void k(global double *x) { x[0] = amd_add(x[0]); }") == {
+            "k": ("fp64",)
+        }
     with pytest.warns(UserWarning, match="undeclared function 'amd_add'"):
-        assert needs("kernel void k(global float *x) { /* double */ x[0] = amd_add(x[0]); }") == {"k": ()}
+        assert needs("kernel void k(global float *x) { /* double */ x[0] = amd_add(x[0]); }") == {
+            "k": ()
+        }
 
 
 def test_the_required_size_of_subgroups() -> None:

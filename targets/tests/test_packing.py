@@ -1,4 +1,6 @@
-"""`devmod pack` and `devmod unpack`: a stranger's folder or wheel becomes one file, and files again, byte for byte."""
+"""`devmod pack` and `devmod unpack`: a stranger's folder or wheel becomes one file, and files
+again, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +51,18 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
 
 
 def contents(place: Path) -> dict[str, bytes]:
-    return {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.suffix in packing.SUFFIXES}
+    return {
+        path.relative_to(place).as_posix(): path.read_bytes()
+        for path in place.rglob("*")
+        if path.suffix in packing.SUFFIXES
+    }
 
 
 @pytest.mark.row("R19", "R50")
 @pytest.mark.parametrize("as_wheel", [False, True], ids=["folder", "wheel"])
-def test_files_come_out_as_they_went_in(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, as_wheel: bool) -> None:
+def test_files_come_out_as_they_went_in(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, as_wheel: bool
+) -> None:
     source = folder
     if as_wheel:
         source = tmp_path / "kernels-1.0-py3-none-any.whl"
@@ -80,7 +88,9 @@ def test_files_come_out_as_they_went_in(capsys: pytest.CaptureFixture[str], fold
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-def test_kernels_without_types_need_the_option(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+def test_kernels_without_types_need_the_option(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
+) -> None:
     library = tmp_path / "library.devmod"
     assert run(capsys, "pack", folder, "-o", library) == (
         1,
@@ -89,7 +99,11 @@ def test_kernels_without_types_need_the_option(capsys: pytest.CaptureFixture[str
         "parameters alone\n",
     )
     assert not library.exists()
-    assert run(capsys, "pack", folder / "sm_80.cubin", "-o", library, "--opaque", "-q") == (0, "", "")
+    assert run(capsys, "pack", folder / "sm_80.cubin", "-o", library, "--opaque", "-q") == (
+        0,
+        "",
+        "",
+    )
     info = devmod.load(library).functions["scale"]
     assert info.interface is not None
     assert [(each.name, each.kind, each.type) for each in info.interface.params] == [
@@ -98,21 +112,38 @@ def test_kernels_without_types_need_the_option(capsys: pytest.CaptureFixture[str
         ("", "scalar", "uint8x4"),
     ]
     assert info.arg_types == ("uint64", "uint8x4", "uint8x4")
-    assert "\n  scale(handle, uint8x4, uint8x4), opaque: sizes without types\n" in run(capsys, "inspect", library)[1]
+    assert (
+        "\n  scale(handle, uint8x4, uint8x4), opaque: sizes without types\n"
+        in run(capsys, "inspect", library)[1]
+    )
 
 
-def test_a_kernel_of_the_same_name_and_architecture_has_the_name_of_its_file(folder: Path, tmp_path: Path) -> None:
+def test_a_kernel_of_the_same_name_and_architecture_has_the_name_of_its_file(
+    folder: Path, tmp_path: Path
+) -> None:
     (folder / "again.cubin").write_bytes((VECTORS / "sm_80.cubin").read_bytes() + b"\0")
-    packing.pack(packing.payload_files([folder]), tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
+    packing.pack(
+        packing.payload_files([folder]),
+        tmp_path / "k.devmod",
+        opaque=True,
+        compress=None,
+        done=lambda count: None,
+    )
     assert sorted(devmod.load(tmp_path / "k.devmod")) == ["fill", "main", "scale", "sm_80:scale"]
 
 
 def test_a_metadata_file_has_the_functions(folder: Path, tmp_path: Path) -> None:
     (folder / "k.metallib").write_bytes(seeds.metallib({"scale": None}))
     for name in ("k", "sm_75", "plain"):
-        (folder / f"{name}.tvm_meta.json").write_text('{"func_info": {"f": {"name": "scale", "arg_types": ["handle", "int32", "int32"]}}}')
+        (folder / f"{name}.tvm_meta.json").write_text(
+            '{"func_info": {"f": {"name": "scale", "arg_types": ["handle", "int32", "int32"]}}}'
+        )
     pack(folder, tmp_path)
-    found = {each.format: each.functions for each in devmod.load(tmp_path / "k.devmod").imports if "f" in each.functions}
+    found = {
+        each.format: each.functions
+        for each in devmod.load(tmp_path / "k.devmod").imports
+        if "f" in each.functions
+    }
     assert {fmt: functions["f"].arg_types for fmt, functions in found.items()} == dict.fromkeys(
         ("metallib", "cubin", "spv"), ("handle", "int32", "int32")
     )
@@ -142,18 +173,39 @@ def test_a_metallib_has_the_arguments_that_a_compiler_reads(folder: Path, tmp_pa
     ]
     path = folder / "k.metallib"
     path.write_bytes(seeds.metallib({"k": nodes}))
-    packing.pack(packing.payload_files([path]), tmp_path / "k.devmod", opaque=False, compress=None, done=lambda count: None)
-    assert devmod.load(tmp_path / "k.devmod").functions == devmod.compile(METAL, "metal", language="MSL").functions
+    packing.pack(
+        packing.payload_files([path]),
+        tmp_path / "k.devmod",
+        opaque=False,
+        compress=None,
+        done=lambda count: None,
+    )
+    assert (
+        devmod.load(tmp_path / "k.devmod").functions
+        == devmod.compile(METAL, "metal", language="MSL").functions
+    )
     path.write_bytes(seeds.metallibs()[0])
     for opaque, problem in [
-        (False, "it does not have the types of the kernel 'old'. --opaque takes the sizes of its parameters alone"),
+        (
+            False,
+            "it does not have the types of the kernel 'old'. --opaque takes the sizes of its parameters alone",
+        ),
         (True, "it does not have the sizes of the parameters of the kernel 'old'"),
     ]:
         with pytest.raises(devmod.FormatError) as caught:
-            packing.pack(packing.payload_files([path]), tmp_path / "k.devmod", opaque=opaque, compress=None, done=lambda count: None)
+            packing.pack(
+                packing.payload_files([path]),
+                tmp_path / "k.devmod",
+                opaque=opaque,
+                compress=None,
+                done=lambda count: None,
+            )
         assert str(caught.value) == f"'k.metallib' cannot be packed: {problem}"
     path.write_bytes(b"MTLB" + bytes(84))
-    with pytest.raises(devmod.FormatError, match=r"^'k.metallib' cannot be packed: the metallib is damaged: expected \d bytes at \d+"):
+    with pytest.raises(
+        devmod.FormatError,
+        match=r"^'k.metallib' cannot be packed: the metallib is damaged: expected \d bytes at \d+",
+    ):
         pack(path, tmp_path)
 
 
@@ -164,7 +216,13 @@ def test_a_shader_that_is_no_text(folder: Path, tmp_path: Path) -> None:
 
 
 def pack(source: Path, tmp_path: Path) -> None:
-    packing.pack(packing.payload_files([source]), tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
+    packing.pack(
+        packing.payload_files([source]),
+        tmp_path / "k.devmod",
+        opaque=True,
+        compress=None,
+        done=lambda count: None,
+    )
 
 
 # -- strangers
@@ -178,7 +236,9 @@ def test_links_pipes_and_what_is_none_are_not_read(folder: Path, tmp_path: Path)
     os.mkfifo(folder / "pipe.cubin")
     (folder / "folder.cubin").mkdir()
     (folder / "sm_80.tvm_meta.json").symlink_to(tmp_path / "secret.cubin")
-    assert [each.name for each in packing.payload_files([folder])] == sorted([*BINARIES, "web/fill.wgsl"])
+    assert [each.name for each in packing.payload_files([folder])] == sorted(
+        [*BINARIES, "web/fill.wgsl"]
+    )
     pack(folder, tmp_path)
     pack(folder / "link.cubin", tmp_path)  # its user names it
     with pytest.raises(devmod.FormatError, match="is a pipe"):
@@ -197,7 +257,21 @@ def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in tmp_path.iterdir()] == ["kernels"]
 
 
-NAMES = ["../out", "/etc/k", "a//k", "c:k", "a\\k", "\x1b[2J", "a\nk", "k" * 600, "NUL", "a/con", "aux.d/k", "a./k", "a /k"]
+NAMES = [
+    "../out",
+    "/etc/k",
+    "a//k",
+    "c:k",
+    "a\\k",
+    "\x1b[2J",
+    "a\nk",
+    "k" * 600,
+    "NUL",
+    "a/con",
+    "aux.d/k",
+    "a./k",
+    "a /k",
+]
 
 
 @pytest.mark.parametrize("name", [f"{name}.cubin" for name in NAMES])
@@ -210,7 +284,9 @@ def test_a_name_that_no_file_may_have(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.devmod", "k.cubin", "k.whl"])
-def test_no_output_is_one_of_the_files(capsys: pytest.CaptureFixture[str], folder: Path, name: str) -> None:
+def test_no_output_is_one_of_the_files(
+    capsys: pytest.CaptureFixture[str], folder: Path, name: str
+) -> None:
     problem = f"{folder / name} may be one of the files to pack; writing to it would overwrite it. Choose the suffix .devmod"
     code, _, error = run(capsys, "pack", folder, "-o", folder / name, "--opaque")
     assert (code, problem in error) == ((0, False) if name == "out.devmod" else (2, True))
@@ -222,7 +298,13 @@ def test_ctrl_c_leaves_the_old_file(folder: Path, tmp_path: Path) -> None:
     for last in range(len(BINARIES) + 1):
         done = partial(interrupt, iter([*[None] * last, KeyboardInterrupt]))
         with pytest.raises(KeyboardInterrupt):
-            packing.pack(packing.payload_files([folder]), tmp_path / "k.devmod", opaque=True, compress=None, done=done)
+            packing.pack(
+                packing.payload_files([folder]),
+                tmp_path / "k.devmod",
+                opaque=True,
+                compress=None,
+                done=done,
+            )
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -237,14 +319,18 @@ def test_two_payloads_of_one_name(folder: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "k.whl", "w") as archive:
         archive.writestr("j.cubin", b"first")
         archive.writestr("k.cubin", b"second")
-    (tmp_path / "k.whl").write_bytes((tmp_path / "k.whl").read_bytes().replace(b"j.cubin", b"k.cubin"))
+    (tmp_path / "k.whl").write_bytes(
+        (tmp_path / "k.whl").read_bytes().replace(b"j.cubin", b"k.cubin")
+    )
     with pytest.raises(devmod.FormatError, match=r"the payload 'k\.cubin' is there twice"):
         packing.payload_files([tmp_path / "k.whl"])
     with pytest.raises(devmod.FormatError, match="there is no payload with one of the suffixes"):
         packing.pack([], tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
 
 
-def test_an_archive_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_bounded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "k.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("large.cubin", bytes(packing.MAX_BYTES + 1))
@@ -256,11 +342,16 @@ def test_an_archive_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest
     with pytest.raises(devmod.FormatError, match=r"'large\.cubin' cannot be read: "):
         pack(path, tmp_path)
     path.write_bytes(data.replace(b"PK\1\2", b"PK\1\1"))
-    with pytest.raises(devmod.FormatError, match=r"k\.whl' cannot be read: Bad magic number for central directory$"):
+    with pytest.raises(
+        devmod.FormatError, match=r"k\.whl' cannot be read: Bad magic number for central directory$"
+    ):
         packing.payload_files([path])
     monkeypatch.setattr(packing, "MAX_RATIO", 0)
     path.write_bytes(data)
-    with pytest.raises(devmod.FormatError, match=r"k\.whl' unpacks to 268435457 bytes; the limit for its size is 268435456$"):
+    with pytest.raises(
+        devmod.FormatError,
+        match=r"k\.whl' unpacks to 268435457 bytes; the limit for its size is 268435456$",
+    ):
         packing.payload_files([path])
     monkeypatch.setattr(packing, "MAX_ENTRIES", 0)
     with pytest.raises(devmod.FormatError, match=r"has a directory of \d+ bytes; the limit is 0"):
@@ -270,11 +361,18 @@ def test_an_archive_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("name", ["../k.cubin", "/tmp/k.cubin", "a/../../k.cubin", ""])
 def test_unpack_writes_into_its_folder_alone(tmp_path: Path, name: str) -> None:
     module = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
-    module.__dict__["_devmod_origin"] = devmod.Origin("cuda", sources={name: hashlib.sha256(b"payload").hexdigest()})
+    module.__dict__["_devmod_origin"] = devmod.Origin(
+        "cuda", sources={name: hashlib.sha256(b"payload").hexdigest()}
+    )
     devmod.save(module, tmp_path / "k.devmod")
-    with pytest.raises(devmod.FormatError, match=r"which cannot be written there|has no files of `devmod pack`"):
+    with pytest.raises(
+        devmod.FormatError, match=r"which cannot be written there|has no files of `devmod pack`"
+    ):
         packing.unpack(tmp_path / "k.devmod", tmp_path / "out")
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["k.devmod", "out"]
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
+        "k.devmod",
+        "out",
+    ]
 
 
 def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
@@ -284,7 +382,9 @@ def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
     one = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
     two = devmod.create_with_fallback("rocm", b"payload", "hsaco", {})
     for each in (one, two):
-        each.__dict__["_devmod_origin"] = devmod.Origin("cuda", sources={"k.cubin": hashlib.sha256(b"payload").hexdigest()})
+        each.__dict__["_devmod_origin"] = devmod.Origin(
+            "cuda", sources={"k.cubin": hashlib.sha256(b"payload").hexdigest()}
+        )
     devmod.save(devmod.bundle(one, two), tmp_path / "twice.devmod")
     with pytest.raises(devmod.FormatError, match="which cannot be written there"):
         packing.unpack(tmp_path / "twice.devmod", tmp_path / "out")

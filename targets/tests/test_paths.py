@@ -1,4 +1,6 @@
-"""Paths of sources whose bytes are not UTF-8, as old archives have them, and names with lone surrogates."""
+"""Paths of sources whose bytes are not UTF-8, as old archives have them, and names with lone
+surrogates.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,17 @@ def test_libclang_needs_a_folder_in_utf8(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="Windows has files with such names")
 @pytest.mark.parametrize(
     "options",
-    [{"manifest": "\ud800"}, {"manifest": "\ud800.toml"}, {"output": "\ud800.devmod"}, {"cache": "\ud800"}, {"cache": "file:///\ud800"}],
+    [
+        {"manifest": "\ud800"},
+        {"manifest": "\ud800.toml"},
+        {"output": "\ud800.devmod"},
+        {"cache": "\ud800"},
+        {"cache": "file:///\ud800"},
+    ],
 )
-def test_a_build_with_a_path_that_no_file_can_have(options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_with_a_path_that_no_file_can_have(
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     arguments = {"manifest": str(write_kernels(tmp_path / "p", 1))} | options
     with pytest.raises(devmod.ArgumentError, match=r"^no file can have the path '.*\\ud800.*'$"):
@@ -61,10 +71,17 @@ def test_a_build_with_a_path_that_no_file_can_have(options: dict[str, str], tmp_
 
 
 @pytest.mark.parametrize(
-    ("target", "language"), [("rocm -arch=gfx1100", "HIP"), ("cuda -arch=compute_90", "CUDA C++"), ("hexagon -arch=v68", "C++")]
+    ("target", "language"),
+    [
+        ("rocm -arch=gfx1100", "HIP"),
+        ("cuda -arch=compute_90", "CUDA C++"),
+        ("hexagon -arch=v68", "C++"),
+    ],
 )
 @pytest.mark.parametrize("argument", ["name_expressions", "options"])
-def test_a_lone_surrogate_in_an_argument_of_a_compile(target: str, language: str, argument: str) -> None:
+def test_a_lone_surrogate_in_an_argument_of_a_compile(
+    target: str, language: str, argument: str
+) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("void k() {}", target, language=language, **{argument: ["k\ud800"]})
     assert str(caught.value) == f"{argument}= has 'k\\ud800', which UTF-8 cannot encode"
@@ -90,14 +107,19 @@ def test_the_command_in_a_folder_that_is_not_utf8(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize(("target", "suffix", "source"), [
-    ("hexagon -arch=v68", "c", "void k(int *x) { x[0] = 1; }\n"),
-    ("rocm -arch=gfx1100", "hip", 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'),
-    ("opencl", "cl", CL),
-    ("webgpu", "wgsl", WGSL),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "suffix", "source"),
+    [
+        ("hexagon -arch=v68", "c", "void k(int *x) { x[0] = 1; }\n"),
+        ("rocm -arch=gfx1100", "hip", 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'),
+        ("opencl", "cl", CL),
+        ("webgpu", "wgsl", WGSL),
+    ],
+)
 @pytest.mark.parametrize("name", ["-v", "-E", "-save-temps", "@k", "--help"])
-def test_a_name_that_is_like_an_option(target: str, suffix: str, source: str, name: str, tmp_path: Path) -> None:
+def test_a_name_that_is_like_an_option(
+    target: str, suffix: str, source: str, name: str, tmp_path: Path
+) -> None:
     path = tmp_path / f"{name}.{suffix}"
     path.write_text(source)
     assert list(devmod.compile(path, target)) == ["k"]

@@ -48,7 +48,10 @@ def test_a_source(folder: Path) -> None:
     os.mkfifo(folder / "k.cl")
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(folder / "k.cl", "opencl")
-    assert str(caught.value) == refusal(folder / "k.cl") + ". Pass the text, or - on the command line for standard input"
+    assert (
+        str(caught.value)
+        == refusal(folder / "k.cl") + ". Pass the text, or - on the command line for standard input"
+    )
 
 
 def test_a_source_of_a_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +60,10 @@ def test_a_source_of_a_build(folder: Path, capsys: pytest.CaptureFixture[str]) -
     os.mkfifo(folder / "k0.cl")
     assert main(["build"]) == 1
     place = "devmod.toml:4: kernels.k0.sources[0]"
-    assert capsys.readouterr().err == f"devmod: error: {place}: 'k0.cl' is a pipe or a device; expected a file\n"
+    assert (
+        capsys.readouterr().err
+        == f"devmod: error: {place}: 'k0.cl' is a pipe or a device; expected a file\n"
+    )
     plan = plan_in(folder, Job("k0", str(folder), "k0.cl", "opencl"))
     with pytest.raises(devmod.FormatError) as caught:
         build_plan(plan)
@@ -71,7 +77,8 @@ def test_the_output_of_a_build(folder: Path) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.build(folder)
     assert (
-        str(caught.value) == f"{str(folder / 'k.devmod')!r} is a pipe (FIFO), which saving would replace. Give the path of a regular file"
+        str(caught.value)
+        == f"{str(folder / 'k.devmod')!r} is a pipe (FIFO), which saving would replace. Give the path of a regular file"
     )
 
 

@@ -30,7 +30,8 @@ ENDING = " prints nothing without Vulkan's validation layers. Enable their print
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "line"), [("GLSL", GLSL, "7: warning: debugPrintfEXT"), ("Slang", SLANG, "2: warning: printf")]
+    ("language", "text", "line"),
+    [("GLSL", GLSL, "7: warning: debugPrintfEXT"), ("Slang", SLANG, "2: warning: printf")],
 )
 def test_a_shader_that_prints_has_a_warning(language: str, text: str, line: str) -> None:
     with pytest.warns(UserWarning, match=re.escape(f"<text>:{line}{ENDING}")):
@@ -56,11 +57,18 @@ def test_a_print_without_the_device_library_has_a_warning() -> None:
         devmod.compile(SLANG, "rocm -arch=gfx1100", language="Slang", options=["--werror"])
 
 
-@pytest.mark.skipif(not (DEVICE_LIBS / "ockl.bc").exists(), reason="rocm-device-libs is not installed (make test-setup)")
+@pytest.mark.skipif(
+    not (DEVICE_LIBS / "ockl.bc").exists(),
+    reason="rocm-device-libs is not installed (make test-setup)",
+)
 def test_a_print_with_the_device_library() -> None:
-    module = devmod.compile(SLANG, "rocm -arch=gfx1100", language="Slang", options=[f"-device-libs={DEVICE_LIBS}"])
+    module = devmod.compile(
+        SLANG, "rocm -arch=gfx1100", language="Slang", options=[f"-device-libs={DEVICE_LIBS}"]
+    )
     assert ".value_kind:     hidden_hostcall_buffer" in str(module.source["asm"])
 
 
 def test_a_print_for_cuda_has_no_warning() -> None:
-    assert "vprintf" in devmod.compile(SLANG, "cuda -arch=compute_80", language="Slang").inspect_source("ptx")
+    assert "vprintf" in devmod.compile(
+        SLANG, "cuda -arch=compute_80", language="Slang"
+    ).inspect_source("ptx")

@@ -1,4 +1,6 @@
-"""ROCm: HIP files with host code compile to their kernels, with the standard library of the wheel ziglang."""
+"""ROCm: HIP files with host code compile to their kernels, with the standard library of the wheel
+ziglang.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def test_the_standard_library_is_the_compilers(program: devmod.Module, tmp_path:
 
 @pytest.mark.volume
 @pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
-def test_a_kernel_calls_functions_of_the_standard_library(program: devmod.Module, tmp_path: Path) -> None:
+def test_a_kernel_calls_functions_of_the_standard_library(
+    program: devmod.Module, tmp_path: Path
+) -> None:
     emulator = rdna3.Emulator(code_of(program), tmp_path)
     x, y = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     how = np.uint32(60).tobytes() + np.float32(2).tobytes()
@@ -102,7 +106,9 @@ def test_a_kernel_calls_functions_of_the_standard_library(program: devmod.Module
 def test_a_folder_above_the_standard_library_is_none_of_it() -> None:
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile("#include <../include/vector>\n__global__ void k(int *x) {}", GFX1100, language="HIP"),
+        lambda: devmod.compile(
+            "#include <../include/vector>\n__global__ void k(int *x) {}", GFX1100, language="HIP"
+        ),
         "the HIP source does not compile: <text>:1:10: fatal error: '../include/vector' file not found",
     )
 
@@ -110,7 +116,9 @@ def test_a_folder_above_the_standard_library_is_none_of_it() -> None:
 def test_a_kept_source_has_no_host_code() -> None:
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile("#include <vector>\n__global__ void k(int *x) {}", "rocm -format=hip", language="HIP"),
+        lambda: devmod.compile(
+            "#include <vector>\n__global__ void k(int *x) {}", "rocm -format=hip", language="HIP"
+        ),
         "the HIP source does not compile: <text>:1:10: fatal error: 'vector' file not found",
     )
 
@@ -119,13 +127,21 @@ PRINTS = '#include <cstdio>\n#include <hip/hip_runtime.h>\n__global__ void k(int
 
 
 def test_printf_without_the_device_library_has_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"printf prints nothing in a kernel: it needs ROCm's device library \(docs/rocm.md\)"):
+    with pytest.warns(
+        UserWarning,
+        match=r"printf prints nothing in a kernel: it needs ROCm's device library \(docs/rocm.md\)",
+    ):
         devmod.compile(PRINTS, GFX1100, language="HIP")
 
 
-@pytest.mark.skipif(not (DEVICE_LIBS / "ockl.bc").exists(), reason="rocm-device-libs is not installed (make test-setup)")
+@pytest.mark.skipif(
+    not (DEVICE_LIBS / "ockl.bc").exists(),
+    reason="rocm-device-libs is not installed (make test-setup)",
+)
 def test_printf_calls_the_device_library() -> None:
-    module = devmod.compile(PRINTS, GFX1100, language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])
+    module = devmod.compile(
+        PRINTS, GFX1100, language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]
+    )
     (kernel,) = read_code_object(code_of(module)).values()
     assert ".value_kind:     hidden_hostcall_buffer" in str(module.source["asm"])
     assert len(kernel.visible_arguments) == 1

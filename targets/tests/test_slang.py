@@ -1,4 +1,6 @@
-"""Slang: translated for each kind, with the parameters as its author wrote them; imports, instances, errors, and what Slang returns."""
+"""Slang: translated for each kind, with the parameters as its author wrote them; imports,
+instances, errors, and what Slang returns.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,11 @@ def test_structs_constant_buffers_and_unused_parameters(kind: str) -> None:
         ("nowhere", "buffer", "r"),
         ("never", "scalar", ""),
     ]
-    members = {param.name: [member.name for member in param.members] for param in info.interface.params if param.members}
+    members = {
+        param.name: [member.name for member in param.members]
+        for param in info.interface.params
+        if param.members
+    }
     assert members == {
         "elements": ["p", "q", "w"],
         "constants": ["v", "k"],
@@ -113,10 +119,15 @@ def test_the_candidates_of_a_file_agree(tmp_path: Path) -> None:
 
 
 def test_buffers_of_matrices_have_one_type() -> None:
-    source = kernel("uniform StructuredBuffer<float4x4> m, uniform RWStructuredBuffer<float> y", "y[id.x] = m[0][0][1] + y[0];")
+    source = kernel(
+        "uniform StructuredBuffer<float4x4> m, uniform RWStructuredBuffer<float> y",
+        "y[id.x] = m[0][0][1] + y[0];",
+    )
     modules = [compiled(source, kind) for kind in (*KINDS, "cuda -arch=compute_80")]
     assert list(devmod.bundle(*modules).functions) == ["f"]
-    assert {repr(module.functions["f"]) for module in modules[:3]} == {"<FunctionInfo f(m: float32x4* r, y: float32* rw) block 8×1×1>"}
+    assert {repr(module.functions["f"]) for module in modules[:3]} == {
+        "<FunctionInfo f(m: float32x4* r, y: float32* rw) block 8×1×1>"
+    }
 
 
 def test_elements_of_three_numbers_have_other_places_on_other_kinds() -> None:
@@ -132,15 +143,26 @@ def test_elements_of_three_numbers_have_other_places_on_other_kinds() -> None:
 def test_matrices_in_the_order_of_columns(kind: str, project: Path) -> None:
     parameters = "uniform float3x3 m, uniform RWStructuredBuffer<float> y"
     compiled("// not column_major\n" + kernel(parameters, "y[id.x] = m[0][1];"), kind)
-    error = "a matrix is column_major, which no argument of devmod can be: omit it, and use transpose()"
-    assert refused(kernel(f"uniform column_major {parameters[8:]}", "y[id.x] = m[0][1];"), kind) == f"<text>:2: {error}"
+    error = (
+        "a matrix is column_major, which no argument of devmod can be: omit it, and use transpose()"
+    )
+    assert (
+        refused(kernel(f"uniform column_major {parameters[8:]}", "y[id.x] = m[0][1];"), kind)
+        == f"<text>:2: {error}"
+    )
     (project / "beside.h").write_text("#define ONE 1\nstruct S { column_major float2x2 m; };\n")
-    assert refused(project / "k.slang", kind, include=[project / "lib"], defines={"MORE": 3}) == f"beside.h:2: {error}"
+    assert (
+        refused(project / "k.slang", kind, include=[project / "lib"], defines={"MORE": 3})
+        == f"beside.h:2: {error}"
+    )
 
 
 def test_places_do_not_depend_on_other_entry_points() -> None:
     alone = compiled(kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[id.x] = a;"))
-    both = compiled(kernel("uniform RWStructuredBuffer<int> z, uniform int b", "z[id.x] = b;", "g") + alone_source())
+    both = compiled(
+        kernel("uniform RWStructuredBuffer<int> z, uniform int b", "z[id.x] = b;", "g")
+        + alone_source()
+    )
     assert alone.functions["f"] == both.functions["f"]
     assert alone.functions["f"].interface.params[0].at == both.functions["f"].interface.params[0].at  # type: ignore[union-attr]
 
@@ -151,7 +173,9 @@ def alone_source() -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_specialization_constants(kind: str) -> None:
-    source = "[vk::constant_id(3)] const int count = 4;\n" + kernel("uniform RWStructuredBuffer<int> y", "y[id.x] = count;")
+    source = "[vk::constant_id(3)] const int count = 4;\n" + kernel(
+        "uniform RWStructuredBuffer<int> y", "y[id.x] = count;"
+    )
     (info,) = compiled(source, kind).functions.values()
     assert info.interface is not None
     constants = [(each["name"], each["id"]) for each in info.interface.extra["constants"]]
@@ -159,7 +183,9 @@ def test_specialization_constants(kind: str) -> None:
 
 
 def test_an_entry_point_named_main_has_the_name_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "blur.slang").write_text(kernel("uniform RWStructuredBuffer<int> y", "y[id.x] = 1;", "main"))
+    (tmp_path / "blur.slang").write_text(
+        kernel("uniform RWStructuredBuffer<int> y", "y[id.x] = 1;", "main")
+    )
     for kind in KINDS:
         assert list(compiled(tmp_path / "blur.slang", kind)) == ["blur"]
 
@@ -170,11 +196,14 @@ def test_an_entry_point_named_main_has_the_name_of_the_file(tmp_path: Path) -> N
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "shapes.slang").write_text("module shapes;\n__include part;\npublic float twice(float x) { return 2 * x; }\n")
+    (tmp_path / "lib" / "shapes.slang").write_text(
+        "module shapes;\n__include part;\npublic float twice(float x) { return 2 * x; }\n"
+    )
     (tmp_path / "lib" / "part.slang").write_text("implementing shapes;\n")
     (tmp_path / "beside.h").write_text("#define ONE 1\n")
     (tmp_path / "k.slang").write_text(
-        'import shapes;\n#include "beside.h"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[id.x] = twice(y[id.x]) + ONE + MORE;")
+        'import shapes;\n#include "beside.h"\n'
+        + kernel("uniform RWStructuredBuffer<float> y", "y[id.x] = twice(y[id.x]) + ONE + MORE;")
     )
     return tmp_path
 
@@ -182,11 +211,21 @@ def project(tmp_path: Path) -> Path:
 def test_imports_and_includes(project: Path) -> None:
     module = compiled(project / "k.slang", include=[project / "lib"], defines={"MORE": 3})
     assert module.origin is not None
-    assert sorted(module.origin.sources) == ["beside.h", "k.slang", "lib/part.slang", "lib/shapes.slang"]
+    assert sorted(module.origin.sources) == [
+        "beside.h",
+        "k.slang",
+        "lib/part.slang",
+        "lib/shapes.slang",
+    ]
     assert module.origin.options == ("-DMORE=3",)
     files = files_read(module)
     assert files is not None
-    assert sorted(os.path.relpath(path, project) for path in files) == ["beside.h", "k.slang", "lib/part.slang", "lib/shapes.slang"]
+    assert sorted(os.path.relpath(path, project) for path in files) == [
+        "beside.h",
+        "k.slang",
+        "lib/part.slang",
+        "lib/shapes.slang",
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -195,12 +234,16 @@ def test_the_same_bytes_from_every_folder(kind: str, project: Path, tmp_path: Pa
     copy = tmp_path / "other" / "deep"
     copy.parent.mkdir()
     os.rename(project / "lib", tmp_path / "shared")
-    first = compiled(project / "k.slang", kind, include=[tmp_path / "shared"], defines={"MORE": 3}).save_to_bytes()
+    first = compiled(
+        project / "k.slang", kind, include=[tmp_path / "shared"], defines={"MORE": 3}
+    ).save_to_bytes()
     copy.mkdir()
     for name in ("k.slang", "beside.h"):
         os.rename(project / name, copy / name)
     os.rename(tmp_path / "shared", copy / "lib")
-    second = compiled(copy / "k.slang", kind, include=[copy / "lib"], defines={"MORE": 3}).save_to_bytes()
+    second = compiled(
+        copy / "k.slang", kind, include=[copy / "lib"], defines={"MORE": 3}
+    ).save_to_bytes()
     assert first == second
     assert str(tmp_path).encode() not in first
 
@@ -209,19 +252,25 @@ def test_a_file_outside_of_the_project_of_a_manifest(project: Path) -> None:
     outside = project / "lib" / "shapes.slang"
     source = project / "sub" / "k.slang"
     source.parent.mkdir()
-    source.write_text(f'#include "{outside}"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = 1;"))
+    source.write_text(
+        f'#include "{outside}"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = 1;")
+    )
     message = built_failure(source, "webgpu")
     assert message.startswith("the Slang source k.slang includes the file ")
     assert message.endswith(
         'which is outside the project, the source\'s folder and the folders of include. To allow it, add its folder: include = ["../lib"]'
     )
-    source.write_text('#include "../beside.h"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = ONE;"))
+    source.write_text(
+        '#include "../beside.h"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = ONE;")
+    )
     module = compiled(source)  # the user has named this file
     assert module.origin is not None
     assert list(module.origin.sources) == ["k.slang", "beside.h"]
 
 
-def test_a_file_outside_of_the_project_with_errors(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_file_outside_of_the_project_with_errors(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Neither the error nor the log has a line of the file."""
     secret = tmp_path_factory.mktemp("outside") / "secret"
     secret.write_text("classified:x:0:0\n")
@@ -244,7 +293,9 @@ def test_the_toolchain_is_in_the_origin() -> None:
 
 
 def test_errors_have_the_file_the_line_and_the_words_of_slang(project: Path) -> None:
-    (project / "lib" / "shapes.slang").write_text("module shapes;\npublic float twice(float x) { return missing(x); }\n")
+    (project / "lib" / "shapes.slang").write_text(
+        "module shapes;\npublic float twice(float x) { return missing(x); }\n"
+    )
     with pytest.raises(CompileError) as caught:
         compiled(project / "k.slang", include=[project / "lib"], defines={"MORE": 3})
     assert str(caught.value) == (
@@ -257,7 +308,9 @@ def test_errors_have_the_file_the_line_and_the_words_of_slang(project: Path) -> 
 
 GENERIC = """interface IOp { float f(float x); }
 struct A : IOp { float f(float x) { return x; } }
-""" + kernel("uniform RWStructuredBuffer<float> y", "T t; y[id.x] = t.f(N);", "g<T : IOp, let N : int>")
+""" + kernel(
+    "uniform RWStructuredBuffer<float> y", "T t; y[id.x] = t.f(N);", "g<T : IOp, let N : int>"
+)
 
 
 def test_instances_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,7 +320,10 @@ def test_instances_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*command, "--name-expression", "g<A, 1>", "--name-expression", "g<A, 2>"]) == 0
     assert list(devmod.load(output)) == ["g<A, 1>", "g<A, 2>"]
     assert main(command) == 1
-    assert "for a generic one, pass the instances: --name-expression 'scale<float>'" in capsys.readouterr().err
+    assert (
+        "for a generic one, pass the instances: --name-expression 'scale<float>'"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -295,12 +351,16 @@ def test_an_invalid_name_expression() -> None:
     ("source", "kind", "error"),
     [
         (
-            kernel("uniform RWStructuredBuffer<float> y", "double d = y[id.x];\n    y[id.x] = float(d * 3.0l);"),
+            kernel(
+                "uniform RWStructuredBuffer<float> y",
+                "double d = y[id.x];\n    y[id.x] = float(d * 3.0l);",
+            ),
             "webgpu",
             "the Slang source does not compile: <text>:5: error: Slang cannot translate it to wgsl: 'double' type emitted",
         ),
         (
-            "void add(RWStructuredBuffer<uint> y) { InterlockedAdd(y[0], 1); }\n" + kernel("uniform RWStructuredBuffer<uint> y", "add(y);"),
+            "void add(RWStructuredBuffer<uint> y) { InterlockedAdd(y[0], 1); }\n"
+            + kernel("uniform RWStructuredBuffer<uint> y", "add(y);"),
             "webgpu",
             "the Slang source does not compile: <text>:1: error: InterlockedAdd is not available for wgsl",
         ),
@@ -321,7 +381,8 @@ def test_an_invalid_name_expression() -> None:
             "one, pass the instances: name_expressions=['scale<float>']",
         ),
         (
-            kernel("uniform RWStructuredBuffer<float> y") + kernel("uniform RWStructuredBuffer<int> z"),
+            kernel("uniform RWStructuredBuffer<float> y")
+            + kernel("uniform RWStructuredBuffer<int> z"),
             "metal",
             "the Slang source <text> has two entry points named 'f'",
         ),
@@ -349,13 +410,15 @@ def test_an_invalid_name_expression() -> None:
             "there: use a uint",
         ),
         (
-            "struct P { RWStructuredBuffer<float> y; }\nParameterBlock<P> p;\n" + kernel("uniform float a", "p.y[id.x] = a;"),
+            "struct P { RWStructuredBuffer<float> y; }\nParameterBlock<P> p;\n"
+            + kernel("uniform float a", "p.y[id.x] = a;"),
             "metal",
             "the Slang function 'f' cannot be translated to MSL: its argument 'p.y' is in a ParameterBlock, which is an argument buffer "
             "there: use a parameter of its own",
         ),
         (
-            "struct P { RWStructuredBuffer<float> y; }\n" + kernel("ParameterBlock<P> p, uniform float a", "p.y[id.x] = a;"),
+            "struct P { RWStructuredBuffer<float> y; }\n"
+            + kernel("ParameterBlock<P> p, uniform float a", "p.y[id.x] = a;"),
             "vulkan",
             "the Slang function 'f' takes 'p', a ParameterBlock of an entry point, which is no argument of devmod: declare it outside of "
             "the function",
@@ -366,13 +429,19 @@ def test_an_invalid_name_expression() -> None:
             "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one",
         ),
         (
-            kernel("uniform RWByteAddressBuffer y, uniform uint n", "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);"),
+            kernel(
+                "uniform RWByteAddressBuffer y, uniform uint n",
+                "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);",
+            ),
             "webgpu",
             "the Slang function 'f' cannot be translated to WGSL: it loads an array from a ByteAddressBuffer, for which Slang returns an "
             "invalid text: load each element",
         ),
         (
-            kernel("uniform RWByteAddressBuffer y, uniform uint n", "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);"),
+            kernel(
+                "uniform RWByteAddressBuffer y, uniform uint n",
+                "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);",
+            ),
             "metal",
             "the Slang function 'f' cannot be translated to MSL: it loads an array from a ByteAddressBuffer, for which Slang returns an "
             "invalid text: load each element",
@@ -383,7 +452,9 @@ def test_an_invalid_name_expression() -> None:
             "the Slang function 'f' takes 'y', a texel buffer, which is no argument of devmod: use a StructuredBuffer",
         ),
         (
-            kernel("uniform TextureCube<float4> y, uniform RWStructuredBuffer<float> z", "z[0] = 1;"),
+            kernel(
+                "uniform TextureCube<float4> y, uniform RWStructuredBuffer<float> z", "z[0] = 1;"
+            ),
             "webgpu",
             "the Slang function 'f' takes 'y', a cube texture, which is no argument of devmod: use a Texture2DArray of six layers",
         ),
@@ -400,13 +471,19 @@ def test_each_error(source: str, kind: str, error: str) -> None:
 
 
 def test_a_double_inside_of_a_function() -> None:
-    source = kernel("uniform RWStructuredBuffer<float> y", "double x = y[id.x]; y[id.x] = float(x * x);")
+    source = kernel(
+        "uniform RWStructuredBuffer<float> y", "double x = y[id.x]; y[id.x] = float(x * x);"
+    )
     assert refused(source).startswith("the Slang source does not compile: ")
     assert "double" in refused(source)
 
 
 def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
-    kinds = ", ".join(kind for kind in devmod.targets.KINDS if "slang" in getattr(devmod.backend.find_spec(kind), "languages", ()))
+    kinds = ", ".join(
+        kind
+        for kind in devmod.targets.KINDS
+        if "slang" in getattr(devmod.backend.find_spec(kind), "languages", ())
+    )
     text = f"Slang cannot be translated for opencl: it reaches {kinds}. For opencl, write the kernel in OpenCL C"
     (tmp_path / "k.slang").write_text(BASICS)
     assert refused(tmp_path / "k.slang", "opencl") == text
@@ -416,13 +493,21 @@ def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "defines", "error"),
     [
-        (["-O2", "-target"], {}, "the webgpu target accepts no options but -DNAME=VALUE, got '-target'"),
+        (
+            ["-O2", "-target"],
+            {},
+            "the webgpu target accepts no options but -DNAME=VALUE, got '-target'",
+        ),
         (
             ["-matrix-layout-column-major"],
             {},
             "the option '-matrix-layout-column-major' is not supported: matrices of arguments have rows. Omit it, and use transpose()",
         ),
-        ([], {"F(x)": "x"}, "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source"),
+        (
+            [],
+            {"F(x)": "x"},
+            "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source",
+        ),
     ],
 )
 def test_options_and_defines(options: list[str], defines: dict[str, str], error: str) -> None:
@@ -437,9 +522,9 @@ def test_options_of_slang_are_in_the_origin() -> None:
 
 
 def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
-    source = "struct T { float a() { return 1; } }\ninterface I {}\n" + kernel("uniform RWStructuredBuffer<float> y", "y[0] = 1;").replace(
-        "void f(", "void each<O : I>("
-    )
+    source = "struct T { float a() { return 1; } }\ninterface I {}\n" + kernel(
+        "uniform RWStructuredBuffer<float> y", "y[0] = 1;"
+    ).replace("void f(", "void each<O : I>(")
     message = refused(source, name_expressions=["each<T>"])
     if "does not compile" not in message:  # a later Slang may have fixed it
         assert "cannot process <text>: its process ends with signal " in message
@@ -453,11 +538,24 @@ def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
     ("names", "kinds"),
-    [(("generic", "error"), KINDS[:2]), pytest.param(("basics", "parameters", "images", "error"), KINDS, marks=pytest.mark.volume)],
+    [
+        (("generic", "error"), KINDS[:2]),
+        pytest.param(("basics", "parameters", "images", "error"), KINDS, marks=pytest.mark.volume),
+    ],
 )
-def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...], kinds: tuple[str, ...]) -> None:
-    """One process of Slang's library translates all sources, so errors and other targets come between them."""
-    sources = {"basics": BASICS, "parameters": PARAMETERS, "images": IMAGES, "generic": GENERIC, "error": "void f( {"}
+def test_the_bytes_do_not_depend_on_the_sources_before(
+    names: tuple[str, ...], kinds: tuple[str, ...]
+) -> None:
+    """One process of Slang's library translates all sources, so errors and other targets come
+    between them.
+    """
+    sources = {
+        "basics": BASICS,
+        "parameters": PARAMETERS,
+        "images": IMAGES,
+        "generic": GENERIC,
+        "error": "void f( {",
+    }
     requests = [(name, kind) for name in names for kind in kinds]
     given = {"generic": {"name_expressions": ["g<A, 1>"]}}
 
@@ -465,7 +563,9 @@ def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...], k
         made: dict[tuple[str, str], bytes | str] = {}
         for name, kind in order:
             try:
-                made[name, kind] = devmod.dumps(compiled(sources[name], kind, **given.get(name, {})))
+                made[name, kind] = devmod.dumps(
+                    compiled(sources[name], kind, **given.get(name, {}))
+                )
             except CompileError as error:
                 made[name, kind] = str(error)
         return made
@@ -475,14 +575,18 @@ def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...], k
         return results([request])
 
     expected = {key: value for request in requests for key, value in alone(request).items()}
-    assert sum(isinstance(each, bytes) for each in expected.values()) == (len(names) - 1) * len(kinds)
+    assert sum(isinstance(each, bytes) for each in expected.values()) == (len(names) - 1) * len(
+        kinds
+    )
     _library.IDLE.end()
     assert results(requests) == expected
     assert results(reversed(requests)) == expected
 
 
 @pytest.mark.once
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the memory of a process")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="/proc has the memory of a process"
+)
 def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
     _library.IDLE.end()
 
@@ -526,7 +630,10 @@ def altered(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     monkeypatch.setattr(_driver, "_run", changed)
 
 
-SOURCE = kernel("uniform RWStructuredBuffer<float> y, uniform float a, uniform float b[2]", "y[id.x] = a * b[1];")
+SOURCE = kernel(
+    "uniform RWStructuredBuffer<float> y, uniform float a, uniform float b[2]",
+    "y[id.x] = a * b[1];",
+)
 
 
 def parameter(data: Any, number: int) -> Any:
@@ -538,19 +645,45 @@ def parameter(data: Any, number: int) -> Any:
     [
         (lambda _: b"[", "expected a map with a list of entry points"),
         (lambda _: b"[" * 100_000, "expected a map with a list of entry points"),
-        (lambda data: data.update(entryPoints=[1]), "expected entry points with a name and a list of parameters"),
+        (
+            lambda data: data.update(entryPoints=[1]),
+            "expected entry points with a name and a list of parameters",
+        ),
         (lambda data: data.update(parameters=[1]), "expected a parameter, got int"),
-        (lambda data: data.update(entryPoints=data["entryPoints"] * 300), "expected a map with a list of entry points"),
-        (lambda data: parameter(data, 1).update(name="a b"), "expected a parameter's name, got 'a b'"),
-        (lambda data: parameter(data, 1).update(name="id", binding=[]), "expected a binding, got list"),
-        (lambda data: parameter(data, 2)["binding"].update(offset=-1), "expected a binding with a kind and numbers, got "),
-        (lambda data: parameter(data, 2)["binding"].update(offset=1 << 40), "expected a binding with a kind and numbers, got "),
-        (lambda data: parameter(data, 3)["type"].update(elementCount=1 << 70), "the shape of the member '' is invalid: "),
+        (
+            lambda data: data.update(entryPoints=data["entryPoints"] * 300),
+            "expected a map with a list of entry points",
+        ),
+        (
+            lambda data: parameter(data, 1).update(name="a b"),
+            "expected a parameter's name, got 'a b'",
+        ),
+        (
+            lambda data: parameter(data, 1).update(name="id", binding=[]),
+            "expected a binding, got list",
+        ),
+        (
+            lambda data: parameter(data, 2)["binding"].update(offset=-1),
+            "expected a binding with a kind and numbers, got ",
+        ),
+        (
+            lambda data: parameter(data, 2)["binding"].update(offset=1 << 40),
+            "expected a binding with a kind and numbers, got ",
+        ),
+        (
+            lambda data: parameter(data, 3)["type"].update(elementCount=1 << 70),
+            "the shape of the member '' is invalid: ",
+        ),
         (lambda data: parameter(data, 1).update(type=None), "expected a type, got NoneType"),
-        (lambda data: data["entryPoints"][0].update(threadGroupSize=[8, 1]), "expected three numbers of threads, got [8, 1]"),
+        (
+            lambda data: data["entryPoints"][0].update(threadGroupSize=[8, 1]),
+            "expected three numbers of threads, got [8, 1]",
+        ),
     ],
 )
-def test_a_reflection_that_is_not_valid(change: Any, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reflection_that_is_not_valid(
+    change: Any, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     altered(monkeypatch, change)
     assert refused(SOURCE).startswith(f"Slang's reflection of <text> cannot be read: {problem}")
 
@@ -566,16 +699,24 @@ def test_a_reflection_that_is_not_valid(change: Any, problem: str, monkeypatch: 
         lambda data: parameter(data, 1)["binding"].update(index=7),
     ],
 )
-def test_a_reflection_that_disagrees_with_the_code(kind: str, change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reflection_that_disagrees_with_the_code(
+    kind: str, change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     altered(monkeypatch, change)
     language = {"vulkan": "SPIR-V", "webgpu": "WGSL", "metal": "MSL"}[kind]
-    assert refused(SOURCE, kind).startswith(f"Slang's reflection of the function 'f' of <text> and its {language} disagree: ")
+    assert refused(SOURCE, kind).startswith(
+        f"Slang's reflection of the function 'f' of <text> and its {language} disagree: "
+    )
 
 
 @pytest.mark.parametrize("kind", ["vulkan", "webgpu"])  # MSL has no block of threads
-def test_another_block_of_threads_than_that_of_the_code(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_block_of_threads_than_that_of_the_code(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     altered(monkeypatch, lambda data: data["entryPoints"][0].update(threadGroupSize=[16, 1, 1]))
-    assert refused(SOURCE, kind).endswith("disagree: the code has blocks of (8, 1, 1) threads, expected (16, 1, 1)")
+    assert refused(SOURCE, kind).endswith(
+        "disagree: the code has blocks of (8, 1, 1) threads, expected (16, 1, 1)"
+    )
 
 
 def test_code_that_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -583,7 +724,12 @@ def test_code_that_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def changed(*args: Any) -> Any:
         status, about, programs, log = run(*args)
-        return status, about, [(reflection, code.replace(b"f32", b"f33")) for reflection, code in programs], log
+        return (
+            status,
+            about,
+            [(reflection, code.replace(b"f32", b"f33")) for reflection, code in programs],
+            log,
+        )
 
     monkeypatch.setattr(_driver, "_run", changed)
     assert refused(SOURCE).startswith("the Slang function 'f' of <text> has no valid WGSL: ")

@@ -14,8 +14,15 @@ from devmod import CompileError
 from devmod_targets.slang import _cuda
 from devmod_targets.slang._driver import Translation
 
-pytestmark = [pytest.mark.once, pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")]
-TARGETS = {"cuda": "cuda -arch=compute_80", "rocm": "rocm -arch=gfx1100", "hexagon": "hexagon -arch=v66"}
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed"),
+]
+TARGETS = {
+    "cuda": "cuda -arch=compute_80",
+    "rocm": "rocm -arch=gfx1100",
+    "hexagon": "hexagon -arch=v66",
+}
 HEAD = '[shader("compute")] [numthreads(8, 4, 1)]\n'
 GLOBALS = f"""
 StructuredBuffer<float> x;
@@ -58,8 +65,14 @@ def test_the_parameters_are_those_of_the_source(kind: str) -> None:
     functions = compiled(BASICS, kind, name_expressions=["map<Square, 2>"]).functions
     end = " subgroup 32" if kind == "rocm" else ""
     assert [(name, repr(info)) for name, info in functions.items()] == [
-        ("saxpy", f"<FunctionInfo saxpy(x: float32* r, y: float32* rw, a: float32, n: uint32) block 64×1×1{end}>"),
-        ("total", f"<FunctionInfo total(x: float32* r, sums: float32* rw, n: uint32) block 64×1×1{end}>"),
+        (
+            "saxpy",
+            f"<FunctionInfo saxpy(x: float32* r, y: float32* rw, a: float32, n: uint32) block 64×1×1{end}>",
+        ),
+        (
+            "total",
+            f"<FunctionInfo total(x: float32* r, sums: float32* rw, n: uint32) block 64×1×1{end}>",
+        ),
         ("map<Square, 2>", f"<FunctionInfo map_Square_2(y: float32* rw) block 32×1×1{end}>"),
     ]
     assert functions["saxpy"].arg_types == ("handle", "handle", "float32", "uint32")
@@ -83,21 +96,47 @@ def test_the_parameters_of_a_file_come_first(kind: str) -> None:
 def test_structs_have_the_layout_of_the_code(kind: str) -> None:
     interface = compiled(STRUCTS, kind).functions["f"].interface
     assert interface is not None
-    assert [param.name for param in interface.params] == ["items", "one", "both", "both_data", "m", "v"]
+    assert [param.name for param in interface.params] == [
+        "items",
+        "one",
+        "both",
+        "both_data",
+        "m",
+        "v",
+    ]
     offsets = {member.name: member.offset for member in interface.params[0].members}
     # Slang aligns vectors on a GPU, and in C++ only their elements.
-    expected = [0, 4, 20, 26, 28, 36, 40, 64, 76, 108, 120] if kind == "hexagon" else [0, 16, 32, 40, 48, 56, 64, 88, 112, 144, 160]
-    assert dict(zip(["s", "v", "h", "b", "f", "flags", "m", "n", "rows", "more", "u"], expected, strict=True)) == offsets
+    expected = (
+        [0, 4, 20, 26, 28, 36, 40, 64, 76, 108, 120]
+        if kind == "hexagon"
+        else [0, 16, 32, 40, 48, 56, 64, 88, 112, 144, 160]
+    )
+    assert (
+        dict(
+            zip(
+                ["s", "v", "h", "b", "f", "flags", "m", "n", "rows", "more", "u"],
+                expected,
+                strict=True,
+            )
+        )
+        == offsets
+    )
     assert [param.type for param in interface.params[3:]] == ["float32"] * 3
     assert interface.params[2].members[0].name == "k"
 
 
 @pytest.mark.parametrize("kind", ["cuda", "rocm"])
 def test_a_buffer_whose_length_is_read_has_a_count(kind: str) -> None:
-    source = kernel("uniform RWStructuredBuffer<float> y", "uint n, stride; y.GetDimensions(n, stride); if (id.x < n) y[id.x] = stride;")
+    source = kernel(
+        "uniform RWStructuredBuffer<float> y",
+        "uint n, stride; y.GetDimensions(n, stride); if (id.x < n) y[id.x] = stride;",
+    )
     info = compiled(source, kind).functions["f"]
     assert info.interface is not None
-    assert (info.arg_types, info.interface.params[0].pack) == (("handle", "uint64"), ("ptr:handle", "count:uint64"))
+    assert (info.arg_types, info.interface.params[0].pack) == (
+        ("handle", "uint64"),
+        ("ptr:handle", "count:uint64"),
+    )
 
 
 @pytest.mark.parametrize("kind", TARGETS)
@@ -111,12 +150,17 @@ def test_names_that_cpp_does_not_have(kind: str) -> None:
 def test_an_entry_point_named_as_a_function_of_the_driver() -> None:
     """NVRTC ends its process for a kernel that is called vprintf, and prints."""
     source = '[shader("compute")] [numthreads(1, 1, 1)] void vprintf(uint3 id : SV_DispatchThreadID) { printf("%d", int(id.x)); }'
-    assert devmod.compile(source, "cuda -arch=compute_80", language="Slang").functions["vprintf"].name == "slang_vprintf"
+    assert (
+        devmod.compile(source, "cuda -arch=compute_80", language="Slang").functions["vprintf"].name
+        == "slang_vprintf"
+    )
 
 
 def test_the_origin_has_slang_and_the_own_compiler() -> None:
     origin = compiled(BASICS, "cuda").origin
-    assert re.fullmatch(r"slangpy [\d.]+ \(slang [\d.]+\), nvrtc [\d.]+, .*libclang [\d.]+", origin.toolchain)
+    assert re.fullmatch(
+        r"slangpy [\d.]+ \(slang [\d.]+\), nvrtc [\d.]+, .*libclang [\d.]+", origin.toolchain
+    )
     assert (origin.target, list(origin.sources)) == ("cuda -arch=compute_80", ["<text>"])
 
 
@@ -145,7 +189,9 @@ def test_barriers_on_hexagon() -> None:
 
 
 def test_a_function_that_cpp_does_not_have() -> None:
-    source = kernel("uniform RWStructuredBuffer<uint> y, uniform float a", "\ny[id.x] = f32tof16_(a);")
+    source = kernel(
+        "uniform RWStructuredBuffer<uint> y, uniform float a", "\ny[id.x] = f32tof16_(a);"
+    )
     assert refused(source, "hexagon") == (
         "<text>:3: f32tof16_ is not supported on hexagon: Slang's C++ does not have it. Compile the file without this entry point for hexagon"
     )
@@ -175,15 +221,21 @@ def test_a_function_that_a_kind_lacks(kind: str) -> None:
         (b"RWStructuredBuffer<float> y_0", b"float y_0", "the type 'float' of 'y'"),
     ],
 )
-def test_a_text_that_slang_does_not_write(old: bytes, new: bytes, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_slang_does_not_write(
+    old: bytes, new: bytes, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     translate = _cuda.translate
 
     def changed(*args: Any, **keywords: Any) -> Translation:
         translation = translate(*args, **keywords)
-        entries = [entry._replace(code=entry.code.replace(old, new)) for entry in translation.entries]
+        entries = [
+            entry._replace(code=entry.code.replace(old, new)) for entry in translation.entries
+        ]
         assert entries != list(translation.entries)
         return translation._replace(entries=entries)
 
     monkeypatch.setattr(_cuda, "translate", changed)
     source = kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[0] = a;")
-    assert refused(source, "cuda") == f"Slang's translation of <text> cannot be read: it has {problem}"
+    assert (
+        refused(source, "cuda") == f"Slang's translation of <text> cannot be read: it has {problem}"
+    )

@@ -54,10 +54,15 @@ def test_plain_source_is_stored_byte_for_byte(text: str, tmp_path: Path) -> None
 
 
 def test_options_and_defines_precede_the_source() -> None:
-    text = build(KERNEL, options=["-cl-fast-relaxed-math", "-cl-std=CL1.2"], defines={"A": 1, "B": "x + y", "F(x)": "(x)", "NOTHING": ""})
+    text = build(
+        KERNEL,
+        options=["-cl-fast-relaxed-math", "-cl-std=CL1.2"],
+        defines={"A": 1, "B": "x + y", "F(x)": "(x)", "NOTHING": ""},
+    )
     assert text == (
         "//devmod: -cl-fast-relaxed-math -cl-std=CL1.2\n"
-        '#define A 1\n#define B x + y\n#define F(x) (x)\n#define NOTHING\n#line 1 "<text>"\n' + KERNEL
+        '#define A 1\n#define B x + y\n#define F(x) (x)\n#define NOTHING\n#line 1 "<text>"\n'
+        + KERNEL
     )
     assert split_options(text) == (("-cl-fast-relaxed-math", "-cl-std=CL1.2"), text)
     assert split_options(KERNEL) == ((), KERNEL)
@@ -65,7 +70,17 @@ def test_options_and_defines_precede_the_source() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(3, "3"), (-1, "-1"), (True, "1"), (False, "0"), (None, "1"), (0.5, "0.5"), (1e-30, "1e-30"), ("a b", "a b"), (2**70, str(2**70))],
+    [
+        (3, "3"),
+        (-1, "-1"),
+        (True, "1"),
+        (False, "0"),
+        (None, "1"),
+        (0.5, "0.5"),
+        (1e-30, "1e-30"),
+        ("a b", "a b"),
+        (2**70, str(2**70)),
+    ],
 )
 def test_a_defines_value_as_c_has_it(value: object, text: str) -> None:
     assert build(KERNEL, defines={"A": value}) == f'#define A {text}\n#line 1 "<text>"\n' + KERNEL
@@ -73,7 +88,9 @@ def test_a_defines_value_as_c_has_it(value: object, text: str) -> None:
 
 def test_numpy_numbers_are_numbers() -> None:
     np = pytest.importorskip("numpy")
-    assert "#define A 3\n#define B 0.5\n" in build(KERNEL, defines={"A": np.int32(3), "B": np.float64(0.5)})
+    assert "#define A 3\n#define B 0.5\n" in build(
+        KERNEL, defines={"A": np.int32(3), "B": np.float64(0.5)}
+    )
 
 
 def test_defines_among_the_options_are_defines() -> None:
@@ -84,8 +101,14 @@ def test_defines_among_the_options_are_defines() -> None:
 
 def test_the_options_line_of_a_source_stays_first() -> None:
     own = "//devmod: -cl-mad-enable\n"
-    assert build(own + KERNEL, options=["-w"]) == '//devmod: -cl-mad-enable -w\n#line 2 "<text>"\n' + KERNEL
-    assert build(own + KERNEL, defines={"A": 1}) == '//devmod: -cl-mad-enable\n#define A 1\n#line 2 "<text>"\n' + KERNEL
+    assert (
+        build(own + KERNEL, options=["-w"])
+        == '//devmod: -cl-mad-enable -w\n#line 2 "<text>"\n' + KERNEL
+    )
+    assert (
+        build(own + KERNEL, defines={"A": 1})
+        == '//devmod: -cl-mad-enable\n#define A 1\n#line 2 "<text>"\n' + KERNEL
+    )
 
 
 HEADER_GUARD = "#ifndef X_H\n#define X_H\n#define X 1\n#endif\n"
@@ -97,8 +120,15 @@ def test_an_include_is_replaced_by_its_text_and_lines_stay(tmp_path: Path) -> No
 
 
 def test_comments_beside_an_include_stay_on_their_line(tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl='/* a */ # /* b */ include\\\n "x.h" /* c\nd */\n' + KERNEL, x_h="#define X 1\n")
-    assert build(source) == '/* a */ \n#line 1 "x.h"\n#define X 1\n#line 2 "k.cl"\n /* c\nd */\n' + KERNEL
+    source = write(
+        tmp_path,
+        k_cl='/* a */ # /* b */ include\\\n "x.h" /* c\nd */\n' + KERNEL,
+        x_h="#define X 1\n",
+    )
+    assert (
+        build(source)
+        == '/* a */ \n#line 1 "x.h"\n#define X 1\n#line 2 "k.cl"\n /* c\nd */\n' + KERNEL
+    )
 
 
 def test_includes_are_found_as_a_compiler_finds_them(tmp_path: Path) -> None:
@@ -118,17 +148,28 @@ def test_includes_are_found_as_a_compiler_finds_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [HEADER_GUARD, "#pragma once\n#define X 1\n", "// why\n" + HEADER_GUARD.replace("endif", "endif // X_H")]
+    "header",
+    [
+        HEADER_GUARD,
+        "#pragma once\n#define X 1\n",
+        "// why\n" + HEADER_GUARD.replace("endif", "endif // X_H"),
+    ],
 )
 def test_a_guarded_file_is_embedded_once(header: str, tmp_path: Path) -> None:
-    text = build(write(tmp_path, k_cl='#include "x.h"\n#include "x.h" // again\n' + KERNEL, x_h=header))
+    text = build(
+        write(tmp_path, k_cl='#include "x.h"\n#include "x.h" // again\n' + KERNEL, x_h=header)
+    )
     assert text.count("#define X 1\n") == 1
     assert "#pragma once" not in text
     assert text.endswith('#line 2 "k.cl"\n // again\n' + KERNEL)
 
 
 def test_a_file_inside_a_condition_is_embedded_again(tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl='#if 0\n#include "x.h"\n#endif\n#include "x.h"\n' + KERNEL.replace("1;", "X;"), x_h=HEADER_GUARD)
+    source = write(
+        tmp_path,
+        k_cl='#if 0\n#include "x.h"\n#endif\n#include "x.h"\n' + KERNEL.replace("1;", "X;"),
+        x_h=HEADER_GUARD,
+    )
     assert build(source).count("#define X 1\n") == 2
 
 
@@ -148,7 +189,11 @@ def test_a_file_is_embedded_once_in_a_branch(tmp_path: Path) -> None:
 
 
 def test_lines_stay_behind_a_branch_that_is_not_taken(tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl='#if 0\n#include "x.h"\n#else\n#include "x.h"\n#endif\n\n#if 1\n#endif\n' + KERNEL, x_h="\n\n\n")
+    source = write(
+        tmp_path,
+        k_cl='#if 0\n#include "x.h"\n#else\n#include "x.h"\n#endif\n\n#if 1\n#endif\n' + KERNEL,
+        x_h="\n\n\n",
+    )
     assert build(source) == (
         '#if 0\n#line 1 "x.h"\n\n\n\n#line 3 "k.cl"\n#else\n#line 4 "k.cl"\n#line 1 "x.h"\n\n\n\n#line 5 "k.cl"\n#endif\n#line 6 "k.cl"\n'
         "\n#if 1\n#endif\n" + KERNEL
@@ -165,7 +210,11 @@ def test_lines_stay_behind_a_branch_that_is_not_taken(tmp_path: Path) -> None:
 )
 def test_a_file_with_an_incomplete_guard_is_embedded_again(header: str, tmp_path: Path) -> None:
     text = header.partition("\n")[0]
-    source = write(tmp_path, k_cl='#include "x.h"\n#define outside other\n#include "x.h"\n' + KERNEL, x_h=header)
+    source = write(
+        tmp_path,
+        k_cl='#include "x.h"\n#define outside other\n#include "x.h"\n' + KERNEL,
+        x_h=header,
+    )
     assert build(source).count(text) == 2
 
 
@@ -212,10 +261,22 @@ UNSURE = (
     "the payload; write the name in quotes, once in each branch"
 )
 BAD_SOURCES = [
-    ('#include "no.h"\n', f"k.cl:1: the include 'no.h' is missing. Searched: '{{folder}}'. {ADD_FOLDER}"),
-    ('\n\n#include "/no.h"\n', "k.cl:3: the include of '/no.h' is an absolute path; write a path relative to a folder of include="),
-    ('#include "me.h"\n', "me.h:2: the include of 'me.h' never ends: the file includes itself and has no include guard"),
-    ("#include_next <x.h>\n", "k.cl:1: #include_next is not supported in a source payload; use #include"),
+    (
+        '#include "no.h"\n',
+        f"k.cl:1: the include 'no.h' is missing. Searched: '{{folder}}'. {ADD_FOLDER}",
+    ),
+    (
+        '\n\n#include "/no.h"\n',
+        "k.cl:3: the include of '/no.h' is an absolute path; write a path relative to a folder of include=",
+    ),
+    (
+        '#include "me.h"\n',
+        "me.h:2: the include of 'me.h' never ends: the file includes itself and has no include guard",
+    ),
+    (
+        "#include_next <x.h>\n",
+        "k.cl:1: #include_next is not supported in a source payload; use #include",
+    ),
     (
         '#define H "no.h"\n#if 1\n#include H\n#endif\n',
         f"k.cl:3: the include 'no.h', which a macro names, is missing. Searched: '{{folder}}'. {ADD_FOLDER}",
@@ -224,15 +285,28 @@ BAD_SOURCES = [
         '#define H "x.h"\n#include "pick.h"\n#undef H\n#define H "y.h"\n#include "pick.h"\n',
         f"pick.h:1: {UNSURE.format('H')}",
     ),
-    ('#include "bad.h"\n', "bad.h:2: the source is not UTF-8: byte 0xe4 outside of a comment; save the file as UTF-8"),
+    (
+        '#include "bad.h"\n',
+        "bad.h:2: the source is not UTF-8: byte 0xe4 outside of a comment; save the file as UTF-8",
+    ),
     ("\0", "k.cl:1: the source has a zero character"),
-    ("//devmod: -I/home/me/x\n", "the source's first line has the option '-I/home/me/x', which names a path"),
+    (
+        "//devmod: -I/home/me/x\n",
+        "the source's first line has the option '-I/home/me/x', which names a path",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("head", "message"), BAD_SOURCES)
 def test_unsupported_includes_are_refused(head: str, message: str, tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl=head + KERNEL, x_h="#define X 1\n", y_h="", pick_h="#include H\n", me_h='\n#include "me.h"\n')
+    source = write(
+        tmp_path,
+        k_cl=head + KERNEL,
+        x_h="#define X 1\n",
+        y_h="",
+        pick_h="#include H\n",
+        me_h='\n#include "me.h"\n',
+    )
     (tmp_path / "bad.h").write_bytes(b"// ok\n\xe4\n")
     with pytest.raises(devmod.CompileError) as caught:
         build(source)
@@ -240,13 +314,18 @@ def test_unsupported_includes_are_refused(head: str, message: str, tmp_path: Pat
 
 
 # As hashcat's kernels have it: the folder is a define, and a macro makes a string of it.
-BY_MACRO = "#define TEXT(x) #x\n#define FILE(x) TEXT(x)\n#include FILE(FOLDER/types.h)  // the types\n"
+BY_MACRO = (
+    "#define TEXT(x) #x\n#define FILE(x) TEXT(x)\n#include FILE(FOLDER/types.h)  // the types\n"
+)
 
 
 @pytest.mark.row("R16")
 def test_the_file_that_a_macro_names_is_embedded(tmp_path: Path) -> None:
     source = write(
-        tmp_path, k_cl=BY_MACRO + KERNEL, inc__types_h="#include FILE(FOLDER/deep.h)\n#define A 1\n", inc__deep_h="#define B 1\n"
+        tmp_path,
+        k_cl=BY_MACRO + KERNEL,
+        inc__types_h="#include FILE(FOLDER/deep.h)\n#define A 1\n",
+        inc__deep_h="#define B 1\n",
     )
     text = build(source, defines={"FOLDER": "inc"}, include=[tmp_path])
     assert text == (
@@ -260,20 +339,37 @@ def test_the_file_that_a_macro_names_is_embedded(tmp_path: Path) -> None:
         path = tmp_path / "other" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes((tmp_path / name).read_bytes())
-    assert build(tmp_path / "other" / "k.cl", defines={"FOLDER": "inc"}, include=[tmp_path / "other"]) == text
+    assert (
+        build(tmp_path / "other" / "k.cl", defines={"FOLDER": "inc"}, include=[tmp_path / "other"])
+        == text
+    )
 
 
 @pytest.mark.parametrize(
     ("head", "macro"),
     [
         ('#if WIDTH == 4\n#define H "four.h"\n#else\n#define H "one.h"\n#endif\n#include H\n', "H"),
-        ('#define H "one.h"\n#undef H\n#define /**/ H FOUR\n#define FOUR "four.h"\n#include H\n', "H"),
-        ('#ifdef cl_khr_fp64\n#define NAME four\n#else\n#define NAME one\n#endif\n' + '#define T(x) #x\n#define F(x) T(x.h)\n#include F(NAME)\n', "NAME"),
-        ("#define T(x) #x\n#define F(x) T(x.h)\n#include F(__OPENCL_VERSION__)\n", "__OPENCL_VERSION__"),
+        (
+            '#define H "one.h"\n#undef H\n#define /**/ H FOUR\n#define FOUR "four.h"\n#include H\n',
+            "H",
+        ),
+        (
+            "#ifdef cl_khr_fp64\n#define NAME four\n#else\n#define NAME one\n#endif\n"
+            + "#define T(x) #x\n#define F(x) T(x.h)\n#include F(NAME)\n",
+            "NAME",
+        ),
+        (
+            "#define T(x) #x\n#define F(x) T(x.h)\n#include F(__OPENCL_VERSION__)\n",
+            "__OPENCL_VERSION__",
+        ),
     ],
-)  # fmt: skip
-def test_a_macro_with_another_value_at_the_receiver_names_no_file(head: str, macro: str, tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl=head + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n", **{"120_h": ""})
+)
+def test_a_macro_with_another_value_at_the_receiver_names_no_file(
+    head: str, macro: str, tmp_path: Path
+) -> None:
+    source = write(
+        tmp_path, k_cl=head + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n", **{"120_h": ""}
+    )
     with pytest.raises(devmod.CompileError) as caught:
         build(source)
     assert str(caught.value) == f"k.cl:{head.count(chr(10))}: {UNSURE.format(macro)}"
@@ -289,7 +385,15 @@ def test_a_define_of_the_caller_replaces_the_default_of_a_macro(tmp_path: Path) 
     assert "#define X 4\n" not in text
 
 
-@pytest.mark.parametrize("include", ['%:include "x.h"', '#import "x.h"', '#define H "x.h"\n%:include H', '#define H "x.h"\n#import H'])
+@pytest.mark.parametrize(
+    "include",
+    [
+        '%:include "x.h"',
+        '#import "x.h"',
+        '#define H "x.h"\n%:include H',
+        '#define H "x.h"\n#import H',
+    ],
+)
 def test_an_include_in_another_spelling_is_refused(include: str, tmp_path: Path) -> None:
     source = write(tmp_path, k_cl=include + "\n" + KERNEL, x_h="#define X 1\n")
     with pytest.raises(devmod.CompileError) as caught:
@@ -316,10 +420,14 @@ def test_a_file_that_a_macro_names_looks_beside_its_link(tmp_path: Path) -> None
 
 
 def test_the_name_is_that_of_the_include_wherever_its_folder_is(tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl='#define H "x.h"\n#include H\n' + KERNEL, inc__x_h="#define X 1\n")
+    source = write(
+        tmp_path, k_cl='#define H "x.h"\n#include H\n' + KERNEL, inc__x_h="#define X 1\n"
+    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "k.cl").write_bytes(source.read_bytes())
-    assert build(source, include=[tmp_path / "inc"]) == build(tmp_path / "other" / "k.cl", include=[tmp_path / "inc"])
+    assert build(source, include=[tmp_path / "inc"]) == build(
+        tmp_path / "other" / "k.cl", include=[tmp_path / "inc"]
+    )
 
 
 def test_an_include_by_macro_of_another_branch_stays(tmp_path: Path) -> None:
@@ -328,7 +436,12 @@ def test_an_include_by_macro_of_another_branch_stays(tmp_path: Path) -> None:
 
 
 def test_a_macro_leads_to_a_file_beside_a_link(tmp_path: Path) -> None:
-    write(tmp_path, real__k_cl='#define H "x.h"\n#include H\n' + KERNEL, real__x_h="#define X 1\n", x_h="#define X 2\n")
+    write(
+        tmp_path,
+        real__k_cl='#define H "x.h"\n#include H\n' + KERNEL,
+        real__x_h="#define X 1\n",
+        x_h="#define X 2\n",
+    )
     (tmp_path / "k.cl").symlink_to(tmp_path / "real" / "k.cl")
     assert "#define X 2\n" in build(tmp_path / "k.cl")
 
@@ -339,7 +452,11 @@ def test_a_macro_may_name_a_header_of_the_compiler() -> None:
 
 
 def test_a_guarded_file_that_a_macro_names_twice_is_embedded_once(tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl='#define H "x.h"\n#include H\n#include H\n' + KERNEL, x_h="#ifndef X\n#define X 1\n#endif\n")
+    source = write(
+        tmp_path,
+        k_cl='#define H "x.h"\n#include H\n#include H\n' + KERNEL,
+        x_h="#ifndef X\n#define X 1\n#endif\n",
+    )
     assert build(source).count("#define X 1\n") == 1
 
 
@@ -359,12 +476,29 @@ def test_a_macro_does_not_lead_out_of_the_project(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "name", "source", "header"),
     [
-        ("cuda -arch=compute_80", "k.cu", 'extern "C" __global__ void k(float *x) { x[0] = twice(1); }', "__device__ float twice(float x) { return 2 * x; }"),
-        ("rocm -format=hip", "k.hip", '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = twice(1); }', "__device__ float twice(float x) { return 2 * x; }"),
-        ("metal", "k.metal", "kernel void k(device float *x [[buffer(0)]]) { x[0] = twice(1); }", "float twice(float x) { return 2 * x; }"),
+        (
+            "cuda -arch=compute_80",
+            "k.cu",
+            'extern "C" __global__ void k(float *x) { x[0] = twice(1); }',
+            "__device__ float twice(float x) { return 2 * x; }",
+        ),
+        (
+            "rocm -format=hip",
+            "k.hip",
+            '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = twice(1); }',
+            "__device__ float twice(float x) { return 2 * x; }",
+        ),
+        (
+            "metal",
+            "k.metal",
+            "kernel void k(device float *x [[buffer(0)]]) { x[0] = twice(1); }",
+            "float twice(float x) { return 2 * x; }",
+        ),
     ],
-)  # fmt: skip
-def test_every_kind_embeds_the_file_that_a_macro_names(target: str, name: str, source: str, header: str, tmp_path: Path) -> None:
+)
+def test_every_kind_embeds_the_file_that_a_macro_names(
+    target: str, name: str, source: str, header: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_text(f"{BY_MACRO}{source}\n")
     (tmp_path / "inc").mkdir()
@@ -377,10 +511,15 @@ def test_every_kind_embeds_the_file_that_a_macro_names(target: str, name: str, s
 def test_an_include_of_text_needs_a_folder(tmp_path: Path) -> None:
     (tmp_path / "x.h").write_text("#define X 1\n")
     source = '#include "x.h"\n' + KERNEL
-    assert build(source, include=[tmp_path]) == '#line 1 "x.h"\n#define X 1\n#line 2 "<text>"\n' + KERNEL
+    assert (
+        build(source, include=[tmp_path])
+        == '#line 1 "x.h"\n#define X 1\n#line 2 "<text>"\n' + KERNEL
+    )
     with pytest.raises(devmod.CompileError) as caught:
         build(source)
-    assert str(caught.value) == (f"<text>:1: the include 'x.h' is missing. No folder was searched: include= is empty. {ADD_FOLDER}")
+    assert str(caught.value) == (
+        f"<text>:1: the include 'x.h' is missing. No folder was searched: include= is empty. {ADD_FOLDER}"
+    )
 
 
 def test_an_include_in_angles_that_is_not_found_names_the_folders(tmp_path: Path) -> None:
@@ -392,9 +531,18 @@ def test_an_include_in_angles_that_is_not_found_names_the_folders(tmp_path: Path
     )
 
 
-@pytest.mark.parametrize("head", ['#include "../secret.txt"\n', '#if 0\n#include "../secret.txt"\n#endif\n', '#include "link.h"\n'])
+@pytest.mark.parametrize(
+    "head",
+    [
+        '#include "../secret.txt"\n',
+        '#if 0\n#include "../secret.txt"\n#endif\n',
+        '#include "link.h"\n',
+    ],
+)
 def test_a_manifest_stays_inside_its_project(head: str, tmp_path: Path) -> None:
-    """The user has not named the sources of a manifest. A payload would publish the text of any file."""
+    """The user has not named the sources of a manifest. A payload would publish the text of any
+    file.
+    """
     (tmp_path / "secret.txt").write_text("// a password\n")
     (tmp_path / "src").mkdir()
     source = write(tmp_path / "src", k_cl=head + KERNEL)
@@ -423,12 +571,22 @@ def test_a_text_has_no_file_outside_of_the_named_folders(tmp_path: Path) -> None
     [
         ("opencl", "k.cl", KERNEL),
         ("cuda -arch=compute_80", "k.cu", 'extern "C" __global__ void k(float *x) { x[0] = N; }\n'),
-        ("rocm -format=hip", "k.hip", '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = N; }\n'),
+        (
+            "rocm -format=hip",
+            "k.hip",
+            '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = N; }\n',
+        ),
         ("metal", "k.metal", "kernel void k(device float *x [[buffer(0)]]) { x[0] = N; }\n"),
-        ("vulkan", "k.comp", "#version 450\nlayout(local_size_x = N) in; layout(binding = 0) buffer X { float x[]; }; void main() { x[0] = N; }\n"),
+        (
+            "vulkan",
+            "k.comp",
+            "#version 450\nlayout(local_size_x = N) in; layout(binding = 0) buffer X { float x[]; }; void main() { x[0] = N; }\n",
+        ),
     ],
-)  # fmt: skip
-def test_a_source_that_the_user_names_includes_files_above_its_folder(target: str, name: str, text: str, tmp_path: Path) -> None:
+)
+def test_a_source_that_the_user_names_includes_files_above_its_folder(
+    target: str, name: str, text: str, tmp_path: Path
+) -> None:
     """The payload has the name of the include. It does not depend on the folders."""
     payloads = []
     first, end, rest = text.partition("\n") if text.startswith("#") else ("", "", text)
@@ -443,7 +601,9 @@ def test_a_source_that_the_user_names_includes_files_above_its_folder(target: st
         assert list(module.origin.sources) == [name, "../n.h"]
         payloads.append(devmod.dumps(module))
         # A manifest of the whole project includes what is inside of it.
-        (project / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["src/{name}"]\n')
+        (project / "devmod.toml").write_text(
+            f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["src/{name}"]\n'
+        )
         devmod.build(project, workers=1).raise_for_failures()
     assert payloads[0] == payloads[1]
 
@@ -453,12 +613,22 @@ def test_a_source_that_the_user_names_includes_files_above_its_folder(target: st
     [
         ("opencl", "k.cl", KERNEL),
         ("cuda -arch=compute_80", "k.cu", 'extern "C" __global__ void k(float *x) { x[0] = 1; }\n'),
-        ("rocm -format=hip", "k.hip", '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n'),
+        (
+            "rocm -format=hip",
+            "k.hip",
+            '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n',
+        ),
         ("metal", "k.metal", "kernel void k(device float *x [[buffer(0)]]) { x[0] = 1; }\n"),
-        ("webgpu", "k.wgsl", "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0] = 1; }\n"),
+        (
+            "webgpu",
+            "k.wgsl",
+            "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0] = 1; }\n",
+        ),
     ],
-)  # fmt: skip
-def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(target: str, name: str, text: str, tmp_path: Path) -> None:
+)
+def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(
+    target: str, name: str, text: str, tmp_path: Path
+) -> None:
     header = b"// Herv\xe9, g\xc3\xa9n\xe9ral\n/* \xfcber\n\xa7 */\n"
     (tmp_path / "a.h").write_bytes(header)
     source = tmp_path / name
@@ -467,20 +637,33 @@ def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(target: str, name: str
     assert "// Herv\xe9, g\xe9n\xe9ral\n/* \xfcber\n\xa7 */\n" in payload
     assert payload.endswith('// \xa9 1999, "caf\xe9"\n')
     manifest = tmp_path / "devmod.toml"
-    manifest.write_text(f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{name}"]\n')
-    assert [each.status for _ in range(2) for each in devmod.build(manifest, workers=1).results] == ["compiled", "cached"]
+    manifest.write_text(
+        f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{name}"]\n'
+    )
+    assert [
+        each.status for _ in range(2) for each in devmod.build(manifest, workers=1).results
+    ] == ["compiled", "cached"]
 
 
 @pytest.mark.parametrize(
     "line",
-    [b'constant char s[] = "\xe9";', b'constant char s[] = "// \xe9";', b"int \xe9;", b"constant char c = '\xe9'; // c", b'// \xe9\nconstant char s[] = "\xe9";'],
-)  # fmt: skip
+    [
+        b'constant char s[] = "\xe9";',
+        b'constant char s[] = "// \xe9";',
+        b"int \xe9;",
+        b"constant char c = '\xe9'; // c",
+        b'// \xe9\nconstant char s[] = "\xe9";',
+    ],
+)
 def test_a_byte_of_the_program_that_is_not_utf_8_is_an_error(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_bytes(line + b"\n" + KERNEL.encode())
     with pytest.raises(devmod.CompileError) as caught:
         build(tmp_path / "k.cl")
     number = line.count(b"\n") + 1
-    assert str(caught.value) == f"k.cl:{number}: the source is not UTF-8: byte 0xe9 outside of a comment; save the file as UTF-8"
+    assert (
+        str(caught.value)
+        == f"k.cl:{number}: the source is not UTF-8: byte 0xe9 outside of a comment; save the file as UTF-8"
+    )
 
 
 def test_a_long_line_of_escapes_is_read_in_one_pass(tmp_path: Path) -> None:
@@ -491,7 +674,12 @@ def test_a_long_line_of_escapes_is_read_in_one_pass(tmp_path: Path) -> None:
 
 
 def test_a_header_includes_its_neighbours_in_a_named_folder(tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl='#include "sub/a.h"\n' + KERNEL, sub__a_h='#include "../b.h"\n', b_h="#define B 1\n")
+    source = write(
+        tmp_path,
+        k_cl='#include "sub/a.h"\n' + KERNEL,
+        sub__a_h='#include "../b.h"\n',
+        b_h="#define B 1\n",
+    )
     assert "#define B 1" in build(source)
 
 
@@ -508,13 +696,34 @@ PATH = "names a path; a payload is complete in itself, and its receiver has no s
         ({"options": ["-o", "x"]}, f"the opencl option '-o' {PATH}"),
         ({"options": ["..\\x"]}, f"the opencl option '..\\\\x' {PATH}"),
         ({"options": ["x.cl"]}, "the opencl option 'x.cl' is no option and no value of one"),
-        ({"options": ["-w -g"]}, "the opencl option '-w -g' is not one printable word; pass each option as a separate item"),
-        ({"options": ["-w\n#error"]}, "the opencl option '-w\\n#error' is not one printable word; pass each option as a separate item"),
-        ({"options": ["-D"]}, "the opencl option '-D' has no name after it; write -DNAME or -DNAME=VALUE"),
-        ({"options": ["-D1=2"]}, "the define '1' is invalid: expected a name, or a name with parameters such as 'F(x)'"),
-        ({"defines": {"A B": 1}}, "the define 'A B' is invalid: expected a name, or a name with parameters such as 'F(x)'"),
-        ({"defines": {"": 1}}, "the define '' is invalid: expected a name, or a name with parameters such as 'F(x)'"),
-        ({"defines": {"A": "1\n#error"}}, "the value of the define A contains a line break or a control character: '1\\n#error'"),
+        (
+            {"options": ["-w -g"]},
+            "the opencl option '-w -g' is not one printable word; pass each option as a separate item",
+        ),
+        (
+            {"options": ["-w\n#error"]},
+            "the opencl option '-w\\n#error' is not one printable word; pass each option as a separate item",
+        ),
+        (
+            {"options": ["-D"]},
+            "the opencl option '-D' has no name after it; write -DNAME or -DNAME=VALUE",
+        ),
+        (
+            {"options": ["-D1=2"]},
+            "the define '1' is invalid: expected a name, or a name with parameters such as 'F(x)'",
+        ),
+        (
+            {"defines": {"A B": 1}},
+            "the define 'A B' is invalid: expected a name, or a name with parameters such as 'F(x)'",
+        ),
+        (
+            {"defines": {"": 1}},
+            "the define '' is invalid: expected a name, or a name with parameters such as 'F(x)'",
+        ),
+        (
+            {"defines": {"A": "1\n#error"}},
+            "the value of the define A contains a line break or a control character: '1\\n#error'",
+        ),
         (
             {"defines": {"A": "1 \\"}},
             "the value of the define A ends in a backslash or an open comment, which continues in the next line: '1 \\\\'",
@@ -523,8 +732,14 @@ PATH = "names a path; a payload is complete in itself, and its receiver has no s
             {"defines": {"A": "/* 1"}},
             "the value of the define A ends in a backslash or an open comment, which continues in the next line: '/* 1'",
         ),
-        ({"defines": {"A": [1]}}, "the define A has the value [1]; a value is a str, an int, a finite float, a bool or None"),
-        ({"defines": {"A": float("inf")}}, "the define A has the value inf; a value is a str, an int, a finite float, a bool or None"),
+        (
+            {"defines": {"A": [1]}},
+            "the define A has the value [1]; a value is a str, an int, a finite float, a bool or None",
+        ),
+        (
+            {"defines": {"A": float("inf")}},
+            "the define A has the value inf; a value is a str, an int, a finite float, a bool or None",
+        ),
         ({"defines": {1: 1}}, "defines= has the name 1; a name is a string"),
         ({"defines": ["N=1"]}, "defines= is a map of name to value, not ['N=1']"),
     ],
@@ -539,7 +754,9 @@ def test_options_and_defines_that_cannot_travel(arguments: dict[str, object], me
 def test_a_receiver_refuses_options_that_name_a_path() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         split_options("//devmod: -cl-mad-enable -I/etc\nkernel")
-    assert str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+    assert (
+        str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+    )
 
 
 @pytest.mark.row("R42", "R38")
@@ -556,7 +773,9 @@ def test_the_origin_names_options_and_the_digest_of_each_source(tmp_path: Path) 
     assert re.fullmatch(r"libclang \d+\.\d+\.\d+", module.origin.toolchain)
     assert module.origin.options == ("-w", "-DN=2")
     names = {"k.cl": "k_cl", "a.h": "a_h", "sub/a.h": "sub__a_h", "b.h": "sub__b_h"}
-    assert module.origin.sources == {name: hashlib.sha256(files[key].encode()).hexdigest() for name, key in names.items()}
+    assert module.origin.sources == {
+        name: hashlib.sha256(files[key].encode()).hexdigest() for name, key in names.items()
+    }
 
 
 def test_two_sources_with_the_same_name_are_both_in_the_origin(tmp_path: Path) -> None:
@@ -601,15 +820,22 @@ PIECES = [
 ]
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=30), st.lists(st.sampled_from(PIECES), max_size=30))
-def test_any_text_is_carried_or_refused(tmp_path_factory: pytest.TempPathFactory, main: list[str], header: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=30), st.lists(st.sampled_from(PIECES), max_size=30)
+)
+def test_any_text_is_carried_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, main: list[str], header: list[str]
+) -> None:
     from devmod_targets.authoring import CompileRequest, complete_source
 
     folder = tmp_path_factory.mktemp("fuzz")
     (folder / "x.h").write_bytes("".join(header).encode())
     text = "".join(main)
     try:
-        result = complete_source(CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)), dialect=("-x", "cl"))
+        result = complete_source(
+            CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)),
+            dialect=("-x", "cl"),
+        )
     except devmod.CompileError:
         return
     if result.text != text:

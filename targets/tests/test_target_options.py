@@ -19,10 +19,19 @@ SOURCES = {
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("opencl -device=gpu", "the target 'opencl -device=gpu' has the option -device; expected '-format'"),
+        (
+            "opencl -device=gpu",
+            "the target 'opencl -device=gpu' has the option -device; expected '-format'",
+        ),
         ("webgpu -a=1", "the target 'webgpu -a=1' has the option -a; the kind has no options"),
-        ("vulkan -target-env=vulkan1.3", "the target 'vulkan -target-env=vulkan1.3' has the option -target-env; expected '-arch'"),
-        ("hexagon -arch=v68 -vtcm=4", "the target 'hexagon -arch=v68 -vtcm=4' has the option -vtcm; expected '-arch'"),
+        (
+            "vulkan -target-env=vulkan1.3",
+            "the target 'vulkan -target-env=vulkan1.3' has the option -target-env; expected '-arch'",
+        ),
+        (
+            "hexagon -arch=v68 -vtcm=4",
+            "the target 'hexagon -arch=v68 -vtcm=4' has the option -vtcm; expected '-arch'",
+        ),
         (
             "rocm -arch=gfx90a -formt=hip",
             "the target 'rocm -arch=gfx90a -formt=hip' has the option -formt; expected '-arch', '-format'. Did you mean '-format'?",
@@ -42,13 +51,19 @@ def test_a_compiler_names_the_options_of_its_kind() -> None:
         check_target_options(target, ("tiles",))
     with pytest.raises(devmod.CompileError) as caught:
         check_target_options(target, ("arch",))
-    assert (str(caught.value), caught.value.kind) == ("the target 'npu -arch=a1 -tiles=4' has the option -tiles; expected '-arch'", "npu")
+    assert (str(caught.value), caught.value.kind) == (
+        "the target 'npu -arch=a1 -tiles=4' has the option -tiles; expected '-arch'",
+        "npu",
+    )
 
 
 @pytest.mark.parametrize(
     ("target", "language", "hint"),
     [
-        *((f"cuda -arch={arch}", "CUDA C++", ". Did you mean 'sm_86'?") for arch in ("86", "8.6", "sm86")),
+        *(
+            (f"cuda -arch={arch}", "CUDA C++", ". Did you mean 'sm_86'?")
+            for arch in ("86", "8.6", "sm86")
+        ),
         ("cuda -arch=sm_860", "CUDA C++", ""),
         ("rocm -arch=1100", "HIP", ". Did you mean 'gfx1100'?"),
         ("rocm -arch=90a", "HIP", ". Did you mean 'gfx90a'?"),
@@ -56,7 +71,9 @@ def test_a_compiler_names_the_options_of_its_kind() -> None:
         ("hexagon -arch=68", "C", ". Did you mean 'v68'?"),
     ],
 )
-def test_an_architecture_without_its_prefix_has_a_hint(target: str, language: str, hint: str) -> None:
+def test_an_architecture_without_its_prefix_has_a_hint(
+    target: str, language: str, hint: str
+) -> None:
     with pytest.raises(devmod.CompileError, match="architecture") as raised:
         devmod.compile("void main() {}", target, language=language)
     assert str(raised.value).partition(". Did you mean")[1:] == hint.partition(". Did you mean")[1:]

@@ -11,7 +11,9 @@ import pytest
 from devmod_targets.build.threads import Threads
 
 
-def test_idle_threads_wait_without_a_limit_and_end_when_they_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_threads_wait_without_a_limit_and_end_when_they_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limits = []
     get = Queue.get
 

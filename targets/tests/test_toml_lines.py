@@ -51,30 +51,63 @@ def test_the_lines_of_a_document() -> None:
     lines = key_lines(DOCUMENT)
     assert lines == {
         ("title",): 2,
-        ("quoted key",): 3, ("quoted key", "lit.eral"): 3, ("quoted key", "lit.eral", "bare-1"): 3,
-        ("a",): 5, ("a", "b"): 5,
-        ("a", "b", "text"): 6, ("a", "b", "raw"): 9,
+        ("quoted key",): 3,
+        ("quoted key", "lit.eral"): 3,
+        ("quoted key", "lit.eral", "bare-1"): 3,
+        ("a",): 5,
+        ("a", "b"): 5,
+        ("a", "b", "text"): 6,
+        ("a", "b", "raw"): 9,
         ("a", "b", "list"): 12,
-        ("a", "b", "list", 0): 13, ("a", "b", "list", 1): 13,
-        ("a", "b", "list", 2): 13, ("a", "b", "list", 2, 0): 13, ("a", "b", "list", 2, 1): 14,
-        ("a", "b", "list", 3): 15, ("a", "b", "list", 3, "x"): 15, ("a", "b", "list", 3, "y"): 15, ("a", "b", "list", 3, "y", 0): 15,
-        ("a", "b", "inline"): 17, ("a", "b", "inline", "z"): 17, ("a", "b", "inline", "z", "w"): 17, ("a", "b", "inline", "e"): 17,
-        ("t",): 19, ("t", 0): 19, ("t", 0, "v"): 20, ("t", 0, "u"): 21, ("t", 0, "u", "w"): 22,
-        ("t", 1): 24, ("t", 1, "v"): 25,
-        ("t", 1, "s"): 26, ("t", 1, "s", 0): 26, ("t", 1, "s", 0, "r"): 27, ("t", 1, "s", 1): 28, ("t", 1, "s", 1, "r"): 29,
-    }  # fmt: skip
+        ("a", "b", "list", 0): 13,
+        ("a", "b", "list", 1): 13,
+        ("a", "b", "list", 2): 13,
+        ("a", "b", "list", 2, 0): 13,
+        ("a", "b", "list", 2, 1): 14,
+        ("a", "b", "list", 3): 15,
+        ("a", "b", "list", 3, "x"): 15,
+        ("a", "b", "list", 3, "y"): 15,
+        ("a", "b", "list", 3, "y", 0): 15,
+        ("a", "b", "inline"): 17,
+        ("a", "b", "inline", "z"): 17,
+        ("a", "b", "inline", "z", "w"): 17,
+        ("a", "b", "inline", "e"): 17,
+        ("t",): 19,
+        ("t", 0): 19,
+        ("t", 0, "v"): 20,
+        ("t", 0, "u"): 21,
+        ("t", 0, "u", "w"): 22,
+        ("t", 1): 24,
+        ("t", 1, "v"): 25,
+        ("t", 1, "s"): 26,
+        ("t", 1, "s", 0): 26,
+        ("t", 1, "s", 0, "r"): 27,
+        ("t", 1, "s", 1): 28,
+        ("t", 1, "s", 1, "r"): 29,
+    }
     assert set(lines) == set(paths(tomllib.loads(DOCUMENT)))
 
 
 def test_carriage_returns_and_the_first_line() -> None:
-    assert key_lines('a = 1\r\nb = """\r\n"""\r\n[c]\r\nd = 2') == {("a",): 1, ("b",): 2, ("c",): 4, ("c", "d"): 5}
+    assert key_lines('a = 1\r\nb = """\r\n"""\r\n[c]\r\nd = 2') == {
+        ("a",): 1,
+        ("b",): 2,
+        ("c",): 4,
+        ("c", "d"): 5,
+    }
     assert key_lines("") == {}
     assert key_lines("[a]") == {("a",): 1}
 
 
 def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     """Yield the paths of the keys and members of tomllib's result."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in items:
         yield (*path, key)
         yield from paths(each, (*path, key))
@@ -103,7 +136,9 @@ class _Writer:
         """Return a key, which begins with its marker, and its text."""
         name = self.marker() + self.pick("", "", " x", ".y", "é", '"', "#]")
         bare = name.isascii() and name.isalnum()
-        return name, name if bare and self.draw(st.booleans()) else json.dumps(name, ensure_ascii=self.draw(st.booleans()))
+        return name, name if bare and self.draw(st.booleans()) else json.dumps(
+            name, ensure_ascii=self.draw(st.booleans())
+        )
 
     def value(self, path: KeyPath, depth: int, inline: bool) -> str:
         shape = self.pick("scalar", "scalar", "array", "table") if depth < 3 else "scalar"

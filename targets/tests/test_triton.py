@@ -1,4 +1,6 @@
-"""Triton's JIT functions as a language of cuda and rocm, and by one call: with a stand-in for Triton, and with Triton where it is."""
+"""Triton's JIT functions as a language of cuda and rocm, and by one call: with a stand-in for
+Triton, and with Triton where it is.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,16 @@ options = ["num_warps=8"]
 
 def forget(*packages: str) -> None:
     """Remove the modules of the tests, and packages, from the imported ones."""
-    for name in [each for each in sys.modules if each.partition(".")[0] in ("kernels", "helpers", *packages)]:
+    for name in [
+        each for each in sys.modules if each.partition(".")[0] in ("kernels", "helpers", *packages)
+    ]:
         del sys.modules[name]
 
 
 @pytest.fixture(params=["stand-in", "installed"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """A folder with kernels, where Triton or its stand-in can be imported."""
     if request.param == "installed":
         pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
@@ -88,22 +94,43 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     forget(*(["triton"] if request.param == "stand-in" else []))
 
 
-def compiled(folder: Path, target: str = CUDA, expression: str = ADD, **arguments: Any) -> devmod.Module:
-    settings = {"defines": {"BLOCK": 256}, "name_expressions": [expression] if expression else []} | arguments
+def compiled(
+    folder: Path, target: str = CUDA, expression: str = ADD, **arguments: Any
+) -> devmod.Module:
+    settings = {
+        "defines": {"BLOCK": 256},
+        "name_expressions": [expression] if expression else [],
+    } | arguments
     return devmod.compile(folder / "kernels.py", target, **settings)
 
 
-@pytest.mark.parametrize(("target", "kind", "fmt"), [(CUDA, "cuda", "cubin"), (PTX, "cuda", "ptx"), (ROCM, "rocm", "hsaco")])
+@pytest.mark.parametrize(
+    ("target", "kind", "fmt"),
+    [(CUDA, "cuda", "cubin"), (PTX, "cuda", "ptx"), (ROCM, "rocm", "hsaco")],
+)
 def test_a_function_of_a_file(folder: Path, target: str, kind: str, fmt: str) -> None:
     before = set(sys.modules), list(sys.path)
     module = compiled(folder, target, options=["num_warps=4"])
     assert (module.kind, module.format, list(module.functions)) == (kind, fmt, ["add"])
     info = module.functions["add"]
     assert info.interface is not None
-    assert [param.name for param in info.interface.params] == ["x", "y", "out", "n", "global_scratch", "profile_scratch"]
-    assert (info.arg_types[:4], info.interface.block) == (("handle", "handle", "handle", "int32"), (128, 1, 1))
+    assert [param.name for param in info.interface.params] == [
+        "x",
+        "y",
+        "out",
+        "n",
+        "global_scratch",
+        "profile_scratch",
+    ]
+    assert (info.arg_types[:4], info.interface.block) == (
+        ("handle", "handle", "handle", "int32"),
+        (128, 1, 1),
+    )
     assert module.origin is not None
-    digests = {name: sha256((folder / name).read_bytes()).hexdigest() for name in ("kernels.py", "helpers.py")}
+    digests = {
+        name: sha256((folder / name).read_bytes()).hexdigest()
+        for name in ("kernels.py", "helpers.py")
+    }
     assert (module.origin.target, module.origin.sources) == (target, digests)
     assert module.origin.options == ("num_warps=4", "-DBLOCK=256", ADD)
     assert module.origin.toolchain.startswith("triton ")
@@ -111,7 +138,9 @@ def test_a_function_of_a_file(folder: Path, target: str, kind: str, fmt: str) ->
     assert sys.path == before[1]
 
 
-def test_the_variables_of_triton_do_not_change_the_result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variables_of_triton_do_not_change_the_result(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variables = [
         *(
             "TRITON_OVERRIDE_ARCH",
@@ -158,9 +187,22 @@ def test_one_call_for_a_function(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.syspath_prepend(str(folder))
     import kernels
 
-    module = triton.compile(kernels.add, TYPES, ["cuda -arch=sm_90,compute_90", ROCM], constants={"BLOCK": 256}, num_warps=4)
-    assert [(each.kind, each.format) for each in module.imports] == [("cuda", "cubin"), ("cuda", "ptx"), ("rocm", "hsaco")]
-    assert triton.compile(kernels.add, TYPES, devmod.Target.parse(ROCM), constants={"BLOCK": 256}).kind == "rocm"
+    module = triton.compile(
+        kernels.add,
+        TYPES,
+        ["cuda -arch=sm_90,compute_90", ROCM],
+        constants={"BLOCK": 256},
+        num_warps=4,
+    )
+    assert [(each.kind, each.format) for each in module.imports] == [
+        ("cuda", "cubin"),
+        ("cuda", "ptx"),
+        ("rocm", "hsaco"),
+    ]
+    assert (
+        triton.compile(kernels.add, TYPES, devmod.Target.parse(ROCM), constants={"BLOCK": 256}).kind
+        == "rocm"
+    )
 
 
 def test_a_manifest(folder: Path, tmp_path: Path) -> None:
@@ -170,11 +212,17 @@ def test_a_manifest(folder: Path, tmp_path: Path) -> None:
     assert [(str(each.job), each.status) for each in result.results] == [
         (f"kernels.py for {target}", "compiled") for target in (CUDA, PTX, ROCM)
     ], [each.failure for each in result.results]
-    functions = [module.functions["add"] for module in devmod.load(folder / "kernels.devmod").imports]
+    functions = [
+        module.functions["add"] for module in devmod.load(folder / "kernels.devmod").imports
+    ]
     assert [info.interface.block for info in functions] == [(128, 1, 1), (128, 1, 1), (256, 1, 1)]  # type: ignore[union-attr]
-    assert [each.status for each in build_manifest(folder, cache=cache, allow_python=True).results] == ["cached"] * 3
+    assert [
+        each.status for each in build_manifest(folder, cache=cache, allow_python=True).results
+    ] == ["cached"] * 3
     (folder / "helpers.py").write_text(HELPERS + "# changed\n")
-    assert [each.status for each in build_manifest(folder, cache=cache, allow_python=True).results] == ["compiled"] * 3
+    assert [
+        each.status for each in build_manifest(folder, cache=cache, allow_python=True).results
+    ] == ["compiled"] * 3
 
 
 REFUSAL = (
@@ -185,7 +233,9 @@ REFUSAL = (
 
 @pytest.fixture
 def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that appears when the source of the manifest in the current folder is executed. It was executed once, for the cache."""
+    """A file that appears when the source of the manifest in the current folder is executed. It was
+    executed once, for the cache.
+    """
     path = folder / "executed"
     (folder / "kernels.py").write_text(f"open({str(path)!r}, 'w').close()\n{KERNELS}")
     (folder / "devmod.toml").write_text(MANIFEST)
@@ -201,7 +251,9 @@ def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         pytest.param("kernels.py", '"kernels.py"', marks=pytest.mark.volume),
         ("kernels.PY", '"kernels.PY"'),
-        pytest.param("kernels.txt", '{ path = "kernels.txt", language = "Triton" }', marks=pytest.mark.volume),
+        pytest.param(
+            "kernels.txt", '{ path = "kernels.txt", language = "Triton" }', marks=pytest.mark.volume
+        ),
         ("kernels.cu", '{ path = "kernels.cu", language = "py" }'),
     ],
 )
@@ -227,17 +279,38 @@ def test_a_build_without_the_python_source_needs_no_leave(folder: Path, executed
     """Neither does `devmod compile`: the user names the file."""
     (folder / "fill.cl").write_text("kernel void fill(global float *x) { x[0] = 1; }\n")
     (folder / "python.cl").symlink_to("kernels.py")
-    text = MANIFEST.replace("targets = [", 'targets = ["opencl", ').replace("[kernels.add]", '[kernels.add]\nskip = ["opencl"]')
+    text = MANIFEST.replace("targets = [", 'targets = ["opencl", ').replace(
+        "[kernels.add]", '[kernels.add]\nskip = ["opencl"]'
+    )
     kernel = '\n[kernels.fill]\nsources = ["fill.cl"]\n'
     (folder / "devmod.toml").write_text(f'{text}{kernel}skip = ["cuda", "rocm"]\n')
     assert main(["build", "-q", "-t", "opencl"]) == 0
-    (folder / "devmod.toml").write_text(f'targets = ["opencl"]\n{kernel.replace("fill.cl", "python.cl")}')
+    (folder / "devmod.toml").write_text(
+        f'targets = ["opencl"]\n{kernel.replace("fill.cl", "python.cl")}'
+    )
     assert main(["build", "-q"]) == 1  # it is compiled as OpenCL C, and is none
     assert not executed.exists()
     assert main(["init", "-q", "--force", "-t", "opencl"]) == 0
     assert "kernels.py" not in (folder / "devmod.toml").read_text()
     assert not executed.exists()
-    assert main(["compile", "-q", "kernels.py", "-t", CUDA, "--name-expression", ADD, "-D", "BLOCK=256", "-o", "k.devmod"]) == 0
+    assert (
+        main(
+            [
+                "compile",
+                "-q",
+                "kernels.py",
+                "-t",
+                CUDA,
+                "--name-expression",
+                ADD,
+                "-D",
+                "BLOCK=256",
+                "-o",
+                "k.devmod",
+            ]
+        )
+        == 0
+    )
     assert executed.exists()
 
 
@@ -258,8 +331,15 @@ def test_a_build_of_a_wheel_executes_a_source(folder: Path, executed: Path) -> N
 
 
 def test_a_file_that_the_text_does_not_name_is_not_cached(folder: Path, tmp_path: Path) -> None:
-    (folder / "devmod.toml").write_text(MANIFEST.replace(f'"{PTX}", "{ROCM}"', "").replace("[kernels.add.target.rocm]\noptions", "#"))
-    hidden = KERNELS.replace("from helpers import total", "import importlib\ntotal = importlib.import_module('help' + 'ers').total")
+    (folder / "devmod.toml").write_text(
+        MANIFEST.replace(f'"{PTX}", "{ROCM}"', "").replace(
+            "[kernels.add.target.rocm]\noptions", "#"
+        )
+    )
+    hidden = KERNELS.replace(
+        "from helpers import total",
+        "import importlib\ntotal = importlib.import_module('help' + 'ers').total",
+    )
     (folder / "kernels.py").write_text(hidden)
     result = build_manifest(folder, cache=tmp_path / "cache", allow_python=True)
     assert result.results[0].reports == (
@@ -288,13 +368,22 @@ def test_equal_sources_give_equal_bytes_in_each_folder(folder: Path, tmp_path: P
             "name_expressions= has 'add(x)'; expected a function with the types of its arguments, as in name_expressions=['add(x: *fp32, "
             "out: *fp32, n: i32)']",
         ),
-        ({"expression": "sub(x: i32)"}, "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong'"),
+        (
+            {"expression": "sub(x: i32)"},
+            "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong'",
+        ),
         (
             {"expression": "add(x: *fp32, y: *fp32, z: i32)"},
             "the Triton function 'add' has no parameter 'z'; its parameters are 'x', 'y', 'out', 'n', 'BLOCK'",
         ),
-        ({"expression": "add(x: *fp32)"}, """the parameter 'y' of the Triton function 'add' has no type, such as "*fp32" or "i32\""""),
-        ({"defines": {}}, "the parameter 'BLOCK' of the Triton function 'add' has no value: it is a tl.constexpr"),
+        (
+            {"expression": "add(x: *fp32)"},
+            """the parameter 'y' of the Triton function 'add' has no type, such as "*fp32" or "i32\"""",
+        ),
+        (
+            {"defines": {}},
+            "the parameter 'BLOCK' of the Triton function 'add' has no value: it is a tl.constexpr",
+        ),
         (
             {"expression": ADD.replace(":16", ":8")},
             "the type '*fp32:8' of 'x' has the hint '8'; expected :16 (a multiple of 16) or :1 (the value 1)",
@@ -304,8 +393,14 @@ def test_equal_sources_give_equal_bytes_in_each_folder(folder: Path, tmp_path: P
             f"the Triton function 'add' does not compile for {CUDA}: the Triton kernel 'add' has the argument 'n' of type 'i33', which is "
             "not supported",
         ),
-        ({"options": ["num_warp=8"]}, "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?"),
-        ({"options": ["-O3"]}, "the option '-O3' is none of Triton's; expected options such as num_warps=8 or num_stages=3"),
+        (
+            {"options": ["num_warp=8"]},
+            "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?",
+        ),
+        (
+            {"options": ["-O3"]},
+            "the option '-O3' is none of Triton's; expected options such as num_warps=8 or num_stages=3",
+        ),
         (
             {"target": "cuda -arch=sm_90 -format=fatbin"},
             "the target 'cuda -arch=sm_90 -format=fatbin' has an option that Triton's kernels do not have; expected -format=cubin or -format=ptx",
@@ -335,7 +430,9 @@ def test_an_exception_of_the_file_has_its_place(folder: Path) -> None:
     (folder / "helpers.py").write_text("import triton\nimport no_such_package\n")
     with pytest.raises(devmod.CompileError) as caught:
         compiled(folder)
-    assert str(caught.value) == "helpers.py:2: ModuleNotFoundError: No module named 'no_such_package'"
+    assert (
+        str(caught.value) == "helpers.py:2: ModuleNotFoundError: No module named 'no_such_package'"
+    )
     (folder / "kernels.py").write_text("import sys\n\nsys.exit(3)\n")
     with pytest.raises(devmod.CompileError) as caught:
         compiled(folder)
@@ -353,7 +450,9 @@ def test_a_text_is_no_triton_source(folder: Path) -> None:
 def test_another_function_is_an_error(folder: Path) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         triton.compile(len, {}, CUDA)
-    assert str(caught.value) == "expected a function with @triton.jit, got builtin_function_or_method"
+    assert (
+        str(caught.value) == "expected a function with @triton.jit, got builtin_function_or_method"
+    )
     with pytest.raises(devmod.CompileError) as caught:
         triton.compile(len, {}, "opencl")
     assert str(caught.value) == "Triton compiles for cuda and rocm, and not for the target 'opencl'"
@@ -364,4 +463,7 @@ def test_a_missing_triton_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "kernels.py").write_text(KERNELS)
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         compiled(tmp_path)
-    assert str(caught.value) == "Triton functions cannot be compiled here: Triton is not installed. To add it: pip install triton"
+    assert (
+        str(caught.value)
+        == "Triton functions cannot be compiled here: Triton is not installed. To add it: pip install triton"
+    )

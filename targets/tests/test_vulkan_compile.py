@@ -1,4 +1,6 @@
-"""The compiler of Vulkan: typical shaders, compiled by the library of slangpy and by the system's tools, and their whole interfaces."""
+"""The compiler of Vulkan: typical shaders, compiled by the library of slangpy and by the system's
+tools, and their whole interfaces.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,12 @@ KERNELS = Path(__file__).parent / "kernels" / "vulkan"
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 needs_compiler = pytest.mark.skipif(
-    not (shutil.which("glslangValidator") and shutil.which("spirv-opt")), reason="glslang-tools or spirv-tools is not installed"
+    not (shutil.which("glslangValidator") and shutil.which("spirv-opt")),
+    reason="glslang-tools or spirv-tools is not installed",
 )
-needs_tools = pytest.mark.skipif(not shutil.which("spirv-val"), reason="spirv-tools is not installed")
+needs_tools = pytest.mark.skipif(
+    not shutil.which("spirv-val"), reason="spirv-tools is not installed"
+)
 pytestmark = needs_compiler
 #: The library of the wheel, and a program.
 both_compilers = pytest.mark.parametrize("compiler", ["slangpy", "glslangValidator"])
@@ -51,14 +56,26 @@ def build(name: str, target: str = "vulkan", **given: Any) -> devmod.Module:
     return devmod.compile(KERNELS / name, target, include=KERNELS / "include", **given)
 
 
-def refused(source: Any, target: str = "vulkan", *, error: type[Exception] = devmod.CompileError, **given: Any) -> str:
+def refused(
+    source: Any,
+    target: str = "vulkan",
+    *,
+    error: type[Exception] = devmod.CompileError,
+    **given: Any,
+) -> str:
     with pytest.raises(error) as caught:
         devmod.compile(source, target, **given)
     return str(caught.value)
 
 
 def buffer(
-    name: str, element: str, at: tuple[int, int], access: str = "rw", align: int = 0, size: int = 0, members: Sequence[Member] = ()
+    name: str,
+    element: str,
+    at: tuple[int, int],
+    access: str = "rw",
+    align: int = 0,
+    size: int = 0,
+    members: Sequence[Member] = (),
 ) -> Param:
     return Param(name, "buffer", element, access, at, align, size, members)
 
@@ -67,7 +84,9 @@ def scalar(name: str, element: str, at: tuple[int, int], align: int = 0, access:
     return Param(name, "scalar", element, access, at, align)
 
 
-def image(name: str, type_: str, at: int, access: str = "r", format_: str = "", sample: str = "float") -> Param:
+def image(
+    name: str, type_: str, at: int, access: str = "r", format_: str = "", sample: str = "float"
+) -> Param:
     return Param(name, "image", type_, access, (0, at), format=format_, sample=sample)
 
 
@@ -77,7 +96,15 @@ def sampler(name: str, at: int) -> Param:
 
 SCENE = (
     Member("view", "float32x4", 0, shape=[4], strides=[16]),
-    Member("lights", "", 64, [Member("at", "float32x3", 0), Member("power", "float32", 12)], 16, [2], [16]),
+    Member(
+        "lights",
+        "",
+        64,
+        [Member("at", "float32x3", 0), Member("power", "float32", 12)],
+        16,
+        [2],
+        [16],
+    ),
     Member("exposure", "float32", 96),
 )
 PARTICLE = (
@@ -86,7 +113,11 @@ PARTICLE = (
     Member("age", "float32", 28),
     Member("colour", "uint32", 32),
 )
-RANGE = (Member("start", "uint32", 0), Member("count", "uint32", 4), Member("weight", "float32x2", 8))
+RANGE = (
+    Member("start", "uint32", 0),
+    Member("count", "uint32", 4),
+    Member("weight", "float32x2", 8),
+)
 INTERFACES: dict[str, dict[str, Interface]] = {
     "saxpy.comp": {
         "saxpy": Interface(
@@ -126,11 +157,23 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("never", "uint32", (0, 4), "r"),
                 Param("scene", "uniform", "uint8x112", at=(0, 5), align=16, members=SCENE),
                 buffer("result", "float32", (1, 0)),
-                buffer("constants", "uint8x8", (2, 7), "rw", 4, 8, [Member("n", "int32", 0), Member("scale", "float32", 4)]),
+                buffer(
+                    "constants",
+                    "uint8x8",
+                    (2, 7),
+                    "rw",
+                    4,
+                    8,
+                    [Member("n", "int32", 0), Member("scale", "float32", 4)],
+                ),
                 scalar("origin", "float32x3", (1, 16)),
                 scalar("radius", "float32", (1, 28)),
-                scalar("turn", "uint8x16", (1, 32), 8).replace(members=[Member("", "float32x2", shape=[2], strides=[8])]),
-                scalar("table", "uint8x12", (1, 48), 4).replace(members=[Member("", "int32", shape=[3], strides=[4])]),
+                scalar("turn", "uint8x16", (1, 32), 8).replace(
+                    members=[Member("", "float32x2", shape=[2], strides=[8])]
+                ),
+                scalar("table", "uint8x12", (1, 48), 4).replace(
+                    members=[Member("", "int32", shape=[3], strides=[4])]
+                ),
             ],
             [Block((0, 2), 32, name="plain"), Block("push", 64, name="Push")],
             (4, 2, 3),
@@ -148,7 +191,15 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("g", "float32", (0, 6)),
                 buffer("h", "float32x3", (0, 7)),
                 buffer("i", "float64x2", (0, 8)),
-                buffer("J", "uint8x16", (0, 9), "rw", 16, 16, [Member("j", "float32x3", 0), Member("k", "float32", 12)]),
+                buffer(
+                    "J",
+                    "uint8x16",
+                    (0, 9),
+                    "rw",
+                    16,
+                    16,
+                    [Member("j", "float32x3", 0), Member("k", "float32", 12)],
+                ),
             ],
             block=(1, 1, 1),
         )
@@ -211,7 +262,11 @@ INTERFACES: dict[str, dict[str, Interface]] = {
     },
     "references.comp": {
         "references": Interface(
-            [buffer("y", "float32", (0, 0)), scalar("head", "handle", (0, 0), access="rw"), scalar("n", "uint32", (0, 8))],
+            [
+                buffer("y", "float32", (0, 0)),
+                scalar("head", "handle", (0, 0), access="rw"),
+                scalar("n", "uint32", (0, 8)),
+            ],
             [Block("push", 16, name="Push")],
             (1, 1, 1),
         )
@@ -250,9 +305,14 @@ INTERFACES: dict[str, dict[str, Interface]] = {
 @pytest.mark.parametrize(
     ("name", "compiler"),
     [
-        # The programs have all shaders in the volume, and here those that the library does not compile, and one more.
+        # The programs have all shaders in the volume, and here those that the library does not
+        # compile, and one more.
         pytest.param(
-            name, compiler, marks=pytest.mark.volume if compiler[0] == "g" and name.endswith(".comp") and name != "images.comp" else []
+            name,
+            compiler,
+            marks=pytest.mark.volume
+            if compiler[0] == "g" and name.endswith(".comp") and name != "images.comp"
+            else [],
         )
         for name in INTERFACES
         for compiler in ("slangpy", "glslangValidator")
@@ -266,7 +326,9 @@ def test_the_interface_matches_the_shader(name: str, compiler: str) -> None:
         assert info.name == (key if name.endswith(".hlsl") else "main")
         assert info.launch_param_tags == GRID
         assert info.arg_types == tuple(
-            param.type.replace("handle", "uint64") if param.kind in ("scalar", "uniform") else "handle"
+            param.type.replace("handle", "uint64")
+            if param.kind in ("scalar", "uniform")
+            else "handle"
             for param in info.interface.params  # type: ignore[union-attr]
         )
     assert list(module.code) == list(module.functions)  # type: ignore[attr-defined]
@@ -283,7 +345,9 @@ def test_a_shader_is_its_flag_its_count_and_its_words() -> None:
 
 @pytest.mark.row("R13", "R26")
 @pytest.mark.skipif(not shutil.which("spirv-dis"), reason="spirv-tools is not installed")
-@pytest.mark.parametrize(("name", "entries"), [("scan.hlsl", ["scan", "add"]), ("saxpy.comp", ["main"])])
+@pytest.mark.parametrize(
+    ("name", "entries"), [("scan.hlsl", ["scan", "add"]), ("saxpy.comp", ["main"])]
+)
 def test_the_disassembly_is_the_source(name: str, entries: list[str]) -> None:
     module = build(name)
     text = module.inspect_source()
@@ -293,10 +357,17 @@ def test_the_disassembly_is_the_source(name: str, entries: list[str]) -> None:
 
 @pytest.mark.row("R42")
 def test_the_origin_records_target_toolchain_options_and_sources() -> None:
-    module = build("tiles.comp", defines={"SCALE": 2}, options=["-DTILE=16", "-Os", "--compiler=glslangValidator"])
+    module = build(
+        "tiles.comp",
+        defines={"SCALE": 2},
+        options=["-DTILE=16", "-Os", "--compiler=glslangValidator"],
+    )
     origin = module.origin
     assert origin is not None
-    assert (origin.target, origin.options) == ("vulkan", ("--compiler=glslangValidator", "-Os", "-DTILE=16", "-DSCALE=2"))
+    assert (origin.target, origin.options) == (
+        "vulkan",
+        ("--compiler=glslangValidator", "-Os", "-DTILE=16", "-DSCALE=2"),
+    )
     assert re.fullmatch(r"glslang \d+(\.\d+)+, spirv-opt \d+(\.\d+)+", origin.toolchain)
     files = {
         name: hashlib.sha256((KERNELS / place / name).read_bytes()).hexdigest()
@@ -304,32 +375,50 @@ def test_the_origin_records_target_toolchain_options_and_sources() -> None:
     }
     assert origin.sources == files
     assert module.functions["tiles"].interface.block == (16, 1, 1)  # type: ignore[union-attr]
-    plain = build("tiles.comp", defines={"SCALE": 2}, options=["-O0", "--compiler=glslangValidator"]).origin
+    plain = build(
+        "tiles.comp", defines={"SCALE": 2}, options=["-O0", "--compiler=glslangValidator"]
+    ).origin
     assert plain is not None
     assert re.fullmatch(r"glslang \d+(\.\d+)+", plain.toolchain)
     by_library = build("tiles.comp", defines={"SCALE": 2}).origin
-    assert by_library == devmod.Origin("vulkan", f"slangpy {importlib.metadata.version('slangpy')}", ("-DSCALE=2",), files)
+    assert by_library == devmod.Origin(
+        "vulkan", f"slangpy {importlib.metadata.version('slangpy')}", ("-DSCALE=2",), files
+    )
 
 
 @pytest.mark.row("R38")
 @both_compilers
-def test_folders_and_files_of_this_machine_change_nothing(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_files_of_this_machine_change_nothing(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = ["-g", f"--compiler={compiler}"]
-    made = {build("tiles.comp", defines={"SCALE": 2}, options=options).save_to_bytes() for _ in range(2)}
+    made = {
+        build("tiles.comp", defines={"SCALE": 2}, options=options).save_to_bytes() for _ in range(2)
+    }
     other = tmp_path / "a folder of another name"
     shutil.copytree(KERNELS, other)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    moved = devmod.compile(other / "tiles.comp", "vulkan", include=other / "include", defines={"SCALE": 2}, options=options)
+    moved = devmod.compile(
+        other / "tiles.comp",
+        "vulkan",
+        include=other / "include",
+        defines={"SCALE": 2},
+        options=options,
+    )
     made.add(moved.save_to_bytes())
     assert len(made) == 1
-    assert not any(part.encode() in data for data in made for part in ("/tmp", str(tmp_path), str(KERNELS)))
+    assert not any(
+        part.encode() in data for data in made for part in ("/tmp", str(tmp_path), str(KERNELS))
+    )
 
 
 @pytest.mark.row("R18", "R28")
-def test_the_validator_and_the_disassembler_change_no_byte(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_validator_and_the_disassembler_change_no_byte(
+    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = build("saxpy.comp")
     only_these(tmp_path, monkeypatch, "glslangValidator", "spirv-opt")
     bare = build("saxpy.comp")
@@ -351,8 +440,17 @@ def only_these(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> No
 
 @both_compilers
 def test_several_architectures_give_variants(compiler: str, tmp_path: Path) -> None:
-    module = build("saxpy.comp", "vulkan -arch=vulkan1.1,spirv1.4,vulkan1.2,vulkan1.3", options=[f"--compiler={compiler}"])
-    assert [architecture("spv", each.code["saxpy"]) for each in module.imports] == ["spirv1.3", "spirv1.4", "spirv1.5", "spirv1.6"]  # type: ignore[attr-defined]
+    module = build(
+        "saxpy.comp",
+        "vulkan -arch=vulkan1.1,spirv1.4,vulkan1.2,vulkan1.3",
+        options=[f"--compiler={compiler}"],
+    )
+    assert [architecture("spv", each.code["saxpy"]) for each in module.imports] == [
+        "spirv1.3",
+        "spirv1.4",
+        "spirv1.5",
+        "spirv1.6",
+    ]  # type: ignore[attr-defined]
     devmod.save(module, tmp_path / "k.devmod")
     assert len(devmod.load(tmp_path / "k.devmod").imports) == 4
     assert [each.origin.target for each in module.imports if each.origin] == [
@@ -398,12 +496,24 @@ void main() { hist[0] = uint(scene.w[0][0] + inner.at.x) + n; }
     scene, hist, inner, n = interface.params
     assert scene.members == (
         Member("w", "float32", 0, shape=[2, 3], strides=[48, 16]),
-        Member("inner", "", 96, [Member("at", "float32x3", 0), Member("flags", "uint32x2", 16, shape=[2], strides=[16])], 48),
+        Member(
+            "inner",
+            "",
+            96,
+            [
+                Member("at", "float32x3", 0),
+                Member("flags", "uint32x2", 16, shape=[2], strides=[16]),
+            ],
+            48,
+        ),
         Member("rows", "float32x4", 144, shape=[2], strides=[16]),
         Member("columns", "float32x3", 176, shape=[3], strides=[16]),
     )
     assert (hist.type, hist.size) == ("uint32", 64)
-    assert inner.members == (Member("at", "float32x3", 0), Member("flags", "uint32x2", 16, shape=[2], strides=[8]))
+    assert inner.members == (
+        Member("at", "float32x3", 0),
+        Member("flags", "uint32x2", 16, shape=[2], strides=[8]),
+    )
     assert (inner.type, n.members) == ("uint8x32", ())
     assert inner.dtype is not None
     assert inner.dtype.itemsize == 32
@@ -411,11 +521,19 @@ void main() { hist[0] = uint(scene.w[0][0] + inner.at.x) + n; }
 
 @pytest.mark.volume_but("-O-slangpy", "-Os-glslangValidator")
 @pytest.mark.parametrize(
-    ("level", "compiler"), [("-O0", "slangpy"), ("-O", "slangpy"), *((level, "glslangValidator") for level in ("-O0", "-O", "-Os"))]
+    ("level", "compiler"),
+    [
+        ("-O0", "slangpy"),
+        ("-O", "slangpy"),
+        *((level, "glslangValidator") for level in ("-O0", "-O", "-Os")),
+    ],
 )
 def test_the_interface_does_not_depend_on_the_optimization(level: str, compiler: str) -> None:
     assert (
-        build("blocks.comp", options=[level, f"--compiler={compiler}"]).functions["blocks"].interface == INTERFACES["blocks.comp"]["blocks"]
+        build("blocks.comp", options=[level, f"--compiler={compiler}"])
+        .functions["blocks"]
+        .interface
+        == INTERFACES["blocks.comp"]["blocks"]
     )
 
 
@@ -428,8 +546,12 @@ def test_the_function_name_of_a_shader() -> None:
     assert list(devmod.compile(EMPTY, "vulkan").functions) == ["main"]
     assert list(devmod.compile(EMPTY, "vulkan", name="nothing").functions) == ["nothing"]
     assert list(devmod.compile(KERNELS / "saxpy.comp", "vulkan", name="axpy").functions) == ["axpy"]
-    assert list(devmod.compile(KERNELS / "main.hlsl", "vulkan", name="double").functions) == ["double"]
-    assert list(devmod.compile((KERNELS / "main.hlsl").read_text(), "vulkan", language="HLSL").functions) == ["main"]
+    assert list(devmod.compile(KERNELS / "main.hlsl", "vulkan", name="double").functions) == [
+        "double"
+    ]
+    assert list(
+        devmod.compile((KERNELS / "main.hlsl").read_text(), "vulkan", language="HLSL").functions
+    ) == ["main"]
 
 
 def test_declared_functions_replace_reflected_ones() -> None:
@@ -437,12 +559,18 @@ def test_declared_functions_replace_reflected_ones() -> None:
     module = build("saxpy.comp", fmap={"axpy": FunctionInfo("main", (), tags)})
     assert list(module.functions) == list(module.code) == ["axpy"]  # type: ignore[attr-defined]
     info = module.functions["axpy"]
-    assert (info.name, info.launch_param_tags, info.interface) == ("main", tags, INTERFACES["saxpy.comp"]["saxpy"])
+    assert (info.name, info.launch_param_tags, info.interface) == (
+        "main",
+        tags,
+        INTERFACES["saxpy.comp"]["saxpy"],
+    )
 
 
 @pytest.mark.row("R12")
 def test_one_shader_may_have_several_names() -> None:
-    module = build("saxpy.comp", fmap={"one": FunctionInfo("main", ()), "two": FunctionInfo("main", ())})
+    module = build(
+        "saxpy.comp", fmap={"one": FunctionInfo("main", ()), "two": FunctionInfo("main", ())}
+    )
     code = module.code  # type: ignore[attr-defined]
     assert list(code) == ["one", "two"]
     assert code["one"] == code["two"]
@@ -468,12 +596,22 @@ SAXPY_TYPES = ("handle", "handle", "float32", "uint32")
         ),
         (
             FunctionInfo(
-                "main", SAXPY_TYPES, interface=Interface([Param("x", "buffer", at=(0, 2)), *INTERFACES["saxpy.comp"]["saxpy"].params[1:]])
+                "main",
+                SAXPY_TYPES,
+                interface=Interface(
+                    [Param("x", "buffer", at=(0, 2)), *INTERFACES["saxpy.comp"]["saxpy"].params[1:]]
+                ),
             ),
             "the declared fmap gives argument 1 ('x') of the vulkan function 'f' the place (0, 2); at saxpy.comp it is (0, 0)",
         ),
         (
-            FunctionInfo("main", SAXPY_TYPES, interface=Interface([Param("x", "image"), *INTERFACES["saxpy.comp"]["saxpy"].params[1:]])),
+            FunctionInfo(
+                "main",
+                SAXPY_TYPES,
+                interface=Interface(
+                    [Param("x", "image"), *INTERFACES["saxpy.comp"]["saxpy"].params[1:]]
+                ),
+            ),
             "the declared fmap gives argument 1 ('x') of the vulkan function 'f' the kind 'image'; at saxpy.comp it is 'buffer'",
         ),
     ],
@@ -491,13 +629,21 @@ def test_errors_have_the_users_file_and_line_and_the_compilers_words(compiler: s
     source = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n  int x = y;\n  float z = w;\n}\n"
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, "vulkan", options=options)
-    assert str(caught.value) == "the GLSL source does not compile: <text>:4: error: 'y' : undeclared identifier (and 1 more in .log)"
+    assert (
+        str(caught.value)
+        == "the GLSL source does not compile: <text>:4: error: 'y' : undeclared identifier (and 1 more in .log)"
+    )
     assert caught.value.log.splitlines()[0] == "<text>:4: error: 'y' : undeclared identifier"
     assert "/tmp" not in caught.value.log
     # In an include, by the name that the include has.
     assert refused(
-        KERNELS / "tiles.comp", include=KERNELS / "include", defines={"WITH_BIAS": None, "SCALE": 1}, options=options
-    ).startswith("the GLSL source does not compile: bias.h:1: error: 'wrong' : undeclared identifier (and ")
+        KERNELS / "tiles.comp",
+        include=KERNELS / "include",
+        defines={"WITH_BIAS": None, "SCALE": 1},
+        options=options,
+    ).startswith(
+        "the GLSL source does not compile: bias.h:1: error: 'wrong' : undeclared identifier (and "
+    )
     # Behind an include the numbers are the source's own again.
     assert refused(KERNELS / "tiles.comp", include=KERNELS / "include", options=options) == (
         "the GLSL source does not compile: tiles.comp:10: error: 'SCALE' : undeclared identifier"
@@ -507,7 +653,10 @@ def test_errors_have_the_users_file_and_line_and_the_compilers_words(compiler: s
 def test_errors_of_hlsl(tmp_path: Path) -> None:
     source = tmp_path / "k.hlsl"
     source.write_text("[numthreads(1, 1, 1)]\nvoid f() { int x = y; }\n")
-    assert refused(source) == "the HLSL source does not compile: k.hlsl:2: error: 'y' : unknown variable (and 2 more in .log)"
+    assert (
+        refused(source)
+        == "the HLSL source does not compile: k.hlsl:2: error: 'y' : unknown variable (and 2 more in .log)"
+    )
 
 
 def test_warnings_of_the_compiler_are_user_warnings() -> None:
@@ -524,9 +673,15 @@ def test_warnings_of_the_compiler_are_user_warnings() -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("#version 450\nvoid main() {", "the GLSL source does not compile: <text>:2: error: '' :  syntax error, unexpected end of file"),
+        (
+            "#version 450\nvoid main() {",
+            "the GLSL source does not compile: <text>:2: error: '' :  syntax error, unexpected end of file",
+        ),
         ("", "the GLSL source does not compile: "),
-        ("#version 310 es\nvoid other() {}\n", "the GLSL source does not compile: error: Linking compute stage: Missing entry point"),
+        (
+            "#version 310 es\nvoid other() {}\n",
+            "the GLSL source does not compile: error: Linking compute stage: Missing entry point",
+        ),
         (
             "#version 450\nlayout(local_size_x = 1) in;\nbuffer X { float x[]; };\nvoid main() { x[0] = 1.0; }",
             "the GLSL source does not compile: ",
@@ -561,10 +716,20 @@ void main() {
 def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
     mesh = tmp_path / "k.mesh"
     mesh.write_text(EMPTY)
-    assert refused(mesh) == "k.mesh is a mesh shader by its suffix; expected a compute shader (.comp)"
-    assert refused(EMPTY, language="WGSL") == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V', 'Slang'"
-    assert refused("void f() {}", language="HLSL") == ("the HLSL source <text> has no entry: mark a function with [numthreads(x, y, z)]")
-    assert refused(EMPTY, name_expressions=["f<float>"]) == "name_expressions= is not supported for shaders, which have no templates"
+    assert (
+        refused(mesh) == "k.mesh is a mesh shader by its suffix; expected a compute shader (.comp)"
+    )
+    assert (
+        refused(EMPTY, language="WGSL")
+        == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V', 'Slang'"
+    )
+    assert refused("void f() {}", language="HLSL") == (
+        "the HLSL source <text> has no entry: mark a function with [numthreads(x, y, z)]"
+    )
+    assert (
+        refused(EMPTY, name_expressions=["f<float>"])
+        == "name_expressions= is not supported for shaders, which have no templates"
+    )
 
 
 @pytest.mark.parametrize(
@@ -578,7 +743,10 @@ def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
             "uniform sampler2D many[2];",
             "has the variable 'many', an array of bindings, which devmod does not support; use a variable for each, or the layers of one image",
         ),
-        ("uniform samplerCube t;", "has the variable 't', a cube map, which devmod does not support; use a 2-D image with 6 layers"),
+        (
+            "uniform samplerCube t;",
+            "has the variable 't', a cube map, which devmod does not support; use a 2-D image with 6 layers",
+        ),
         (
             "uniform sampler2DShadow t;",
             "has the variable 't', an image for depth comparison, which devmod does not support; compare in the shader",
@@ -592,7 +760,9 @@ def test_unsupported_variables_are_refused(body: str, said: str) -> None:
     assert text == (
         f"the SPIR-V of <text> {said}"
         if said
-        else ("the vulkan function 'main' at <text> takes 'u' of 320000 bytes by value; expected 1 to 65535 bytes. Make it a buffer")
+        else (
+            "the vulkan function 'main' at <text> takes 'u' of 320000 bytes by value; expected 1 to 65535 bytes. Make it a buffer"
+        )
     )
 
 
@@ -622,20 +792,35 @@ def test_hlsl_variables_outside_buffers_that_share_a_binding(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("-V", "is not supported: the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'"),
+        (
+            "-V",
+            "is not supported: the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'",
+        ),
         (
             "--target-env=vulkan1.2",
             "is not supported: the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'",
         ),
         ("-e", "is not supported: devmod sets the compiler's files, stage and entry points itself"),
-        ("-ok.spv", "is not supported: devmod sets the compiler's files, stage and entry points itself"),
-        ("--depfile", "is not supported: devmod sets the compiler's files, stage and entry points itself"),
+        (
+            "-ok.spv",
+            "is not supported: devmod sets the compiler's files, stage and entry points itself",
+        ),
+        (
+            "--depfile",
+            "is not supported: devmod sets the compiler's files, stage and entry points itself",
+        ),
         (
             "-I/usr/include",
             "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include=",
         ),
-        ("-pedantic", "is not supported; expected an option of the compiler for the code or its diagnostics, such as -g"),
-        ("--compiler=gcc", "is invalid for GLSL; expected slangpy, glslangValidator, glslang or glslc"),
+        (
+            "-pedantic",
+            "is not supported; expected an option of the compiler for the code or its diagnostics, such as -g",
+        ),
+        (
+            "--compiler=gcc",
+            "is invalid for GLSL; expected slangpy, glslangValidator, glslang or glslc",
+        ),
         (
             "--auto-map-bindings",
             "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For other options, use "
@@ -653,7 +838,9 @@ def test_unsupported_options_are_refused(option: str, said: str) -> None:
 
 
 @pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
-def test_an_option_that_needs_a_program_names_those_that_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_needs_a_program_names_those_that_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     head = "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For other options, "
     only_these(tmp_path, monkeypatch)
     assert refused(EMPTY, options=["-Werror"]) == (
@@ -668,7 +855,9 @@ def test_an_option_that_needs_a_program_names_those_that_are_installed(tmp_path:
 
 
 def test_an_option_that_the_compiler_does_not_know() -> None:
-    assert refused(EMPTY, options=["--set-wrong", "--compiler=glslangValidator"]).startswith("the GLSL source does not compile: ")
+    assert refused(EMPTY, options=["--set-wrong", "--compiler=glslangValidator"]).startswith(
+        "the GLSL source does not compile: "
+    )
 
 
 # -- the toolchain
@@ -712,7 +901,12 @@ def test_an_option_that_the_compiler_does_not_know() -> None:
     ],
 )
 def test_a_missing_toolchain_is_an_error(
-    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], given: dict[str, Any], said: str
+    no_wheel: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    present: tuple[str, ...],
+    given: dict[str, Any],
+    said: str,
 ) -> None:
     only_these(tmp_path, monkeypatch, *present)
     assert refused(EMPTY, error=devmod.ToolchainNotFoundError, **given) == said
@@ -737,17 +931,21 @@ def test_the_commands_of_other_compilers(tmp_path: Path, monkeypatch: pytest.Mon
     """Replacements of glslc and dxc record their arguments and call glslang."""
     real = shutil.which("glslangValidator")
     program(
-        tmp_path, "glslc",
+        tmp_path,
+        "glslc",
         f'case "$*" in *--version*) echo "shaderc v2024.1 v2024.1"; exit;; esac\necho "$*" >> {tmp_path}/called\n'
-        f'exec {real} -S comp --target-env vulkan1.2 -V source.comp -o compiled.spv',
-    )  # fmt: skip
+        f"exec {real} -S comp --target-env vulkan1.2 -V source.comp -o compiled.spv",
+    )
     program(
-        tmp_path, "dxc",
+        tmp_path,
+        "dxc",
         f'case "$*" in *--version*) echo "libdxcompiler.so: 1.8 - 1.8.2405.15"; exit;; esac\necho "$*" >> {tmp_path}/called\n'
-        f'exec {real} -D -S comp --target-env vulkan1.1 -e main --source-entrypoint main source.hlsl -o compiled.spv',
-    )  # fmt: skip
+        f"exec {real} -D -S comp --target-env vulkan1.1 -e main --source-entrypoint main source.hlsl -o compiled.spv",
+    )
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
-    made = devmod.compile(EMPTY, "vulkan -arch=vulkan1.2", options=["--compiler=glslc", "-w"], defines={"N": 1})
+    made = devmod.compile(
+        EMPTY, "vulkan -arch=vulkan1.2", options=["--compiler=glslc", "-w"], defines={"N": 1}
+    )
     assert made.origin is not None
     assert made.origin.toolchain.startswith("shaderc 2024.1, spirv-opt ")
     assert made.origin.options == ("--compiler=glslc", "-w", "-DN=1")
@@ -760,14 +958,20 @@ def test_the_commands_of_other_compilers(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-def test_a_tool_that_exceeds_the_time_limit_is_stopped(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_exceeds_the_time_limit_is_stopped(
+    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(tmp_path, "glslangValidator", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(_process, "TIMEOUT", 0.2)
-    assert refused(EMPTY) == "glslangValidator was stopped: it exceeded the time limit of 0.2 seconds"
+    assert (
+        refused(EMPTY) == "glslangValidator was stopped: it exceeded the time limit of 0.2 seconds"
+    )
 
 
-def test_a_tool_that_fails_without_output(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_fails_without_output(
+    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(tmp_path, "glslangValidator", 'case "$*" in *--version*) exit;; esac\nkill -SEGV $$')
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     assert refused(EMPTY).startswith("the GLSL source does not compile: exit status ")
@@ -789,33 +993,60 @@ def test_spirv_is_stored_as_it_is(words: bytes, tmp_path: Path) -> None:
     assert list(module.functions) == ["axpy"]
     assert module.code["axpy"][12:] == words  # type: ignore[attr-defined]
     assert module.functions["axpy"].interface == INTERFACES["saxpy.comp"]["saxpy"]
-    assert module.origin == devmod.Origin("vulkan", "", (), {"axpy.spv": hashlib.sha256(words).hexdigest()})
+    assert module.origin == devmod.Origin(
+        "vulkan", "", (), {"axpy.spv": hashlib.sha256(words).hexdigest()}
+    )
     same = devmod.compile(words, "vulkan", name="axpy")
     assert same.save_to_bytes() == module.save_to_bytes()
     for tools, toolchain in (("slangpy", "slangpy "), ("spirv-tools", "spirv-opt ")):
-        small = devmod.compile(bytearray(words), "vulkan", name="axpy", options=["-O", f"--compiler={tools}"])
+        small = devmod.compile(
+            bytearray(words), "vulkan", name="axpy", options=["-O", f"--compiler={tools}"]
+        )
         assert len(small.code["axpy"]) < len(module.code["axpy"])  # type: ignore[attr-defined]
         assert small.origin is not None
         assert small.origin.toolchain.startswith(toolchain)
     other = tmp_path / "axpy.bin"
     other.write_bytes(words)
-    assert devmod.compile(other, "vulkan", language="SPIR-V").save_to_bytes() == module.save_to_bytes()
+    assert (
+        devmod.compile(other, "vulkan", language="SPIR-V").save_to_bytes() == module.save_to_bytes()
+    )
 
 
-def test_spirv_needs_no_toolchain(words: bytes, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spirv_needs_no_toolchain(
+    words: bytes, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     only_these(tmp_path, monkeypatch)
     assert list(devmod.compile(words, "vulkan", name="k").functions) == ["k"]
 
 
 def test_spirv_takes_no_defines_and_no_options(words: bytes) -> None:
-    assert refused(words, defines={"N": 1}) == "<bytes> is compiled SPIR-V, so the define 'N' has no effect; remove it"
-    assert refused(words, options=["-g"]) == "<bytes> is compiled SPIR-V, so the option '-g' has no effect; remove it"
-    assert refused(words, "vulkan -arch=spirv1.0") == "<bytes> is SPIR-V 1.3; the target 'vulkan -arch=spirv1.0' supports up to 1.0"
+    assert (
+        refused(words, defines={"N": 1})
+        == "<bytes> is compiled SPIR-V, so the define 'N' has no effect; remove it"
+    )
+    assert (
+        refused(words, options=["-g"])
+        == "<bytes> is compiled SPIR-V, so the option '-g' has no effect; remove it"
+    )
+    assert (
+        refused(words, "vulkan -arch=spirv1.0")
+        == "<bytes> is SPIR-V 1.3; the target 'vulkan -arch=spirv1.0' supports up to 1.0"
+    )
     assert refused(words, language="GLSL") == "the source is bytes, which are SPIR-V and not GLSL"
-    assert refused("\x07\x23", language="SPIR-V") == "SPIR-V is not text: pass its bytes, or its file as a pathlib.Path"
-    assert refused(b"") == "the SPIR-V of <bytes> begins with 0x00000000; expected SPIR-V's magic number 0x07230203"
-    assert refused(words, "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
-    assert refused(1) == "a source is a str (text), bytes (SPIR-V) or an os.PathLike (a file), not int"
+    assert (
+        refused("\x07\x23", language="SPIR-V")
+        == "SPIR-V is not text: pass its bytes, or its file as a pathlib.Path"
+    )
+    assert (
+        refused(b"")
+        == "the SPIR-V of <bytes> begins with 0x00000000; expected SPIR-V's magic number 0x07230203"
+    )
+    assert (
+        refused(words, "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
+    )
+    assert (
+        refused(1) == "a source is a str (text), bytes (SPIR-V) or an os.PathLike (a file), not int"
+    )
 
 
 def test_a_path_to_spirv_that_is_text() -> None:
@@ -831,7 +1062,10 @@ def test_invalid_spirv_is_refused_by_the_validator(words: bytes, tools: str, nam
     damaged = bytearray(words)
     for at in range(20, len(words) - 12, 4):
         if damaged[at : at + 4] == (3 << 16 | 62).to_bytes(4, "little"):
-            damaged[at + 4 : at + 8], damaged[at + 8 : at + 12] = damaged[at + 8 : at + 12], damaged[at + 4 : at + 8]
+            damaged[at + 4 : at + 8], damaged[at + 8 : at + 12] = (
+                damaged[at + 8 : at + 12],
+                damaged[at + 4 : at + 8],
+            )
             break
     text = refused(bytes(damaged), options=f"--compiler={tools}")
     assert text.startswith(f"{name} refuses the SPIR-V of <bytes>: line ")
@@ -890,8 +1124,12 @@ def test_a_length_that_a_constant_sets_is_not_the_size_of_a_buffer() -> None:
     assert [(param.name, param.size) for param in interface.params] == [("a", 0), ("b", 64)]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in for spirv-val is a script, which Windows does not run")
-def test_a_validator_that_is_older_than_the_file_is_a_warning(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in for spirv-val is a script, which Windows does not run"
+)
+def test_a_validator_that_is_older_than_the_file_is_a_warning(
+    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = devmod.compile(EMPTY, "vulkan", options="-O0")
     made = tmp_path / "made.spv"
     data.write_to_file(made)
@@ -900,7 +1138,9 @@ def test_a_validator_that_is_older_than_the_file_is_a_warning(no_wheel: None, tm
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
     def answer(said: str) -> None:
-        program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "SPIRV-Tools v2023.1" && exit 0\necho "{said}"; exit 1\n')
+        program.write_text(
+            f'#!/bin/sh\n[ "$1" = --version ] && echo "SPIRV-Tools v2023.1" && exit 0\necho "{said}"; exit 1\n'
+        )
         program.chmod(0o755)
 
     answer("error: Invalid source language operand: 11")
@@ -913,4 +1153,7 @@ def test_a_validator_that_is_older_than_the_file_is_a_warning(no_wheel: None, tm
     assert [str(each.message) for each in caught] == [text]
     assert refused(made, options="--werror") == f"--werror turns this warning into an error: {text}"
     answer("error: 12: Expected operand type to be int")
-    assert refused(made) == "spirv-val refuses the SPIR-V of made.spv: 12: Expected operand type to be int"
+    assert (
+        refused(made)
+        == "spirv-val refuses the SPIR-V of made.spv: 12: Expected operand type to be int"
+    )

@@ -1,4 +1,6 @@
-"""GLSL is compiled by the library of the wheel slangpy: what it compiles, what it refuses, and how its processes live and end."""
+"""GLSL is compiled by the library of the wheel slangpy: what it compiles, what it refuses, and how
+its processes live and end.
+"""
 
 from __future__ import annotations
 
@@ -77,12 +79,16 @@ def test_defines_follow_the_version_and_move_no_line(head: str) -> None:
 
 def test_a_source_without_a_version_is_refused_with_defines_too() -> None:
     text = refused("void main() {}\n", defines={"N": 1})
-    assert text.startswith("the GLSL source does not compile: error: #version: compute shaders require es profile with version 310")
+    assert text.startswith(
+        "the GLSL source does not compile: error: #version: compute shaders require es profile with version 310"
+    )
 
 
 @pytest.fixture
 def usual_stack() -> Iterator[None]:
-    """Start the processes of the library with the usual limit on the stack: NVIDIA's compiler raises that of the whole process."""
+    """Start the processes of the library with the usual limit on the stack: NVIDIA's compiler
+    raises that of the whole process.
+    """
     before = resource.getrlimit(resource.RLIMIT_STACK)
     _library.IDLE.end()
     resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, before[1]))
@@ -102,11 +108,17 @@ def test_a_crash_ends_the_process_of_the_library_alone() -> None:
 
 @pytest.fixture
 def own_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the library of a copy of the wheel whose package must not be imported, before the real one in sys.path."""
+    """Return the library of a copy of the wheel whose package must not be imported, before the real
+    one in sys.path.
+    """
     spec = find_spec("slangpy")
     assert spec is not None
     assert spec.submodule_search_locations is not None
-    (real,) = (path for path in Path(spec.submodule_search_locations[0]).iterdir() if "slang-glslang" in path.name)
+    (real,) = (
+        path
+        for path in Path(spec.submodule_search_locations[0]).iterdir()
+        if "slang-glslang" in path.name
+    )
     package = tmp_path / "slangpy"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('slangpy was imported')\n")
@@ -128,7 +140,9 @@ def test_a_library_that_cannot_be_loaded(own_wheel: Path) -> None:
     own_wheel.unlink()
     own_wheel.write_text("no library")
     text = refused(EMPTY)
-    assert text.startswith("the library of slangpy 99.1 cannot process <text>: its process ends with exit status 1 (OSError: ")
+    assert text.startswith(
+        "the library of slangpy 99.1 cannot process <text>: its process ends with exit status 1 (OSError: "
+    )
     assert text.endswith("). To use the system's tools, pass another --compiler=")
 
 
@@ -157,7 +171,9 @@ def test_an_interrupt_ends_the_process_of_the_library(own_wheel: Path, tmp_path:
         "subprocess.Popen.__init__ = noted\n"
         f"devmod.compile({EMPTY!r}, 'vulkan')\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         number = int(process.stdout.readline())
         writer = -1
@@ -182,28 +198,40 @@ def test_threads_and_processes_get_the_same_bytes(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(build, sources)) == alone
     script = f"import devmod, sys; sys.stdout.buffer.write(devmod.compile({sources[3]!r}, 'vulkan').save_to_bytes())"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == alone[3]
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+        == alone[3]
+    )
 
 
 @pytest.mark.row("R38")
 def test_the_bytes_do_not_depend_on_the_shaders_before() -> None:
-    """glslang reads memory that it has not written where an integer becomes a float16_t without arithmetic on it."""
+    """glslang reads memory that it has not written where an integer becomes a float16_t without
+    arithmetic on it.
+    """
     source = (
         "#version 450\n#extension GL_EXT_shader_16bit_storage : require\nlayout(local_size_x = 1) in;\n"
         "layout(binding = 0) buffer Y { float16_t y[]; };\nvoid main() { y[0] = float16_t(0); }\n"
     )
     made = set()
     for number in range(10):
-        devmod.compile(EMPTY.replace("{}", "{ float x = 1; " + "x *= x + 2.0; " * number + "}"), "vulkan")
+        devmod.compile(
+            EMPTY.replace("{}", "{ float x = 1; " + "x *= x + 2.0; " * number + "}"), "vulkan"
+        )
         made.add(devmod.compile(source, "vulkan").save_to_bytes())
     assert len(made) == 1
 
 
-#: Python 3.12 warns about a fork while a thread that was joined, such as that of a time limit, is still in the system's count.
-NO_WARNING_OF_AN_ENDED_THREAD = "import warnings\nwarnings.filterwarnings('ignore', 'This process .* is multi-threaded')\n"
+#: Python 3.12 warns about a fork while a thread that was joined, such as that of a time limit, is
+#: still in the system's count.
+NO_WARNING_OF_AN_ENDED_THREAD = (
+    "import warnings\nwarnings.filterwarnings('ignore', 'This process .* is multi-threaded')\n"
+)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the processes of a process")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="/proc has the processes of a process"
+)
 def test_one_process_serves_many_shaders_and_ends_with_the_program(tmp_path: Path) -> None:
     """A child of a fork has a process of its own."""
     script = tmp_path / "script.py"
@@ -222,7 +250,9 @@ def test_one_process_serves_many_shaders_and_ends_with_the_program(tmp_path: Pat
         "else:\n"
         "    assert os.waitpid(child, 0)[1] == 0\n"
     )
-    done = subprocess.run([sys.executable, "-X", "dev", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", script], capture_output=True, text=True, check=True
+    )
     first, second = done.stdout.splitlines()
     assert first.isdigit()
     assert second.isdigit()
@@ -239,7 +269,9 @@ ENDLESS = EMPTY.replace("{}", "{ float x = A26; }").replace(
 
 #: The same for Slang's library.
 ENDLESS_SLANG = (
-    "#define A0 x[0]\n" + "".join(f"#define A{n + 1} A{n} + A{n}\n" for n in range(26)) + '[shader("compute")] [numthreads(1, 1, 1)]\n'
+    "#define A0 x[0]\n"
+    + "".join(f"#define A{n + 1} A{n} + A{n}\n" for n in range(26))
+    + '[shader("compute")] [numthreads(1, 1, 1)]\n'
     "void first(uniform RWStructuredBuffer<float> x) { x[0] = A26; }\n"
 )
 
@@ -254,19 +286,30 @@ def processes_under(number: int) -> list[int]:
 
 
 def work_of(number: int) -> float:
-    """Return the processor time in seconds of a process. Slang's takes 0.3 before its first request, for which it has no fork."""
-    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+    """Return the processor time in seconds of a process. Slang's takes 0.3 before its first
+    request, for which it has no fork.
+    """
+    return int(
+        Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[11]
+    ) / os.sysconf("SC_CLK_TCK")
 
 
 def is_running(number: int) -> bool:
-    """Return whether a process runs. In a container, a process that has ended may stay in the table of processes."""
+    """Return whether a process runs. In a container, a process that has ended may stay in the table
+    of processes.
+    """
     with suppress(OSError):
         return Path(f"/proc/{number}/cmdline").read_bytes() != b""
     return False
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the processes of a process")
-@pytest.mark.volume_but("with a fork that stays-glslang and its fork", "SIGKILL of the library's process-glslang and its fork")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="/proc has the processes of a process"
+)
+@pytest.mark.volume_but(
+    "with a fork that stays-glslang and its fork",
+    "SIGKILL of the library's process-glslang and its fork",
+)
 @pytest.mark.parametrize(
     ("call", "count"),
     [(f"({ENDLESS!r}, 'vulkan')", 3), (f"({ENDLESS_SLANG!r}, 'webgpu', language='Slang')", 2)],
@@ -281,22 +324,35 @@ def is_running(number: int) -> bool:
         ("sys.exit()", 0, 0),
         ("", 1, signal.SIGKILL),
     ],
-    ids=["SIGTERM", "SIGKILL", "with a fork that stays", "normal end", "SIGKILL of the library's process"],
+    ids=[
+        "SIGTERM",
+        "SIGKILL",
+        "with a fork that stays",
+        "normal end",
+        "SIGKILL of the library's process",
+    ],
 )
-def test_the_end_of_the_program_ends_its_compile(call: str, count: int, then: str, ended: int, end: int) -> None:
+def test_the_end_of_the_program_ends_its_compile(
+    call: str, count: int, then: str, ended: int, end: int
+) -> None:
     script = (
         "import devmod, os, sys, threading\n"
         f"threading.Thread(target=lambda: devmod.compile{call}, daemon=True).start()\n"
         f"sys.stdin.readline()\n{then}\nprint(flush=True)\nsys.stdin.readline()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         numbers: list[int] = []
         limit = time.monotonic() + 30
-        while (len(numbers) < count or (count == 2 and work_of(numbers[1]) < 0.6)) and time.monotonic() < limit:
+        while (
+            len(numbers) < count or (count == 2 and work_of(numbers[1]) < 0.6)
+        ) and time.monotonic() < limit:
             numbers = [process.pid, *processes_under(process.pid)]
         process.stdin.write("\n")
         process.stdin.flush()
@@ -314,7 +370,9 @@ def test_the_end_of_the_program_ends_its_compile(call: str, count: int, then: st
 
 
 @pytest.mark.volume
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the open files of a process")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="/proc has the open files of a process"
+)
 def test_the_limit_on_open_files(tmp_path: Path) -> None:
     """Each fork starts a process of the library, with one more file that it may open."""
     script = (
@@ -337,7 +395,13 @@ def test_the_limit_on_open_files(tmp_path: Path) -> None:
         "    assert os.wait()[1] == 0\n"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "main"
     # In some versions of Python the process starts, and has too few files itself.

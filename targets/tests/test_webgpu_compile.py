@@ -39,16 +39,28 @@ def test_the_payload_is_the_text_once_for_each_entry(tmp_path: Path) -> None:
     assert list(module.functions) == ["one", "two"]
     assert [info.name for info in module.functions.values()] == ["one", "two"]
     assert module.inspect_source() == TWO
-    assert module.origin == devmod.Origin("webgpu", "devmod WGSL reader 1", (), {"pair.wgsl": hashlib.sha256(TWO.encode()).hexdigest()})
+    assert module.origin == devmod.Origin(
+        "webgpu",
+        "devmod WGSL reader 1",
+        (),
+        {"pair.wgsl": hashlib.sha256(TWO.encode()).hexdigest()},
+    )
     assert module.functions["two"].launch_param_tags == (
-        "blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
-    )  # fmt: skip
+        "blockIdx.x",
+        "blockIdx.y",
+        "blockIdx.z",
+        "threadIdx.x",
+        "threadIdx.y",
+        "threadIdx.z",
+    )
 
 
 def test_an_entry_called_main_has_the_files_name(tmp_path: Path) -> None:
     path = tmp_path / "softmax.wgsl"
     path.write_text("@compute @workgroup_size(1) fn main() { }", encoding="utf-8")
-    assert {key: info.name for key, info in devmod.compile(path, "webgpu").functions.items()} == {"softmax": "main"}
+    assert {key: info.name for key, info in devmod.compile(path, "webgpu").functions.items()} == {
+        "softmax": "main"
+    }
     assert list(devmod.compile(path, "webgpu", name="other").functions) == ["other"]
     assert list(devmod.compile(path.read_text("utf-8"), "webgpu").functions) == ["main"]
     with pytest.raises(devmod.CompileError) as caught:
@@ -91,11 +103,21 @@ def test_a_declared_fmap_is_checked_and_names_the_function() -> None:
             {},
             "the target 'webgpu -arch=sm_90' names an architecture, and webgpu has none. Use the target 'webgpu'",
         ),
-        ("webgpu", {"options": "-O2"}, "the webgpu target accepts no options but -DNAME=VALUE, got '-O2'"),
-        ("webgpu", {"name_expressions": ["k<f32>"]}, "name_expressions= is not supported for WGSL, which has no templates"),
+        (
+            "webgpu",
+            {"options": "-O2"},
+            "the webgpu target accepts no options but -DNAME=VALUE, got '-O2'",
+        ),
+        (
+            "webgpu",
+            {"name_expressions": ["k<f32>"]},
+            "name_expressions= is not supported for WGSL, which has no templates",
+        ),
     ],
 )
-def test_arguments_for_other_languages_are_refused(target: str, options: dict[str, object], text: str) -> None:
+def test_arguments_for_other_languages_are_refused(
+    target: str, options: dict[str, object], text: str
+) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(K, target, **options)  # type: ignore[arg-type]
     assert str(caught.value) == text
@@ -105,13 +127,34 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
     ("source", "text"),
     [
         ("@compute fn k() {}", "1:13: the compute entry 'k' has no @workgroup_size(…)"),
-        ("@compute @workgroup_size(0) fn k() {}", "1:32: the @workgroup_size of 'k' contains 0; expected integers from 1"),
-        ("@compute @workgroup_size(1.5) fn k() {}", "1:34: the @workgroup_size of 'k' contains 1.5; expected integers from 1"),
-        ("@compute @workgroup_size(1,1,1,1) fn k() {}", "1:38: the @workgroup_size of 'k' has 4 numbers; expected one to three"),
-        ("@compute @workgroup_size(N) fn k() {}", "1:26: expected a constant expression, got the undeclared name 'N'"),
-        ("fn N() {} @compute @workgroup_size(N) fn k() {}", "1:36: expected a constant expression, got the fn 'N'"),
-        ("const a = a + 1; @compute @workgroup_size(a) fn k() {}", "1:7: the const 'a' depends on itself"),
-        ("@compute @workgroup_size(1 / 0) fn k() {}", "1:28: this constant expression is invalid: its value is undefined or out of range"),
+        (
+            "@compute @workgroup_size(0) fn k() {}",
+            "1:32: the @workgroup_size of 'k' contains 0; expected integers from 1",
+        ),
+        (
+            "@compute @workgroup_size(1.5) fn k() {}",
+            "1:34: the @workgroup_size of 'k' contains 1.5; expected integers from 1",
+        ),
+        (
+            "@compute @workgroup_size(1,1,1,1) fn k() {}",
+            "1:38: the @workgroup_size of 'k' has 4 numbers; expected one to three",
+        ),
+        (
+            "@compute @workgroup_size(N) fn k() {}",
+            "1:26: expected a constant expression, got the undeclared name 'N'",
+        ),
+        (
+            "fn N() {} @compute @workgroup_size(N) fn k() {}",
+            "1:36: expected a constant expression, got the fn 'N'",
+        ),
+        (
+            "const a = a + 1; @compute @workgroup_size(a) fn k() {}",
+            "1:7: the const 'a' depends on itself",
+        ),
+        (
+            "@compute @workgroup_size(1 / 0) fn k() {}",
+            "1:28: this constant expression is invalid: its value is undefined or out of range",
+        ),
         (
             "@compute @workgroup_size(1 << 70) fn k() {}",
             "1:28: this constant expression is invalid: its value is undefined or out of range",
@@ -156,8 +199,14 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
             "struct S { a: T } @compute @workgroup_size(1) fn k() {  }",
             "1:15: unknown type 'T': it is neither declared nor predeclared in WGSL",
         ),
-        ("struct S { a: S } @compute @workgroup_size(1) fn k() {  }", "1:8: the struct 'S' contains itself"),
-        ("alias A = B; alias B = A; @compute @workgroup_size(1) fn k() {  }", "1:7: the alias 'A' contains itself"),
+        (
+            "struct S { a: S } @compute @workgroup_size(1) fn k() {  }",
+            "1:8: the struct 'S' contains itself",
+        ),
+        (
+            "alias A = B; alias B = A; @compute @workgroup_size(1) fn k() {  }",
+            "1:7: the alias 'A' contains itself",
+        ),
         (
             "@group(0) var<storage> x: array<f32>; @compute @workgroup_size(1) fn k() { _ = x[0]; }",
             "1:24: the variable 'x' has no @binding(…)",
@@ -180,7 +229,9 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
         ),
         (
             "var<push_constant> x: u32; @compute @workgroup_size(1) fn k() { _ = x; }",
-            ("1:20: the variable 'x' has the address space 'push_constant'; expected storage, uniform, private or workgroup"),
+            (
+                "1:20: the variable 'x' has the address space 'push_constant'; expected storage, uniform, private or workgroup"
+            ),
         ),
         (
             "struct S { a: array<f32>, b: u32 } @compute @workgroup_size(1) fn k() {  }",
@@ -203,7 +254,9 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
         ),
         (
             "struct T { x: f32 } struct S { t: T, b: f32 } @group(0) @binding(0) var<uniform> x: S; @compute @workgroup_size(1) fn k() { _ = x.b; }",
-            ("1:82: the uniform 'x' has a member 4 bytes after the start of T; expected a multiple of 16. Add @align(16) to that member"),
+            (
+                "1:82: the uniform 'x' has a member 4 bytes after the start of T; expected a multiple of 16. Add @align(16) to that member"
+            ),
         ),
         (
             "struct T { x: f32 } struct S { b: f32, t: T } @group(0) @binding(0) var<uniform> x: S; @compute @workgroup_size(1) fn k() { _ = x.b; }",
@@ -213,7 +266,10 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
             "override N: u32; @group(0) @binding(0) var<storage> x: array<f32, N>; @compute @workgroup_size(1) fn k() { _ = x[0]; }",
             "1:53: the length of the array 'x' depends on an override, which is allowed in workgroup memory only",
         ),
-        ("const a = 1; const a = 2; @compute @workgroup_size(1) fn k() {  }", "1:20: 'a' is declared twice; the first time at <text>:1"),
+        (
+            "const a = 1; const a = 2; @compute @workgroup_size(1) fn k() {  }",
+            "1:20: 'a' is declared twice; the first time at <text>:1",
+        ),
         (
             "@id(1) override a = 1; @id(1) override b = 2; @compute @workgroup_size(1) fn k() { _ = a + b; }",
             "1:40: the overrides 'a' and 'b' have the same @id, 1",
@@ -225,24 +281,60 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
                 "functions only, use 'const' at module scope"
             ),
         ),
-        ("const a; @compute @workgroup_size(1) fn k() {  }", "1:8: expected '=' and a value after the const 'a', got ';'"),
-        ("enable f16, ; const a = 1; enable f16; @compute @workgroup_size(1) fn k() {  }", "1:35: 'enable' must precede all declarations"),
+        (
+            "const a; @compute @workgroup_size(1) fn k() {  }",
+            "1:8: expected '=' and a value after the const 'a', got ';'",
+        ),
+        (
+            "enable f16, ; const a = 1; enable f16; @compute @workgroup_size(1) fn k() {  }",
+            "1:35: 'enable' must precede all declarations",
+        ),
         ("/* never /* ends */", "1:1: this comment has no end; expected '*/'"),
-        ("@compute @workgroup_size(1) fn k() { let a = 1 }", "1:48: expected ';' after a statement, got '}'"),
-        ("@compute @workgroup_size(1) fn k() { let a 1; }", "1:44: expected '=' and a value after the let 'a', got '1'"),
-        ("@compute @workgroup_size(1) fn k() { x[0] = ; }", "1:45: expected an expression, got ';'"),
-        ("@compute @workgroup_size(1) fn k() { if (true) return; }", "1:48: expected '{' after the previous token, got 'return'"),
-        ("@compute @workgroup_size(1) fn k() { a + b; }", "1:40: expected an assignment or a call, got '+'"),
+        (
+            "@compute @workgroup_size(1) fn k() { let a = 1 }",
+            "1:48: expected ';' after a statement, got '}'",
+        ),
+        (
+            "@compute @workgroup_size(1) fn k() { let a 1; }",
+            "1:44: expected '=' and a value after the let 'a', got '1'",
+        ),
+        (
+            "@compute @workgroup_size(1) fn k() { x[0] = ; }",
+            "1:45: expected an expression, got ';'",
+        ),
+        (
+            "@compute @workgroup_size(1) fn k() { if (true) return; }",
+            "1:48: expected '{' after the previous token, got 'return'",
+        ),
+        (
+            "@compute @workgroup_size(1) fn k() { a + b; }",
+            "1:40: expected an assignment or a call, got '+'",
+        ),
         (
             "@compute @workgroup_size(1) fn k() { for (var i = 0; i < 3) {} }",
             "1:59: expected ';' after the condition of 'for', got ')'",
         ),
-        ("@compute @workgroup_size(1) fn k() { switch 1 { 2 {} } }", "1:49: expected 'case', 'default' or '}', got '2'"),
-        ("@compute @workgroup_size(1) fn k() { 1abc = 2; }", "1:38: '1abc' is neither a valid number nor a valid name"),
+        (
+            "@compute @workgroup_size(1) fn k() { switch 1 { 2 {} } }",
+            "1:49: expected 'case', 'default' or '}', got '2'",
+        ),
+        (
+            "@compute @workgroup_size(1) fn k() { 1abc = 2; }",
+            "1:38: '1abc' is neither a valid number nor a valid name",
+        ),
         ("@compute @workgroup_size(1) fn k() { ", "1:38: expected '}', got the end of the source"),
-        ("@compute @workgroup_size(1) fn k() { let __a = 1; }", "1:42: '__a' is not a valid name: a name cannot be '_' or begin with '__'"),
-        ("@compute @workgroup_size(1) fn smooth() {}", "1:32: 'smooth' is not a valid name: WGSL reserves the word. Choose another name"),
-        ("struct S { type: u32 }", "1:12: 'type' is not a valid name: WGSL reserves the word. Choose another name"),
+        (
+            "@compute @workgroup_size(1) fn k() { let __a = 1; }",
+            "1:42: '__a' is not a valid name: a name cannot be '_' or begin with '__'",
+        ),
+        (
+            "@compute @workgroup_size(1) fn smooth() {}",
+            "1:32: 'smooth' is not a valid name: WGSL reserves the word. Choose another name",
+        ),
+        (
+            "struct S { type: u32 }",
+            "1:12: 'type' is not a valid name: WGSL reserves the word. Choose another name",
+        ),
         (
             "@group(0) @binding(0) var<storage> x: array<f32, 4611686018427387904>; @compute @workgroup_size(1) fn k() { _ = x[0]; }",
             "1:39: the array has 18446744073709551616 bytes; expected at most 4611686018427387904",
@@ -259,8 +351,14 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
             "struct S { @size(1) a: u32 } @compute @workgroup_size(1) fn k() {  }",
             "1:21: the member 'a' has @size(1); expected at least 4 for u32",
         ),
-        ("struct S { a: u32, a: u32 } @compute @workgroup_size(1) fn k() {  }", "1:20: 'S' has two members 'a'"),
-        ("struct S { } @compute @workgroup_size(1) fn k() {  }", "1:8: the struct 'S' has no members"),
+        (
+            "struct S { a: u32, a: u32 } @compute @workgroup_size(1) fn k() {  }",
+            "1:20: 'S' has two members 'a'",
+        ),
+        (
+            "struct S { } @compute @workgroup_size(1) fn k() {  }",
+            "1:8: the struct 'S' has no members",
+        ),
         (
             "override a: vec2f; @compute @workgroup_size(1) fn k() {  }",
             "1:10: the override 'a' has the type vec2<f32>; expected bool, i32, u32, f32 or f16",
@@ -285,7 +383,10 @@ def test_the_log_shows_the_line() -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("fn f() { }", "the WGSL source <text> has no compute entry: mark a function with @compute"),
+        (
+            "fn f() { }",
+            "the WGSL source <text> has no compute entry: mark a function with @compute",
+        ),
         ("", "the WGSL source <text> has no compute entry: mark a function with @compute"),
         (
             "@group(0) @binding(0) var<storage> x: array<f32>; @group(0) @binding(0) var<storage> y: array<f32>;\n"
@@ -311,7 +412,8 @@ DEEP = {
     "indices": K.replace("{ }", "{ _ = " + "x[" * 9999 + "]" * 9999 + "; }"),
     "templates": "var<private> x: " + "array<" * 9999 + "u32" + ", 1>" * 9999 + ";" + K,
     "aliases": "".join(f"alias A{i} = A{i + 1}; " for i in range(9999)) + "alias A9999 = u32;" + K,
-    "constants": "".join(f"const A{i} = A{i + 1}; " for i in range(9999)) + "const A9999 = 1; @compute @workgroup_size(A0) fn k() { }",
+    "constants": "".join(f"const A{i} = A{i + 1}; " for i in range(9999))
+    + "const A9999 = 1; @compute @workgroup_size(A0) fn k() { }",
     "else": K.replace("{ }", "{ " + "if true { } else " * 9999 + "{ } ; ? }"),
     "long": " " * (5 << 20) + K,
 }
@@ -322,13 +424,20 @@ def test_depth_and_length_have_bounds(name: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(DEEP[name], "webgpu")
     if name in ("brackets", "braces", "unary", "indices", "templates"):
-        assert str(caught.value).endswith(": expressions and statements are nested more than 127 levels deep")
+        assert str(caught.value).endswith(
+            ": expressions and statements are nested more than 127 levels deep"
+        )
     if name == "long":
-        assert str(caught.value) == f"the WGSL source <text> has {len(DEEP[name])} characters; the most is {4 << 20}"
+        assert (
+            str(caught.value)
+            == f"the WGSL source <text> has {len(DEEP[name])} characters; the most is {4 << 20}"
+        )
 
 
 def test_nesting_of_comments_and_calls_is_unlimited() -> None:
-    calls = "".join(f"fn g{i}() {{ g{i + 1}(); }} " for i in range(3000)) + "fn g3000() { _ = x[0]; }"
+    calls = (
+        "".join(f"fn g{i}() {{ g{i + 1}(); }} " for i in range(3000)) + "fn g3000() { _ = x[0]; }"
+    )
     module = devmod.compile(
         "/*" * 20000
         + "*/" * 20000
@@ -342,7 +451,9 @@ def test_random_changes_raise_compile_errors_only() -> None:
     """Shaders with random changes raise no other error than CompileError."""
     rng = random.Random(20260)
     texts = [path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.wgsl"))]
-    texts.append("@id(1) override A: u32 = 0x1fu; const B = vec3(1, 2, 3).y << 2; enable f16; @compute @workgroup_size(A, B) fn k() { }")
+    texts.append(
+        "@id(1) override A: u32 = 0x1fu; const B = vec3(1, 2, 3).y << 2; enable f16; @compute @workgroup_size(A, B) fn k() { }"
+    )
     parts = [
         *"(){}[]<>;,:.@=&|^!~-+*/%#\0\u2028\udc80é_",
         "0x",
@@ -375,7 +486,9 @@ def test_random_changes_raise_compile_errors_only() -> None:
 
 def test_unknown_names_are_a_warning() -> None:
     with pytest.warns(UserWarning, match="unknown name") as caught:
-        module = devmod.compile("@compute @workgroup_size(1) fn k() {\n let a = cis(1.0);\n _ = mxa(a, b); }", "webgpu")
+        module = devmod.compile(
+            "@compute @workgroup_size(1) fn k() {\n let a = cis(1.0);\n _ = mxa(a, b); }", "webgpu"
+        )
     assert list(module.functions) == ["k"]
     assert [str(each.message) for each in caught] == [
         "the WGSL source <text> uses the unknown name 'cis' at <text>:2, and 'mxa', 'b'. It is neither declared nor predeclared in WGSL: "
@@ -395,7 +508,9 @@ def naga_wasm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make npm's package appear to be installed globally."""
     node = shutil.which("node", path=PATH_OF_MACHINE)
     if os.name == "nt" or node is None or not (PACKAGES / "naga-wasm").is_dir():
-        pytest.skip("node and npm's naga-wasm are not here, or not for POSIX (make test-setup installs the package)")
+        pytest.skip(
+            "node and npm's naga-wasm are not here, or not for POSIX (make test-setup installs the package)"
+        )
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib" / "node_modules").mkdir(parents=True)
     program = tmp_path / "bin" / "node"
@@ -411,7 +526,10 @@ HEAD = "struct S { a: f32 }\n@group(0) @binding(0) var<storage, read_write> x: a
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("s.b = 1.0;", "invalid field accessor `b`\n   @compute @workgroup_size(1) fn k() { s.b = 1.0; }\n"),
+        (
+            "s.b = 1.0;",
+            "invalid field accessor `b`\n   @compute @workgroup_size(1) fn k() { s.b = 1.0; }\n",
+        ),
         ("let n = 2u; x[0] = n * x[1];", "Entry point k at Compute is invalid: Expression ["),
         ("x[0] = nonsense(1.0);", "no definition in scope for identifier: `nonsense`\n"),
     ],
@@ -425,20 +543,33 @@ def test_npms_naga_checks_types(body: str, said: str, naga_wasm: None) -> None:
 
 
 def test_npms_naga_names_the_included_file(naga_wasm: None, tmp_path: Path) -> None:
-    (tmp_path / "k.wgsl").write_text(f'{HEAD}#include "part.wgsl"\n@compute @workgroup_size(1) fn k() {{ x[0] = part(s); }}\n')
-    (tmp_path / "part.wgsl").write_text("#define MEMBER b\n#define OF(s, name) s.name\nfn part(s: S) -> f32 {\n return OF(s, MEMBER);\n}\n")
+    (tmp_path / "k.wgsl").write_text(
+        f'{HEAD}#include "part.wgsl"\n@compute @workgroup_size(1) fn k() {{ x[0] = part(s); }}\n'
+    )
+    (tmp_path / "part.wgsl").write_text(
+        "#define MEMBER b\n#define OF(s, name) s.name\nfn part(s: S) -> f32 {\n return OF(s, MEMBER);\n}\n"
+    )
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(tmp_path / "k.wgsl", "webgpu")
-    assert str(caught.value).startswith("naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n    return s.b;\n")
+    assert str(caught.value).startswith(
+        "naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n    return s.b;\n"
+    )
 
 
 @pytest.mark.row("R38")
-def test_npms_naga_does_not_change_the_payload(naga_wasm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npms_naga_does_not_change_the_payload(
+    naga_wasm: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = HEAD + "@compute @workgroup_size(1) fn k() { x[0] = s.a; }"
-    newer = "enable subgroups;\n" + HEAD + "@compute @workgroup_size(1) fn k() { x[0] = subgroupAdd(s.a); }"
+    newer = (
+        "enable subgroups;\n"
+        + HEAD
+        + "@compute @workgroup_size(1) fn k() { x[0] = subgroupAdd(s.a); }"
+    )
     module = devmod.compile(plain, "webgpu")
     with pytest.warns(
-        UserWarning, match="naga cannot check the WGSL source: <text>:1:8: the `subgroups` enable-extension is not yet supported"
+        UserWarning,
+        match="naga cannot check the WGSL source: <text>:1:8: the `subgroups` enable-extension is not yet supported",
     ):
         made_newer = devmod.compile(newer, "webgpu")
     monkeypatch.setenv("PATH", "")
@@ -464,9 +595,23 @@ def put_package(prefix: Path) -> Path:
     return package
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in for node is a script, which Windows does not run")
-@pytest.mark.parametrize("place", ["variable", "node", "~/.npmrc", "etc/npmrc", "$NPM_CONFIG_USERCONFIG", "$npm_config_globalconfig"])
-def test_npms_package_is_where_npm_installs_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in for node is a script, which Windows does not run"
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "variable",
+        "node",
+        "~/.npmrc",
+        "etc/npmrc",
+        "$NPM_CONFIG_USERCONFIG",
+        "$npm_config_globalconfig",
+    ],
+)
+def test_npms_package_is_where_npm_installs_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = tmp_path / "project"
     for folder in (project, project / "node_modules"):
         put_package(folder)  # a stranger's
@@ -484,14 +629,18 @@ def test_npms_package_is_where_npm_installs_it(place: str, tmp_path: Path, monke
         monkeypatch.delenv("NPM_CONFIG_PREFIX")
         path = tmp_path / place.replace("~", "home").lstrip("$")
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"; prefix = /nowhere\nprefix={project}\nregistry=x\n prefix = '${{HOME}}/own' \n")
+        path.write_text(
+            f"; prefix = /nowhere\nprefix={project}\nregistry=x\n prefix = '${{HOME}}/own' \n"
+        )
         if place.startswith("$"):
             monkeypatch.setenv(path.name, str(path))
     with pytest.raises(devmod.CompileError, match=f"naga refuses the WGSL source: .*by {package}"):
         devmod.compile(K, "webgpu")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run")
+@pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run"
+)
 def test_strict_needs_naga(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
     plain = devmod.compile(K, "webgpu")
@@ -499,13 +648,19 @@ def test_strict_needs_naga(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         devmod.compile(K, "webgpu", options="--strict")
     assert str(caught.value) == f"--strict needs a validator for the WGSL source: {missing}"
     with pytest.raises(
-        devmod.CompileError, match=r"^--strict turns this warning into an error: the WGSL source <text> uses the unknown name 'a'"
+        devmod.CompileError,
+        match=r"^--strict turns this warning into an error: the WGSL source <text> uses the unknown name 'a'",
     ):
         devmod.compile(K.replace("{ }", "{ _ = a; }"), "webgpu", options="--strict")
     put_naga(tmp_path, monkeypatch, "")
     assert devmod.compile(K, "webgpu", options="--strict").save_to_bytes() == plain.save_to_bytes()
-    put_naga(tmp_path, monkeypatch, "print('error: not yet supported', file=sys.stderr); sys.exit(1)")
-    with pytest.raises(devmod.CompileError, match=r"^--strict turns this warning into an error: naga cannot check the WGSL source"):
+    put_naga(
+        tmp_path, monkeypatch, "print('error: not yet supported', file=sys.stderr); sys.exit(1)"
+    )
+    with pytest.raises(
+        devmod.CompileError,
+        match=r"^--strict turns this warning into an error: naga cannot check the WGSL source",
+    ):
         devmod.compile(K, "webgpu", options="--strict")
 
 
@@ -516,7 +671,9 @@ def put_naga(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     monkeypatch.setenv("PATH", str(folder))
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run")
+@pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run"
+)
 def test_naga_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     message = "error: no definition in scope for identifier: `nonsense`\\n  ┌─ k.wgsl:1:34\\n  │\\n1 │ nonsense();\\n"
     put_naga(
@@ -534,10 +691,16 @@ def test_naga_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.log == message.replace("\\n", "\n").strip()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run")
-@pytest.mark.parametrize("body", ["", "sys.exit(2)", "print('usage: naga FILE', file=sys.stderr); sys.exit(2)"])
+@pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run"
+)
+@pytest.mark.parametrize(
+    "body", ["", "sys.exit(2)", "print('usage: naga FILE', file=sys.stderr); sys.exit(2)"]
+)
 @pytest.mark.row("R38")
-def test_the_payload_is_the_same_with_and_without_naga(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_payload_is_the_same_with_and_without_naga(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without = devmod.compile(TWO, "webgpu")
     put_naga(tmp_path, monkeypatch, body)
     with_naga = devmod.compile(TWO, "webgpu")

@@ -42,7 +42,9 @@ def error_of(source: str | Path, **arguments: object) -> str:
 
 def expand(text: str, defines: Mapping[str, str] | None = None) -> str:
     """Return the text of a source without its directives. It need not be WGSL."""
-    return preprocess(CompileRequest(text, devmod.Target("webgpu"), name="k.wgsl"), defines or {}).text
+    return preprocess(
+        CompileRequest(text, devmod.Target("webgpu"), name="k.wgsl"), defines or {}
+    ).text
 
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:
@@ -72,10 +74,16 @@ def test_a_part_of_a_name_is_no_macro() -> None:
     [
         ("#define N 4\nconst a = N + N.x;", "\nconst a = 4 + 4 .x;"),
         ("#define N\nconst a = 1 N;", "\nconst a = 1 ;"),
-        ("#define T vec4<f32>\nconst a = array<T, 2>(T(), T());", "\nconst a = array<vec4<f32>, 2>(vec4<f32>(), vec4<f32>());"),
+        (
+            "#define T vec4<f32>\nconst a = array<T, 2>(T(), T());",
+            "\nconst a = array<vec4<f32>, 2>(vec4<f32>(), vec4<f32>());",
+        ),
         ("#define MINUS -1\nconst a = -MINUS;", "\nconst a = - -1;"),  # '--' is another token
         ("#define LESS <\nconst a = 1 LESS 2;", "\nconst a = 1 < 2;"),
-        ("#define MUL(a, b) ((a) * (b))\nconst c = MUL(1 + 2, vec2(3, 4).x);", "\nconst c = ((1 + 2) * (vec2(3, 4).x));"),
+        (
+            "#define MUL(a, b) ((a) * (b))\nconst c = MUL(1 + 2, vec2(3, 4).x);",
+            "\nconst c = ((1 + 2) * (vec2(3, 4).x));",
+        ),
         ("#define F(x) x\nconst a = F(\n  2); const b = 1;", "\nconst a = 2\n; const b = 1;"),
         ("#define F() 1\nconst a = F() + F ( );", "\nconst a = 1 + 1;"),
         ("#define F(x) x\nconst F = 1;", "\nconst F = 1;"),
@@ -86,11 +94,14 @@ def test_a_part_of_a_name_is_no_macro() -> None:
         ("#define LONG 1 + \\\n  2\nconst a = LONG;", "\n\nconst a = 1 + 2;"),
         ("#define A 1 /* one */ + 2 // three\nconst a = A;", "\nconst a = 1 + 2;"),
         ("  #  define A 1\r\nconst a = A; // A\r\n", "\nconst a = 1; // A\r\n"),
-        ("#define A 1\n/* /* */\n#define A 2\n*/ const a = A; // #define A 3\n/* A */ const b = A;", "\n/* /* */\n#define A 2\n*/ const a = 1; // #define A 3\n/* A */ const b = 1;"),
+        (
+            "#define A 1\n/* /* */\n#define A 2\n*/ const a = A; // #define A 3\n/* A */ const b = A;",
+            "\n/* /* */\n#define A 2\n*/ const a = 1; // #define A 3\n/* A */ const b = 1;",
+        ),
         ("#define A1 1\nconst a = A1e + 0xA1 + 1e-5f;", "\nconst a = A1e + 0xA1 + 1e-5f;"),
         ("#define é 1\nconst a = é;", "\nconst a = 1;"),
     ],
-)  # fmt: skip
+)
 def test_a_macro_is_replaced(source: str, expanded: str) -> None:
     assert expand(source + "\n") == expanded + "\n"
 
@@ -135,7 +146,12 @@ def test_one_branch_of_a_condition_is_compiled() -> None:
 @pytest.mark.row("R12", "R42")
 def test_defines_are_macros_that_the_source_does_not_change() -> None:
     source = f"#define TILE 8\n#undef SIZE\n#ifndef N\n#define N 1\n#endif\nconst a = TILE * SIZE * N * HALF(4);\n{KERNEL}"
-    module = devmod.compile(source, "webgpu", defines={"TILE": 16, "SIZE": None, "HALF(x)": "(x / 2)"}, options=["-DN=3"])
+    module = devmod.compile(
+        source,
+        "webgpu",
+        defines={"TILE": 16, "SIZE": None, "HALF(x)": "(x / 2)"},
+        options=["-DN=3"],
+    )
     assert "const a = 16 * 1 * 3 * (4 / 2);" in module.inspect_source()
     assert module.origin is not None
     assert module.origin.options == ("-DN=3", "-DTILE=16", "-DSIZE=1", "-DHALF(x)=(x / 2)")
@@ -146,7 +162,13 @@ def test_defines_are_macros_that_the_source_does_not_change() -> None:
 
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
-    "source", [KERNEL, "// # no directive\n/* \n#if 1\n */" + KERNEL.rstrip(), "\r\n/* #x */\r" + KERNEL, KERNEL + "\n\n\n"]
+    "source",
+    [
+        KERNEL,
+        "// # no directive\n/* \n#if 1\n */" + KERNEL.rstrip(),
+        "\r\n/* #x */\r" + KERNEL,
+        KERNEL + "\n\n\n",
+    ],
 )
 def test_a_source_without_directives_is_the_payload(source: str) -> None:
     assert text_of(source) == source
@@ -170,10 +192,17 @@ def test_an_include_is_replaced_by_its_file(tmp_path: Path) -> None:
         '//#line 2 "lib/tile.tmpl"\nconst tile = 4;\n//#line 3 "types.wgsl"\nalias T = f32;\n//#line 3 "k.wgsl"\n'
         f'{KERNEL}//#line 1 "last.wgsl"\nconst last = 1;\n'
     )
-    names = {"k.wgsl": "k.wgsl", "size.wgsl": "lib/size.wgsl", "lib/tile.tmpl": "lib/tile.tmpl", "types.wgsl": "inc/types.wgsl"}
+    names = {
+        "k.wgsl": "k.wgsl",
+        "size.wgsl": "lib/size.wgsl",
+        "lib/tile.tmpl": "lib/tile.tmpl",
+        "types.wgsl": "inc/types.wgsl",
+    }
     names["last.wgsl"] = "last.wgsl"
     assert module.origin is not None
-    assert module.origin.sources == {name: hashlib.sha256(files[place].encode()).hexdigest() for name, place in names.items()}
+    assert module.origin.sources == {
+        name: hashlib.sha256(files[place].encode()).hexdigest() for name, place in names.items()
+    }
     assert "'lib/tile.tmpl' is missing" in error_of(path.read_text())  # a text has no folder
 
 
@@ -185,7 +214,11 @@ def test_an_import_is_the_file_in_shared_or_beside(tmp_path: Path) -> None:
         "shared/point.wgsl": "const point = 1;\n",
         "point.wgsl": "const other = 1;\n",
     }
-    assert re.findall("const (.*) =", text_of(write(tmp_path, files))) == ["config", "point", "segment"]
+    assert re.findall("const (.*) =", text_of(write(tmp_path, files))) == [
+        "config",
+        "point",
+        "segment",
+    ]
     (tmp_path / "shared" / "point.wgsl").unlink()
     place = os.path.join(str(tmp_path), "shared")
     assert error_of(tmp_path / "k.wgsl") == (
@@ -197,9 +230,14 @@ def test_an_import_is_the_file_in_shared_or_beside(tmp_path: Path) -> None:
 
 @pytest.mark.row("R38")
 def test_the_payload_does_not_depend_on_the_folder(tmp_path: Path) -> None:
-    files = {"k.wgsl": f'#include "a.wgsl"\n#include <b.wgsl>\n{KERNEL}', "a.wgsl": "const a = 1;\n", "i/b.wgsl": "const b = 1;\n"}
+    files = {
+        "k.wgsl": f'#include "a.wgsl"\n#include <b.wgsl>\n{KERNEL}',
+        "a.wgsl": "const a = 1;\n",
+        "i/b.wgsl": "const b = 1;\n",
+    }
     modules = [
-        devmod.compile(write(folder, files), "webgpu", include=folder / "i") for folder in (tmp_path / "one", tmp_path / "another place")
+        devmod.compile(write(folder, files), "webgpu", include=folder / "i")
+        for folder in (tmp_path / "one", tmp_path / "another place")
     ]
     assert devmod.dumps(modules[0]) == devmod.dumps(modules[1])
 
@@ -208,7 +246,11 @@ def test_the_payload_does_not_depend_on_the_folder(tmp_path: Path) -> None:
 def test_an_include_outside_the_project_of_a_manifest_is_refused(tmp_path: Path) -> None:
     write(
         tmp_path,
-        {"p/k.wgsl": f'#include "../secret.wgsl"\n{KERNEL}', "p/link.wgsl": f"#import secret\n{KERNEL}", "secret.wgsl": "const s = 1;\n"},
+        {
+            "p/k.wgsl": f'#include "../secret.wgsl"\n{KERNEL}',
+            "p/link.wgsl": f"#import secret\n{KERNEL}",
+            "secret.wgsl": "const s = 1;\n",
+        },
     )
     (tmp_path / "p" / "secret.wgsl").symlink_to(tmp_path / "secret.wgsl")
     secret = str(tmp_path / "secret.wgsl")
@@ -217,7 +259,9 @@ def test_an_include_outside_the_project_of_a_manifest_is_refused(tmp_path: Path)
             f"{name}.wgsl:1: the include {included!r} is the file {secret!r}, which is outside the project, the source's folder and the "
             f'folders of include. To allow it, add its folder: include = [".."]'
         )
-        assert "const s = 1;" in text_of(tmp_path / "p" / f"{name}.wgsl"), "the user has named this file"
+        assert "const s = 1;" in text_of(tmp_path / "p" / f"{name}.wgsl"), (
+            "the user has named this file"
+        )
     assert error_of(f'#include "{secret}"\n{KERNEL}') == (
         f"<text>:1: the include of {secret!r} is an absolute path; write a path relative to a folder of include="
     )
@@ -229,7 +273,10 @@ def test_an_include_outside_the_project_of_a_manifest_is_refused(tmp_path: Path)
 def test_a_line_keeps_its_number_and_a_marker_precedes_one_that_moved() -> None:
     skipped = "#if 0\n" + "const no = 1;\n" * 3 + "#endif\n"
     assert text_of(f"const a = 1;\n{skipped}{KERNEL}") == "const a = 1;\n" + "\n" * 5 + KERNEL
-    assert text_of(f"const a = 1;\n{skipped * 2}{KERNEL}") == f'const a = 1;\n//#line 12 "<text>"\n{KERNEL}'
+    assert (
+        text_of(f"const a = 1;\n{skipped * 2}{KERNEL}")
+        == f'const a = 1;\n//#line 12 "<text>"\n{KERNEL}'
+    )
 
 
 def test_an_error_of_the_reader_has_the_users_file_and_line(tmp_path: Path) -> None:
@@ -244,8 +291,17 @@ def test_an_error_of_the_reader_has_the_users_file_and_line(tmp_path: Path) -> N
         "the WGSL source is refused at k.wgsl:4:10: unknown type 'unknown': it is neither declared nor predeclared in WGSL"
     )
     write(tmp_path, {"part.wgsl": "#define PART(x) x\nconst p = PART(\n  1); const a = ;\n"})
-    assert error_of(tmp_path / "k.wgsl") == "the WGSL source is refused at part.wgsl:3:13: expected an expression, got ';'"
-    write(tmp_path, {"part.wgsl": "\nconst a = 1;\n", "k.wgsl": '#include "part.wgsl"\nconst a = 1;\n' + KERNEL})
+    assert (
+        error_of(tmp_path / "k.wgsl")
+        == "the WGSL source is refused at part.wgsl:3:13: expected an expression, got ';'"
+    )
+    write(
+        tmp_path,
+        {
+            "part.wgsl": "\nconst a = 1;\n",
+            "k.wgsl": '#include "part.wgsl"\nconst a = 1;\n' + KERNEL,
+        },
+    )
     assert error_of(tmp_path / "k.wgsl") == (
         "the WGSL source is refused at k.wgsl:2:7: 'a' is declared twice; the first time at part.wgsl:2"
     )
@@ -261,15 +317,24 @@ IMPORT = f"expected the name of a file, as in '#import name'. Modules of naga_oi
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("#define F(x) x\n\nconst a = F(1,\n2);", "3: the macro F takes 1 argument, and this call has 2"),
+        (
+            "#define F(x) x\n\nconst a = F(1,\n2);",
+            "3: the macro F takes 1 argument, and this call has 2",
+        ),
         ("#define F() x\nconst a = F(1);", "2: the macro F takes 0 arguments, and this call has 1"),
         ('#import "a.wgsl"::b', f'1: #import "a.wgsl"::b: {IMPORT}'),
         ("#import a::b", f"1: #import a::b: {IMPORT}"),
         ("#import a::{\n    b, c as d,\n}", f"1: #import a::{{: {IMPORT}"),
         ("#import a as b", f"1: #import a as b: {IMPORT}"),
-        ("#define_import_path a::b", f"1: the directive #define_import_path is not supported: it declares a module of naga_oil. {NAGA_OIL}"),
+        (
+            "#define_import_path a::b",
+            f"1: the directive #define_import_path is not supported: it declares a module of naga_oil. {NAGA_OIL}",
+        ),
         ("#include NAME", "1: #include NAME: expected a name in quotes or in angle brackets"),
-        ('#include "a.wgsl" b', '1: #include "a.wgsl" b: expected a name in quotes or in angle brackets'),
+        (
+            '#include "a.wgsl" b',
+            '1: #include "a.wgsl" b: expected a name in quotes or in angle brackets',
+        ),
         (
             '#include "a.wgsl"',
             "1: the include 'a.wgsl' is missing. No folder was searched: include= is empty. Add the folder that contains it: include=['FOLDER']",
@@ -284,8 +349,14 @@ IMPORT = f"expected the name of a file, as in '#import name'. Modules of naga_oi
         ("const a = 1;\n#if 1\n#if 1\n#endif", "2: this condition has no #endif"),
         ("#endif", "1: #endif without #if"),
         ("#if 1\n#else\n\n#else\n#endif", "4: #else after the #else of the #if in line 1"),
-        ("#if 1\n#else A\n#endif", "2: expected the end of the line after #else; a further condition is #elif"),
-        ("#if 0\n#else ifdef A\n#endif", "2: expected the end of the line after #else; a further condition is #elif"),
+        (
+            "#if 1\n#else A\n#endif",
+            "2: expected the end of the line after #else; a further condition is #elif",
+        ),
+        (
+            "#if 0\n#else ifdef A\n#endif",
+            "2: expected the end of the line after #else; a further condition is #elif",
+        ),
         ("#ifdef\n#endif", "1: expected one name after #ifdef"),
         ("#ifdef A B\n#endif", "1: expected one name after #ifdef"),
         ("#undef 1", "1: expected one name after #undef"),
@@ -296,7 +367,10 @@ IMPORT = f"expected the name of a file, as in '#import name'. Modules of naga_oi
         ("#if 010\n#endif", "1: the condition '010' is invalid: expected an integer, got '010'"),
         ("#if 1.5\n#endif", "1: the condition '1.5' is invalid: expected an operator, got '.'"),
         ("#if 1 / 0\n#endif", "1: the condition '1 / 0' is invalid: it divides by zero"),
-        ("#if 1 << 64\n#endif", "1: the condition '1 << 64' is invalid: it shifts by 64; expected 0 to 63"),
+        (
+            "#if 1 << 64\n#endif",
+            "1: the condition '1 << 64' is invalid: it shifts by 64; expected 0 to 63",
+        ),
         ("#if 1 << 63\n#endif", "1: the condition '1 << 63' is invalid: a value exceeds 64 bits"),
         ("#if defined(\n#endif", "1: expected a name after 'defined', as in defined(NAME)"),
         ("#define", "1: expected the name of a macro after #define, got ''"),
@@ -305,7 +379,10 @@ IMPORT = f"expected the name of a file, as in '#import name'. Modules of naga_oi
         ("#define F(a", "1: the parameters of the macro F have no ')'"),
         ("#define F(a, a) a", "1: the parameters of the macro F are not different names: 'a, a'"),
         ("#define F(...) 1", "1: the parameters of the macro F are not different names: '...'"),
-        ("#define F(a, b) a##b", "1: the macro F has '#' in its value: the operators # and ## are not supported"),
+        (
+            "#define F(a, b) a##b",
+            "1: the macro F has '#' in its value: the operators # and ## are not supported",
+        ),
         (
             "#define F(a) a\n\nconst a = F(1;\n#undef F",
             "3: the call of the macro F has no ')' before the next directive or the end of the file",
@@ -313,14 +390,23 @@ IMPORT = f"expected the name of a file, as in '#import name'. Modules of naga_oi
         ("const a = 1; /* never", "1: this comment has no end; expected '*/'"),
         ("#define A /* never", "1: this comment has no end; expected '*/'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_directive_is_refused_with_its_line(source: str, problem: str) -> None:
-    assert error_of(f"{source}\n{'#define USED 1' if '#' not in source else ''}\n{KERNEL}") == f"<text>:{problem}"
+    assert (
+        error_of(f"{source}\n{'#define USED 1' if '#' not in source else ''}\n{KERNEL}")
+        == f"<text>:{problem}"
+    )
 
 
 def test_a_define_is_refused_too() -> None:
-    assert error_of(KERNEL, defines={"A": "x#y"}) == "defines=: the macro A has '#' in its value: the operators # and ## are not supported"
-    assert error_of(KERNEL, defines={"A b": 1}) == "the define 'A b' is invalid: expected a name, or a name with parameters such as 'F(x)'"
+    assert (
+        error_of(KERNEL, defines={"A": "x#y"})
+        == "defines=: the macro A has '#' in its value: the operators # and ## are not supported"
+    )
+    assert (
+        error_of(KERNEL, defines={"A b": 1})
+        == "the define 'A b' is invalid: expected a name, or a name with parameters such as 'F(x)'"
+    )
 
 
 def test_a_number_sign_before_a_macro_is_refused_by_the_reader() -> None:
@@ -333,21 +419,37 @@ def test_a_number_sign_before_a_macro_is_refused_by_the_reader() -> None:
 # -- bounds
 
 
-BOMB = "#define A0 x\n" + "".join(f"#define A{number + 1} A{number} A{number}\n" for number in range(40))
+BOMB = "#define A0 x\n" + "".join(
+    f"#define A{number + 1} A{number} A{number}\n" for number in range(40)
+)
 
 
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
         (BOMB + "A40\n", "42: the macros of the source expand to more than 1 MiB"),
-        (BOMB.replace("A0 x", "A0") + "A40\n", "42: the macros of the source expand to more than 1 MiB"),
-        ("#define F(x) x x\n" + "F(" * 40 + ")" * 40, "2: the macros of the source expand to more than 1 MiB"),
         (
-            "#define A0\n" + "".join(f"#define A{n + 1} A{n}\n" for n in range(1000)) + f"#define F(x) {'x ' * 2000}\nF(A1000)",
+            BOMB.replace("A0 x", "A0") + "A40\n",
+            "42: the macros of the source expand to more than 1 MiB",
+        ),
+        (
+            "#define F(x) x x\n" + "F(" * 40 + ")" * 40,
+            "2: the macros of the source expand to more than 1 MiB",
+        ),
+        (
+            "#define A0\n"
+            + "".join(f"#define A{n + 1} A{n}\n" for n in range(1000))
+            + f"#define F(x) {'x ' * 2000}\nF(A1000)",
             "1003: the macros of the source expand to more than 1 MiB",
         ),
-        ("#define F(x) x\n" + "F(" * 200 + ")" * 200, "2: the calls of macros are nested more than 64 deep, here by F"),
-        ("#if " + "(" * 99 + "1" + ")" * 99, f"1: the condition '{'(' * 80}' is invalid: it is nested more than 32 deep"),
+        (
+            "#define F(x) x\n" + "F(" * 200 + ")" * 200,
+            "2: the calls of macros are nested more than 64 deep, here by F",
+        ),
+        (
+            "#if " + "(" * 99 + "1" + ")" * 99,
+            f"1: the condition '{'(' * 80}' is invalid: it is nested more than 32 deep",
+        ),
     ],
 )
 def test_macros_are_bounded(source: str, problem: str) -> None:
@@ -355,16 +457,40 @@ def test_macros_are_bounded(source: str, problem: str) -> None:
 
 
 def test_includes_are_bounded(tmp_path: Path) -> None:
-    path = write(tmp_path, {"k.wgsl": f'#include "a.wgsl"\n{KERNEL}', "a.wgsl": '\n#include "b.wgsl"\n', "b.wgsl": '#include "a.wgsl"\n'})
+    path = write(
+        tmp_path,
+        {
+            "k.wgsl": f'#include "a.wgsl"\n{KERNEL}',
+            "a.wgsl": '\n#include "b.wgsl"\n',
+            "b.wgsl": '#include "a.wgsl"\n',
+        },
+    )
     guard = "A file that may include itself needs a guard: #ifndef NAME"
-    assert error_of(path) == f"b.wgsl:1: the includes are nested more than 64 deep, here by 'a.wgsl'. {guard}"
-    write(tmp_path, {"a.wgsl": '#include "b.wgsl"\n' * 200, "b.wgsl": '#include "c.wgsl"\n' * 200, "c.wgsl": ""})
-    assert error_of(path) == f"b.wgsl:150: the includes are more than 10000, here by 'c.wgsl'. {guard}"
+    assert (
+        error_of(path)
+        == f"b.wgsl:1: the includes are nested more than 64 deep, here by 'a.wgsl'. {guard}"
+    )
+    write(
+        tmp_path,
+        {
+            "a.wgsl": '#include "b.wgsl"\n' * 200,
+            "b.wgsl": '#include "c.wgsl"\n' * 200,
+            "c.wgsl": "",
+        },
+    )
+    assert (
+        error_of(path) == f"b.wgsl:150: the includes are more than 10000, here by 'c.wgsl'. {guard}"
+    )
 
 
 @pytest.mark.parametrize(
     "line",
-    ["const a = N; /* N */ // N\n", "#ifdef N\n#define M 1\n#endif\n", "F(F(1, 2), N)\n", "#if N > 3 && (N + 1) < 2\n#elif 1\n#endif\n"],
+    [
+        "const a = N; /* N */ // N\n",
+        "#ifdef N\n#define M 1\n#endif\n",
+        "F(F(1, 2), N)\n",
+        "#if N > 3 && (N + 1) < 2\n#elif 1\n#endif\n",
+    ],
 )
 def test_the_time_is_linear(line: str) -> None:
     head = "#define N 4\n#define F(a, b) a + b\n"
@@ -373,7 +499,9 @@ def test_the_time_is_linear(line: str) -> None:
 
 def test_the_time_is_linear_in_the_parameters_of_a_macro() -> None:
     def call(count: int) -> str:
-        return expand(f"#define F({','.join(f'a{number}' for number in range(count))}) {'(' * count}\nF({',' * (count - 1)})\n")
+        return expand(
+            f"#define F({','.join(f'a{number}' for number in range(count))}) {'(' * count}\nF({',' * (count - 1)})\n"
+        )
 
     assert_linear(lambda count: lambda: call(count), 300)
 
@@ -398,9 +526,14 @@ class RandomProgram:
                 lines += [f"#undef {name}", f"#define {name} {self._body([])}"]
             elif step < 6:
                 parameters = ["p", "q"][: self._random.randrange(3)]
-                lines += [f"#undef {name}", f"#define {name}({', '.join(parameters)}) {self._body(parameters)}"]
+                lines += [
+                    f"#undef {name}",
+                    f"#define {name}({', '.join(parameters)}) {self._body(parameters)}",
+                ]
             elif step < 8:
-                lines.append(self._choose([f"#ifdef {name}", f"#ifndef {name}", f"#if {self._condition()}"]))
+                lines.append(
+                    self._choose([f"#ifdef {name}", f"#ifndef {name}", f"#if {self._condition()}"])
+                )
                 branches.append(False)
             elif step < 9 and branches:
                 lines.append("#endif")
@@ -423,11 +556,15 @@ class RandomProgram:
             return self._choose([*parameters, "1", "x", "+", "-", "(", ")", ",", ">"])
         if depth == 3:
             return "x"
-        arguments = ",".join(self._body(parameters, depth + 1) for _ in range(self._random.randrange(3)))
+        arguments = ",".join(
+            self._body(parameters, depth + 1) for _ in range(self._random.randrange(3))
+        )
         return f"{self._choose(NAMES)}{self._choose(['(', ' ('])}{arguments})"
 
     def _body(self, parameters: list[str], depth: int = 0) -> str:
-        return " ".join(self._term(parameters, depth) for _ in range(self._random.randrange(3 if depth else 4)))
+        return " ".join(
+            self._term(parameters, depth) for _ in range(self._random.randrange(3 if depth else 4))
+        )
 
     def _condition(self) -> str:
         number, other = self._random.randrange(5), self._random.randrange(5)
@@ -446,14 +583,18 @@ class RandomProgram:
 CPP = shutil.which("cpp")
 
 
-@pytest.mark.skipif(CPP is None, reason="compares with the C preprocessor cpp, which is not installed")
+@pytest.mark.skipif(
+    CPP is None, reason="compares with the C preprocessor cpp, which is not installed"
+)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_tokens_are_those_of_a_c_preprocessor(seed: int) -> None:
     expansions = 0
     for number in range(25):
         program = RandomProgram(1000 * seed + number).text
         command = [str(CPP), "-P", "-undef", "-w", "-x", "c", "-"]
-        completed = subprocess.run(command, input=program, capture_output=True, text=True, check=False)
+        completed = subprocess.run(
+            command, input=program, capture_output=True, text=True, check=False
+        )
         try:
             text = expand(program)
         except devmod.CompileError:

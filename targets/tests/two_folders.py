@@ -1,4 +1,6 @@
-"""Compile one source in two folders, in processes with different environments: the saved bytes are the same."""
+"""Compile one source in two folders, in processes with different environments: the saved bytes are
+the same.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ print(hashlib.sha256(devmod.dumps(module)).hexdigest(), sorted(module.origin.sou
 
 
 def origin_in_two_folders(tmp_path: Path, target: str, files: Mapping[str, str]) -> str:
-    """Return the names of the sources and the options of the origin. `files` are name to text, the source first.
+    """Return the names of the sources and the options of the origin. `files` are name to text, the
+    source first.
 
     Raises
     ------

@@ -1,8 +1,10 @@
-"""A part of `make fuzz` with fixed inputs: every reader of strangers' bytes, its past findings, and files that once took too long.
+"""A part of `make fuzz` with fixed inputs: every reader of strangers' bytes, its past findings, and
+files that once took too long.
 
 `make test` has a sixteenth of the inputs of `make test-all`, and no large files.
 
-They run in processes of their own, which may end in any way, and alone in `make test-all`. `tools/fuzzing/readers.py` has the readers and the properties.
+They run in processes of their own, which may end in any way, and alone in `make test-all`.
+`tools/fuzzing/readers.py` has the readers and the properties.
 """
 
 from __future__ import annotations
@@ -50,11 +52,16 @@ def groups() -> Iterator[list[str]]:
 
     The peak of a library's memory would hide that of the readers after it.
     """
-    pure, native = ([reader for reader in READERS.values() if reader.native is native] for native in (False, True))
+    pure, native = (
+        [reader for reader in READERS.values() if reader.native is native]
+        for native in (False, True)
+    )
     names = [reader.name for reader in pure]
     yield from (names[at : at + 14] for at in range(0, len(names), 14))
     for javascript in (False, True):
-        yield [reader.name for reader in native if reader.name.startswith("javascript") is javascript]
+        yield [
+            reader.name for reader in native if reader.name.startswith("javascript") is javascript
+        ]
 
 
 def check(run: Run, executions: int) -> None:
@@ -69,9 +76,16 @@ def test_past_findings_and_mutated_files(group: list[str], tmp_path: Path) -> No
     for reader in group:
         needed(reader, "mutated")
         count, files = READERS[reader].executions // 16, sorted((CORPUS / reader).glob("*"))
-        arguments[reader] = ["--executions", str(count), "--untimed", *(["--files", *map(str, files)] if files else [])]
+        arguments[reader] = [
+            "--executions",
+            str(count),
+            "--untimed",
+            *(["--files", *map(str, files)] if files else []),
+        ]
         counts[reader] = count + (1 + len(files) if files else 0)
-    assert run_readers(arguments, tmp_path, timeout=1200) == [Run(reader, count, []) for reader, count in counts.items()]
+    assert run_readers(arguments, tmp_path, timeout=1200) == [
+        Run(reader, count, []) for reader, count in counts.items()
+    ]
 
 
 @pytest.mark.volume
@@ -79,7 +93,19 @@ def test_past_findings_and_mutated_files(group: list[str], tmp_path: Path) -> No
 def test_many_mutated_files(reader: str, tmp_path: Path) -> None:
     needed(reader, "mutated")
     executions = READERS[reader].executions
-    check(run_reader(reader, tmp_path, "--executions", str(executions), "--seed", "1", "--untimed", timeout=1200), executions)
+    check(
+        run_reader(
+            reader,
+            tmp_path,
+            "--executions",
+            str(executions),
+            "--seed",
+            "1",
+            "--untimed",
+            timeout=1200,
+        ),
+        executions,
+    )
 
 
 @pytest.mark.volume
@@ -88,17 +114,26 @@ def test_many_mutated_files(reader: str, tmp_path: Path) -> None:
 def test_memory_is_linear_in_the_size(reader: str, tmp_path: Path) -> None:
     needed(reader, "large")
     names = [name for name, (its, _, _) in LARGE.items() if its == reader]
-    check(run_reader(reader, tmp_path, "--large", *names, "--untimed", timeout=1200), 1 + len(names))
+    check(
+        run_reader(reader, tmp_path, "--large", *names, "--untimed", timeout=1200), 1 + len(names)
+    )
 
 
-#: The size of the smaller file. Up to 1,024 entry points, the reader of SPIR-V reads the module again for each.
-SIZES = {name: max(size // 200, 2000) for name, (_, _, size) in LARGE.items()} | {"SPIR-V: entries": 100_000}
+#: The size of the smaller file. Up to 1,024 entry points, the reader of SPIR-V reads the module
+#: again for each.
+SIZES = {name: max(size // 200, 2000) for name, (_, _, size) in LARGE.items()} | {
+    "SPIR-V: entries": 100_000
+}
 #: The readers of these do less for small files.
-SIZES |= dict.fromkeys(("WGSL: entries", "WGSL: calls", "WGSL: statements"), 4000) | {"bundle: tiny maps in an origin": 5000}
+SIZES |= dict.fromkeys(("WGSL: entries", "WGSL: calls", "WGSL: statements"), 4000) | {
+    "bundle: tiny maps in an origin": 5000
+}
 
 
 @pytest.mark.row("R41")
-@pytest.mark.parametrize("name", [name for name, (reader, _, _) in LARGE.items() if not READERS[reader].native])
+@pytest.mark.parametrize(
+    "name", [name for name, (reader, _, _) in LARGE.items() if not READERS[reader].native]
+)
 def test_work_is_linear_in_the_size(name: str) -> None:
     its, make, _ = LARGE[name]
     needed(its, "work")

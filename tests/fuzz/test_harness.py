@@ -1,4 +1,6 @@
-"""The harness finds what it is there for: exceptions, broken properties, processes that end, time and memory."""
+"""The harness finds what it is there for: exceptions, broken properties, processes that end, time
+and memory.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,18 @@ def test_an_error_of_devmod_is_none_unless_its_text_drives_a_terminal(tmp_path: 
         assert result.startswith(f"Breach Raw holds U+{ord(text[0]):04X}")
 
 
-def test_time_out_of_proportion_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_time_out_of_proportion_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(limits, "SECONDS", 0.01)
     (text,) = outcome(lambda data: sum(range(10**7)) and None, tmp_path)
     assert text.startswith("Excess ")
 
 
 def test_memory_out_of_proportion_is_a_finding(tmp_path: Path) -> None:
-    """In a process of its own: the peak of this one may be large, and only what exceeds it is seen."""
+    """In a process of its own: the peak of this one may be large, and only what exceeds it is
+    seen.
+    """
     program = f"""
 import sys
 from pathlib import Path
@@ -72,7 +78,9 @@ limits.MEMORY = 1 << 20
 size = limits.peak() + (64 << 20)
 print(*outcome(lambda data: len(bytearray(b"x") * size) and None, Path({str(tmp_path)!r})))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("Excess ")
 
 
@@ -97,7 +105,10 @@ def test_mutators_give_the_same_for_the_same_seed_and_change_most_inputs(name: s
     reader = readers.READERS[name]
     pool = reader.seeds()
     assert pool
-    results = [[reader.mutate(pool[number % len(pool)], random) for number in range(30)] for random in (Random(7), Random(7))]
+    results = [
+        [reader.mutate(pool[number % len(pool)], random) for number in range(30)]
+        for random in (Random(7), Random(7))
+    ]
     assert results[0] == results[1]
     assert sum(data != pool[number % len(pool)] for number, data in enumerate(results[0])) > 20
 
@@ -155,5 +166,7 @@ def test_output_that_is_no_json_or_drives_a_terminal_is_a_breach(out: str, probl
 
 def test_an_error_that_is_not_devmods_is_a_breach() -> None:
     with pytest.raises(readers.Breach):
-        readers.check_output(("inspect", "k"), 1, "", "devmod: error: KeyError: 'x' (--debug shows the traceback)")
+        readers.check_output(
+            ("inspect", "k"), 1, "", "devmod: error: KeyError: 'x' (--debug shows the traceback)"
+        )
     readers.check_output(("inspect", "k"), 1, "", "devmod: error: 'k' is damaged")

@@ -17,11 +17,17 @@ from fuzzing.readers import HOSTILE  # noqa: E402
 from fuzzing.seeds import CORPUS  # noqa: E402
 
 #: A file of each sort. `test_fuzz.py` has all of them, with the commands in one process.
-FILES = {"devmod": "escapes-everywhere.bin", "tvmimports": "escapes-in-a-kind.bin", "so": "names-to-the-end.bin"}
+FILES = {
+    "devmod": "escapes-everywhere.bin",
+    "tvmimports": "escapes-in-a-kind.bin",
+    "so": "names-to-the-end.bin",
+}
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    process = subprocess.run([sys.executable, "-m", "devmod", *arguments], capture_output=True, timeout=120, check=False)
+    process = subprocess.run(
+        [sys.executable, "-m", "devmod", *arguments], capture_output=True, timeout=120, check=False
+    )
     return process.returncode, process.stdout.decode(), process.stderr.decode()
 
 

@@ -1,7 +1,18 @@
-"""The calls of a first program of cuda.core: a template becomes a cubin, a kernel adds vectors, a stream copies. Two sources are linked."""
+"""The calls of a first program of cuda.core: a template becomes a cubin, a kernel adds vectors, a
+stream copies. Two sources are linked.
+"""
 
 import numpy as np
-from cuda.core import Device, LaunchConfig, LegacyPinnedMemoryResource, Linker, LinkerOptions, Program, ProgramOptions, launch
+from cuda.core import (
+    Device,
+    LaunchConfig,
+    LegacyPinnedMemoryResource,
+    Linker,
+    LinkerOptions,
+    Program,
+    ProgramOptions,
+    launch,
+)
 
 ADD = """
 template <typename T> __global__ void add(const T *a, const T *b, T *c, size_t n)
@@ -37,9 +48,15 @@ for code in ("ptx", "cubin"):
 for codes in (("ptx", "ptx"), ("ltoir", "ltoir"), ("ltoir", "ptx")):
     objects = []
     for code, text in zip(codes, (CALLER, CALLED), strict=True):
-        options = ProgramOptions(relocatable_device_code=True, link_time_optimization=code == "ltoir", arch=arch)
+        options = ProgramOptions(
+            relocatable_device_code=True, link_time_optimization=code == "ltoir", arch=arch
+        )
         objects.append(Program(text, code_type="c++", options=options).compile(code))
-    kernel = Linker(*objects, options=LinkerOptions(arch=arch, link_time_optimization="ltoir" in codes)).link("cubin").get_kernel("k")
+    kernel = (
+        Linker(*objects, options=LinkerOptions(arch=arch, link_time_optimization="ltoir" in codes))
+        .link("cubin")
+        .get_kernel("k")
+    )
     launch(stream, LaunchConfig(grid=1, block=8), kernel, host[2])
     stream.sync()
     print(*codes, c[:8].view(np.int32).tolist())

@@ -1,4 +1,6 @@
-"""Ten kernels of numba-cuda: its syntax, shared memory, atomics, libdevice, shuffles, random numbers, a barrier of the grid, reductions."""
+"""Ten kernels of numba-cuda: its syntax, shared memory, atomics, libdevice, shuffles, random
+numbers, a barrier of the grid, reductions.
+"""
 
 import math
 
@@ -101,8 +103,17 @@ m, narrow = x.reshape(16, 16) / 256, np.linspace(0, 3, 128, dtype=np.float32)
 print("add", (run(add, 2, 128, x, x) == 2 * x).all())
 print("block sum", run(block_sum, 2, 128, x, shape=1)[0] == x.sum())
 print("product", np.allclose(run(product, (2, 2), (8, 8), m, m, shape=m.shape), m @ m, rtol=1e-4))
-print("functions", np.allclose(run(functions, 1, 128, narrow, shape=128), [math.exp(i) * math.erf(i) for i in narrow], rtol=1e-4))
-print("warp sum", (run(warp_sum, 8, 32, x).reshape(8, 32) == x.reshape(8, 32).sum(1)[:, None]).all())
+print(
+    "functions",
+    np.allclose(
+        run(functions, 1, 128, narrow, shape=128),
+        [math.exp(i) * math.erf(i) for i in narrow],
+        rtol=1e-4,
+    ),
+)
+print(
+    "warp sum", (run(warp_sum, 8, 32, x).reshape(8, 32) == x.reshape(8, 32).sum(1)[:, None]).all()
+)
 numbers = run(uniform, 2, 128, create_xoroshiro128p_states(256, seed=1))
 print("uniform", len(set(numbers)) > 250 and numbers.min() >= 0 and numbers.max() < 1)
 print("grid barrier", (run(shifted, 2, 32, shape=64) == 3).all())

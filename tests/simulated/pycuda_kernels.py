@@ -1,4 +1,7 @@
-"""pycuda's classes: GPUArray, SourceModule, ElementwiseKernel, ReductionKernel. nvcc compiles them."""
+"""pycuda's classes: GPUArray, SourceModule, ElementwiseKernel, ReductionKernel.
+
+nvcc compiles them.
+"""
 
 import numpy as np
 import pycuda.autoinit  # noqa: F401 - a context
@@ -11,14 +14,16 @@ from pycuda.reduction import ReductionKernel
 host = np.arange(400, dtype=np.float32)
 x = gpuarray.to_gpu(host)
 print("GPUArray", ((2 * x + 1).get() == 2 * host + 1).all(), gpuarray.sum(x).get() == host.sum())
-multiply = SourceModule("__global__ void f(float *o, const float *a) { o[threadIdx.x] = a[threadIdx.x] * a[threadIdx.x]; }").get_function(
-    "f"
-)
+multiply = SourceModule(
+    "__global__ void f(float *o, const float *a) { o[threadIdx.x] = a[threadIdx.x] * a[threadIdx.x]; }"
+).get_function("f")
 out = np.zeros_like(host)
 multiply(cuda.Out(out), cuda.In(host), block=(400, 1, 1), grid=(1, 1))
 print("SourceModule", (out == host * host).all())
 z = gpuarray.empty_like(x)
 ElementwiseKernel("float a, float *x, float *z", "z[i] = a * x[i]")(3, x, z)
 print("ElementwiseKernel", (z.get() == 3 * host).all())
-squares = ReductionKernel(np.float32, neutral="0", reduce_expr="a + b", map_expr="x[i] * x[i]", arguments="float *x")
+squares = ReductionKernel(
+    np.float32, neutral="0", reduce_expr="a + b", map_expr="x[i] * x[i]", arguments="float *x"
+)
 print("ReductionKernel", np.allclose(squares(x).get(), (host * host).sum()))

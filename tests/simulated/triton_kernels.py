@@ -32,10 +32,17 @@ def softmax(x, out, n, B: tl.constexpr):
 
 @triton.jit
 def dot(a, b, out, n, B: tl.constexpr):
-    i, j, k = tl.program_id(0) * B + tl.arange(0, B), tl.program_id(1) * B + tl.arange(0, B), tl.arange(0, B)
+    i, j, k = (
+        tl.program_id(0) * B + tl.arange(0, B),
+        tl.program_id(1) * B + tl.arange(0, B),
+        tl.arange(0, B),
+    )
     total = tl.zeros((B, B), tl.float32)
     for q in range(0, n, B):
-        total += tl.dot(tl.load(a + i[:, None] * n + (q + k)[None, :]), tl.load(b + (q + k)[:, None] * n + j[None, :]))
+        total += tl.dot(
+            tl.load(a + i[:, None] * n + (q + k)[None, :]),
+            tl.load(b + (q + k)[:, None] * n + j[None, :]),
+        )
     tl.store(out + i[:, None] * n + j[None, :], total)
 
 
@@ -62,7 +69,9 @@ for name, dtype in (("fp32", np.float32), ("fp16", np.float16)):
     a, b = (random.random((64, 64)).astype(dtype) for _ in range(2))
     out = DeviceArray(np.zeros((64, 64), np.float32))
     dot[(2, 2)](DeviceArray(a, name), DeviceArray(b, name), out, 64, B=32)
-    print("dot", name, np.allclose(out.get(), a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2))
+    print(
+        "dot", name, np.allclose(out.get(), a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2)
+    )
 host = np.arange(256, dtype=np.float32)
 out, counts = DeviceArray(np.zeros_like(host)), DeviceArray(np.zeros(7, np.float32))
 cumsum[(1,)](DeviceArray(host), out, B=256)

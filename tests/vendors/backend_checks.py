@@ -1,6 +1,7 @@
 """Checks that the tests of several backends share. A backend brings its device and its kernels.
 
-`add` is a kernel ``add(a, b, c, n)`` over arrays of float32 that sets ``c = a + b``; `shape` is the launch of its 64 threads.
+`add` is a kernel ``add(a, b, c, n)`` over arrays of float32 that sets ``c = a + b``; `shape` is the
+launch of its 64 threads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from devmod_conformance._sampling import sample_image as sample_image
 
 
 def run_python(program: str, *options: str, **environment: str) -> str:
-    """Run a program, which may import this module, in a new Python process and return its standard output.
+    """Run a program, which may import this module, in a new Python process and return its standard
+    output.
 
     Raises
     ------
@@ -59,7 +61,9 @@ def host_arrays(size: int = 64) -> tuple[Any, Any, Any]:
 
 
 def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) -> None:
-    """Check that ``call(x, value)`` sets each element of `x` to `value`, for the extremes of a dtype."""
+    """Check that ``call(x, value)`` sets each element of `x` to `value`, for the extremes of a
+    dtype.
+    """
     info = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
     for value in (info.max, info.min, 7):
         x = np.zeros(size, dtype)
@@ -104,7 +108,9 @@ def check_foreign_events(device: Device) -> None:
 
 
 def check_two_devices(add: Function, first: Device, second: Device, **shape: Any) -> None:
-    """Check that one function serves two devices, and that an event of one has no times with those of the other."""
+    """Check that one function serves two devices, and that an event of one has no times with those
+    of the other.
+    """
     wanted = np.arange(64, dtype="float32") + 1
     for device in (second, first, second):
         a, b, c = make_arrays(device)
@@ -113,7 +119,14 @@ def check_two_devices(add: Function, first: Device, second: Device, **shape: Any
             raise AssertionError(f"an array of {device} is on {c.device}")
         np.testing.assert_array_equal(c.numpy(), wanted)
     c = np.zeros(64, "float32")
-    add(np.arange(64, dtype="float32"), np.ones(64, "float32"), c, 64, **shape, stream=second.stream())
+    add(
+        np.arange(64, dtype="float32"),
+        np.ones(64, "float32"),
+        c,
+        64,
+        **shape,
+        stream=second.stream(),
+    )
     np.testing.assert_array_equal(c, wanted)
     event = first.default_stream.record()
     second.default_stream.wait(event)
@@ -130,7 +143,9 @@ def check_error(kind: type[Exception], call: Callable[[], object], text: str) ->
         call()
     except kind as error:
         if str(error) != text:
-            raise AssertionError(f"the text of the {kind.__name__} is {str(error)!r}; expected {text!r}") from error
+            raise AssertionError(
+                f"the text of the {kind.__name__} is {str(error)!r}; expected {text!r}"
+            ) from error
         return
     raise AssertionError(f"nothing was raised; expected {kind.__name__}: {text}")
 
@@ -158,7 +173,9 @@ def code_of(module: Module) -> bytes:
 
 
 def release_copies(device: Any) -> None:
-    """Finish the copies of a device of a driver API that are done, and free the page-locked memory that no copy uses."""
+    """Finish the copies of a device of a driver API that are done, and free the page-locked memory
+    that no copy uses.
+    """
     device.transfers.finish()
     for pool in device.transfers._pools.values():
         for _ in range(len(pool)):
@@ -166,11 +183,16 @@ def release_copies(device: Any) -> None:
 
 
 def check_new_arrays(device: Device, delay: Callable[[], object]) -> None:
-    """Check that another stream may use a new array at once. `delay` queues a slow launch in the default stream."""
+    """Check that another stream may use a new array at once. `delay` queues a slow launch in the
+    default stream.
+    """
     stream, ones = device.stream(), np.ones(1 << 12, "float32")
     for expected in (0, 1):
         delay()
-        array, host = device.from_numpy(ones) if expected else device.zeros(ones.shape, "float32"), np.full_like(ones, 7)
+        array, host = (
+            device.from_numpy(ones) if expected else device.zeros(ones.shape, "float32"),
+            np.full_like(ones, 7),
+        )
         array.copy_to(host, stream=stream)
         np.testing.assert_array_equal(host, np.full_like(ones, expected))
         array.copy_from(ones * 2, stream=stream)
@@ -178,7 +200,9 @@ def check_new_arrays(device: Device, delay: Callable[[], object]) -> None:
 
 
 def check_memory_error(device: Device, nbytes: int, reason: str) -> None:
-    """Check that an array of `nbytes` bytes is refused with `reason`. The kit's row R37-memory shows that the device works afterwards."""
+    """Check that an array of `nbytes` bytes is refused with `reason`. The kit's row R37-memory
+    shows that the device works afterwards.
+    """
     try:
         device.empty(nbytes, "uint8")
     except devmod.DeviceMemoryError as error:
@@ -186,8 +210,14 @@ def check_memory_error(device: Device, nbytes: int, reason: str) -> None:
         end = "" if free is None else "; "
         text = f"{device} cannot allocate {nbytes} bytes: {reason}{end}"
         if not str(error).startswith(text) or (free is None and str(error) != text):
-            raise AssertionError(f"the text of the DeviceMemoryError is {str(error)!r}; expected {text!r}") from error
+            raise AssertionError(
+                f"the text of the DeviceMemoryError is {str(error)!r}; expected {text!r}"
+            ) from error
         if error.requested != nbytes or (error.free is None) != (free is None):
-            raise AssertionError(f"the DeviceMemoryError has requested={error.requested}, free={error.free}") from error
+            raise AssertionError(
+                f"the DeviceMemoryError has requested={error.requested}, free={error.free}"
+            ) from error
     else:
-        raise AssertionError(f"nothing was raised for an array of {nbytes} bytes; expected DeviceMemoryError")
+        raise AssertionError(
+            f"nothing was raised for an array of {nbytes} bytes; expected DeviceMemoryError"
+        )

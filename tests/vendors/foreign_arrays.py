@@ -1,4 +1,6 @@
-"""Arrays of other libraries, for tests: views of devmod's arrays with the protocols of those libraries."""
+"""Arrays of other libraries, for tests: views of devmod's arrays with the protocols of those
+libraries.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from vendor import Vendor
 
 
 def collect_exports(device: Any) -> Any:
-    """Collect the arrays of earlier exports, which the next export releases, and return the array of a new one: a free waits for streams."""
+    """Collect the arrays of earlier exports, which the next export releases, and return the array
+    of a new one: a free waits for streams.
+    """
     gc.collect()
     array = device.zeros(1, "uint8")
     array.__dlpack__()
@@ -48,7 +52,9 @@ def of_library(kind: type, library: str, array: Any, **values: Any) -> Any:
 
 
 def check_foreign_array(vendor: Vendor, device: Any, add: Any, kind: Callable[[Any], Any]) -> None:
-    """Check that a kernel uses arrays of another library, `kind(array)`, without a copy, and that a prepared launch keeps them."""
+    """Check that a kernel uses arrays of another library, `kind(array)`, without a copy, and that a
+    prepared launch keeps them.
+    """
     b, c = device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
     root = device.from_numpy(np.arange(72, dtype="float32"))
     view = kind(root[8:])

@@ -1,4 +1,6 @@
-"""`devmod.guard` on a device: kernels that write at any element, and what a guard finds. The same test for each kind."""
+"""`devmod.guard` on a device: kernels that write at any element, and what a guard finds. The same
+test for each kind.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ void main() { x[at] = y[0]; }
 """,
 }
 SOURCES["rocm"] = SOURCES["cuda"]
-#: Kernels with the number of a row, and of what a launch has in a row; the third has a parameter for it.
+#: Kernels with the number of a row, and of what a launch has in a row; the third has a parameter
+#: for it.
 ROWS = {
     "opencl": (
         "__kernel void rows(__global int *x, int n) {{ int i = get_global_id(0) + {0}; if (i < n) x[i] = 1; }} "
@@ -76,7 +79,9 @@ ADVICE = "Compare the bound in the kernel with this number of elements, or pass 
 
 
 def check_guard(device: Any, target: str) -> None:
-    """Call a kernel that writes inside and outside of an array, with arrays of the host and of the device, and prepared."""
+    """Call a kernel that writes inside and outside of an array, with arrays of the host and of the
+    device, and prepared.
+    """
     kind = device.kind
     put = devmod.compile(SOURCES[kind], target, name="put")["put"].on(device)
     launch: dict[str, Any] = {} if kind == "hexagon" else {"grid": 1, "block": 1}
@@ -98,9 +103,16 @@ def check_guard(device: Any, target: str) -> None:
                 text = f"{label}: x[{at}] is 2.0, and the array has 8 elements of float32; changed bytes around it: 4. {ADVICE}"
                 assert str(caught.value) == text
                 error = caught.value
-                assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 2.0)
+                assert (error.kind, error.function, error.argument, error.index, error.value) == (
+                    kind,
+                    "put",
+                    "x",
+                    at,
+                    2.0,
+                )
 
-        # An empty array and a view have zones too. The number of the element counts from the start of the view.
+        # An empty array and a view have zones too. The number of the element counts from the start
+        # of the view.
         text = f"{{}}: x[{{}}] is 2.0, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
         for make in (np.zeros, device.zeros):
             with pytest.raises(devmod.GuardError) as caught:
@@ -129,7 +141,9 @@ def check_guard(device: Any, target: str) -> None:
 
         # An argument may have another name than in the source.
         renamed = re.sub(r"(?<!\.)\bx\b", "x_packed", SOURCES[kind])
-        renamed_put = devmod.compile(renamed, target, name="put", aliases={"x": ["x_packed"]})["put"].on(device)
+        renamed_put = devmod.compile(renamed, target, name="put", aliases={"x": ["x_packed"]})[
+            "put"
+        ].on(device)
         renamed_put(x=x, y=y, at=7, **launch)
         with pytest.raises(devmod.GuardError) as caught:
             renamed_put(x=x, y=y, at=8, **launch)
@@ -143,14 +157,18 @@ def check_guard(device: Any, target: str) -> None:
 
 
 def check_dimensions(device: Any, target: str) -> None:
-    """Launch kernels with one dimension: one that reads two has a warning, unless it reads the size of the grid, or one row is meant."""
+    """Launch kernels with one dimension: one that reads two has a warning, unless it reads the size
+    of the grid, or one row is meant.
+    """
     if device.kind not in ROWS:  # no grid, or machine code
         return
     source, row, size, *extra = ROWS[device.kind]
     text = f"the {device.kind} function 'rows' reads its place in 2 dimensions, and the launch has 1; give all, such as threads=(100, 1)"
     for place, expected in ((row, [text]), ("0", []), (f"{row} * {size}", [])):
         name = "rows" if device.kind == "vulkan" else None
-        rows = devmod.compile(source.format(place, (extra or [""])[0] if size in place else ""), target, name=name)["rows"].on(device)
+        rows = devmod.compile(
+            source.format(place, (extra or [""])[0] if size in place else ""), target, name=name
+        )["rows"].on(device)
         for n, launch, warned in (
             (8, {"threads": 8}, expected),
             (8, {"grid": 8}, expected),
@@ -161,13 +179,23 @@ def check_dimensions(device: Any, target: str) -> None:
             with devmod.guard(), warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 rows(np.zeros(8, "int32"), n, **launch, **block)
-            assert [str(each.message) for each in caught if each.category is UserWarning] == warned, (place, n, launch)
+            assert [
+                str(each.message) for each in caught if each.category is UserWarning
+            ] == warned, (place, n, launch)
 
 
 def check_lengths(device: Any, source: str) -> None:
-    """Call a shader that uses the length of its array, whose binding then has no zone: the length is right, and a warning says so."""
-    for text, aliases in ((source, None), (re.sub(r"\bx\b", "x_packed", source), {"x": ["x_packed"]})):
-        _check_lengths(device, devmod.compile(text, device.kind, name="count", aliases=aliases)["count"].on(device))
+    """Call a shader that uses the length of its array, whose binding then has no zone: the length
+    is right, and a warning says so.
+    """
+    for text, aliases in (
+        (source, None),
+        (re.sub(r"\bx\b", "x_packed", source), {"x": ["x_packed"]}),
+    ):
+        _check_lengths(
+            device,
+            devmod.compile(text, device.kind, name="count", aliases=aliases)["count"].on(device),
+        )
 
 
 def _check_lengths(device: Any, count: Any) -> None:

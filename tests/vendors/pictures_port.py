@@ -1,4 +1,6 @@
-"""examples/applications/pictures, built for one target and checked on a device: the same test for each kind."""
+"""examples/applications/pictures, built for one target and checked on a device: the same test for
+each kind.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,16 @@ from pictures import TOLERANCES, check, make_picture  # noqa: E402
 __all__ = ["check_pictures"]
 
 
-def check_pictures(device: Any, target: str, folder: Path, *, width: int = 61, height: int = 35) -> None:
+def check_pictures(
+    device: Any, target: str, folder: Path, *, width: int = 61, height: int = 35
+) -> None:
     """Build the programs for a target, and compare each step with NumPy."""
-    devmod.build(PROJECT, targets=[target], output=folder / "pictures.devmod", cache=False).raise_for_failures()
-    differences = check(devmod.load(folder / "pictures.devmod"), device, make_picture(48, 40), width, height)
-    assert {name: value for name, value in differences.items() if not value <= TOLERANCES[name]} == {}
+    devmod.build(
+        PROJECT, targets=[target], output=folder / "pictures.devmod", cache=False
+    ).raise_for_failures()
+    differences = check(
+        devmod.load(folder / "pictures.devmod"), device, make_picture(48, 40), width, height
+    )
+    assert {
+        name: value for name, value in differences.items() if not value <= TOLERANCES[name]
+    } == {}

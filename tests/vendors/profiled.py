@@ -1,4 +1,6 @@
-"""`devmod.profile` on a device: what it records of calls, launches, copies, builds and waits. The same test for each kind."""
+"""`devmod.profile` on a device: what it records of calls, launches, copies, builds and waits. The
+same test for each kind.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import devmod
 
 
 def check_profile(device: Any, target: str, folder: Path) -> None:
-    """Profile calls with arrays of the host and of the device, and prepared launches that were made before and in the context."""
+    """Profile calls with arrays of the host and of the device, and prepared launches that were made
+    before and in the context.
+    """
     kind, name = device.kind, f"{device.kind}:{device.index}"
     put = devmod.compile(SOURCES[kind], target, name="put")["put"].on(device)
     launch: dict[str, Any] = {} if kind == "hexagon" else {"grid": 1, "block": 1}
@@ -56,7 +60,9 @@ def check_profile(device: Any, target: str, folder: Path) -> None:
         ("copy to the device", 32),
     ]
     assert ("wait", "the device", name) in [each[:3] for each in profile.records]
-    assert [each[:3] for each in profile.records if each.action == "build"] == [("build", "put", name)]
+    assert [each[:3] for each in profile.records if each.action == "build"] == [
+        ("build", "put", name)
+    ]
 
     table = [line.split() for line in profile.table().splitlines()]
     assert table[0] == ["device", "count", "host", "device", "GB/s"]
@@ -64,7 +70,16 @@ def check_profile(device: Any, target: str, folder: Path) -> None:
     profile.save(folder / "trace.json")
     events = json.loads((folder / "trace.json").read_text())["traceEvents"]
     assert [each["args"]["name"] for each in events if each["name"] == "thread_name"] == [name]
-    assert len([each for each in events if each["ph"] == "X" and each["pid"] == 2 and each["name"] == "put"]) == 4
+    assert (
+        len(
+            [
+                each
+                for each in events
+                if each["ph"] == "X" and each["pid"] == 2 and each["name"] == "put"
+            ]
+        )
+        == 4
+    )
 
     with devmod.profile(device_times=False) as profile:
         put(x, y, 0, **launch)
@@ -104,7 +119,8 @@ def check_busy_queue(
     *,
     grid: int = 1,
 ) -> None:
-    """Queue kernels of different lengths without a wait, and compare a profile with the clock of the host and with the driver's figures.
+    """Queue kernels of different lengths without a wait, and compare a profile with the clock of
+    the host and with the driver's figures.
 
     Parameters
     ----------
@@ -115,7 +131,8 @@ def check_busy_queue(
     folder
         For the trace.
     mark, between
-        Put a time stamp of the driver into the queue of the default stream, without devmod; return the seconds between two of them.
+        Put a time stamp of the driver into the queue of the default stream, without devmod; return
+        the seconds between two of them.
     grid
         The threads, which do the same.
     """
@@ -139,12 +156,21 @@ def check_busy_queue(
     on_device = [each.on_device for each in launches]
     assert [(each.name, each.nbytes) for each in launches] == [("spin", 32)] * len(_LENGTHS)
     assert all(each >= 0 for each in on_device)
-    assert sum(on_device) <= seconds * 1.01  # each time is counted once, in seconds; two clocks differ by less
+    assert (
+        sum(on_device) <= seconds * 1.01
+    )  # each time is counted once, in seconds; two clocks differ by less
     if between is not None:
         gaps = [between(*pair) for pair in pairwise(marks)]
-        # Each kernel has its own time, without those before it in the queue, and the driver finds about as much.
-        assert all(time <= gap + 2e-6 for time, gap in zip(on_device, gaps, strict=True)), (on_device, gaps)
-        assert sum(on_device[1:]) >= sum(gaps[1:]) / 4, (on_device, gaps)  # the queue was empty before the first
+        # Each kernel has its own time, without those before it in the queue, and the driver finds
+        # about as much.
+        assert all(time <= gap + 2e-6 for time, gap in zip(on_device, gaps, strict=True)), (
+            on_device,
+            gaps,
+        )
+        assert sum(on_device[1:]) >= sum(gaps[1:]) / 4, (
+            on_device,
+            gaps,
+        )  # the queue was empty before the first
 
     # The copy has its own time too: a record of a wait has that of the kernels.
     queued, wait, copy, *_ = (each for each in profile.records if each.action in ("copy", "wait"))
@@ -156,17 +182,25 @@ def check_busy_queue(
     assert queued.on_device is not None
     assert 0 <= queued.on_device <= seconds
     profile.save(folder / "trace.json")
-    events = [each for each in json.loads((folder / "trace.json").read_text())["traceEvents"] if each["ph"] == "X"]
+    events = [
+        each
+        for each in json.loads((folder / "trace.json").read_text())["traceEvents"]
+        if each["ph"] == "X"
+    ]
     track = [(each["ts"] * 1e-6, each["dur"] * 1e-6) for each in events if each["pid"] == 2]
     hosts = [each.start for each in (*launches, queued)]
     assert len(track) == len(hosts)
-    for (start, length), following, host in zip(track, [*(each[0] for each in track[1:]), copy.start], hosts, strict=True):
+    for (start, length), following, host in zip(
+        track, [*(each[0] for each in track[1:]), copy.start], hosts, strict=True
+    ):
         assert host <= start + 1e-7, (track, hosts)
         assert start + length <= following + 1e-6, (track, hosts, copy)
 
 
 def driver_marks(device: Any, prefix: str) -> tuple[Callable[[], Any], Callable[[Any, Any], float]]:
-    """Return `mark` and `between` of `check_busy_queue` for CUDA's or HIP's library, whose functions begin with `prefix`."""
+    """Return `mark` and `between` of `check_busy_queue` for CUDA's or HIP's library, whose
+    functions begin with `prefix`.
+    """
     context = device.context
     library, stream = context.driver.library, c_void_p(device.default_stream.handle)
 

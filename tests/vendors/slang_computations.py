@@ -10,7 +10,8 @@ import numpy as np
 
 import devmod
 
-#: By name: the source, and a function that calls the kernel `f` of the name and compares its results with NumPy's.
+#: By name: the source, and a function that calls the kernel `f` of the name and compares its
+#: results with NumPy's.
 KERNELS: dict[str, tuple[str, Callable[[Any], None]]] = {}
 #: The kernels without barriers and waves.
 PLAIN: list[str] = []
@@ -18,7 +19,9 @@ PLAIN: list[str] = []
 _rng = np.random.default_rng(7)
 
 
-def _kernel(name: str, source: str, *, is_plain: bool = True) -> Callable[[Callable[[Any], None]], None]:
+def _kernel(
+    name: str, source: str, *, is_plain: bool = True
+) -> Callable[[Callable[[Any], None]], None]:
     def keep(check: Callable[[Any], None]) -> None:
         KERNELS[name] = source, check
         if is_plain:
@@ -145,7 +148,9 @@ def _mandelbrot(f: Any) -> None:
     counts = np.zeros((20, 33), "uint32")
     f(counts, 33, 20, threads=(33, 20))
     x, y = np.meshgrid(np.arange(33, dtype="float32"), np.arange(20, dtype="float32"))
-    c = (np.float32(-2.25) + np.float32(3) * x / 33) + 1j * (np.float32(-1.25) + np.float32(2.5) * y / 20)
+    c = (np.float32(-2.25) + np.float32(3) * x / 33) + 1j * (
+        np.float32(-1.25) + np.float32(2.5) * y / 20
+    )
     z, expected = np.zeros_like(c, "complex64"), np.zeros_like(counts)
     with np.errstate(all="ignore"):
         for _ in range(20):
@@ -179,7 +184,9 @@ void reduction(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uint3 gro
 def _reduction(f: Any) -> None:
     x, sums = _floats(200), np.zeros(4, "float32")
     f(x, sums, 200, threads=200)
-    np.testing.assert_allclose(sums, [x[start : start + 64].sum() for start in range(0, 200, 64)], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        sums, [x[start : start + 64].sum() for start in range(0, 200, 64)], rtol=1e-5, atol=1e-5
+    )
 
 
 @_kernel(
@@ -200,7 +207,15 @@ def _wave(f: Any) -> None:
     f(x, sums, threads=128)
     for start in range(0, 128, 32):
         part = x[start : start + 32]
-        expected = np.stack([np.full(32, part.sum()), part.cumsum() - part, np.full(32, -part.min()), np.roll(part, -5)], 1)
+        expected = np.stack(
+            [
+                np.full(32, part.sum()),
+                part.cumsum() - part,
+                np.full(32, -part.min()),
+                np.roll(part, -5),
+            ],
+            1,
+        )
         np.testing.assert_allclose(sums[start : start + 32], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -255,7 +270,11 @@ def _particles(f: Any) -> None:
     x = np.zeros(40, all_.dtype)
     value = np.zeros(1, one.dtype)
     for each in (x, value):
-        each["place"], each["mass"], each["weights"] = _floats(len(each), 3), _floats(len(each)), _floats(len(each), 3)
+        each["place"], each["mass"], each["weights"] = (
+            _floats(len(each), 3),
+            _floats(len(each)),
+            _floats(len(each), 3),
+        )
         each["cell"] = _rng.integers(-9, 9, (len(each), 2))
         each["alive"], each["spin"] = _rng.integers(0, 2, len(each)), _floats(len(each), 2, 3)
         each["small"] = _rng.integers(-8, 8, (len(each), 2)) / 4
@@ -272,7 +291,9 @@ def _particles(f: Any) -> None:
         p["small"] += value[0]["small"]
     f(x, value[0], step, turn, factors, 40, threads=40)
     for name in x.dtype.names:
-        np.testing.assert_allclose(np.float32(x[name]), np.float32(expected[name]), rtol=1e-4, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(
+            np.float32(x[name]), np.float32(expected[name]), rtol=1e-4, atol=1e-4, err_msg=name
+        )
 
 
 @_kernel(
@@ -309,11 +330,23 @@ def _integers(f: Any) -> None:
     expected_a = []
     for value in x:
         v = [step(each) for each in (value, -value, abs(value), (value > 0) - (value < 0))]
-        expected_a.append(v[0] + v[1] * 3 - (v[2] ^ v[3]) + min(value, 7) + max(value, -7) + min(max(value, -3), 3))
+        expected_a.append(
+            v[0]
+            + v[1] * 3
+            - (v[2] ^ v[3])
+            + min(value, 7)
+            + max(value, -7)
+            + min(max(value, -3), 3)
+        )
     mask = 2**32 - 1
-    expected_b = [((v >> 3) // 5 + (v << 2 & mask) % 7 + (v & 0xFF | ~v & mask) + 1) & mask for v in y]
+    expected_b = [
+        ((v >> 3) // 5 + (v << 2 & mask) % 7 + (v & 0xFF | ~v & mask) + 1) & mask for v in y
+    ]
     expected_c, expected_d, expected_e = c * 12345 + (c >> 2), d * 3 - 1, e + np.uint8(200)
-    expected = [[v.bit_count(), v.bit_length() - 1, (v & -v).bit_length() - 1, int(f"{v:032b}"[::-1], 2)] for v in y]
+    expected = [
+        [v.bit_count(), v.bit_length() - 1, (v & -v).bit_length() - 1, int(f"{v:032b}"[::-1], 2)]
+        for v in y
+    ]
     f(a, b, c, d, e, bits, 12345, threads=32)
     assert a.tolist() == expected_a
     assert b.tolist() == expected_b
@@ -337,7 +370,10 @@ void halves(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<half> x, un
 """,
 )
 def _halves(f: Any) -> None:
-    x, y, z = (_rng.integers(-32, 32, shape).astype("float16") / np.float16(4) for shape in (32, 32, (32, 4)))
+    x, y, z = (
+        _rng.integers(-32, 32, shape).astype("float16") / np.float16(4)
+        for shape in (32, 32, (32, 4))
+    )
     expected_y = np.float16(3) * x + y
     v = z * np.array([2, 1, 0.5, -1], "float16") + x[:, None]
     v[:, 3] = np.sqrt(np.abs(np.float32(v[:, 3])))
@@ -380,7 +416,16 @@ def _functions(f: Any) -> None:
         np.rint(x),
         np.trunc(x),
     ]
-    expected += [x - np.floor(x), np.fmod(x, 0.75), np.tanh(x), np.exp2(x), np.log2(p), x + (p - x) / 4, s * s * (3 - 2 * s), x >= 0.5]
+    expected += [
+        x - np.floor(x),
+        np.fmod(x, 0.75),
+        np.tanh(x),
+        np.exp2(x),
+        np.log2(p),
+        x + (p - x) / 4,
+        s * s * (3 - 2 * s),
+        x >= 0.5,
+    ]
     expected.append(np.hypot(x, p))
     np.testing.assert_allclose(out, np.stack(expected, 1), rtol=2e-5, atol=2e-6)
 
@@ -418,7 +463,12 @@ void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWS
     is_plain=False,
 )
 def _atomics(f: Any) -> None:
-    counts, extremes, data, total = np.zeros(5, "uint32"), np.zeros(2, "int32"), np.zeros(10, "uint32"), np.zeros(1, "float32")
+    counts, extremes, data, total = (
+        np.zeros(5, "uint32"),
+        np.zeros(2, "int32"),
+        np.zeros(10, "uint32"),
+        np.zeros(1, "float32"),
+    )
     wide = np.zeros(6, "uint32")
     f(wide, counts, extremes, data, total, threads=96)
     assert counts.tolist() == [24, 24, 24, 24, 2**20 - 1]
@@ -478,7 +528,16 @@ void scale(uint3 id : SV_DispatchThreadID, uniform float bias)
 )
 def _scale(f: Any) -> None:
     x, y, offsets = _floats(50), np.zeros(50, "float32"), _floats(4)
-    f(x=x, y=y, factor=1.5, n=50, offsets=offsets, limits={"least": -1, "greatest": 1}, bias=0.25, threads=50)
+    f(
+        x=x,
+        y=y,
+        factor=1.5,
+        n=50,
+        offsets=offsets,
+        limits={"least": -1, "greatest": 1},
+        bias=0.25,
+        threads=50,
+    )
     weights = np.array([1, 0.5, 0.25, 0.125], "float32")
     expected = (1.5 * x + np.resize(offsets, 50)) * np.resize(weights, 50) + np.float32(0.25)
     np.testing.assert_allclose(y, expected.clip(-1, 1), rtol=1e-5, atol=1e-6)
@@ -510,7 +569,9 @@ def _gradient(f: Any) -> None:
     f(x, g, 0.25, 1.5, threads=16)
     d = (x - 0.25) / 1.5
     value = np.exp(-0.5 * d * d)
-    np.testing.assert_allclose(g, np.stack([value * d / 1.5, value * d * d / 1.5], 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        g, np.stack([value * d / 1.5, value * d * d / 1.5], 1), rtol=1e-4, atol=1e-6
+    )
 
 
 @_kernel(
@@ -590,10 +651,23 @@ void constants(uniform RWStructuredBuffer<float4> y)
 """,
 )
 def _constants(f: Any) -> None:
-    m, k, v, each = _floats(3, 2), _rng.integers(-9, 9, (2, 3), "int32"), _floats(3), _floats(2, 2, 3)
+    m, k, v, each = (
+        _floats(3, 2),
+        _rng.integers(-9, 9, (2, 3), "int32"),
+        _floats(3),
+        _floats(2, 2, 3),
+    )
     small, y = (_floats(3, 3) * 8).astype("int32").astype("float16"), np.zeros((6, 4), "float32")
     f(m, k, v, {"each": each, "small": small, "pair": [0.5, 2]}, 1.5, y, grid=1)
-    expected = np.stack([m * v[:, None], k.T * np.float32(1.5), each[1].T, small[:, :2] + np.array([0.5, 2], "float16")], -1)
+    expected = np.stack(
+        [
+            m * v[:, None],
+            k.T * np.float32(1.5),
+            each[1].T,
+            small[:, :2] + np.array([0.5, 2], "float16"),
+        ],
+        -1,
+    )
     np.testing.assert_allclose(y, expected.reshape(6, 4), rtol=1e-6)
 
 

@@ -1,6 +1,8 @@
-"""A file with OpenCL C that devmod once compiled for cuda and rocm: it loads, saves and runs. `reverse` takes an offset as local memory.
+"""A file with OpenCL C that devmod once compiled for cuda and rocm: it loads, saves and runs.
+`reverse` takes an offset as local memory.
 
-opencl_c.devmod has PTX for compute_80 and a code object for gfx1100. The compiler is gone, so nothing writes this file again.
+opencl_c.devmod has PTX for compute_80 and a code object for gfx1100. The compiler is gone, so
+nothing writes this file again.
 """
 
 from __future__ import annotations

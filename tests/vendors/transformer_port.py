@@ -1,4 +1,6 @@
-"""examples/applications/transformer, built for one target and checked on a device: the same test for each kind."""
+"""examples/applications/transformer, built for one target and checked on a device: the same test
+for each kind.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,28 @@ import devmod
 PROJECT = Path(__file__).resolve().parents[2] / "examples" / "applications" / "transformer"
 sys.path.insert(0, str(PROJECT))
 
-from transformer import Config, Reference, add_model, check_decoding, check_kernels, new_text, random_weights  # noqa: E402
+from transformer import (
+    Config,
+    Reference,
+    add_model,
+    check_decoding,
+    check_kernels,
+    new_text,
+    random_weights,
+)  # noqa: E402
 from transformer.checks import cases  # noqa: E402
 
 __all__ = ["PROJECT", "build_transformer", "cases", "check_transformer"]
 
-#: A model for emulators, which execute one instruction after another. A row of `down` has 54 bytes, so that every other one is not aligned.
+#: A model for emulators, which execute one instruction after another. A row of `down` has 54 bytes,
+#: so that every other one is not aligned.
 SMALL = Config(size=32, heads=2, kv_heads=1, hidden=96, layers=1, vocabulary=16, context=4)
 
 
 def build_transformer(folder: Path, *targets: str) -> devmod.Module:
-    """Build the kernels for some targets, or for those of the manifest. Skip the test if a compiler is missing."""
+    """Build the kernels for some targets, or for those of the manifest. Skip the test if a compiler
+    is missing.
+    """
     result = devmod.build(PROJECT, targets=targets, output=folder / "kernels.devmod", cache=False)
     for failure in result.failures:
         if failure.error == "ToolchainNotFoundError":
@@ -33,9 +46,13 @@ def build_transformer(folder: Path, *targets: str) -> devmod.Module:
 
 
 def check_transformer(device: Any, target: str, folder: Path) -> None:
-    """Build the kernels for a target, and compare each kernel, and each step of the program with a small model, with NumPy."""
+    """Build the kernels for a target, and compare each kernel, and each step of the program with a
+    small model, with NumPy.
+    """
     weights = random_weights(SMALL)
-    module = devmod.loads(devmod.dumps(add_model(build_transformer(folder, target), SMALL, weights)))
+    module = devmod.loads(
+        devmod.dumps(add_model(build_transformer(folder, target), SMALL, weights))
+    )
     assert check_kernels(module, device) == 11
     step, prompt = module["step"].on(device), (3, 9)
     tokens, error = check_decoding(step, Reference(SMALL, weights), prompt, SMALL.context)

@@ -1,6 +1,8 @@
-"""One vendor whose driver has CUDA's model, as tests see it: the names in its messages, its stand-in driver, and kernels.
+"""One vendor whose driver has CUDA's model, as tests see it: the names in its messages, its
+stand-in driver, and kernels.
 
-The tests of devmod-runtime run for each vendor. `standin_cuda.py` and `standin_rocm.py` of the plugins' tests describe one each.
+The tests of devmod-runtime run for each vendor. `standin_cuda.py` and `standin_rocm.py` of the
+plugins' tests describe one each.
 """
 
 from __future__ import annotations
@@ -25,19 +27,23 @@ if TYPE_CHECKING:
 DIMENSIONS = ["blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"]
 
 
-#: Settings of the stand-in drivers that show what devmod must not rely on: CUDA documents no wait of a free.
+#: Settings of the stand-in drivers that show what devmod must not rely on: CUDA documents no wait
+#: of a free.
 _STRICT = {"frees_wait": "0"}
 
 
 class Vendor(ABC):
-    """What tests need of one vendor. Every name is written out, so that a test does not compare the product with itself.
+    """What tests need of one vendor. Every name is written out, so that a test does not compare the
+    product with itself.
 
     Attributes
     ----------
     kind, title, api, maker : str
-        The kind, its platform and its API in messages, and the vendor of a device: "rocm", "ROCm", "HIP" and "AMD".
+        The kind, its platform and its API in messages, and the vendor of a device: "rocm", "ROCm",
+        "HIP" and "AMD".
     drivers : tuple of str
-        What can open the driver: ctypes, and packages. Every test runs with the first, and those that are marked `each_driver` with all.
+        What can open the driver: ctypes, and packages. Every test runs with the first, and those
+        that are marked `each_driver` with all.
     variable : str
         The environment variable that names one of them; "" if there is no choice.
     format : str
@@ -59,7 +65,8 @@ class Vendor(ABC):
     executes_slowly : bool
         Whether the first launch of a child process takes seconds.
     functions : mapping
-        The vendor's function for each operation of `devmod_runtime.driver_api` that tests count or let fail.
+        The vendor's function for each operation of `devmod_runtime.driver_api` that tests count or
+        let fail.
     first_use : tuple of str
         Operations that no function of the driver does before the first use of a device's memory.
     c_types : mapping
@@ -98,7 +105,8 @@ class Vendor(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # What the wheel remembers of a driver and its devices, one for each of `drivers`: a process of a user has one of them.
+        # What the wheel remembers of a driver and its devices, one for each of `drivers`: a process
+        # of a user has one of them.
         self._memories: dict[str, Once] = {}
 
     def __repr__(self) -> str:
@@ -117,11 +125,16 @@ class Vendor(ABC):
 
     @abstractmethod
     def error(self, text: str) -> str:
-        """Return an error code in messages: its name, which is made from the words in `text`, and the vendor's text."""
+        """Return an error code in messages: its name, which is made from the words in `text`, and
+        the vendor's text.
+        """
 
     @abstractmethod
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
-        """Return a stream object of a library: "torch", "cupy", or "own" for the vendor's package."""
+        """Return a stream object of a library:
+
+        "torch", "cupy", or "own" for the vendor's package.
+        """
 
     def refusal(self, device: devmod.Device, text: str) -> str:
         """Return the error of a launch of `k` that devmod refuses."""
@@ -136,7 +149,9 @@ class Vendor(ABC):
         return import_module(f"devmod_{self.kind}._launch").ADOPTION.adopt_array(value)
 
     def error_of_opening(self, **environment: str) -> str:
-        """Return the error of opening the driver in a new process, which fails twice in the same way."""
+        """Return the error of opening the driver in a new process, which fails twice in the same
+        way.
+        """
         from backend_checks import run_python
 
         output: str = run_python(
@@ -174,7 +189,8 @@ class Vendor(ABC):
 
     @abstractmethod
     def kernels(self, *, executes: bool = True) -> devmod.Module:
-        """Return a new module with the functions `add`, `twice`, `step` (x = 2 x + a) and `fault`, which writes to an invalid address.
+        """Return a new module with the functions `add`, `twice`, `step` (x = 2 x + a) and `fault`,
+        which writes to an invalid address.
 
         The test is skipped if nothing executes kernels here, unless `executes` is false.
         """
@@ -189,12 +205,17 @@ class Vendor(ABC):
 
         return devmod.create(self.kind, self.payload(source), self.format, dict(functions))
 
-    def kernel(self, source: str, params: Sequence[Param], tags: Sequence[str] = (), **interface: Any) -> devmod.Function:
+    def kernel(
+        self, source: str, params: Sequence[Param], tags: Sequence[str] = (), **interface: Any
+    ) -> devmod.Function:
         """Return the kernel `k` of a source, with a declared interface."""
         from devmod import FunctionInfo, Interface
 
         declared = Interface(list(params), **interface)
-        types = [{"buffer": "handle", "local": "uint32"}.get(value.kind, value.type) for value in declared.values]
+        types = [
+            {"buffer": "handle", "local": "uint32"}.get(value.kind, value.type)
+            for value in declared.values
+        ]
         info = FunctionInfo("k", types, [*DIMENSIONS, *tags], (), declared)
         return self.module(source, {"k": info})["k"]
 
@@ -213,13 +234,17 @@ class Vendor(ABC):
             pytest.skip(str(error))
 
     def child_environment(self, **settings: object) -> dict[str, str]:
-        """Return the environment variables by which a child process finds the stand-in driver, with settings such as ``devices=2``."""
+        """Return the environment variables by which a child process finds the stand-in driver, with
+        settings such as ``devices=2``.
+        """
         self.built_library()
         return self.driver_library.environment(**_STRICT, **settings)
 
     def standin(self) -> StandinDriver:
         """Return the stand-in driver of this process, loaded with the first call."""
-        assert not self.on_hardware(), "the stand-in driver would take the name of the real one in this process"
+        assert not self.on_hardware(), (
+            "the stand-in driver would take the name of the real one in this process"
+        )
         self.built_library()
         driver = self.driver_library.load()
         for name, value in _STRICT.items():
@@ -231,7 +256,9 @@ class Vendor(ABC):
         return self.standin().calls(self.functions[operation])
 
     def fail(self, operation: str, code: int) -> None:
-        """Let each call of an operation's function return an error, until `succeed` or the end of the test."""
+        """Let each call of an operation's function return an error, until `succeed` or the end of
+        the test.
+        """
         self.standin().set("fail", f"{self.functions[operation]}={code}")
 
     def succeed(self) -> None:
@@ -241,30 +268,45 @@ class Vendor(ABC):
     # -- fixtures
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables by which a child process finds the driver of the tests."""
+        """Return the environment variables by which a child process finds the driver of the
+        tests.
+        """
         return {} if self.on_hardware() else self.child_environment()
 
     def driver_environment(self, name: str, folder: Path) -> dict[str, str]:
-        """Return the environment of a child process that uses one of `drivers` and modules of the tests, or skip the test.
+        """Return the environment of a child process that uses one of `drivers` and modules of the
+        tests, or skip the test.
 
         `folder` is for files of the child process.
         """
         self._require(name)
         here = Path(__file__).resolve().parent
         paths = [str(self.folder), str(here), str(here.parents[1] / "simulators" / "standins")]
-        return {**self.environment(), **self.driver_variables(name), "PYTHONPATH": os.pathsep.join(paths)}
+        return {
+            **self.environment(),
+            **self.driver_variables(name),
+            "PYTHONPATH": os.pathsep.join(paths),
+        }
 
     def shown_standin(self) -> Iterator[StandinDriver]:
-        """Yield the stand-in driver with its devices, and fail the test if it has noticed a violation."""
+        """Yield the stand-in driver with its devices, and fail the test if it has noticed a
+        violation.
+        """
         if self.on_hardware():
-            pytest.skip(f"reads what the stand-in driver has noticed; DEVMOD_TEST_{self.kind.upper()}=hardware runs with the real one")
+            pytest.skip(
+                f"reads what the stand-in driver has noticed; DEVMOD_TEST_{self.kind.upper()}=hardware runs with the real one"
+            )
         with self.standin().shown() as driver:
             yield driver
             if driver.failed:  # what it leaves behind would fail every later test
                 self._memories.clear()
 
-    def use_driver(self, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-        """Let this process use one of `drivers` during a test, or skip the test with the reason; return its name."""
+    def use_driver(
+        self, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> str:
+        """Let this process use one of `drivers` during a test, or skip the test with the reason;
+        return its name.
+        """
         self._require(name)
         if not self.on_hardware():
             request.getfixturevalue("standin")
@@ -274,7 +316,11 @@ class Vendor(ABC):
             monkeypatch.setenv(variable, value)
         from devmod.backend import Once
 
-        monkeypatch.setattr(import_module(f"devmod_{self.kind}._device"), "_once", self._memories.setdefault(name, Once()))
+        monkeypatch.setattr(
+            import_module(f"devmod_{self.kind}._device"),
+            "_once",
+            self._memories.setdefault(name, Once()),
+        )
         return name
 
     def _require(self, name: str) -> None:
@@ -284,7 +330,9 @@ class Vendor(ABC):
 
 
 def library_class(name: str, library: str, **attributes: Any) -> Callable[..., Any]:
-    """Return a class of a library that is not installed here. Its objects have the attributes that they are made with."""
+    """Return a class of a library that is not installed here. Its objects have the attributes that
+    they are made with.
+    """
 
     def __init__(self: Any, **values: Any) -> None:
         vars(self).update(values)

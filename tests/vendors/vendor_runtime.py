@@ -1,4 +1,6 @@
-"""Vendors' own libraries, which `make test-setup` fetches (tools/vendor_runtimes.py): where they are, and a program that runs with one."""
+"""Vendors' own libraries, which `make test-setup` fetches (tools/vendor_runtimes.py): where they
+are, and a program that runs with one.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,17 @@ class VendorRuntime:
     def __init__(self, name: str) -> None:
         self.name = name
         stamp = Path(sys.prefix, f"devmod-{name}")
-        _, folder, reason = [*stamp.read_text().split("\n", 2), "", ""][:3] if stamp.exists() else ("", "", "make test-setup fetches it")
+        _, folder, reason = (
+            [*stamp.read_text().split("\n", 2), "", ""][:3]
+            if stamp.exists()
+            else ("", "", "make test-setup fetches it")
+        )
         self.folder = Path(folder) if folder and Path(folder).is_dir() else None
-        self.reason = "" if self.folder else f"{name} is not here: {reason.partition(chr(10))[0] or 'its folder is gone'}"
+        self.reason = (
+            ""
+            if self.folder
+            else f"{name} is not here: {reason.partition(chr(10))[0] or 'its folder is gone'}"
+        )
 
     @property
     def path(self) -> Path:
@@ -38,7 +48,9 @@ class VendorRuntime:
         return self.folder
 
     def run(self, program: str, *arguments: str, **environment: str) -> str:
-        """Run a program of Python in a process that finds the library, and return its output. It writes no errors."""
+        """Run a program of Python in a process that finds the library, and return its output. It
+        writes no errors.
+        """
         return run_program(program, *arguments, LD_LIBRARY_PATH=str(self.path), **environment)
 
 

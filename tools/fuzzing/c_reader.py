@@ -1,4 +1,6 @@
-"""The reader in C, built with sanitizers, and compared with Python: both must accept the same bundles."""
+"""The reader in C, built with sanitizers, and compared with Python: both must accept the same
+bundles.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def compiler() -> str | None:
 
 
 def _unlimited() -> None:
-    """Lift the worker's limit on addresses: the sanitizer reserves more, for its shadow of all memory."""
+    """Lift the worker's limit on addresses: the sanitizer reserves more, for its shadow of all
+    memory.
+    """
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
@@ -38,13 +42,22 @@ def _unlimited() -> None:
 
 @cache
 def zstd() -> tuple[str, ...]:
-    """Return the options that add zstd: the library of the system or that of the wheel of Pillow; () without both."""
+    """Return the options that add zstd: the library of the system or that of the wheel of Pillow;
+    () without both.
+    """
     if name := ctypes.util.find_library("zstd"):
         library = [f"-l:{name}"]
     else:
-        library = [str(path) for path in Path(sysconfig.get_path("platlib"), "pillow.libs").glob("libzstd*")][:1]
+        library = [
+            str(path)
+            for path in Path(sysconfig.get_path("platlib"), "pillow.libs").glob("libzstd*")
+        ][:1]
     # the tests' zstd.h has the part that the reader uses, where the system has none
-    return ("-DDEVMOD_READER_ZSTD", f"-idirafter{ROOT / 'readers/tests'}", *library) if library and sys.platform == "linux" else ()
+    return (
+        ("-DDEVMOD_READER_ZSTD", f"-idirafter{ROOT / 'readers/tests'}", *library)
+        if library and sys.platform == "linux"
+        else ()
+    )
 
 
 @cache
@@ -55,8 +68,13 @@ def _process(*options: str) -> subprocess.Popen[bytes] | None:
     folder = tempfile.TemporaryDirectory(prefix="devmod_c_reader_")
     built = Path(folder.name, "verdict")
     sources = [str(FOLDER / "devmod_reader.c"), str(ROOT / "readers/tests/verdict.c")]
-    subprocess.run([program, *FLAGS, *SANITIZERS, f"-I{FOLDER}", *sources, *options, "-o", str(built)], check=True)
-    process = subprocess.Popen([str(built)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=_unlimited)
+    subprocess.run(
+        [program, *FLAGS, *SANITIZERS, f"-I{FOLDER}", *sources, *options, "-o", str(built)],
+        check=True,
+    )
+    process = subprocess.Popen(
+        [str(built)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=_unlimited
+    )
 
     def close() -> None:
         process.kill()
@@ -68,7 +86,9 @@ def _process(*options: str) -> subprocess.Popen[bytes] | None:
 
 
 def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
-    """Return the results of a file in memory and by ranges, how many modules are not supported, and the error."""
+    """Return the results of a file in memory and by ranges, how many modules are not supported, and
+    the error.
+    """
     process = _process(*options)
     assert process is not None
     assert process.stdin is not None
@@ -99,8 +119,14 @@ def compare_bundle(data: bytes) -> None:
     for options in dict.fromkeys([(), zstd()]):
         first, second, unsupported, theirs = ask(data, *options)
         if first != second:
-            raise Breach(f"the reader in C: {first} for a file in memory, {second} by ranges; {theirs}")
-        if mine and not first and unsupported and not options:  # Python's problem may be in the compressed bytes
+            raise Breach(
+                f"the reader in C: {first} for a file in memory, {second} by ranges; {theirs}"
+            )
+        if (
+            mine and not first and unsupported and not options
+        ):  # Python's problem may be in the compressed bytes
             continue
         if bool(mine) != bool(first):
-            raise Breach(f"Python: {mine[:300] or 'accepted'}; C {' '.join(options[:1])}: {theirs or 'accepted'}")
+            raise Breach(
+                f"Python: {mine[:300] or 'accepted'}; C {' '.join(options[:1])}: {theirs or 'accepted'}"
+            )

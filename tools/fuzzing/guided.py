@@ -1,4 +1,5 @@
-"""Fuzzing with atheris (libFuzzer): the same readers and mutators, guided by the lines that an input reaches.
+"""Fuzzing with atheris (libFuzzer): the same readers and mutators, guided by the lines that an
+input reaches.
 
 python -m fuzzing.guided READER FOLDER --seconds S [--seed TEXT]
 """
@@ -15,13 +16,29 @@ from importlib import import_module
 from random import Random
 
 #: The packages whose lines are counted.
-PACKAGES = ("devmod", "devmod_readers", "devmod_targets", "devmod_vulkan", "devmod_opencl", "devmod_webgpu")
-#: Parts of the names of modules that are not imported: the import starts something, or needs another system.
-_NOT = ("__main__", "devmod_conformance", "devmod._pyinstaller", "devmod_opencl._driver", "devmod_webgpu._driver")
+PACKAGES = (
+    "devmod",
+    "devmod_readers",
+    "devmod_targets",
+    "devmod_vulkan",
+    "devmod_opencl",
+    "devmod_webgpu",
+)
+#: Parts of the names of modules that are not imported: the import starts something, or needs
+#: another system.
+_NOT = (
+    "__main__",
+    "devmod_conformance",
+    "devmod._pyinstaller",
+    "devmod_opencl._driver",
+    "devmod_webgpu._driver",
+)
 
 
 def import_instrumented() -> None:
-    """Import the packages with atheris' counters in them. It must run before anything else imports them."""
+    """Import the packages with atheris' counters in them. It must run before anything else imports
+    them.
+    """
     import atheris
 
     with atheris.instrument_imports(include=list(PACKAGES), enable_loader_override=False):
@@ -30,12 +47,17 @@ def import_instrumented() -> None:
                 package = import_module(name)
             except ImportError:
                 continue
-            for result in pkgutil.walk_packages(package.__path__, f"{name}.", onerror=lambda _: None):
+            for result in pkgutil.walk_packages(
+                package.__path__, f"{name}.", onerror=lambda _: None
+            ):
                 if not any(part in result.name for part in _NOT):
                     try:
                         import_module(result.name)
                     except Exception as error:  # noqa: BLE001 - a module that cannot be imported is not measured
-                        print(f"not instrumented: {result.name} ({type(error).__name__})", file=sys.stderr)
+                        print(
+                            f"not instrumented: {result.name} ({type(error).__name__})",
+                            file=sys.stderr,
+                        )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -55,7 +77,11 @@ def main(arguments: Sequence[str]) -> None:
         (corpus / f"seed-{number}").write_bytes(data)
     with worker.scan_of(reader):
         worker.warm_up(reader, current)
-    end, done, armed = max(begun + values.seconds, time.monotonic() + 5), 0, 0.0  # on a loaded machine the imports take minutes
+    end, done, armed = (
+        max(begun + values.seconds, time.monotonic() + 5),
+        0,
+        0.0,
+    )  # on a loaded machine the imports take minutes
 
     def test(data: bytes) -> None:
         nonlocal done, armed
@@ -75,7 +101,13 @@ def main(arguments: Sequence[str]) -> None:
             return reader.mutate(data, random)[:size]
         return bytes(atheris.Mutate(data, size))[:size]
 
-    flags = [f"-max_len={MOST}", "-timeout=60", "-rss_limit_mb=8000", f"-artifact_prefix={values.folder}/", "-verbosity=0"]
+    flags = [
+        f"-max_len={MOST}",
+        "-timeout=60",
+        "-rss_limit_mb=8000",
+        f"-artifact_prefix={values.folder}/",
+        "-verbosity=0",
+    ]
     seed = 1 + sum(values.seed.encode()) % 100_000
     atheris.Setup([sys.argv[0], str(corpus), *flags, f"-seed={seed}"], test, custom_mutator=mutate)
     atheris.Fuzz()

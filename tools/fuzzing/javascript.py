@@ -1,4 +1,6 @@
-"""The reader in JavaScript, run by node with the same bytes and compared with Python: both must accept the same bytes."""
+"""The reader in JavaScript, run by node with the same bytes and compared with Python: both must
+accept the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Node:
     """A process of node that handles one request after the other."""
 
     def __init__(self, program: str) -> None:
-        self.process = subprocess.Popen([program, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [program, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -81,7 +85,11 @@ def _compare(kind: str, data: bytes, read: Callable[[], None]) -> None:
     if theirs.get("error", "FormatError") != "FormatError":
         raise Breach(f"JavaScript raises {theirs['error']}: {theirs['message'][:300]}")
     check_text(theirs["message"], "an error of JavaScript")
-    if mine and "ok" in theirs and theirs["message"]:  # Python's problem may be in the compressed bytes
+    if (
+        mine and "ok" in theirs and theirs["message"]
+    ):  # Python's problem may be in the compressed bytes
         return
     if bool(mine) == ("ok" in theirs):
-        raise Breach(f"Python: {mine[:300] or 'accepted'}; JavaScript: {theirs['message'][:300] or 'accepted'}")
+        raise Breach(
+            f"Python: {mine[:300] or 'accepted'}; JavaScript: {theirs['message'][:300] or 'accepted'}"
+        )

@@ -1,4 +1,6 @@
-"""Large files like those that once took too long. Each has a given size in bytes, and must be read in time and memory linear in it."""
+"""Large files like those that once took too long. Each has a given size in bytes, and must be read
+in time and memory linear in it.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,16 @@ def nodes(size: int) -> bytes:
     """Return an index of empty nodes that the first one imports."""
     count = size // 18
     first = Pairs([("kind", "bundle"), ("imports", list(range(1, count + 1)))])
-    return bundle_of(pack(Pairs([("roots", [0]), ("modules", [first, *[Pairs([("kind", "bundle")])] * count])])), b"")
+    return bundle_of(
+        pack(Pairs([("roots", [0]), ("modules", [first, *[Pairs([("kind", "bundle")])] * count])])),
+        b"",
+    )
 
 
 def layers(size: int) -> bytes:
-    """Return 60 layers of nodes, each of which imports the whole next layer. A file may have some 1,000 nodes without bytes."""
+    """Return 60 layers of nodes, each of which imports the whole next layer. A file may have some
+    1,000 nodes without bytes.
+    """
     width = max(min(int((size / 60 / 3) ** 0.5), 16), 2)
     modules = []
     for layer in range(60):
@@ -64,8 +71,13 @@ def unknown_kinds(size: int) -> bytes:
     """Return modules of many kinds, all of them unknown."""
     count = size // 160
     modules = [Pairs([("kind", "bundle"), ("imports", list(range(1, count + 1)))])]
-    modules += [Pairs([("kind", f"kind{number}"), ("format", "x"), ("functions", ["f"])]) for number in range(count)]
-    return bundle_of(*assemble([Pairs([("roots", [0]), ("modules", modules)])], [None, *[b"x"] * count]))
+    modules += [
+        Pairs([("kind", f"kind{number}"), ("format", "x"), ("functions", ["f"])])
+        for number in range(count)
+    ]
+    return bundle_of(
+        *assemble([Pairs([("roots", [0]), ("modules", modules)])], [None, *[b"x"] * count])
+    )
 
 
 def function_names(size: int) -> bytes:
@@ -76,7 +88,10 @@ def function_names(size: int) -> bytes:
 
 def functions(size: int) -> bytes:
     """Return an OpenCL module with many functions."""
-    fmap = Pairs((f"f{number}", [f"f{number}", [[3, 64, 1], [2, 32, 1]], ["blockIdx.x"], []]) for number in range(size // 48))
+    fmap = Pairs(
+        (f"f{number}", [f"f{number}", [[3, 64, 1], [2, 32, 1]], ["blockIdx.x"], []])
+        for number in range(size // 48)
+    )
     data = pack("cl") + pack(fmap) + pack(b"")
     return _wrapped("opencl", data, format="cl", functions=[key for key, _ in fmap])
 
@@ -84,7 +99,10 @@ def functions(size: int) -> bytes:
 def arguments(size: int) -> bytes:
     """Return an OpenCL module with one function of many arguments, which its interface names."""
     count = size // 50
-    params = [Pairs([("name", f"p{number}"), ("kind", "scalar"), ("type", "float32")]) for number in range(count)]
+    params = [
+        Pairs([("name", f"p{number}"), ("kind", "scalar"), ("type", "float32")])
+        for number in range(count)
+    ]
     fmap = Pairs([("f", ["f", [[2, 32, 1]] * count, [], [], Pairs([("params", params)])])])
     return _wrapped("opencl", pack("cl") + pack(fmap) + pack(b""), format="cl", functions=["f"])
 
@@ -92,8 +110,15 @@ def arguments(size: int) -> bytes:
 def members(size: int) -> bytes:
     """Return an OpenCL module with one function whose argument is a struct of many members."""
     count = size // 34
-    listed = [Pairs([("name", f"m{number}"), ("type", "int32"), ("offset", 4 * number)]) for number in range(count)]
-    params = [Pairs([("name", "p"), ("kind", "scalar"), ("type", f"uint8x{4 * count}"), ("members", listed)])]
+    listed = [
+        Pairs([("name", f"m{number}"), ("type", "int32"), ("offset", 4 * number)])
+        for number in range(count)
+    ]
+    params = [
+        Pairs(
+            [("name", "p"), ("kind", "scalar"), ("type", f"uint8x{4 * count}"), ("members", listed)]
+        )
+    ]
     fmap = Pairs([("f", ["f", [[1, 8, 4 * count]], [], [], Pairs([("params", params)])])])
     return _wrapped("opencl", pack("cl") + pack(fmap) + pack(b""), format="cl", functions=["f"])
 
@@ -102,7 +127,9 @@ def shaders(size: int) -> bytes:
     """Return a WebGPU module with many shaders."""
     fmap = Pairs((f"f{number}", ["f", [], [], []]) for number in range(size // 30))
     code = Pairs((key, b"fn f() {}") for key, _ in fmap)
-    return _wrapped("webgpu", pack(fmap) + pack(code), format="wgsl", functions=[key for key, _ in fmap])
+    return _wrapped(
+        "webgpu", pack(fmap) + pack(code), format="wgsl", functions=[key for key, _ in fmap]
+    )
 
 
 # -- constants
@@ -121,7 +148,9 @@ def packed_constants(size: int) -> bytes:
 
 def symbols(size: int) -> bytes:
     """Return many init symbols."""
-    return pack(Pairs([("w", [[2, 32, 1], [1], b"1234"])])) + pack(Pairs((f"s{number:06}", ["w"] * 4) for number in range(size // 17)))
+    return pack(Pairs([("w", [[2, 32, 1], [1], b"1234"])])) + pack(
+        Pairs((f"s{number:06}", ["w"] * 4) for number in range(size // 17))
+    )
 
 
 # -- metadata
@@ -150,14 +179,24 @@ def tvm_chain(size: int) -> bytes:
 def tvm_wide(size: int) -> bytes:
     """Return many modules of unknown kinds that the first one imports."""
     count = size // 40
-    return _blob([0, *[count] * (count + 1)], list(range(1, count + 1)), _text("_lib") + (_text("npu") + _text("")) * count)
+    return _blob(
+        [0, *[count] * (count + 1)],
+        list(range(1, count + 1)),
+        _text("_lib") + (_text("npu") + _text("")) * count,
+    )
 
 
 def tvm_functions(size: int) -> bytes:
     """Return an OpenCL module with many functions."""
     count = size // 64
-    fmap = _u64(count) + b"".join(_text(f"f{number:05}") + _text(f"f{number:05}") + _u64(0, 0, 0) for number in range(count))
-    return _blob([0, 1, 1], [1], _text("_lib") + _text("opencl") + _text_bytes(_text("cl") + fmap + _text("")))
+    fmap = _u64(count) + b"".join(
+        _text(f"f{number:05}") + _text(f"f{number:05}") + _u64(0, 0, 0) for number in range(count)
+    )
+    return _blob(
+        [0, 1, 1],
+        [1],
+        _text("_lib") + _text("opencl") + _text_bytes(_text("cl") + fmap + _text("")),
+    )
 
 
 def _text_bytes(data: bytes) -> bytes:
@@ -174,7 +213,10 @@ def library(size: int, *, one_string: bool = True) -> bytes:
     if not one_string:
         strings = b"\0" + b"a\0" * ((size - 24 * count) // 2)
     names = b"\0.dynsym\0.dynstr\0.shstrtab\0"
-    table = bytes(24) + b"".join(struct.pack("<IBBHQQ", 1 + number % (len(strings) // 4), 0x11, 0, 1, 0, 0) for number in range(count))
+    table = bytes(24) + b"".join(
+        struct.pack("<IBBHQQ", 1 + number % (len(strings) // 4), 0x11, 0, 1, 0, 0)
+        for number in range(count)
+    )
     at = 64 + len(table)
     after = at + len(strings)
     headers = after + len(names) + (-(after + len(names)) % 8)
@@ -184,9 +226,27 @@ def library(size: int, *, one_string: bool = True) -> bytes:
         (9, 3, 2, 0, at, len(strings), 0, 0, 1, 0),
         (17, 3, 0, 0, after, len(names), 0, 0, 1, 0),
     ]
-    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 0, headers, 0, 64, 56, 0, 64, len(sections), 3)
+    head = struct.pack(
+        "<16sHHIQQQIHHHHHH",
+        b"\x7fELF\2\1\1",
+        3,
+        62,
+        1,
+        0,
+        0,
+        headers,
+        0,
+        64,
+        56,
+        0,
+        64,
+        len(sections),
+        3,
+    )
     body = head + table + strings + names
-    return body.ljust(headers, b"\0") + b"".join(struct.pack("<IIQQQQIIQQ", *section) for section in sections)
+    return body.ljust(headers, b"\0") + b"".join(
+        struct.pack("<IIQQQQIIQQ", *section) for section in sections
+    )
 
 
 def sections(size: int) -> bytes:
@@ -194,7 +254,23 @@ def sections(size: int) -> bytes:
     count = min(size // 64, 65_000)
     names = b"\0.x\0.shstrtab\0"
     start = 64 + len(names) + (-(64 + len(names)) % 8)
-    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 0, start, 0, 64, 56, 0, 64, count, count - 1)
+    head = struct.pack(
+        "<16sHHIQQQIHHHHHH",
+        b"\x7fELF\2\1\1",
+        3,
+        62,
+        1,
+        0,
+        0,
+        start,
+        0,
+        64,
+        56,
+        0,
+        64,
+        count,
+        count - 1,
+    )
     one = struct.pack("<IIQQQQIIQQ", 1, 1, 0, 0, 64, len(names), 0, 0, 1, 0)
     last = struct.pack("<IIQQQQIIQQ", 4, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
     return (head + names).ljust(start, b"\0") + one * (count - 1) + last
@@ -212,14 +288,21 @@ def _wgsl(declarations: str, body: str = "") -> bytes:
 def wgsl_structs(size: int) -> bytes:
     """Return structs with two members of the struct before."""
     count = min(size // 34, 60)
-    text = "struct S0 { a: f32 }\n" + "".join(f"struct S{n} {{ a: S{n - 1}, b: S{n - 1} }}\n" for n in range(1, count))
-    return _wgsl(text + f"@group(0) @binding(0) var<storage, read_write> x: S{count - 1};\n", "x.a = x.b;")
+    text = "struct S0 { a: f32 }\n" + "".join(
+        f"struct S{n} {{ a: S{n - 1}, b: S{n - 1} }}\n" for n in range(1, count)
+    )
+    return _wgsl(
+        text + f"@group(0) @binding(0) var<storage, read_write> x: S{count - 1};\n", "x.a = x.b;"
+    )
 
 
 def wgsl_entries(size: int) -> bytes:
     """Return many entries that use one buffer."""
     one = "@compute @workgroup_size(64) fn f{}() {{ x[0] = 1.0; }}\n"
-    return ("@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n" + "".join(map(one.format, range(size // 55)))).encode()
+    return (
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
+        + "".join(map(one.format, range(size // 55)))
+    ).encode()
 
 
 def wgsl_calls(size: int) -> bytes:
@@ -228,13 +311,18 @@ def wgsl_calls(size: int) -> bytes:
     text = "fn f0() -> f32 { return x[0]; }\n" + "".join(
         f"fn f{n}() -> f32 {{ return f{n - 1}() + f{n - 1}(); }}\n" for n in range(1, count)
     )
-    return _wgsl("@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n" + text, f"x[0] = f{count - 1}();")
+    return _wgsl(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n" + text,
+        f"x[0] = f{count - 1}();",
+    )
 
 
 def wgsl_constants(size: int) -> bytes:
     """Return constants whose values use the constant before twice."""
     count = size // 26
-    text = "const c0 = 1u;\n" + "".join(f"const c{n} = c{n - 1} / 2u + c{n - 1} / 2u;\n" for n in range(1, count))
+    text = "const c0 = 1u;\n" + "".join(
+        f"const c{n} = c{n - 1} / 2u + c{n - 1} / 2u;\n" for n in range(1, count)
+    )
     return _wgsl(text + f"var<workgroup> w: array<f32, c{count - 1} + 1u>;\n", "w[0] = 1.0;")
 
 
@@ -242,25 +330,34 @@ def wgsl_aliases(size: int) -> bytes:
     """Return aliases, each of the alias before."""
     count = size // 20
     text = "alias a0 = f32;\n" + "".join(f"alias a{n} = a{n - 1};\n" for n in range(1, count))
-    return _wgsl(text + f"@group(0) @binding(0) var<storage, read_write> x: array<a{count - 1}>;\n", "x[0] = 1.0;")
+    return _wgsl(
+        text + f"@group(0) @binding(0) var<storage, read_write> x: array<a{count - 1}>;\n",
+        "x[0] = 1.0;",
+    )
 
 
 def wgsl_sum(size: int) -> bytes:
     """Return one long sum."""
     return _wgsl(
-        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n", "x[0] = " + "+".join(["x[1]"] * min(size // 5, 3000)) + ";"
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n",
+        "x[0] = " + "+".join(["x[1]"] * min(size // 5, 3000)) + ";",
     )
 
 
 def wgsl_statements(size: int) -> bytes:
     """Return many statements."""
-    return _wgsl("@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n", "x[0] = x[1] * 2.0;\n" * (size // 20))
+    return _wgsl(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n",
+        "x[0] = x[1] * 2.0;\n" * (size // 20),
+    )
 
 
 def wgsl_overrides(size: int) -> bytes:
     """Return overrides whose values use the override before."""
     count = size // 32
-    text = "override o0: u32 = 1;\n" + "".join(f"override o{n}: u32 = o{n - 1} + o{n - 1};\n" for n in range(1, count))
+    text = "override o0: u32 = 1;\n" + "".join(
+        f"override o{n}: u32 = o{n - 1} + o{n - 1};\n" for n in range(1, count)
+    )
     return (text + f"@compute @workgroup_size(o{count - 1}) fn main() {{}}\n").encode()
 
 
@@ -281,7 +378,15 @@ _TYPES = ((19, 1), (33, 2, 1), (22, 3, 32), (21, 4, 32, 0))
 
 
 def _entry(number: int, function: int) -> tuple[int, ...]:
-    return (15, 5, function, _NAME, int.from_bytes(b"%03d" % (number % 1000), "little"), number // 1000, 0)
+    return (
+        15,
+        5,
+        function,
+        _NAME,
+        int.from_bytes(b"%03d" % (number % 1000), "little"),
+        number // 1000,
+        0,
+    )
 
 
 def spirv_structs(size: int) -> bytes:
@@ -294,7 +399,14 @@ def spirv_structs(size: int) -> bytes:
         results += [(72, number, 0, 35, 0), (72, number, 1, 35, width)]
     results += [(71, ids[-1], 2), (71, 8001, 34, 0), (71, 8001, 33, 0), *_TYPES]
     results += [(30, number, before, before) for before, number in pairwise(ids)]
-    results += [(32, 8000, 12, ids[-1]), (59, 8000, 8001, 12), (54, 1, 9000, 0, 2), (248, 9001), (253,), (56,)]
+    results += [
+        (32, 8000, 12, ids[-1]),
+        (59, 8000, 8001, 12),
+        (54, 1, 9000, 0, 2),
+        (248, 9001),
+        (253,),
+        (56,),
+    ]
     return _spirv(10_000, *results)
 
 
@@ -302,7 +414,12 @@ def spirv_calls(size: int) -> bytes:
     """Return functions that call the one before twice."""
     count = size // 64
     last = 100 + 4 * (count - 1)
-    results: list[tuple[int, ...]] = [*_HEAD, (15, 5, last, _NAME, 0), (16, last, 17, 1, 1, 1), *_TYPES]
+    results: list[tuple[int, ...]] = [
+        *_HEAD,
+        (15, 5, last, _NAME, 0),
+        (16, last, 17, 1, 1, 1),
+        *_TYPES,
+    ]
     for number in range(count):
         own = 100 + 4 * number
         calls = [(57, 1, own + 2, own - 4), (57, 1, own + 3, own - 4)] if number else []
@@ -313,15 +430,42 @@ def spirv_calls(size: int) -> bytes:
 def spirv_entries(size: int) -> bytes:
     """Return many entries of one function that uses a buffer."""
     count = size // 52
-    results: list[tuple[int, ...]] = [*_HEAD, *(_entry(number, 9000) for number in range(count)), (16, 9000, 17, 1, 1, 1)]
-    results += [(71, 101, 6, 4), (72, 102, 0, 35, 0), (71, 102, 2), (71, 104, 34, 0), (71, 104, 33, 0), *_TYPES]
-    results += [(29, 101, 3), (30, 102, 101), (32, 103, 12, 102), (59, 103, 104, 12), (43, 4, 105, 0), (32, 106, 12, 3)]
-    results += [(54, 1, 9000, 0, 2), (248, 9001), (65, 106, 9002, 104, 105, 105), (61, 3, 9003, 9002), (253,), (56,)]
+    results: list[tuple[int, ...]] = [
+        *_HEAD,
+        *(_entry(number, 9000) for number in range(count)),
+        (16, 9000, 17, 1, 1, 1),
+    ]
+    results += [
+        (71, 101, 6, 4),
+        (72, 102, 0, 35, 0),
+        (71, 102, 2),
+        (71, 104, 34, 0),
+        (71, 104, 33, 0),
+        *_TYPES,
+    ]
+    results += [
+        (29, 101, 3),
+        (30, 102, 101),
+        (32, 103, 12, 102),
+        (59, 103, 104, 12),
+        (43, 4, 105, 0),
+        (32, 106, 12, 3),
+    ]
+    results += [
+        (54, 1, 9000, 0, 2),
+        (248, 9001),
+        (65, 106, 9002, 104, 105, 105),
+        (61, 3, 9003, 9002),
+        (253,),
+        (56,),
+    ]
     return _spirv(10_000, *results)
 
 
 def spirv_constants(size: int) -> bytes:
-    """Return specialization constants whose values use the constant before twice. The last one is the workgroup's size."""
+    """Return specialization constants whose values use the constant before twice. The last one is
+    the workgroup's size.
+    """
     count = size // 24
     results: list[tuple[int, ...]] = [
         *_HEAD,
@@ -338,7 +482,9 @@ def spirv_constants(size: int) -> bytes:
 def spirv_names(size: int) -> bytes:
     """Return many names and decorations of one id."""
     results: list[tuple[int, ...]] = [*_HEAD, (15, 5, 50, _NAME, 0), (16, 50, 17, 1, 1, 1)]
-    results += [(5, 60, 0x61616161, 0)] * (size // 40) + [(71, 60, 34, 0), (71, 60, 33, 1)] * (size // 64)
+    results += [(5, 60, 0x61616161, 0)] * (size // 40) + [(71, 60, 34, 0), (71, 60, 33, 1)] * (
+        size // 64
+    )
     results += [*_TYPES, (54, 1, 50, 0, 2), (248, 51), (253,), (56,)]
     return _spirv(100, *results)
 
@@ -348,7 +494,9 @@ def spirv_names(size: int) -> bytes:
 
 def opencl(size: int) -> bytes:
     """Return many kernels."""
-    return "".join(f"kernel void f{number}(global float *x) {{ x[0] = 1; }}\n" for number in range(size // 55)).encode()
+    return "".join(
+        f"kernel void f{number}(global float *x) {{ x[0] = 1; }}\n" for number in range(size // 55)
+    ).encode()
 
 
 def ptx(size: int) -> bytes:
@@ -362,7 +510,12 @@ def ptx(size: int) -> bytes:
 def ptx_kernels(size: int) -> bytes:
     """Return PTX with many kernels that use dynamic shared memory."""
     head = ".version 8.0\n.target sm_80\n.extern .shared .align 4 .b8 s[];\n"
-    return (head + "".join(f".entry k{index}(.param .u64 p) {{ mov.u32 %r, s; }}\n" for index in range(size // 44))).encode()
+    return (
+        head
+        + "".join(
+            f".entry k{index}(.param .u64 p) {{ mov.u32 %r, s; }}\n" for index in range(size // 44)
+        )
+    ).encode()
 
 
 def ptx_variables(size: int) -> bytes:
@@ -374,14 +527,20 @@ def ptx_functions(size: int) -> bytes:
     """Return PTX with a chain of functions, the last of which uses dynamic shared memory."""
     count = size // 30
     calls = "".join(f".func f{index} {{ call f{index + 1}; }}\n" for index in range(count))
-    return f".version 8.0\n.extern .shared .b8 f{count}[];\n{calls}.entry k() {{ call f0; }}".encode()
+    return (
+        f".version 8.0\n.extern .shared .b8 f{count}[];\n{calls}.entry k() {{ call f0; }}".encode()
+    )
 
 
 def cubin_sections(size: int) -> bytes:
     """Return a cubin whose sections have one name and one content, each of a third of the file."""
     third, count = size // 3, size // 3 // 64
     table = 64 + third
-    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, 0, 64, 0, 0, 64, count, 0)
+    header = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, 0, 64, 0, 0, 64, count, 0)
+    )
     strings = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, third, 0, 0, 1, 0)
     section = struct.pack("<IIQQQQIIQQ", 0, 0x70000000, 0, 0, 64, third, 0, 0, 1, 0)
     name = b".nv.info." + b"k" * (third - 10) + b"\0"
@@ -414,16 +573,32 @@ def code_object_notes(size: int) -> bytes:
     """Return a code object many of whose sections are one note."""
     kernels = [Pairs([("x", number)]) for number in range(size // 8)]
     metadata = pack(Pairs([("amdhsa.kernels", []), ("x", kernels)]))
-    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata + bytes(-len(metadata) % 4)
-    return _object(note, struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0) * min(size // 128, 4000))
+    note = (
+        struct.pack("<III", 7, len(metadata), 32)
+        + b"AMDGPU\0\0"
+        + metadata
+        + bytes(-len(metadata) % 4)
+    )
+    return _object(
+        note,
+        struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0) * min(size // 128, 4000),
+    )
 
 
 def code_object_kernels(size: int) -> bytes:
     """Return a code object with many kernels, none of which has a descriptor."""
     names = ("name", "symbol", "kernarg_segment_size")
-    kernels = [Pairs(zip((f".{each}" for each in names), (f"k{n}", f"k{n}.kd", 0), strict=True)) for n in range(size // 60)]
+    kernels = [
+        Pairs(zip((f".{each}" for each in names), (f"k{n}", f"k{n}.kd", 0), strict=True))
+        for n in range(size // 60)
+    ]
     metadata = pack(Pairs([("amdhsa.kernels", kernels)]))
-    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata + bytes(-len(metadata) % 4)
+    note = (
+        struct.pack("<III", 7, len(metadata), 32)
+        + b"AMDGPU\0\0"
+        + metadata
+        + bytes(-len(metadata) % 4)
+    )
     return _object(note, struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0))
 
 
@@ -433,16 +608,29 @@ def _archive(table: Pairs, body: bytes) -> bytes:
 
 def kpack_archives(size: int) -> bytes:
     """Return archives without code objects that follow each other."""
-    return _archive(Pairs([("compression_scheme", "none"), ("toc", Pairs([])), ("blobs", [])]), b"") * (size // 110)
+    return _archive(
+        Pairs([("compression_scheme", "none"), ("toc", Pairs([])), ("blobs", [])]), b""
+    ) * (size // 110)
 
 
 def kpack_nested(size: int) -> bytes:
     """Return archives in archives, each of which has the one inside it several times."""
     data = bytes(size // 2)
     for _ in range(6):
-        entries = Pairs((f"gfx{number}", Pairs([("ordinal", 0)])) for number in range(max(2, size // 400)))
+        entries = Pairs(
+            (f"gfx{number}", Pairs([("ordinal", 0)])) for number in range(max(2, size // 400))
+        )
         place = Pairs([("offset", 64), ("size", len(data))])
-        data = _archive(Pairs([("compression_scheme", "none"), ("toc", Pairs([("k", entries)])), ("blobs", [place])]), data)
+        data = _archive(
+            Pairs(
+                [
+                    ("compression_scheme", "none"),
+                    ("toc", Pairs([("k", entries)])),
+                    ("blobs", [place]),
+                ]
+            ),
+            data,
+        )
     return data
 
 

@@ -6,8 +6,8 @@ import resource
 import time
 from collections.abc import Callable
 
-#: Seconds of processor time: what any input may take, and what each million bytes may take in one pass. devmod promises 1 (SECURITY.md); a
-#: slow machine may take longer.
+#: Seconds of processor time: what any input may take, and what each million bytes may take in one
+#: pass. devmod promises 1 (SECURITY.md); a slow machine may take longer.
 SECONDS, SECONDS_A_MB = 1.5, 3.0
 #: Bytes of memory: what any input may take, and what each of its bytes may take.
 MEMORY, MEMORY_A_BYTE = 64 << 20, 100
@@ -23,7 +23,9 @@ def peak() -> int:
 
 
 def bounded(act: Callable[[], None], size: int, passes: int = 1, *, native: bool = False) -> None:
-    """Call `act`, and raise Excess if it exceeds the limits for `passes` passes over `size` bytes. Memory is not limited if `native`."""
+    """Call `act`, and raise Excess if it exceeds the limits for `passes` passes over `size` bytes.
+    Memory is not limited if `native`.
+    """
     memory, start = peak(), time.process_time()
     try:
         act()

@@ -45,7 +45,9 @@ functions = { load = ["w"] }
 """
 
 
-def read_manifest_file(data: bytes, scratch: Callable[[str, bytes], str], breach: type[Exception]) -> None:
+def read_manifest_file(
+    data: bytes, scratch: Callable[[str, bytes], str], breach: type[Exception]
+) -> None:
     """Read a manifest and plan its jobs. The keys of the scanner of lines are those of tomllib."""
     for name in _FILES:
         scratch(name, b"")
@@ -58,7 +60,9 @@ def read_manifest_file(data: bytes, scratch: Callable[[str, bytes], str], breach
         text, values = data.decode("utf-8-sig"), document.data
         lines = key_lines(text)
         last = text.count("\n") + 1
-        if set(lines) != set(_paths(values)) or not all(1 <= line <= last for line in lines.values()):
+        if set(lines) != set(_paths(values)) or not all(
+            1 <= line <= last for line in lines.values()
+        ):
             raise breach("the keys with lines are not those of tomllib")
     try:
         for job in plan_of(read_manifest(path)).jobs:
@@ -70,13 +74,23 @@ def read_manifest_file(data: bytes, scratch: Callable[[str, bytes], str], breach
 
 
 def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, each in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield (*path, key)
         yield from _paths(each, (*path, key))
 
 
-def read_safetensors(data: bytes, scratch: Callable[[str, bytes], str], breach: type[Exception]) -> None:
-    """Read a safetensors file. The input is a byte that may falsify the length, the header in JSON up to a zero, and the data."""
+def read_safetensors(
+    data: bytes, scratch: Callable[[str, bytes], str], breach: type[Exception]
+) -> None:
+    """Read a safetensors file. The input is a byte that may falsify the length, the header in JSON
+    up to a zero, and the data.
+    """
     header, _, content = data[1:].partition(b"\0")
     length = len(header) + max(0, (data[0] if data else 0) - 24)
     path = Path(scratch("m.safetensors", length.to_bytes(8, "little") + header + content))
@@ -87,6 +101,9 @@ def read_safetensors(data: bytes, scratch: Callable[[str, bytes], str], breach: 
 
 def safetensors_seeds() -> list[bytes]:
     """Return sound files: every type, and an empty one."""
-    header = {"__metadata__": {"format": "pt"}, "w": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}}
+    header = {
+        "__metadata__": {"format": "pt"},
+        "w": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
+    }
     header["b"] = {"dtype": "BF16", "shape": [2], "data_offsets": [8, 12]}
     return [b"\0" + json.dumps(header).encode() + b"\0" + bytes(range(12)), b"\0{}\0"]

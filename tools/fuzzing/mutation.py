@@ -1,6 +1,8 @@
-"""Mutators by a file's structure, so that a changed file still reaches the code behind the first checks.
+"""Mutators by a file's structure, so that a changed file still reaches the code behind the first
+checks.
 
-Each takes the bytes and a `random.Random`, and returns changed bytes. Input that does not have the structure is changed byte by byte.
+Each takes the bytes and a `random.Random`, and returns changed bytes. Input that does not have the
+structure is changed byte by byte.
 """
 
 from __future__ import annotations
@@ -30,8 +32,42 @@ Mutator = Callable[[bytes, Random], bytes]
 MOST = 1 << 16
 #: Integers at the bounds of types and sizes.
 NUMBERS: tuple[int, ...] = (
-    *(0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 1023, 4096, 65528, 65535, 65536, 1 << 20),
-    *((1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
+    *(
+        0,
+        1,
+        2,
+        3,
+        4,
+        7,
+        8,
+        15,
+        16,
+        31,
+        32,
+        63,
+        64,
+        127,
+        128,
+        255,
+        256,
+        1023,
+        4096,
+        65528,
+        65535,
+        65536,
+        1 << 20,
+    ),
+    *(
+        (1 << 31) - 1,
+        1 << 31,
+        (1 << 32) - 1,
+        1 << 32,
+        1 << 53,
+        1 << 62,
+        (1 << 63) - 1,
+        1 << 63,
+        (1 << 64) - 1,
+    ),
     *(-1, -2, -32, -33, -128, -(1 << 31), -(1 << 63)),
 )
 _WORDS = """
@@ -46,12 +82,45 @@ tirx.use_dyn_shared_memory tirx.use_programtic_dependent_launch tirx.use_coopera
 """
 #: Control characters, directions of text, invalid UTF-8, and words of the formats.
 STRINGS = (
-    *("", "a", "\0", "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202e", "\u2066x\u2069", "\u200b", "\r", "\n", "\t", "\x7f", "\udcff"),
-    *("\N{THUMBS UP SIGN}", "e\u0301", "a" * 33, "x" * 5000, "../../etc/passwd", "a; rm -rf /", "__proto__", "constructor"),
+    *(
+        "",
+        "a",
+        "\0",
+        "\x1b[2J",
+        "\x1b]0;title\x07",
+        "\x9b31m",
+        "\u202e",
+        "\u2066x\u2069",
+        "\u200b",
+        "\r",
+        "\n",
+        "\t",
+        "\x7f",
+        "\udcff",
+    ),
+    *(
+        "\N{THUMBS UP SIGN}",
+        "e\u0301",
+        "a" * 33,
+        "x" * 5000,
+        "../../etc/passwd",
+        "a; rm -rf /",
+        "__proto__",
+        "constructor",
+    ),
     *_WORDS.split(),
 )
 _TYPES = (
-    *([3, 64, 1], [0, 1, 65528], [1, 1, 1], [1, 1, 64], [0, 4, 1], [2, 6, 3], [15, 6, 1], [17, 4, 7]),
+    *(
+        [3, 64, 1],
+        [0, 1, 65528],
+        [1, 1, 1],
+        [1, 1, 64],
+        [0, 4, 1],
+        [2, 6, 3],
+        [15, 6, 1],
+        [17, 4, 7],
+    ),
     *([0, 0, 0], [255, 255, 65535], [2, 16, 1]),
 )
 
@@ -60,7 +129,10 @@ _TYPES = (
 
 
 def mutate_bytes(data: bytes, random: Random) -> bytes:
-    """Change, cut, insert, remove or repeat a few bytes; or write a number of 1, 2, 4 or 8 bytes."""
+    """Change, cut, insert, remove or repeat a few bytes;
+
+    or write a number of 1, 2, 4 or 8 bytes.
+    """
     result = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
         at = random.randrange(len(result) + 1)
@@ -77,7 +149,9 @@ def mutate_bytes(data: bytes, random: Random) -> bytes:
                 del result[at : at + random.randrange(1, 20)]
             case 5:
                 size = random.choice((1, 2, 4, 8))
-                result[at : at + size] = (random.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, random.choice(("little", "big")))
+                result[at : at + size] = (random.choice(NUMBERS) % (1 << 8 * size)).to_bytes(
+                    size, random.choice(("little", "big"))
+                )
             case 6:
                 part = result[at : at + random.randrange(1, 64)]
                 result[at:at] = part * random.choice((1, 1, 2, 30))
@@ -94,9 +168,16 @@ class Pairs(list[Any]):
 
 
 def unpack_all(data: bytes) -> list[Any]:
-    """Return the msgpack objects in `data`, maps as Pairs; raise ValueError if it is not msgpack."""
+    """Return the msgpack objects in `data`, maps as Pairs;
+
+    raise ValueError if it is not msgpack.
+    """
     unpacker = msgpack.Unpacker(
-        raw=False, strict_map_key=False, object_pairs_hook=Pairs, unicode_errors="surrogateescape", max_buffer_size=max(len(data), 1)
+        raw=False,
+        strict_map_key=False,
+        object_pairs_hook=Pairs,
+        unicode_errors="surrogateescape",
+        max_buffer_size=max(len(data), 1),
     )
     unpacker.feed(data)
     try:
@@ -115,7 +196,9 @@ _TEXT_PACKER = msgpack.Packer(use_bin_type=False)
 
 
 def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
-    """Return an object in msgpack, down to a depth of 100. With `random`, one length in 50 has a longer form than necessary."""
+    """Return an object in msgpack, down to a depth of 100. With `random`, one length in 50 has a
+    longer form than necessary.
+    """
     if depth > 100:
         return b"\xc0"
     longer = random is not None and not random.randrange(50)
@@ -134,10 +217,20 @@ def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
             return bytes(_PACKER.pack(data))
         return bytes(_TEXT_PACKER.pack(data))
     if isinstance(value, Pairs):
-        head = b"\xdf" + struct.pack(">I", len(value)) if longer or len(value) > 15 else bytes([0x80 | len(value)])
-        return head + b"".join(pack(key, random, depth + 1) + pack(each, random, depth + 1) for key, each in value)
+        head = (
+            b"\xdf" + struct.pack(">I", len(value))
+            if longer or len(value) > 15
+            else bytes([0x80 | len(value)])
+        )
+        return head + b"".join(
+            pack(key, random, depth + 1) + pack(each, random, depth + 1) for key, each in value
+        )
     if isinstance(value, (list, tuple)):
-        head = b"\xdd" + struct.pack(">I", len(value)) if longer or len(value) > 15 else bytes([0x90 | len(value)])
+        head = (
+            b"\xdd" + struct.pack(">I", len(value))
+            if longer or len(value) > 15
+            else bytes([0x90 | len(value)])
+        )
         return head + b"".join(pack(each, random, depth + 1) for each in value)
     return bytes(_PACKER.pack(value))
 
@@ -167,7 +260,9 @@ def _interesting(random: Random, like: Any) -> Any:
     if pick < 6 and isinstance(like, bool):
         return not like
     if pick < 7 and isinstance(like, int):
-        return random.choice((random.choice(NUMBERS), like + 1, like - 1, like * 2, random.randrange(300)))
+        return random.choice(
+            (random.choice(NUMBERS), like + 1, like - 1, like * 2, random.randrange(300))
+        )
     if pick < 7 and isinstance(like, str):
         other = random.choice(STRINGS)
         return random.choice((other, like + other, other + like, like[: len(like) // 2]))
@@ -175,7 +270,21 @@ def _interesting(random: Random, like: Any) -> Any:
         return mutate_bytes(like, random)
     if pick < 7 and isinstance(like, list) and len(like) == 3 and not isinstance(like, Pairs):
         return list(random.choice(_TYPES))
-    odd: tuple[Any, ...] = (None, True, 0.5, float("nan"), float("inf"), -0.0, b"", b"\0" * 32, [], Pairs(), [[]], [0, 0], [-1, [0], 0])
+    odd: tuple[Any, ...] = (
+        None,
+        True,
+        0.5,
+        float("nan"),
+        float("inf"),
+        -0.0,
+        b"",
+        b"\0" * 32,
+        [],
+        Pairs(),
+        [[]],
+        [0, 0],
+        [-1, [0], 0],
+    )
     whole: Any = random.choice(odd)
     return random.choice((whole, random.choice(NUMBERS), random.choice(STRINGS)))
 
@@ -193,7 +302,13 @@ def mutate_tree(objects: list[Any], random: Random) -> None:
         paired = isinstance(parent, Pairs)
         value = holder[1] if paired else holder
 
-        def put(new: Any, parent: list[Any] = parent, index: int = index, holder: Any = holder, paired: bool = paired) -> None:
+        def put(
+            new: Any,
+            parent: list[Any] = parent,
+            index: int = index,
+            holder: Any = holder,
+            paired: bool = paired,
+        ) -> None:
             parent[index] = (holder[0], new) if paired else new
 
         match random.randrange(9):
@@ -202,7 +317,9 @@ def mutate_tree(objects: list[Any], random: Random) -> None:
             case 3:
                 del parent[index]
             case 4:
-                parent[index:index] = [copy_tree(holder) if not paired else (holder[0], copy_tree(value))] * random.choice((1, 1, 2, 40))
+                parent[index:index] = [
+                    copy_tree(holder) if not paired else (holder[0], copy_tree(value))
+                ] * random.choice((1, 1, 2, 40))
             case 5:
                 other, at = random.choice(places)
                 if at < len(other):
@@ -219,7 +336,10 @@ def mutate_tree(objects: list[Any], random: Random) -> None:
                 if isinstance(value, Pairs):
                     value.append((random.choice(STRINGS), _interesting(random, None)))
                 elif isinstance(value, list):
-                    value.insert(random.randrange(len(value) + 1), _interesting(random, value[0] if value else None))
+                    value.insert(
+                        random.randrange(len(value) + 1),
+                        _interesting(random, value[0] if value else None),
+                    )
                 else:
                     put(_interesting(random, value))
 
@@ -256,18 +376,29 @@ def mutate_program(data: bytes, random: Random) -> bytes:
 
 
 def bundle_of(page: bytes, blobs: bytes) -> bytes:
-    """Return a bundle with that page, with its digest. The roots in the head are those in the page, where devmod ignores them."""
+    """Return a bundle with that page, with its digest. The roots in the head are those in the page,
+    where devmod ignores them.
+    """
     try:
         fields = msgpack.unpackb(page, strict_map_key=False)
         modules = fields["modules"]
         records = len(modules) + len(fields.get("sources", ()))
-        roots, candidates = fields.get("roots", [0]), sum("rank" in each for each in modules if isinstance(each, dict))
+        roots, candidates = (
+            fields.get("roots", [0]),
+            sum("rank" in each for each in modules if isinstance(each, dict)),
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         records, roots, candidates = min(len(page), 1), [0], 1
     try:
-        return headed({"candidates": candidates, "roots": roots, "pages": [row(page, records, len(blobs))]}, page, blobs)
+        return headed(
+            {"candidates": candidates, "roots": roots, "pages": [row(page, records, len(blobs))]},
+            page,
+            blobs,
+        )
     except (ValueError, TypeError, OverflowError):
-        return headed({"candidates": 1, "roots": [0], "pages": [row(page, records, len(blobs))]}, page, blobs)
+        return headed(
+            {"candidates": 1, "roots": [0], "pages": [row(page, records, len(blobs))]}, page, blobs
+        )
 
 
 def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
@@ -275,7 +406,9 @@ def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
     try:
         head, at, pages = head_of(data), 48 + int.from_bytes(data[12:16], "little"), list[bytes]()
         for each in head["pages"]:
-            if type(each) is not list or not all(type(number) is int and 0 <= number < 2**32 for number in each[:3]):
+            if type(each) is not list or not all(
+                type(number) is int and 0 <= number < 2**32 for number in each[:3]
+            ):
                 raise ValueError("no numbers")
             pages.append(data[at : at + each[1]])
             at += each[1]
@@ -286,17 +419,24 @@ def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
     return head, pages, data[at + (-at % 64) :]
 
 
-def assemble(index: list[Any], blobs: Sequence[bytes | None], frames: Mapping[int, bytes] | None = None) -> tuple[bytes, bytes]:
-    """Return a page and blobs in which the modules and sources have these bytes: size, sha256 and zstd are correct.
+def assemble(
+    index: list[Any], blobs: Sequence[bytes | None], frames: Mapping[int, bytes] | None = None
+) -> tuple[bytes, bytes]:
+    """Return a page and blobs in which the modules and sources have these bytes: size, sha256 and
+    zstd are correct.
 
-    Candidates without a rank get the right one. None leaves a module as it is. `frames` are compressed bytes by number, in place of those
-    of the compressor.
+    Candidates without a rank get the right one. None leaves a module as it is. `frames` are
+    compressed bytes by number, in place of those of the compressor.
     """
     joined = bytearray()
     modules = [dict(_texts(each)) for each in _maps(index, "modules")]
     order = candidates_of(dict(_texts(index[0])).get("roots"), modules) if index else []
     for number, (entry, blob) in enumerate(zip(_entries(index), blobs, strict=False)):
-        if isinstance(entry, Pairs) and number in order and not any(key == "rank" for key, _ in entry):
+        if (
+            isinstance(entry, Pairs)
+            and number in order
+            and not any(key == "rank" for key, _ in entry)
+        ):
             entry.append(("rank", order.index(number)))
         if blob is None or not isinstance(entry, Pairs):
             continue
@@ -305,14 +445,20 @@ def assemble(index: list[Any], blobs: Sequence[bytes | None], frames: Mapping[in
             correct["zstd"] = [len(blob), hashlib.sha256(blob).digest()]
             blob = (frames or {}).get(number) or zstd.compress(blob, 1)
         correct |= {"size": len(blob), "sha256": hashlib.sha256(blob).digest()}
-        entry[:] = [pair for pair in entry if pair[0] not in list(correct)] + list(correct.items())  # a key may be a list
+        entry[:] = [pair for pair in entry if pair[0] not in list(correct)] + list(
+            correct.items()
+        )  # a key may be a list
         joined += bytes(-len(joined) % 64) * bool(blob) + blob
     return b"".join(pack(each) for each in index), bytes(joined)
 
 
 def _texts(value: Any) -> list[tuple[str, Any]]:
     """Return the pairs of a map whose keys are texts."""
-    return [(key, each) for key, each in value if isinstance(key, str)] if isinstance(value, Pairs) else []
+    return (
+        [(key, each) for key, each in value if isinstance(key, str)]
+        if isinstance(value, Pairs)
+        else []
+    )
 
 
 def _maps(index: list[Any], name: str) -> list[Any]:
@@ -363,13 +509,22 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     if choice == 1:
         return bundle_of(mutate_bytes(pages[0], random), blobs)
     if objects and isinstance(objects[0], Pairs):
-        ranks = {rank: at for at, each in enumerate(_maps(objects, "modules")) if isinstance(rank := dict(_texts(each)).get("rank"), int)}
+        ranks = {
+            rank: at
+            for at, each in enumerate(_maps(objects, "modules"))
+            if isinstance(rank := dict(_texts(each)).get("rank"), int)
+        }
         objects[0].append(("roots", head.get("roots", [ranks[rank] for rank in sorted(ranks)])))
     parts = _blobs_of(objects, blobs)
     references = [number for number, part in enumerate(parts) if part is not None]
     frames = {}
     if choice == 2 and any(key == "zstd" for each in _entries(objects) for key, _ in _texts(each)):
-        frames = {number: mutate_bytes(zstd.compress(parts[number] or b"", random.choice((1, 19))), random) for number in references}
+        frames = {
+            number: mutate_bytes(
+                zstd.compress(parts[number] or b"", random.choice((1, 19))), random
+            )
+            for number in references
+        }
     elif choice < 7 and references:
         number = random.choice(references)
         parts[number] = mutate_msgpack(parts[number] or b"", random)
@@ -387,7 +542,9 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
 
 
 def mutate_pages(data: bytes, random: Random) -> bytes:
-    """Change the head or a page, and correct the digests. What the head says of a page stays in part."""
+    """Change the head or a page, and correct the digests. What the head says of a page stays in
+    part.
+    """
     try:
         head, pages, blobs = split_bundle(data)
         number = random.randrange(len(pages))
@@ -401,8 +558,16 @@ def mutate_pages(data: bytes, random: Random) -> bytes:
             pages[number] = b"".join(pack(each, random) for each in objects)
         else:
             pages[number] = mutate_bytes(pages[number], random)
-        count = random.choice((rows[number][0], rows[number][0], rows[number][0] + 1, max(rows[number][0] - 1, 0)))
-        rows[number] = [count, len(pages[number]), rows[number][2], hashlib.sha256(pages[number]).digest(), *rows[number][4:]]
+        count = random.choice(
+            (rows[number][0], rows[number][0], rows[number][0] + 1, max(rows[number][0] - 1, 0))
+        )
+        rows[number] = [
+            count,
+            len(pages[number]),
+            rows[number][2],
+            hashlib.sha256(pages[number]).digest(),
+            *rows[number][4:],
+        ]
     if random.randrange(3) == 0:
         one, other = random.randrange(len(pages)), random.randrange(len(pages))
         pages[one], pages[other] = pages[other], pages[one]
@@ -443,16 +608,33 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
     count = len(entries)
     if random.randrange(2):
         number = random.randrange(count)
-        later = [random.randrange(number + 1, count) for _ in range(random.randrange(4))] if number + 1 < count else []
+        later = (
+            [random.randrange(number + 1, count) for _ in range(random.randrange(4))]
+            if number + 1 < count
+            else []
+        )
         if isinstance(entries[number], Pairs):
-            entries[number][:] = [pair for pair in entries[number] if pair[0] != "imports"] + [("imports", later)]
+            entries[number][:] = [pair for pair in entries[number] if pair[0] != "imports"] + [
+                ("imports", later)
+            ]
         return
-    depth = random.choice((1, 2, 5, 30))  # a chain of nodes, each of which imports the next one twice
+    depth = random.choice(
+        (1, 2, 5, 30)
+    )  # a chain of nodes, each of which imports the next one twice
     for entry in entries:
         if isinstance(entry, Pairs):
-            entry[:] = [(key, _add_to_each(value, depth)) if key == "imports" else (key, value) for key, value in entry]
+            entry[:] = [
+                (key, _add_to_each(value, depth)) if key == "imports" else (key, value)
+                for key, value in entry
+            ]
     chain = [
-        Pairs([("kind", random.choice(("bundle", "_lib"))), ("imports", [number + 1] * random.choice((1, 2)))]) for number in range(depth)
+        Pairs(
+            [
+                ("kind", random.choice(("bundle", "_lib"))),
+                ("imports", [number + 1] * random.choice((1, 2))),
+            ]
+        )
+        for number in range(depth)
     ]
     entries[:0] = chain
     parts[:0] = [None] * depth
@@ -463,8 +645,16 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
 
 def _change_repeats(objects: list[Any], random: Random) -> None:
     """Change, add or remove a number in the repeats of a module."""
-    repeats = [value for entry in _maps(objects, "modules") if isinstance(entry, Pairs) for key, value in entry if key == "repeats"]
-    numbers = [each for value in repeats if type(value) is list for each in value if type(each) is list]  # no maps: `Pairs` are lists
+    repeats = [
+        value
+        for entry in _maps(objects, "modules")
+        if isinstance(entry, Pairs)
+        for key, value in entry
+        if key == "repeats"
+    ]
+    numbers = [
+        each for value in repeats if type(value) is list for each in value if type(each) is list
+    ]  # no maps: `Pairs` are lists
     if not numbers:
         return
     chosen = random.choice(numbers)
@@ -475,14 +665,20 @@ def _change_repeats(objects: list[Any], random: Random) -> None:
 
 
 def _add_to_each(numbers: Any, by: int) -> Any:
-    return [each + by if isinstance(each, int) else each for each in numbers] if isinstance(numbers, list) else numbers
+    return (
+        [each + by if isinstance(each, int) else each for each in numbers]
+        if isinstance(numbers, list)
+        else numbers
+    )
 
 
 # -- TVM
 
 
 def mutate_tvm(data: bytes, random: Random) -> bytes:
-    """Change 64-bit counts and strings of TVM's serialization, and correct the length in front of a blob in most cases."""
+    """Change 64-bit counts and strings of TVM's serialization, and correct the length in front of a
+    blob in most cases.
+    """
     result = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 3))):
         small = [at for at in range(len(result) - 8) if result[at + 3 : at + 8] == b"\0\0\0\0\0"]
@@ -500,21 +696,43 @@ def mutate_tvm(data: bytes, random: Random) -> bytes:
                 result[at : at + 8 + size] = len(text).to_bytes(8, "little") + text
         else:
             result[:] = mutate_bytes(bytes(result), random)
-    if random.randrange(8) and len(result) >= 8 and int.from_bytes(data[:8], "little") == len(data) - 8:
+    if (
+        random.randrange(8)
+        and len(result) >= 8
+        and int.from_bytes(data[:8], "little") == len(data) - 8
+    ):
         result[:8] = (len(result) - 8).to_bytes(8, "little")
     return bytes(result[:MOST])
 
 
 # -- ELF
 
-_FILE = {16: 2, 18: 2, 20: 4, 24: 8, 32: 8, 40: 8, 48: 4, 52: 2, 54: 2, 56: 2, 58: 2, 60: 2, 62: 2, 4: 1, 5: 1}
+_FILE = {
+    16: 2,
+    18: 2,
+    20: 4,
+    24: 8,
+    32: 8,
+    40: 8,
+    48: 4,
+    52: 2,
+    54: 2,
+    56: 2,
+    58: 2,
+    60: 2,
+    62: 2,
+    4: 1,
+    5: 1,
+}
 _SECTION = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 4, 44: 4, 48: 8, 56: 8}
 _SEGMENT = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 8, 48: 8}
 _SYMBOL = {0: 4, 4: 1, 5: 1, 6: 2, 8: 8, 16: 8}
 
 
 def mutate_elf(data: bytes, random: Random) -> bytes:
-    """Change fields of the header, of the section and program headers and of symbols, or the bytes of a section."""
+    """Change fields of the header, of the section and program headers and of symbols, or the bytes
+    of a section.
+    """
     if len(data) < 64 or data[:4] != b"\x7fELF" or data[4] != 2 or not random.randrange(6):
         return mutate_bytes(data, random)
     result = bytearray(data)
@@ -523,8 +741,12 @@ def mutate_elf(data: bytes, random: Random) -> bytes:
         return int.from_bytes(result[at : at + size], "little")
 
     for _ in range(random.choice((1, 1, 2, 3))):
-        sections = [(number(40, 8) + 64 * index, _SECTION) for index in range(min(number(60, 2), 64))]
-        segments = [(number(32, 8) + 56 * index, _SEGMENT) for index in range(min(number(56, 2), 32))]
+        sections = [
+            (number(40, 8) + 64 * index, _SECTION) for index in range(min(number(60, 2), 64))
+        ]
+        segments = [
+            (number(32, 8) + 56 * index, _SEGMENT) for index in range(min(number(56, 2), 32))
+        ]
         tables: list[tuple[int, dict[int, int]]] = [(0, _FILE), *sections, *segments]
         for start, _form in sections:
             if number(start + 4, 4) in (2, 11):
@@ -533,9 +755,20 @@ def mutate_elf(data: bytes, random: Random) -> bytes:
         start, form = random.choice(tables)
         offset, size = random.choice(list(form.items()))
         now = number(start + offset, size)
-        new = random.choice((random.choice(NUMBERS), now + 1, now - 1, len(result), len(result) - 1, random.randrange(max(len(result), 1))))
+        new = random.choice(
+            (
+                random.choice(NUMBERS),
+                now + 1,
+                now - 1,
+                len(result),
+                len(result) - 1,
+                random.randrange(max(len(result), 1)),
+            )
+        )
         if start + offset + size <= len(result):
-            result[start + offset : start + offset + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
+            result[start + offset : start + offset + size] = (new % (1 << 8 * size)).to_bytes(
+                size, "little"
+            )
     return bytes(result)
 
 
@@ -562,7 +795,12 @@ def mutate_spirv(data: bytes, random: Random) -> bytes:
         match random.randrange(6):
             case 0 | 1 | 2 if len(part) > 1:
                 other = random.choice(parts)
-                new = (random.choice(NUMBERS), random.randrange(1, bound + 2), random.choice(other), part[-1] + 1)
+                new = (
+                    random.choice(NUMBERS),
+                    random.randrange(1, bound + 2),
+                    random.choice(other),
+                    part[-1] + 1,
+                )
                 part[random.randrange(1, len(part))] = random.choice(new) & 0xFFFFFFFF
             case 3:
                 del parts[where]
@@ -587,11 +825,21 @@ _LITERALS = (
     *("0", "1", "-1", "2147483648", "4294967295", "4294967296", "18446744073709551616"),
     *("0x", "0xffffffffffffffffff", "1e999", "0.5f", "1u"),
 )
-_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("array<", ", 2>"), ("-", ""), ("*", ""), ("/*", "*/"))
+_BRACKETS = (
+    ("(", ")"),
+    ("[", "]"),
+    ("{", "}"),
+    ("array<", ", 2>"),
+    ("-", ""),
+    ("*", ""),
+    ("/*", "*/"),
+)
 
 
 def mutate_text(words: Sequence[str]) -> Mutator:
-    """Return a mutator of programs that moves, repeats, nests and replaces tokens, and takes others from `words`."""
+    """Return a mutator of programs that moves, repeats, nests and replaces tokens, and takes others
+    from `words`.
+    """
 
     def mutate(data: bytes, random: Random) -> bytes:
         if not random.randrange(15):
@@ -602,7 +850,14 @@ def mutate_text(words: Sequence[str]) -> Mutator:
                 tokens = [random.choice(words)]
             at = random.randrange(len(tokens))
             far = min(at + random.randrange(1, 12), len(tokens))
-            new = random.choice((random.choice(words), random.choice(_SIGNS), random.choice(_LITERALS), random.choice(tokens)))
+            new = random.choice(
+                (
+                    random.choice(words),
+                    random.choice(_SIGNS),
+                    random.choice(_LITERALS),
+                    random.choice(tokens),
+                )
+            )
             match random.randrange(8):
                 case 0 | 1:
                     tokens[at] = new
@@ -648,7 +903,11 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 
 def _json_text(value: Any) -> str:
     if isinstance(value, Pairs):
-        return "{" + ", ".join(f"{_JSON.encode(str(key))}: {_json_text(each)}" for key, each in value) + "}"
+        return (
+            "{"
+            + ", ".join(f"{_JSON.encode(str(key))}: {_json_text(each)}" for key, each in value)
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(_json_text, value)) + "]"
     if isinstance(value, bytes):
@@ -657,7 +916,9 @@ def _json_text(value: Any) -> str:
 
 
 def mutate_head(head: Mutator, rest: Mutator) -> Mutator:
-    """Return a mutator of inputs that have a byte that chooses something, a head, a zero and the rest."""
+    """Return a mutator of inputs that have a byte that chooses something, a head, a zero and the
+    rest.
+    """
 
     def mutate(data: bytes, random: Random) -> bytes:
         choice = data[:1] or b"\0"
@@ -694,7 +955,11 @@ def mutate_onnx(data: bytes, random: Random) -> bytes:
         values = getattr(message, field.name)
         with suppress(ValueError, TypeError, OverflowError):
             if isinstance(values, (int, float)):
-                setattr(message, field.name, random.choice((-values, values * 2, random.choice(NUMBERS))))
+                setattr(
+                    message,
+                    field.name,
+                    random.choice((-values, values * 2, random.choice(NUMBERS))),
+                )
             elif isinstance(values, (str, bytes)):
                 other = random.choice(STRINGS) if isinstance(values, str) else random.randbytes(4)
                 setattr(message, field.name, random.choice((values * 2, values[:-1], other)))

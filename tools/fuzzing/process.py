@@ -36,13 +36,22 @@ class Run(NamedTuple):
     findings: list[str]
 
 
-def run_reader(reader: str, folder: Path, *arguments: str, guided: bool = False, timeout: float = 600) -> Run:
+def run_reader(
+    reader: str, folder: Path, *arguments: str, guided: bool = False, timeout: float = 600
+) -> Run:
     """Run a reader as `run_readers` does."""
     return run_readers({reader: arguments}, folder, guided=guided, timeout=timeout)[-1]
 
 
-def run_readers(readers: Mapping[str, Sequence[str]], folder: Path, *, guided: bool = False, timeout: float = 600) -> list[Run]:
-    """Run readers one after the other in one process, which may end in any way. Return the results up to the reader that ended it.
+def run_readers(
+    readers: Mapping[str, Sequence[str]],
+    folder: Path,
+    *,
+    guided: bool = False,
+    timeout: float = 600,
+) -> list[Run]:
+    """Run readers one after the other in one process, which may end in any way. Return the results
+    up to the reader that ended it.
 
     Parameters
     ----------
@@ -57,11 +66,22 @@ def run_readers(readers: Mapping[str, Sequence[str]], folder: Path, *, guided: b
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DEVMOD_")}
     settings["PYTHONPATH"] = str(TOOLS)
     folder.mkdir(parents=True, exist_ok=True)
-    words = [word for reader, arguments in readers.items() for word in ("+", reader, str(folder), *arguments)]
+    words = [
+        word
+        for reader, arguments in readers.items()
+        for word in ("+", reader, str(folder), *arguments)
+    ]
     command = [sys.executable, "-m", module, *words[1:]]
     with (folder / "log").open("wb") as log:
         try:
-            process = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=log, check=False, timeout=timeout)
+            process = subprocess.run(
+                command,
+                env=settings,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                check=False,
+                timeout=timeout,
+            )
             printed, how = process.stdout, f"ended with {_exit_words(process.returncode)}"
         except subprocess.TimeoutExpired as error:
             printed, how = error.stdout or b"", f"did not end within {timeout:.0f} s"

@@ -1,7 +1,8 @@
 """The readers to fuzz, which read strangers' bytes, and the properties that each must have.
 
-A reader takes bytes, uses everything that it read, and raises `Breach` if a property does not hold. An error of devmod (`DevmodError`) is
-the right result for a damaged file. Any other exception is a finding.
+A reader takes bytes, uses everything that it read, and raises `Breach` if a property does not hold.
+An error of devmod (`DevmodError`) is the right result for a damaged file. Any other exception is a
+finding.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Reader(NamedTuple):
 
 
 #: Characters that control a terminal or the direction of text. A tab and a newline are harmless.
-HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+HOSTILE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def check_text(text: str, what: str) -> None:
@@ -91,7 +94,8 @@ def walk(root: devmod.Module) -> Iterator[devmod.Module]:
             pending.extend(module.imports)
 
 
-#: The number of modules of a tree that are used one by one. A call may walk all imports, so all modules would take quadratic time.
+#: The number of modules of a tree that are used one by one. A call may walk all imports, so all
+#: modules would take quadratic time.
 _MOST_MODULES = 3
 
 
@@ -104,7 +108,9 @@ def use(root: devmod.Module) -> None:
         if number < _MOST_MODULES:
             use_module(module)
     whole = attempt(lambda: devmod.dumps(root))
-    alone = root.kind == "bundle" and len({*map(id, root.imports)}) < 2  # it is saved as its one candidate
+    alone = (
+        root.kind == "bundle" and len({*map(id, root.imports)}) < 2
+    )  # it is saved as its one candidate
     if whole is not None and not alone and devmod.dumps(devmod.loads(whole)) != whole:
         raise Breach("dumps(loads(dumps(m))) is not dumps(m)")
 
@@ -126,7 +132,9 @@ def use_module(module: devmod.Module) -> None:
 
 
 def check_structs(info: devmod.FunctionInfo) -> None:
-    """Pack a record of each struct by value, and raise Breach if its dtype or its bytes have another size than the struct."""
+    """Pack a record of each struct by value, and raise Breach if its dtype or its bytes have
+    another size than the struct.
+    """
     from devmod_runtime._launch.arguments import Signature
 
     if info.interface is None or not any(param.members for param in info.interface.params):
@@ -134,7 +142,9 @@ def check_structs(info: devmod.FunctionInfo) -> None:
     import numpy as np
 
     launcher = SimpleNamespace(kind="", interface=None, bool_bytes=1, vec3_lanes=4)
-    for param, argument in zip(info.interface.params, Signature("", info.name, info, launcher, None).arguments, strict=True):
+    for param, argument in zip(
+        info.interface.params, Signature("", info.name, info, launcher, None).arguments, strict=True
+    ):
         dtype = attempt(partial(getattr, param, "dtype")) if param.members else None
         if dtype is None or argument.pack is None:
             continue
@@ -160,12 +170,15 @@ def attempt(act: Callable[[], Any]) -> Any:
         return None
 
 
-#: Kinds whose runtime is not installed. Each look-up of one lists the installed distributions, which would take most of the time.
+#: Kinds whose runtime is not installed. Each look-up of one lists the installed distributions,
+#: which would take most of the time.
 _missing: set[str] = set()
 
 
 def with_runtime(kind: str, act: Callable[[], Any]) -> Any:
-    """Return what a call returns that needs the runtime of a kind; None if the runtime is missing or raises an error of devmod."""
+    """Return what a call returns that needs the runtime of a kind; None if the runtime is missing
+    or raises an error of devmod.
+    """
     if kind in _missing:
         return None
     try:
@@ -178,7 +191,9 @@ def with_runtime(kind: str, act: Callable[[], Any]) -> Any:
 
 
 def check_error(error: BaseException) -> None:
-    """Raise Breach if the text of an error is too short, too long, or has characters that control a terminal."""
+    """Raise Breach if the text of an error is too short, too long, or has characters that control a
+    terminal.
+    """
     text = str(error)
     if not 10 < len(text) < 10_000:
         raise Breach(f"an error of {len(text)} characters: {text[:300]!r}")
@@ -188,7 +203,9 @@ def check_error(error: BaseException) -> None:
 
 
 def check_constants(data: bytes) -> None:
-    """Read every constant of a const_loader, and raise Breach if a view is longer than the constant's bytes in the file."""
+    """Read every constant of a const_loader, and raise Breach if a view is longer than the
+    constant's bytes in the file.
+    """
     try:
         sizes = {name: len(value[2]) for name, value in mutation.unpack_all(data)[0]}
     except (ValueError, TypeError, IndexError):
@@ -208,7 +225,9 @@ def check_array(array: Any, size: int) -> None:
     with suppress(BufferError, TypeError, ValueError, NotImplementedError):
         view = memoryview(array)
         if view.nbytes > size:
-            raise Breach(f"a view of {view.nbytes} bytes over {size}: {array.dtype} of shape {array.shape}")
+            raise Breach(
+                f"a view of {view.nbytes} bytes over {size}: {array.dtype} of shape {array.shape}"
+            )
         view.tobytes()
         lengths: tuple[int, ...] = view.shape or ()
         if prod(length or 1 for length in lengths) < 4096:  # [2**31, 0] makes as many lists
@@ -218,7 +237,9 @@ def check_array(array: Any, size: int) -> None:
 
         shared = np.from_dlpack(array)
         if shared.nbytes > size:
-            raise Breach(f"DLPack shares {shared.nbytes} bytes of {size}: {array.dtype} of shape {array.shape}")
+            raise Breach(
+                f"DLPack shares {shared.nbytes} bytes of {size}: {array.dtype} of shape {array.shape}"
+            )
         shared.sum()
     if size < 1 << 20:
         with suppress(BufferError, TypeError, ValueError, NotImplementedError):
@@ -250,7 +271,9 @@ def read_lookup(data: bytes) -> None:
 
 def read_wire(kind: str, data: bytes) -> None:
     """Read a module's bytes in a valid bundle, and with `load_from_bytes`."""
-    packed, blobs = mutation.assemble([mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])], [data])
+    packed, blobs = mutation.assemble(
+        [mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])], [data]
+    )
     module = devmod.loads(mutation.bundle_of(packed, blobs))
     if module.save_to_bytes() != data:
         raise Breach("a stored module saves other bytes")
@@ -263,8 +286,17 @@ def read_wire(kind: str, data: bytes) -> None:
 
 
 def read_programs(data: bytes) -> None:
-    """Read programs, and compute their lengths; what is read is written as a program that is the same."""
-    from devmod_readers.programs import ExpressionError, check_names, evaluate, interface_of, pack_steps, read_program
+    """Read programs, and compute their lengths; what is read is written as a program that is the
+    same.
+    """
+    from devmod_readers.programs import (
+        ExpressionError,
+        check_names,
+        evaluate,
+        interface_of,
+        pack_steps,
+        read_program,
+    )
 
     read_wire("program", data)
     module: Any = devmod.load_from_bytes("program", data)
@@ -274,13 +306,20 @@ def read_programs(data: bytes) -> None:
         program = attempt(partial(read_program, name, info, module.code.get(name, b"")))
         if program is None:
             continue
-        if repr(read_program(name, interface_of(program), pack_steps(program))) != repr(program):  # a nan is not itself
+        if repr(read_program(name, interface_of(program), pack_steps(program))) != repr(
+            program
+        ):  # a nan is not itself
             raise Breach(f"a program that was written differs when it is read: {program!r:.300}")
         program.lifetimes()
         if attempt(lambda program=program: [check_names(program)]) is None:  # type: ignore[misc, func-returns-value]
             continue
         expressions = [length for each in program.arrays() for length in each.shape]
-        expressions += [each for step in program.steps for dims in (step.grid, step.threads, step.block) for each in dims]
+        expressions += [
+            each
+            for step in program.steps
+            for dims in (step.grid, step.threads, step.block)
+            for each in dims
+        ]
         values: dict[Any, int] = dict.fromkeys([each.name for each in program.scalars], 3)
         values |= dict.fromkeys([each for each in expressions if isinstance(each, str)], 3)
         for expression in expressions:
@@ -323,7 +362,23 @@ def read_metadata(data: bytes) -> None:
 
 
 #: The suffixes of raw payloads.
-RAW = ("cl", "clbin", "xclbin", "aocx", "spv", "metal", "metallib", "wgsl", "ptx", "cubin", "fatbin", "cu", "hsaco", "hip", "so")
+RAW = (
+    "cl",
+    "clbin",
+    "xclbin",
+    "aocx",
+    "spv",
+    "metal",
+    "metallib",
+    "wgsl",
+    "ptx",
+    "cubin",
+    "fatbin",
+    "cu",
+    "hsaco",
+    "hip",
+    "so",
+)
 
 
 def read_raw(data: bytes) -> None:
@@ -343,7 +398,9 @@ def read_payload(kind: str, data: bytes) -> None:
     info = {"f": devmod.FunctionInfo("f", ["handle"])}
     for fmt in spec.formats:
         code: Any = spec.unpack(data) if spec.unpack is not None else data
-        module = devmod.create_with_fallback(kind, {"f": code} if spec.shader_map else code, fmt, info)
+        module = devmod.create_with_fallback(
+            kind, {"f": code} if spec.shader_map else code, fmt, info
+        )
         use(devmod.loads(devmod.dumps(module)))
 
 
@@ -389,7 +446,9 @@ def quietly(act: Callable[[], Any]) -> Any:
 
 
 def read_wgsl(data: bytes) -> None:
-    """Read WGSL with the reader, with and without values of constants, and with the checks before naga."""
+    """Read WGSL with the reader, with and without values of constants, and with the checks before
+    naga.
+    """
     from devmod_readers.wgsl import check_for_naga, read_wgsl
 
     text = data.decode("utf-8", "replace")
@@ -406,7 +465,13 @@ def read_wgsl(data: bytes) -> None:
 
 def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
-    from devmod_readers.spirv import SpirvConstants, read_imports, read_kernels, read_module, reflect
+    from devmod_readers.spirv import (
+        SpirvConstants,
+        read_imports,
+        read_kernels,
+        read_module,
+        reflect,
+    )
 
     module = attempt(lambda: read_module(data))
     if module is None:
@@ -416,18 +481,31 @@ def read_spirv(data: bytes) -> None:
     for declared in (True, False):
         found += attempt(partial(reflect, module, "k.spv", include_unused=declared)) or []
     for given in (1, -1, True, math.nan):
-        values = {each.id: given for each in attempt(lambda: SpirvConstants(module).listed) or () if each.id is not None}
-        attempt(lambda values=values: reflect(module, "k.spv", include_unused=False, constants=SpirvConstants(module, values)))  # type: ignore[misc]
+        values = {
+            each.id: given
+            for each in attempt(lambda: SpirvConstants(module).listed) or ()
+            if each.id is not None
+        }
+        attempt(
+            lambda values=values: reflect(
+                module, "k.spv", include_unused=False, constants=SpirvConstants(module, values)
+            )
+        )  # type: ignore[misc]
     with suppress(ImportError):
         from devmod_vulkan._shader import Shader
 
         spec = devmod.backend.find_spec("vulkan")
         packed = spec.unpack(data) if spec is not None and spec.unpack is not None else b""
         for symbol in {each.symbol for each in found}:
-            attempt(partial(Shader, "f", devmod.FunctionInfo(symbol, ["handle", "handle", "int32"]), packed))
+            attempt(
+                partial(
+                    Shader, "f", devmod.FunctionInfo(symbol, ["handle", "handle", "int32"]), packed
+                )
+            )
 
 
-#: Nested templates without an end, for which clang takes exponential time. A compiler may take any time (SECURITY.md).
+#: Nested templates without an end, for which clang takes exponential time. A compiler may take any
+#: time (SECURITY.md).
 _OPEN_TEMPLATES = re.compile(r"(?:\w+\s*<\s*){12}")
 
 
@@ -441,7 +519,9 @@ def read_source(target: str, data: bytes) -> None:
 
 
 def read_closed(data: bytes) -> None:
-    """Parse a source payload as a receiver's compiler does: whether the files that it names exist must make no difference."""
+    """Parse a source payload as a receiver's compiler does: whether the files that it names exist
+    must make no difference.
+    """
     from devmod.targets.opencl import SPEC
     from devmod_readers.sources import closed_source
     from devmod_targets.authoring.clang import load_libclang
@@ -462,13 +542,20 @@ def read_closed(data: bytes) -> None:
         seen = []
         for folder in folders:
             base = os.path.basename(folder)
-            closed = attempt(partial(closed_source, kind, text.replace("FOLDER", folder).replace("BASE", base)))
+            closed = attempt(
+                partial(closed_source, kind, text.replace("FOLDER", folder).replace("BASE", base))
+            )
             if closed is None:
                 break
             main = os.path.join(folder, "k.c")
             arguments = [*options, "-nostdinc", f"-I{folder}", "-ferror-limit=0", "-Wno-everything"]
-            unit = library.parse(main, arguments, [(main, closed)], kind=kind, description="the source")
-            names = [f"{each.location.line}: {each.spelling}" for each in (*unit.cursor.get_children(), *unit.diagnostics)]
+            unit = library.parse(
+                main, arguments, [(main, closed)], kind=kind, description="the source"
+            )
+            names = [
+                f"{each.location.line}: {each.spelling}"
+                for each in (*unit.cursor.get_children(), *unit.diagnostics)
+            ]
             # A mutated text may have the path as program text.
             seen.append([name.replace(base, "BASE") for name in names])
             if list(unit.get_includes()):
@@ -479,7 +566,9 @@ def read_closed(data: bytes) -> None:
                 result = run_zig(command.split(), {"k.c": closed.encode()}, kind=kind)
                 seen[-1] += [str(result.status), *result.log.replace(base, "BASE").splitlines()]
         if len(seen) == 2 and seen[0] != seen[1]:
-            raise Breach(f"a source payload depends on a file: {sorted(set(seen[0]) ^ set(seen[1]))[:3]}")
+            raise Breach(
+                f"a source payload depends on a file: {sorted(set(seen[0]) ^ set(seen[1]))[:3]}"
+            )
 
 
 def read_cuda(data: bytes) -> None:
@@ -494,9 +583,13 @@ def read_cuda(data: bytes) -> None:
         return
     request = CompileRequest(text, devmod.Target("cuda"))
     source = attempt(lambda: complete_source(request, lambda _: True))
-    kernels = source and attempt(lambda: read_kernels(request, source, macros=(), expressions=("g<float>",)))
+    kernels = source and attempt(
+        lambda: read_kernels(request, source, macros=(), expressions=("g<float>",))
+    )
     if kernels:
-        entries = {each.symbol: KernelEntry(each.symbol, ()) for each in kernels.by_signature.values()}
+        entries = {
+            each.symbol: KernelEntry(each.symbol, ()) for each in kernels.by_signature.values()
+        }
         for kernel in match_kernels(entries, {}, kernels).values():
             attempt(partial(kernel.function, None, (), dict.fromkeys(entries, -1), {}))
 
@@ -530,7 +623,9 @@ _ESCAPED = re.compile(r"Traceback \(most recent call last\)|--debug shows the tr
 
 
 def run_command(*arguments: str) -> tuple[int, str, str]:
-    """Run a command in this process and return its exit code, standard output and standard error."""
+    """Run a command in this process and return its exit code, standard output and standard
+    error.
+    """
     from devmod._cli import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -553,7 +648,9 @@ def read_inspect(suffix: str, data: bytes) -> None:
 
 
 def check_output(arguments: tuple[str, ...], code: int, out: str, err: str) -> None:
-    """Raise Breach if a command's exit code and output do not agree, or if it printed a traceback or invalid JSON."""
+    """Raise Breach if a command's exit code and output do not agree, or if it printed a traceback
+    or invalid JSON.
+    """
     what = " ".join((arguments[0], *arguments[2:]))
     if code not in (0, 1):
         raise Breach(f"devmod {what} exits with {code}")
@@ -681,7 +778,9 @@ def read_hexagon_binary(data: bytes) -> None:
 
 
 def read_includes(data: bytes) -> None:
-    """The includes that a build finds in a source, and those that are left in a text without includes."""
+    """The includes that a build finds in a source, and those that are left in a text without
+    includes.
+    """
     from devmod_targets._included import unresolved_names
     from devmod_targets.build.closure import SourceTree, closure_of
 
@@ -726,7 +825,9 @@ def check_kernels(kernels: Any) -> None:
 
 
 def read_warp(data: bytes) -> None:
-    """Read the kernels in a source of Warp, and raise Breach if an argument has another size than its layout."""
+    """Read the kernels in a source of Warp, and raise Breach if an argument has another size than
+    its layout.
+    """
     from devmod_targets.interop.warp import read_block, read_kernels
 
     text = data.decode("utf-8", "replace")
@@ -745,7 +846,9 @@ def read_warp(data: bytes) -> None:
 
 @cache
 def _folder() -> str:
-    return tempfile.mkdtemp(prefix="devmod-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    return tempfile.mkdtemp(
+        prefix="devmod-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None
+    )
 
 
 def scratch(name: str, data: bytes) -> str:
@@ -766,14 +869,18 @@ def remove_scratch() -> None:
 
 
 def read_onnx(data: bytes) -> None:
-    """Read a model. Its constants have no more elements than the file and the external data below its folder have bytes."""
+    """Read a model. Its constants have no more elements than the file and the external data below
+    its folder have bytes.
+    """
     from devmod_readers.onnx import Range, read_model
 
     Path(scratch("weights.bin", bytes(64)))
     model = read_model(scratch("k.onnx", data), {"": [1, (2, 3)]} if data[-1:] < b"\x80" else {})
     known = {"", *model.inputs, *model.constants}
     for name, (_, shape) in model.inputs.items():
-        if not all(each.low <= each.high if isinstance(each, Range) else each > 0 for each in shape):
+        if not all(
+            each.low <= each.high if isinstance(each, Range) else each > 0 for each in shape
+        ):
             raise Breach(f"the input {name!r} has the shape {shape}")
     for node in model.nodes:
         if not known.issuperset(node.inputs):
@@ -820,58 +927,262 @@ def _read_second(what: str, data: bytes) -> None:
 
 
 def _readers() -> Iterator[Reader]:
-    bundle, msgpack, elf, tvm_blob = mutation.mutate_bundle, mutation.mutate_msgpack, mutation.mutate_elf, mutation.mutate_tvm
+    bundle, msgpack, elf, tvm_blob = (
+        mutation.mutate_bundle,
+        mutation.mutate_msgpack,
+        mutation.mutate_elf,
+        mutation.mutate_tvm,
+    )
     files, blobs = partial(seeds.golden, ".devmod"), partial(seeds.vectors, "tvm", "imports")
     yield Reader("bundle", read_bundle, bundle, files, passes=4, weight=4, executions=2000)
     for kind in KINDS:
-        yield Reader(f"module-{kind}", partial(read_wire, kind), msgpack, partial(seeds.wire, kind), passes=6, weight=1, executions=500)
+        yield Reader(
+            f"module-{kind}",
+            partial(read_wire, kind),
+            msgpack,
+            partial(seeds.wire, kind),
+            passes=6,
+            weight=1,
+            executions=500,
+        )
     programs = partial(seeds.golden, "program.bytes")
-    yield Reader("module-program", read_programs, mutation.mutate_program, programs, passes=10, executions=1200)
-    yield Reader("const_loader", read_constants, msgpack, partial(seeds.wire, "const_loader"), passes=6, executions=2000)
-    yield Reader("signatures", read_signatures, mutation.mutate_json, seeds.signatures, weight=1, executions=2000)
-    yield Reader("metadata", read_metadata, mutation.mutate_json, seeds.metadata, passes=2, weight=1, executions=3000)
     yield Reader(
-        "raw", read_raw, mutation.mutate_head(mutation.mutate_json, mutation.mutate_bytes), seeds.raw, passes=4, weight=1, executions=600
+        "module-program",
+        read_programs,
+        mutation.mutate_program,
+        programs,
+        passes=10,
+        executions=1200,
     )
-    for kind, suffixes in {"cuda": (".cubin", ".ptx", ".fatbin"), "rocm": (".hsaco",), "hexagon": (".so",), "vulkan": (".spv",)}.items():
+    yield Reader(
+        "const_loader",
+        read_constants,
+        msgpack,
+        partial(seeds.wire, "const_loader"),
+        passes=6,
+        executions=2000,
+    )
+    yield Reader(
+        "signatures",
+        read_signatures,
+        mutation.mutate_json,
+        seeds.signatures,
+        weight=1,
+        executions=2000,
+    )
+    yield Reader(
+        "metadata",
+        read_metadata,
+        mutation.mutate_json,
+        seeds.metadata,
+        passes=2,
+        weight=1,
+        executions=3000,
+    )
+    yield Reader(
+        "raw",
+        read_raw,
+        mutation.mutate_head(mutation.mutate_json, mutation.mutate_bytes),
+        seeds.raw,
+        passes=4,
+        weight=1,
+        executions=600,
+    )
+    for kind, suffixes in {
+        "cuda": (".cubin", ".ptx", ".fatbin"),
+        "rocm": (".hsaco",),
+        "hexagon": (".so",),
+        "vulkan": (".spv",),
+    }.items():
         mutate = mutation.mutate_spirv if kind == "vulkan" else elf
         yield Reader(
-            f"payload-{kind}", partial(read_payload, kind), mutate, partial(_payloads, suffixes), passes=12, weight=1, executions=200
+            f"payload-{kind}",
+            partial(read_payload, kind),
+            mutate,
+            partial(_payloads, suffixes),
+            passes=12,
+            weight=1,
+            executions=200,
         )
     ptx = [*_payloads((".ptx",)), seeds.PTX.encode()]
-    yield Reader("ptx", read_ptx, mutation.mutate_text(seeds.words_of(ptx)), lambda: list(ptx), passes=8, weight=1, executions=600)
-    yield Reader("cubin", read_cubin, elf, partial(_payloads, (".cubin",)), passes=4, weight=1, executions=600)
-    yield Reader("code-object", read_amdgpu, elf, partial(_payloads, (".hsaco",)), passes=4, weight=1, executions=600)
-    yield Reader("metallib", read_metal_library, mutation.mutate_bytes, seeds.metallibs, passes=4, weight=1, executions=600)
-    yield Reader("fatbin", read_fatbin, mutation.mutate_bytes, partial(_payloads, (".fatbin",)), passes=4, weight=1, executions=400)
-    yield Reader("mangled", read_mangled, mutation.mutate_bytes, lambda: list(seeds.MANGLED), passes=4, weight=1, executions=2000)
     yield Reader(
-        "tvm-imports", read_tvm_imports, tvm_blob, lambda: [*blobs(), *seeds.golden(".tvmimports")], passes=4, weight=3, executions=1200
+        "ptx",
+        read_ptx,
+        mutation.mutate_text(seeds.words_of(ptx)),
+        lambda: list(ptx),
+        passes=8,
+        weight=1,
+        executions=600,
+    )
+    yield Reader(
+        "cubin",
+        read_cubin,
+        elf,
+        partial(_payloads, (".cubin",)),
+        passes=4,
+        weight=1,
+        executions=600,
+    )
+    yield Reader(
+        "code-object",
+        read_amdgpu,
+        elf,
+        partial(_payloads, (".hsaco",)),
+        passes=4,
+        weight=1,
+        executions=600,
+    )
+    yield Reader(
+        "metallib",
+        read_metal_library,
+        mutation.mutate_bytes,
+        seeds.metallibs,
+        passes=4,
+        weight=1,
+        executions=600,
+    )
+    yield Reader(
+        "fatbin",
+        read_fatbin,
+        mutation.mutate_bytes,
+        partial(_payloads, (".fatbin",)),
+        passes=4,
+        weight=1,
+        executions=400,
+    )
+    yield Reader(
+        "mangled",
+        read_mangled,
+        mutation.mutate_bytes,
+        lambda: list(seeds.MANGLED),
+        passes=4,
+        weight=1,
+        executions=2000,
+    )
+    yield Reader(
+        "tvm-imports",
+        read_tvm_imports,
+        tvm_blob,
+        lambda: [*blobs(), *seeds.golden(".tvmimports")],
+        passes=4,
+        weight=3,
+        executions=1200,
     )
     for kind in (*KINDS, "const_loader"):
         yield Reader(
-            f"tvm-module-{kind}", partial(read_tvm_module, kind), tvm_blob, partial(_tvm_seeds, kind), passes=4, weight=1, executions=300
+            f"tvm-module-{kind}",
+            partial(read_tvm_module, kind),
+            tvm_blob,
+            partial(_tvm_seeds, kind),
+            passes=4,
+            weight=1,
+            executions=300,
         )
     yield Reader("offload", read_offload, elf, seeds.containers, passes=6, executions=600)
     kpack = [each for each in seeds.containers() if each[:4] == b"KPAK"]
-    yield Reader("kpack", read_offload, mutation.mutate_kpack, lambda: list(kpack), passes=6, weight=1, executions=300)
+    yield Reader(
+        "kpack",
+        read_offload,
+        mutation.mutate_kpack,
+        lambda: list(kpack),
+        passes=6,
+        weight=1,
+        executions=300,
+    )
     rocm = [*_payloads((".hsaco",)), *seeds.containers()]
-    yield Reader("binary-rocm", read_rocm_binary, elf, lambda: list(rocm), passes=8, weight=1, executions=200)
+    yield Reader(
+        "binary-rocm", read_rocm_binary, elf, lambda: list(rocm), passes=8, weight=1, executions=200
+    )
     cuda = [*_payloads((".cubin", ".ptx", ".fatbin"))]
-    yield Reader("binary-cuda", read_cuda_binary, elf, lambda: list(cuda), passes=8, weight=1, executions=200)
-    yield Reader("binary-hexagon", read_hexagon_binary, elf, partial(_payloads, (".so",)), passes=2, weight=1, executions=300)
-    yield Reader("pages", read_lookup, mutation.mutate_pages, seeds.lookups, passes=6, weight=1, executions=500)
+    yield Reader(
+        "binary-cuda", read_cuda_binary, elf, lambda: list(cuda), passes=8, weight=1, executions=200
+    )
+    yield Reader(
+        "binary-hexagon",
+        read_hexagon_binary,
+        elf,
+        partial(_payloads, (".so",)),
+        passes=2,
+        weight=1,
+        executions=300,
+    )
+    yield Reader(
+        "pages",
+        read_lookup,
+        mutation.mutate_pages,
+        seeds.lookups,
+        passes=6,
+        weight=1,
+        executions=500,
+    )
     includes = seeds.includes()
     words = seeds.words_of(includes)
-    yield Reader("includes", read_includes, mutation.mutate_text(words), lambda: list(includes), passes=8, weight=1, executions=400)
+    yield Reader(
+        "includes",
+        read_includes,
+        mutation.mutate_text(words),
+        lambda: list(includes),
+        passes=8,
+        weight=1,
+        executions=400,
+    )
     closed = seeds.closed_sources()
-    words = [*seeds.words_of(closed), "\\\n", "\\ \n", "??/\n", "\r", "/*", "*/", "//", "\f", "\u00a0", "\\\u00a0\n"]
-    words += ["\\\x1c\n", "??=", "#??=", "##", "%:", "__as##m__", "\\u0069", '#include "named.h"', "asm(", 'S(.inc) "', '"\n"', 'R"(']
-    yield Reader("closed-source", read_closed, mutation.mutate_text(words), lambda: list(closed), passes=10, executions=60, native=True)
-    yield Reader("hidden-functions", read_hidden, elf, partial(_payloads, (".so",)), passes=4, weight=1, executions=300)
+    words = [
+        *seeds.words_of(closed),
+        "\\\n",
+        "\\ \n",
+        "??/\n",
+        "\r",
+        "/*",
+        "*/",
+        "//",
+        "\f",
+        "\u00a0",
+        "\\\u00a0\n",
+    ]
+    words += [
+        "\\\x1c\n",
+        "??=",
+        "#??=",
+        "##",
+        "%:",
+        "__as##m__",
+        "\\u0069",
+        '#include "named.h"',
+        "asm(",
+        'S(.inc) "',
+        '"\n"',
+        'R"(',
+    ]
+    yield Reader(
+        "closed-source",
+        read_closed,
+        mutation.mutate_text(words),
+        lambda: list(closed),
+        passes=10,
+        executions=60,
+        native=True,
+    )
+    yield Reader(
+        "hidden-functions",
+        read_hidden,
+        elf,
+        partial(_payloads, (".so",)),
+        passes=4,
+        weight=1,
+        executions=300,
+    )
     warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
     words = seeds.words_of([warp])
-    yield Reader("warp-source", read_warp, mutation.mutate_text(words), lambda: [warp], passes=10, weight=1, executions=300)
+    yield Reader(
+        "warp-source",
+        read_warp,
+        mutation.mutate_text(words),
+        lambda: [warp],
+        passes=10,
+        weight=1,
+        executions=300,
+    )
     yield Reader("tvm-library", read_library, elf, seeds.libraries, passes=2, executions=200)
     manifest = manifests.MANIFEST.encode()
     yield Reader(
@@ -895,26 +1206,86 @@ def _readers() -> Iterator[Reader]:
     yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)
     for kind in ("webgpu", "const_loader", "opencl"):
         read = partial(_read_js_module, kind)
-        yield Reader(f"javascript-{kind}", read, msgpack, partial(seeds.wire, kind), passes=2, weight=1, executions=600, native=True)
+        yield Reader(
+            f"javascript-{kind}",
+            read,
+            msgpack,
+            partial(seeds.wire, kind),
+            passes=2,
+            weight=1,
+            executions=600,
+            native=True,
+        )
     yield Reader("c-reader", _read_c, bundle, files, passes=2, executions=1500, native=True)
-    yield Reader("specification", partial(_read_second, "bundle"), bundle, files, passes=6, executions=1000)
+    yield Reader(
+        "specification", partial(_read_second, "bundle"), bundle, files, passes=6, executions=1000
+    )
     metadata = partial(_read_second, "metadata")
-    yield Reader("specification-metadata", metadata, mutation.mutate_json, seeds.metadata, passes=4, weight=1, executions=1000)
+    yield Reader(
+        "specification-metadata",
+        metadata,
+        mutation.mutate_json,
+        seeds.metadata,
+        passes=4,
+        weight=1,
+        executions=1000,
+    )
     for kind in ("webgpu", "const_loader", "opencl"):
         read = partial(_read_second, kind)
-        yield Reader(f"specification-{kind}", read, msgpack, partial(seeds.wire, kind), passes=6, weight=1, executions=600)
+        yield Reader(
+            f"specification-{kind}",
+            read,
+            msgpack,
+            partial(seeds.wire, kind),
+            passes=6,
+            weight=1,
+            executions=600,
+        )
     read = partial(_read_second, "program")
-    yield Reader("specification-program", read, mutation.mutate_program, programs, passes=8, weight=1, executions=800)
-    yield Reader("inspect-devmod", partial(read_inspect, "devmod"), bundle, files, passes=4, executions=300)
-    yield Reader("inspect-tvmimports", partial(read_inspect, "tvmimports"), tvm_blob, blobs, passes=4, weight=1, executions=200)
-    yield Reader("inspect-so", partial(read_inspect, "so"), elf, seeds.libraries, passes=2, weight=1, executions=80)
     yield Reader(
-        "inspect-raw", partial(read_inspect, "raw"), mutation.mutate_head(mutation.mutate_json, elf), seeds.raw, passes=4, executions=250
+        "specification-program",
+        read,
+        mutation.mutate_program,
+        programs,
+        passes=8,
+        weight=1,
+        executions=800,
+    )
+    yield Reader(
+        "inspect-devmod", partial(read_inspect, "devmod"), bundle, files, passes=4, executions=300
+    )
+    yield Reader(
+        "inspect-tvmimports",
+        partial(read_inspect, "tvmimports"),
+        tvm_blob,
+        blobs,
+        passes=4,
+        weight=1,
+        executions=200,
+    )
+    yield Reader(
+        "inspect-so",
+        partial(read_inspect, "so"),
+        elf,
+        seeds.libraries,
+        passes=2,
+        weight=1,
+        executions=80,
+    )
+    yield Reader(
+        "inspect-raw",
+        partial(read_inspect, "raw"),
+        mutation.mutate_head(mutation.mutate_json, elf),
+        seeds.raw,
+        passes=4,
+        executions=250,
     )
 
 
 def _source_readers() -> Iterator[Reader]:
-    def texts(name: str, suffix: str, *own: str) -> tuple[mutation.Mutator, Callable[[], list[bytes]]]:
+    def texts(
+        name: str, suffix: str, *own: str
+    ) -> tuple[mutation.Mutator, Callable[[], list[bytes]]]:
         found = [*seeds.examples(name, suffix), *map(str.encode, own)]
         return mutation.mutate_text(seeds.words_of(found)), lambda: list(found)
 
@@ -930,10 +1301,30 @@ def _source_readers() -> Iterator[Reader]:
     yield Reader("cuda-source", read_cuda, *cuda, passes=10, executions=40, native=True)
     yield Reader("wgsl", read_wgsl, *wgsl, passes=10, weight=4, executions=400)
     yield Reader("wgsl-naga", compile_naga, *wgsl, passes=10, weight=3, executions=25, native=True)
-    yield Reader("spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=600)
-    yield Reader("onnx", read_onnx, mutation.mutate_onnx, seeds.onnx_models, passes=8, weight=3, executions=600, native=True)
-    yield Reader("opencl-source", partial(read_source, "opencl"), *opencl, passes=10, executions=40, native=True)
-    yield Reader("metal-source", partial(read_source, "metal"), *metal, passes=10, executions=40, native=True)
+    yield Reader(
+        "spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=600
+    )
+    yield Reader(
+        "onnx",
+        read_onnx,
+        mutation.mutate_onnx,
+        seeds.onnx_models,
+        passes=8,
+        weight=3,
+        executions=600,
+        native=True,
+    )
+    yield Reader(
+        "opencl-source",
+        partial(read_source, "opencl"),
+        *opencl,
+        passes=10,
+        executions=40,
+        native=True,
+    )
+    yield Reader(
+        "metal-source", partial(read_source, "metal"), *metal, passes=10, executions=40, native=True
+    )
 
 
 def _payloads(suffixes: tuple[str, ...]) -> list[bytes]:
@@ -941,11 +1332,16 @@ def _payloads(suffixes: tuple[str, ...]) -> list[bytes]:
 
 
 def _tvm_seeds(kind: str) -> list[bytes]:
-    """Return TVM's bytes of a kind: those of its own files, and devmod's valid module dumped in TVM's form."""
+    """Return TVM's bytes of a kind: those of its own files, and devmod's valid module dumped in
+    TVM's form.
+    """
     made = seeds.tvm_modules(kind)
     for data in seeds.wire(kind)[:1]:
         with suppress(devmod.DevmodError):
-            packed, blobs = mutation.assemble([mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])], [data])
+            packed, blobs = mutation.assemble(
+                [mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])],
+                [data],
+            )
             made.append(tvm.dump_module_bytes(devmod.loads(mutation.bundle_of(packed, blobs))))
     return made or [b""]
 

@@ -22,20 +22,32 @@ _VECTORS = ROOT / "core" / "tests" / "vectors"
 
 def golden(suffix: str) -> list[bytes]:
     """Return the golden files of a suffix, the valid ones first."""
-    return [path.read_bytes() for part in ("v1", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
+    return [
+        path.read_bytes()
+        for part in ("v1", "bad")
+        for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))
+    ]
 
 
 def vectors(part: str, suffix: str = "") -> list[bytes]:
     """Return the vectors of core's tests in a folder ("arch", "tvm")."""
-    return [path.read_bytes() for path in sorted((_VECTORS / part).glob(f"*{suffix}")) if path.suffix != ".md"]
+    return [
+        path.read_bytes()
+        for path in sorted((_VECTORS / part).glob(f"*{suffix}"))
+        if path.suffix != ".md"
+    ]
 
 
 def _flat_table(fields: Mapping[int, object]) -> tuple[bytes, int]:
-    """Return a table of a FlatBuffer, and its place in the bytes: of numbers of 4 bytes, texts, and vectors of numbers or tables."""
+    """Return a table of a FlatBuffer, and its place in the bytes: of numbers of 4 bytes, texts, and
+    vectors of numbers or tables.
+    """
     slots = [0] * (max(fields) + 1)
     for place, number in enumerate(sorted(fields)):
         slots[number] = 4 + 4 * place
-    made = bytearray(struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), 4 + 4 * len(fields), *slots))
+    made = bytearray(
+        struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), 4 + 4 * len(fields), *slots)
+    )
     start = len(made)
     made += struct.pack("<i", start) + bytes(4 * len(fields))
 
@@ -75,18 +87,41 @@ def metallib(functions: Mapping[str, Sequence[Mapping[int, object]] | None]) -> 
         if nodes is not None:
             table, start = _flat_table({1: list(nodes)})
             buffer = struct.pack("<I", start + 8) + b"AIRR" + table
-            described += struct.pack("<I", len(buffer) + 16) + b"RBUF" + struct.pack("<I", len(buffer)) + buffer + b"ENDT"
+            described += (
+                struct.pack("<I", len(buffer) + 16)
+                + b"RBUF"
+                + struct.pack("<I", len(buffer))
+                + buffer
+                + b"ENDT"
+            )
     lists = struct.pack("<4sHQQ4s", b"RLST", 16, 88 + 4 + len(groups) + 26, len(described), b"ENDT")
     size = 118 + len(groups) + len(described)
-    head = struct.pack("<4s12xQQQQ", b"MTLB", size, 88, len(groups), 118 + len(groups)).ljust(88, b"\0")
+    head = struct.pack("<4s12xQQQQ", b"MTLB", size, 88, len(groups), 118 + len(groups)).ljust(
+        88, b"\0"
+    )
     return head + struct.pack("<I", len(functions)) + groups + lists + described
 
 
 def metal_argument(index: int, type_: str, name: str, size: int, **other: int) -> dict[int, object]:
-    """Return the node of a buffer of elements of a size, or with `object=1` of one element in constant memory."""
+    """Return the node of a buffer of elements of a size, or with `object=1` of one element in
+    constant memory.
+    """
     space, access = other.get("space", 2 if "object" in other else 1), other.get("access", 3)
     place = {1: [size]} if "object" in other else {}
-    return {0: 0x40000, 1: {**place, 2: index, 3: 1, 4: access, 5: space, 8: size, 9: min(size, 4), 10: type_, 11: name}}
+    return {
+        0: 0x40000,
+        1: {
+            **place,
+            2: index,
+            3: 1,
+            4: access,
+            5: space,
+            8: size,
+            9: min(size, 4),
+            10: type_,
+            11: name,
+        },
+    }
 
 
 def metallibs() -> list[bytes]:
@@ -107,24 +142,42 @@ def metallibs() -> list[bytes]:
 def containers() -> list[bytes]:
     """Return the containers of device code that the build side's tests have."""
     folders = [ROOT / "readers/tests/vectors/offload", ROOT / "readers/tests/vectors/kpack"]
-    return [path.read_bytes() for folder in folders for path in sorted(folder.iterdir()) if path.suffix != ".md"]
+    return [
+        path.read_bytes()
+        for folder in folders
+        for path in sorted(folder.iterdir())
+        if path.suffix != ".md"
+    ]
 
 
 def lookups() -> list[bytes]:
-    """Bundles of several pages. devmod writes pages for more than 64 records, and reads them in any file."""
+    """Bundles of several pages. devmod writes pages for more than 64 records, and reads them in any
+    file.
+    """
     import devmod
 
     format_save: Any = import_module("devmod._formats.save")
-    info = [{name: devmod.FunctionInfo(name, ["handle"]) for name in names} for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))]
+    info = [
+        {name: devmod.FunctionInfo(name, ["handle"]) for name in names}
+        for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))
+    ]
     modules = [devmod.create_with_fallback("cuda", b"payload", "cubin", each) for each in info]
-    shaders = [devmod.create_with_fallback("webgpu", dict.fromkeys(each, b"@compute"), "wgsl", each) for each in info]
+    shaders = [
+        devmod.create_with_fallback("webgpu", dict.fromkeys(each, b"@compute"), "wgsl", each)
+        for each in info
+    ]
     before = format_save.MAX_SINGLE, format_save.PAGE_SIZE
     format_save.MAX_SINGLE, format_save.PAGE_SIZE = 1, 150
     try:
         files = [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
         modules[0].import_module(devmod.bundle(*shaders[:2], mixed=True))
         modules[1].import_module(modules[2])
-        return [*files, devmod.dumps(devmod.bundle(devmod.bundle(*modules[2:], mixed=True), *modules, mixed=True))]
+        return [
+            *files,
+            devmod.dumps(
+                devmod.bundle(devmod.bundle(*modules[2:], mixed=True), *modules, mixed=True)
+            ),
+        ]
     finally:
         format_save.MAX_SINGLE, format_save.PAGE_SIZE = before
 
@@ -140,7 +193,9 @@ def includes() -> list[bytes]:
 
 
 def closed_sources() -> list[bytes]:
-    """Sources that name a file in every spelling. The reader replaces FOLDER by the folder of named.h, and BASE by its name."""
+    """Sources that name a file in every spelling. The reader replaces FOLDER by the folder of
+    named.h, and BASE by its name.
+    """
     return [
         b'#include "named.h"\n#  include <named.h>\n/* " */ # /* c */ include "FOLDER/named.h"\n%:include <named.h>\n??=include "named.h"\n'
         b'#define NAME "named.h"\n#include NAME\n#in\\\nclude "FOLDER/../BASE/named.h"\n#import "named.h"\n'
@@ -163,33 +218,61 @@ def closed_sources() -> list[bytes]:
 
 def examples(kind: str, *suffixes: str) -> list[bytes]:
     """Return the sources of the examples for a kind."""
-    return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]
+    return [
+        path.read_bytes()
+        for path in sorted((ROOT / "examples" / kind).iterdir())
+        if path.suffix in suffixes
+    ]
 
 
 #: Parameters of the members of structs, with nested structs, arrays and a matrix.
 MEMBERS = [
-    {"name": "p", "kind": "scalar", "type": "uint8x64", "align": 16, "members": [
-        {"name": "n", "type": "int32", "offset": 0},
-        {"name": "i", "offset": 16, "size": 16, "shape": [2], "strides": [16], "members": [{"name": "x", "type": "int8x3", "offset": 0}]},
-        {"name": "w", "type": "float16", "offset": 48, "shape": [2, 3], "strides": [8, 2]},
-    ]},
-    {"name": "m", "kind": "uniform", "type": "uint8x44", "members": [
-        {"name": "", "type": "float32x3", "offset": 0, "shape": [3], "strides": [16]},
-    ]},
+    {
+        "name": "p",
+        "kind": "scalar",
+        "type": "uint8x64",
+        "align": 16,
+        "members": [
+            {"name": "n", "type": "int32", "offset": 0},
+            {
+                "name": "i",
+                "offset": 16,
+                "size": 16,
+                "shape": [2],
+                "strides": [16],
+                "members": [{"name": "x", "type": "int8x3", "offset": 0}],
+            },
+            {"name": "w", "type": "float16", "offset": 48, "shape": [2, 3], "strides": [8, 2]},
+        ],
+    },
+    {
+        "name": "m",
+        "kind": "uniform",
+        "type": "uint8x44",
+        "members": [
+            {"name": "", "type": "float32x3", "offset": 0, "shape": [3], "strides": [16]},
+        ],
+    },
     {"name": "t", "kind": "local", "type": "float32", "default": {"per_thread": 4}},
-]  # fmt: skip
+]
 
 
 def wire(kind: str) -> list[bytes]:
-    """Return module bytes of a kind: the golden ones, and those of a function with members of structs."""
+    """Return module bytes of a kind: the golden ones, and those of a function with members of
+    structs.
+    """
     import devmod
 
     spec = devmod.backend.find_spec(kind)
     if spec is None:
         return golden(f"{kind}.bytes")
-    interface = devmod.Interface.from_dict({"params": MEMBERS, "default_block": [64, 1, 1], "open_block": True})
+    interface = devmod.Interface.from_dict(
+        {"params": MEMBERS, "default_block": [64, 1, 1], "open_block": True}
+    )
     info = devmod.FunctionInfo("f", ["uint8x64", "uint8x44", "handle"], interface=interface)
-    made = devmod.create_with_fallback(kind, {"f": b"x"} if spec.shader_map else b"x", spec.formats[0], {"f": info})
+    made = devmod.create_with_fallback(
+        kind, {"f": b"x"} if spec.shader_map else b"x", spec.formats[0], {"f": info}
+    )
     return [*golden(f"{kind}.bytes"), made.save_to_bytes()]
 
 
@@ -213,7 +296,10 @@ def signatures() -> list[bytes]:
 
     data = golden(".devmod")[0]
     payload = make_statement(loads_own(data), head_of(data), "acme/f", 3)
-    return [payload, *(Envelope(payload, (Signature("k", bytes(64)),) * count).to_bytes() for count in (1, 3))]
+    return [
+        payload,
+        *(Envelope(payload, (Signature("k", bytes(64)),) * count).to_bytes() for count in (1, 3)),
+    ]
 
 
 def metadata() -> list[bytes]:
@@ -228,45 +314,105 @@ def metadata() -> list[bytes]:
         "constants": [{"name": "TILE", "id": 3, "type": "uint32", "default": 8}],
         "block_constants": [0, -1, [0]],
     }
-    info = {"name": "k", "arg_types": ["handle", "int32"], "launch_param_tags": ["blockIdx.x", "threadIdx.x"], "arg_extra_tags": [0, 1]}
+    info = {
+        "name": "k",
+        "arg_types": ["handle", "int32"],
+        "launch_param_tags": ["blockIdx.x", "threadIdx.x"],
+        "arg_extra_tags": [0, 1],
+    }
     texts = [
         json.dumps({"func_info": {"f": info}, "tvm_version": "0.27"}),
         json.dumps({"func_info": {"f": info | {"interface": interface}}}),
-        json.dumps({"func_info": {"f": {"name": "f", "arg_types": ["uint8x64", "uint8x44", "handle"], "interface": {"params": MEMBERS}}}}),
+        json.dumps(
+            {
+                "func_info": {
+                    "f": {
+                        "name": "f",
+                        "arg_types": ["uint8x64", "uint8x44", "handle"],
+                        "interface": {"params": MEMBERS},
+                    }
+                }
+            }
+        ),
     ]
     return [text.encode() for text in texts] + golden(".tvm_meta.json")
 
 
 def raw() -> list[bytes]:
-    """Return inputs of the readers of raw payloads: a byte that chooses the format, metadata, a zero and a payload."""
-    payloads = [b"__kernel void k(__global float *x, int n) {}", b"\x7fELF" + bytes(60), struct.pack("<5I", 0x07230203, 0x10300, 0, 8, 0)]
-    payloads += [*vectors("arch", ".spv"), *vectors("arch")[::4], b"@compute @workgroup_size(64) fn k() {}", b"MTLB" + bytes(84)]
-    return [bytes([number]) + metadata()[number % 2] + b"\0" + payload for number, payload in enumerate(payloads * 2)]
+    """Return inputs of the readers of raw payloads: a byte that chooses the format, metadata, a
+    zero and a payload.
+    """
+    payloads = [
+        b"__kernel void k(__global float *x, int n) {}",
+        b"\x7fELF" + bytes(60),
+        struct.pack("<5I", 0x07230203, 0x10300, 0, 8, 0),
+    ]
+    payloads += [
+        *vectors("arch", ".spv"),
+        *vectors("arch")[::4],
+        b"@compute @workgroup_size(64) fn k() {}",
+        b"MTLB" + bytes(84),
+    ]
+    return [
+        bytes([number]) + metadata()[number % 2] + b"\0" + payload
+        for number, payload in enumerate(payloads * 2)
+    ]
 
 
 def _opencl_spirv() -> bytes:
-    """Return a module whose kernel takes values of nested structs, pointers, an image and a sampler."""
+    """Return a module whose kernel takes values of nested structs, pointers, an image and a
+    sampler.
+    """
     instructions = [
-        (15, 6, 1, 0x6B), (71, 40, 41, 0x66, 1), (39, 20, 7),
-        (19, 2), (21, 3, 32, 0), (22, 4, 64), (23, 5, 4, 3), (43, 3, 6, 2), (28, 7, 5, 6),
-        (30, 10, 20, 3), (30, 11, 10, 10, 7), (30, 12, 11, 11), (32, 20, 7, 10), (32, 21, 5, 4), (32, 22, 7, 12),
-        (25, 23, 2, 1, 0, 1, 0, 0, 0, 1), (26, 24), (33, 30, 2, 12, 21, 22, 23, 24, 5, 3),
-        (54, 2, 1, 0, 30), (56,), (54, 2, 40, 0, 30), (56,),
-    ]  # fmt: skip
-    packed = (struct.pack(f"<{len(each)}I", len(each) << 16 | each[0], *each[1:]) for each in instructions)
+        (15, 6, 1, 0x6B),
+        (71, 40, 41, 0x66, 1),
+        (39, 20, 7),
+        (19, 2),
+        (21, 3, 32, 0),
+        (22, 4, 64),
+        (23, 5, 4, 3),
+        (43, 3, 6, 2),
+        (28, 7, 5, 6),
+        (30, 10, 20, 3),
+        (30, 11, 10, 10, 7),
+        (30, 12, 11, 11),
+        (32, 20, 7, 10),
+        (32, 21, 5, 4),
+        (32, 22, 7, 12),
+        (25, 23, 2, 1, 0, 1, 0, 0, 0, 1),
+        (26, 24),
+        (33, 30, 2, 12, 21, 22, 23, 24, 5, 3),
+        (54, 2, 1, 0, 30),
+        (56,),
+        (54, 2, 40, 0, 30),
+        (56,),
+    ]
+    packed = (
+        struct.pack(f"<{len(each)}I", len(each) << 16 | each[0], *each[1:]) for each in instructions
+    )
     return struct.pack("<5I", 0x07230203, 0x00010200, 0, 64, 0) + b"".join(packed)
 
 
 @cache
 def spirv() -> list[bytes]:
-    """Return SPIR-V of the vectors, of an OpenCL kernel and, if glslang is installed, of the examples."""
+    """Return SPIR-V of the vectors, of an OpenCL kernel and, if glslang is installed, of the
+    examples.
+    """
     made = [*vectors("arch", ".spv"), _opencl_spirv()]
     program = shutil.which("glslangValidator")
     if program:
         with tempfile.TemporaryDirectory() as folder:
             for path in sorted((ROOT / "examples" / "vulkan").glob("*.comp")):
                 out = Path(folder) / "k.spv"
-                command = [program, "--target-env", "vulkan1.1", "-I" + str(path.parent), str(path), "-o", str(out)]
+                command = [
+                    program,
+                    "--target-env",
+                    "vulkan1.1",
+                    "-I" + str(path.parent),
+                    str(path),
+                    "-o",
+                    str(out),
+                ]
                 if subprocess.run(command, capture_output=True, check=False).returncode == 0:
                     made.append(out.read_bytes())
     return made
@@ -398,33 +544,63 @@ def words_of(texts: list[bytes]) -> list[str]:
     """Return the words of some programs, for a mutator."""
     import re
 
-    return sorted({word for text in texts for word in re.findall(r"\w+", text.decode("utf-8", "replace"))})
+    return sorted(
+        {word for text in texts for word in re.findall(r"\w+", text.decode("utf-8", "replace"))}
+    )
 
 
 def onnx_models() -> list[bytes]:
-    """Models of ONNX: each form of a constant, external data, lengths that are open, and every type of attribute."""
+    """Models of ONNX: each form of a constant, external data, lengths that are open, and every type
+    of attribute.
+    """
     from onnx import TensorProto, helper
 
     def model(nodes: list[Any], constants: list[Any], shape: list[Any] | None) -> bytes:
         inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
         outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
         graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
-        return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
+        return bytes(
+            helper.make_model(
+                graph, opset_imports=[helper.make_opsetid("", 13)]
+            ).SerializeToString()
+        )
 
     plain = helper.make_tensor("w", TensorProto.FLOAT, [2, 3], [1.0] * 6)
     raw = helper.make_tensor("b", TensorProto.BFLOAT16, [3], bytes(6), raw=True)
-    outside = TensorProto(name="e", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    outside = TensorProto(
+        name="e", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL
+    )
     for key, value in (("location", "weights.bin"), ("offset", "8"), ("length", "8")):
         outside.external_data.add(key=key, value=value)
     empty = TensorProto(name="z", data_type=TensorProto.INT64, dims=[0], raw_data=bytes(8))
     half = helper.make_tensor("h", TensorProto.FLOAT16, [], [0.5])
     multiply = helper.make_node("MatMul", ["x", "w"], ["a"])
-    add = helper.make_node("Add", ["a", "b"], ["y"], axes=[1, 2], scale=[0.5], text="t", many=["a", "b"], t=plain, f=1.5, i=-1)
+    add = helper.make_node(
+        "Add",
+        ["a", "b"],
+        ["y"],
+        axes=[1, 2],
+        scale=[0.5],
+        text="t",
+        many=["a", "b"],
+        t=plain,
+        f=1.5,
+        i=-1,
+    )
     fixed = helper.make_node("Constant", [], ["y"], value=half)
-    branch = helper.make_node("If", ["x"], ["y"], then_branch=helper.make_graph([multiply], "t", [], []))
+    branch = helper.make_node(
+        "If", ["x"], ["y"], then_branch=helper.make_graph([multiply], "t", [], [])
+    )
     return [
         model([multiply, add], [plain, raw], ["batch", 2]),
         model([fixed], [outside, empty, half], [-1, 2]),
         model([branch], [], None),
-        model([helper.make_node("Split", ["x"], ["y", ""]), helper.make_node("Identity", ["y"], ["z"])], [], ["?", "?"]),
+        model(
+            [
+                helper.make_node("Split", ["x"], ["y", ""]),
+                helper.make_node("Identity", ["y"], ["z"]),
+            ],
+            [],
+            ["?", "?"],
+        ),
     ]

@@ -1,4 +1,6 @@
-"""The reader that was written from docs/formats.md alone, compared with devmod: both must accept the same bytes."""
+"""The reader that was written from docs/formats.md alone, compared with devmod: both must accept
+the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def compare_module(kind: str, data: bytes) -> None:
 
 def compare_metadata(data: bytes) -> None:
     """Read a metadata file in both readers."""
-    _compare(lambda: devmod.load_metadata_from_json(data), lambda: spec_reader().read_metadata(data))
+    _compare(
+        lambda: devmod.load_metadata_from_json(data), lambda: spec_reader().read_metadata(data)
+    )
 
 
 def _compare(mine: Callable[[], object], theirs: Callable[[], object]) -> None:
@@ -78,4 +82,6 @@ def _compare(mine: Callable[[], object], theirs: Callable[[], object]) -> None:
         except refusal as error:
             problems.append(str(error) or "refused")
     if bool(problems[0]) != bool(problems[1]):
-        raise Breach(f"devmod: {problems[0][:300] or 'accepted'}; the specification's reader: {problems[1][:300] or 'accepted'}")
+        raise Breach(
+            f"devmod: {problems[0][:300] or 'accepted'}; the specification's reader: {problems[1][:300] or 'accepted'}"
+        )

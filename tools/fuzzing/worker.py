@@ -1,9 +1,11 @@
-"""Run one reader in this process, with given files, with mutated inputs for a number or for seconds, or both. Print the result as JSON.
+"""Run one reader in this process, with given files, with mutated inputs for a number or for
+seconds, or both. Print the result as JSON.
 
     python -m fuzzing.worker RUN [+ RUN …]
 
-A RUN is READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed].
-FOLDER gets a file for each finding, and the file `current` with the input that is being read. If the process dies, that input caused it.
+A RUN is READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME
+…] [--untimed]. FOLDER gets a file for each finding, and the file `current` with the input that is
+being read. If the process dies, that input caused it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from fuzzing.large import LARGE
 from fuzzing.limits import bounded
 from fuzzing.readers import READERS, Reader, check_error, remove_scratch
 
-#: Seconds that one input may take before the process dumps its stack and ends, and bytes of address space.
+#: Seconds that one input may take before the process dumps its stack and ends, and bytes of address
+#: space.
 PATIENCE = 40
 ADDRESSES = 24 << 30
 _CURRENT = 64 << 20
@@ -75,8 +78,14 @@ class Findings:
         """Write a finding, unless there is one of the same place."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if "fuzzing" not in frame.filename][-1:] or frames[-1:]
-        place = f"{type(error).__name__} {own[0].filename}:{own[0].lineno}" if own else type(error).__name__
-        if type(error).__module__.startswith("fuzzing"):  # a property does not hold: the text of the error has the place
+        place = (
+            f"{type(error).__name__} {own[0].filename}:{own[0].lineno}"
+            if own
+            else type(error).__name__
+        )
+        if type(error).__module__.startswith(
+            "fuzzing"
+        ):  # a property does not hold: the text of the error has the place
             place = f"{type(error).__name__} {str(error)[:32]}"
         self.count += 1
         if place in self.seen:
@@ -85,12 +94,16 @@ class Findings:
         name = hashlib.sha256(data).hexdigest()[:16]
         text = "".join(traceback.format_exception(error))
         (self.folder / f"{name}.bin").write_bytes(data)
-        (self.folder / f"{name}.txt").write_text(f"{self.reader.name}\n{text}", encoding="utf-8", errors="backslashreplace")
+        (self.folder / f"{name}.txt").write_text(
+            f"{self.reader.name}\n{text}", encoding="utf-8", errors="backslashreplace"
+        )
         self.texts.append(f"{place}: {str(error)[:200]} [{name}.bin]")
 
 
 def execute(reader: Reader, data: bytes, findings: Findings, current: Current) -> bool:
-    """Read one input, and add what fails to the findings. Return whether it was read without an error."""
+    """Read one input, and add what fails to the findings. Return whether it was read without an
+    error.
+    """
     current.set(data)
     try:
         bounded(lambda: reader.read(data), len(data), reader.passes, native=reader.native)
@@ -136,7 +149,9 @@ def scan_of(reader: Reader) -> AbstractContextManager[object]:
 
 
 def warm_up(reader: Reader, current: Current, executions: int = ENDLESS) -> None:
-    """Read the first seeds without limits. The imports and drivers of their first use are then in no input's time and memory."""
+    """Read the first seeds without limits. The imports and drivers of their first use are then in
+    no input's time and memory.
+    """
     if reader.native:  # its memory has no limit
         return
     for data in first_seeds(reader, executions):
@@ -145,7 +160,9 @@ def warm_up(reader: Reader, current: Current, executions: int = ENDLESS) -> None
             reader.read(data)
 
 
-def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int) -> int:
+def run(
+    reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int
+) -> int:
     """Run for so many seconds or so many inputs, and return the number of inputs."""
     data = inputs(reader, seed, executions)
     done, end = 0, time.monotonic() + seconds
@@ -170,7 +187,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--files", type=Path, nargs="*")
     parser.add_argument("--large", nargs="*", help="names of large files (fuzzing.large)")
-    parser.add_argument("--untimed", action="store_true", help="no limit of time, so the result is the same on a loaded machine")
+    parser.add_argument(
+        "--untimed",
+        action="store_true",
+        help="no limit of time, so the result is the same on a loaded machine",
+    )
     return parser.parse_args(arguments)
 
 
@@ -182,10 +203,14 @@ def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
     faulthandler.enable()
     warnings.simplefilter("error")
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1])
+        )
     given.folder.mkdir(parents=True, exist_ok=True)
     os.environ["DEVMOD_CACHE_DIR"] = str(given.folder / "cache")
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # Mesa prints a warning without it
+    os.environ.setdefault(
+        "XDG_RUNTIME_DIR", tempfile.gettempdir()
+    )  # Mesa prints a warning without it
     reader = READERS[given.reader]
     return reader, Findings(reader, given.folder), Current(given.folder)
 
@@ -213,7 +238,10 @@ def run_all(given: argparse.Namespace, reader: Reader, findings: Findings, curre
     if given.files is not None or given.large is not None:
         fixed = [path.read_bytes() for path in given.files or ()]
         execute(reader, reader.seeds()[0], findings, current)
-        for data in (*fixed, *(make(size) for _, make, size in map(LARGE.__getitem__, given.large or ()))):
+        for data in (
+            *fixed,
+            *(make(size) for _, make, size in map(LARGE.__getitem__, given.large or ())),
+        ):
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             execute(reader, data, findings, current)
         done = 1 + len(fixed) + len(given.large or ())
@@ -225,7 +253,12 @@ def run_all(given: argparse.Namespace, reader: Reader, findings: Findings, curre
 def finish(reader: Reader, done: int, findings: Findings) -> None:
     """Remove the files of this process, and print the result as the last line."""
     remove_scratch()
-    found = {"reader": reader.name, "executions": done, "count": findings.count, "findings": findings.texts}
+    found = {
+        "reader": reader.name,
+        "executions": done,
+        "count": findings.count,
+        "findings": findings.texts,
+    }
     print(json.dumps(found), flush=True)
 
 

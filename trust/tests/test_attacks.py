@@ -1,4 +1,6 @@
-"""Each attack on a file under a policy is refused, through `devmod.load` and the other ways to open one (R46)."""
+"""Each attack on a file under a policy is refused, through `devmod.load` and the other ways to open
+one (R46).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ TWO = b"the first payload", b"another payload"
 
 @pytest.fixture(autouse=True)
 def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Set a policy that takes the files in k/ and bytes in memory with the name acme/f and a signature by acme.pub. Return its path."""
+    """Set a policy that takes the files in k/ and bytes in memory with the name acme/f and a
+    signature by acme.pub. Return its path.
+    """
     path = policy(rule('["k/*.devmod", "memory"]', more="version = 2"))
     monkeypatch.setenv("DEVMOD_TRUST", path)
     return path
@@ -86,9 +90,15 @@ def test_a_signed_file_is_used_in_each_way() -> None:
 
 @pytest.fixture(name="two_places")
 def two_places_fixture(folder: Path) -> None:
-    """Set a policy with a strict rule for safe/ and another one for other/, each with its file. Who attacks can write to safe/ alone."""
+    """Set a policy with a strict rule for safe/ and another one for other/, each with its file. Who
+    attacks can write to safe/ alone.
+    """
     key("bob")
-    strict = rule('["safe/**", "exact/f.devmod"]', keys='["acme.pub", "bob.pub"]', more="threshold = 2\nversion = 3")
+    strict = rule(
+        '["safe/**", "exact/f.devmod"]',
+        keys='["acme.pub", "bob.pub"]',
+        more="threshold = 2\nversion = 3",
+    )
     signed("other/g.devmod", "carol", name="carol/g", version=1)
     policy(strict, rule('["other/*", "lax/*"]', "carol/g", '["carol.pub"]'))
     for name in ("safe", "exact"):
@@ -103,10 +113,20 @@ def swap(path: str, target: str = "../other/g.devmod") -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["safe/f.devmod", "exact/f.devmod", "alias/safe/f.devmod", "safe/in/../f.devmod", "to_f", "safe/sub/g.devmod"]
+    "path",
+    [
+        "safe/f.devmod",
+        "exact/f.devmod",
+        "alias/safe/f.devmod",
+        "safe/in/../f.devmod",
+        "to_f",
+        "safe/sub/g.devmod",
+    ],
 )
 @pytest.mark.usefixtures("two_places")
-def test_a_link_in_a_place_does_not_choose_the_rule_of_another_place(path: str, folder: Path) -> None:
+def test_a_link_in_a_place_does_not_choose_the_rule_of_another_place(
+    path: str, folder: Path
+) -> None:
     Path("alias").symlink_to(folder)  # a link of the program itself, as is to_f
     Path("safe/in").mkdir()
     Path("safe/sub").symlink_to("../other")
@@ -114,8 +134,13 @@ def test_a_link_in_a_place_does_not_choose_the_rule_of_another_place(path: str, 
     swap("exact/f.devmod")
     swap("to_f", "safe/f.devmod")
     text = refusal(devmod.load, path)
-    assert text.startswith(f"'{folder}/{path}' ('{folder}/other/g.devmod') is refused by rule 1 of ")
-    assert "it is not signed by a key that counts, and the rule needs 2 of 'acme.pub', 'bob.pub'" in text
+    assert text.startswith(
+        f"'{folder}/{path}' ('{folder}/other/g.devmod') is refused by rule 1 of "
+    )
+    assert (
+        "it is not signed by a key that counts, and the rule needs 2 of 'acme.pub', 'bob.pub'"
+        in text
+    )
 
 
 @pytest.mark.usefixtures("two_places")
@@ -124,7 +149,9 @@ def test_the_rules_of_the_place_with_the_link_and_of_its_target_both_apply(folde
     Path("lax/f.devmod").symlink_to("../safe/f.devmod")
     for signature, number in (("safe/f", 2), ("other/g", 1)):
         shutil.copy(f"{signature}.devmod.sig", "lax/f.devmod.sig")
-        assert f" ('{folder}/safe/f.devmod') is refused by rule {number} of " in refusal(devmod.load, "lax/f.devmod")
+        assert f" ('{folder}/safe/f.devmod') is refused by rule {number} of " in refusal(
+            devmod.load, "lax/f.devmod"
+        )
     Path("safe/in").mkdir()
     Path("up").symlink_to("safe/in")  # the system resolves the link before the two dots
     with pytest.raises(FileNotFoundError):
@@ -143,7 +170,11 @@ def test_a_link_that_is_gone_before_the_question(monkeypatch: pytest.MonkeyPatch
     os.rename("exact/f.devmod", "exact/real")
     swap("exact/f.devmod")
     real = _policy.check
-    monkeypatch.setattr(_policy, "check", lambda *arguments: (os.replace("exact/real", "exact/f.devmod"), real(*arguments))[1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        _policy,
+        "check",
+        lambda *arguments: (os.replace("exact/real", "exact/f.devmod"), real(*arguments))[1],
+    )  # type: ignore[func-returns-value]
     assert "is refused by rule 1 of " in refusal(devmod.load, "exact/f.devmod")
 
 
@@ -171,10 +202,16 @@ def test_payloads_that_are_swapped() -> None:
     Path("k/g.devmod").write_bytes(two.replace(b"2nd", b"1st"))
     for path in ("k/f.devmod", "k/g.devmod"):
         module = devmod.load(path)
-        with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+        with pytest.raises(
+            devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"
+        ):
             payloads(module)
     with pytest.raises(devmod.FormatError, match="its SHA-256 is not the one in the index"):
-        payloads(devmod.loads(Path("k/f.devmod").read_bytes(), signature=Path("k/f.devmod.sig").read_bytes()))
+        payloads(
+            devmod.loads(
+                Path("k/f.devmod").read_bytes(), signature=Path("k/f.devmod.sig").read_bytes()
+            )
+        )
 
 
 def test_a_file_that_is_cut_or_extended() -> None:
@@ -189,7 +226,9 @@ def test_a_file_that_is_cut_or_extended() -> None:
         signed("k/f.devmod", data=whole)
         for changed in (whole[:-1], whole + b"\0", whole + b"x" * 100):
             Path("k/f.devmod").write_bytes(changed)
-            assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(devmod.load, "k/f.devmod")
+            assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(
+                devmod.load, "k/f.devmod"
+            )
 
 
 def test_no_payload_is_read_when_a_file_is_opened() -> None:
@@ -213,7 +252,9 @@ def test_no_payload_is_read_when_a_file_is_opened() -> None:
 
 
 def test_each_byte_of_a_file() -> None:
-    """Every changed byte is noticed: those of the header and the head by the signature, the others by digests or as padding."""
+    """Every changed byte is noticed: those of the header and the head by the signature, the others
+    by digests or as padding.
+    """
     data = bundle(*TWO)
     signature = signed("k/f.devmod", data=data)
     for at in range(len(data)):
@@ -224,7 +265,9 @@ def test_each_byte_of_a_file() -> None:
     (page,) = pages_of(data)
     forged = with_pages(data, head_of(data), [msgpack.packb(page).replace(b"toy", b"toz")])
     assert len(forged) == len(data)
-    assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(devmod.loads, forged, signature=signature)
+    assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(
+        devmod.loads, forged, signature=signature
+    )
 
 
 def test_the_number_in_the_header() -> None:
@@ -238,14 +281,21 @@ def test_the_number_in_the_header() -> None:
 def library(word: bytes = b"good") -> bytes:
     """Return a file of several pages."""
     modules = [
-        Raw("toy", b"%s %d" % (word, number), functions=(f"f{number:03}_{'a long name ' * 40}", f"z{number}")) for number in range(100)
+        Raw(
+            "toy",
+            b"%s %d" % (word, number),
+            functions=(f"f{number:03}_{'a long name ' * 40}", f"z{number}"),
+        )
+        for number in range(100)
     ]
     return devmod.dumps(devmod.bundle(*modules))
 
 
 @pytest.mark.row("R46", "R50")
 def test_pages_that_are_swapped_or_changed() -> None:
-    """The signature covers the head, which has the digests of pages. A page is compared with its own before anything of it is used."""
+    """The signature covers the head, which has the digests of pages. A page is compared with its
+    own before anything of it is used.
+    """
     good, bad = library(), library(b"evil")
     signature = signed("k/f.devmod", data=good)
     head, pages = head_of(good), pages_of(good)
@@ -258,7 +308,10 @@ def test_pages_that_are_swapped_or_changed() -> None:
         end = at[number + 1]
         other = bytearray(good[start:end])
         other[len(other) // 2] ^= 1
-        for page in (bad[start:end], bytes(other)):  # of another file that somebody has signed, and with one bit flipped
+        for page in (
+            bad[start:end],
+            bytes(other),
+        ):  # of another file that somebody has signed, and with one bit flipped
             Path("k/f.devmod").write_bytes(good[:start] + page + good[end:])
             module: Any = devmod.load("k/f.devmod")
             for act in (payloads, list, devmod.dumps):
@@ -273,9 +326,15 @@ def test_pages_that_are_swapped_or_changed() -> None:
                     assert damaged in refused
     # With a head for the changed pages, it is another file.
     names = [each.pop("names", None) for each in pages]
-    for forged in (with_pages(good, head, pages), with_pages(good, head | {"roots": [*range(99, -1, -1)]}, pages_of(good)), bad):
+    for forged in (
+        with_pages(good, head, pages),
+        with_pages(good, head | {"roots": [*range(99, -1, -1)]}, pages_of(good)),
+        bad,
+    ):
         assert any(names)
-        assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(devmod.loads, forged, signature=signature)
+        assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(
+            devmod.loads, forged, signature=signature
+        )
 
 
 @pytest.mark.row("R46", "R50")
@@ -322,7 +381,10 @@ def test_the_signature_of_another_file() -> None:
 
 def test_another_file_of_the_same_signer_under_this_path() -> None:
     signed("k/f.devmod", name="acme/g")
-    assert refused() == "it is signed as 'acme/g'. Put each file where the rule for its name has it as a source"
+    assert (
+        refused()
+        == "it is signed as 'acme/g'. Put each file where the rule for its name has it as a source"
+    )
 
 
 def test_an_older_version() -> None:
@@ -335,9 +397,17 @@ def test_the_key_of_a_stranger_in_the_envelope() -> None:
     public = Path("eve.pub").read_text()
     signed("k/f.devmod")
     data = Path("k/f.devmod").read_bytes()
-    extra = {"publicKey": public, "cert": public, "x5c": [public], "jwk": {"kty": "OKP", "x": b64encode(eve.public.data).decode()}}
+    extra = {
+        "publicKey": public,
+        "cert": public,
+        "x5c": [public],
+        "jwk": {"kty": "OKP", "x": b64encode(eve.public.data).decode()},
+    }
     write(envelope(data, (key().public.keyid, eve, extra)))
-    assert refused() == f"it is not signed by a key that counts, and the rule needs 1 of 'acme.pub'. {AGAIN}"
+    assert (
+        refused()
+        == f"it is not signed by a key that counts, and the rule needs 1 of 'acme.pub'. {AGAIN}"
+    )
 
 
 def test_two_keys_are_needed_and_one_signature_is_invalid(trusted: str) -> None:
@@ -346,7 +416,9 @@ def test_two_keys_are_needed_and_one_signature_is_invalid(trusted: str) -> None:
     signed("k/f.devmod", "acme", "bob")
     assert payloads(devmod.load("k/f.devmod"))
     data, acme = Path("k/f.devmod").read_bytes(), key()
-    text = f"it is signed by 'acme.pub' alone, and the rule needs 2 of 'acme.pub', 'bob.pub'. {AGAIN}"
+    text = (
+        f"it is signed by 'acme.pub' alone, and the rule needs 2 of 'acme.pub', 'bob.pub'. {AGAIN}"
+    )
     for others in (
         [(bob.public.keyid, acme, {})],  # one key twice, the second time by the other's name
         [("", acme, {}), (acme.public.keyid, acme, {}), ("x", acme, {})],
@@ -356,33 +428,58 @@ def test_two_keys_are_needed_and_one_signature_is_invalid(trusted: str) -> None:
     ):
         write(envelope(data, (acme.public.keyid, acme, {}), *others))
         assert refused() == text
-    write(envelope(data, ("", bytes(64), {}), (acme.public.keyid, bob, {}), (bob.public.keyid, acme, {})))
-    assert payloads(devmod.load("k/f.devmod"))  # a keyid is a hint, and an invalid signature takes nothing away
+    write(
+        envelope(
+            data, ("", bytes(64), {}), (acme.public.keyid, bob, {}), (bob.public.keyid, acme, {})
+        )
+    )
+    assert payloads(
+        devmod.load("k/f.devmod")
+    )  # a keyid is a hint, and an invalid signature takes nothing away
 
 
-@pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "ES256", "EdDSA", "rsassa-pss-sha256"])
+@pytest.mark.parametrize(
+    "algorithm", ["none", "None", "HS256", "ES256", "EdDSA", "rsassa-pss-sha256"]
+)
 def test_the_names_of_algorithms(algorithm: str) -> None:
     signed("k/f.devmod")
     data, acme = Path("k/f.devmod").read_bytes(), key().public
     names = {"alg": algorithm, "algorithm": algorithm, "scheme": algorithm, "keytype": algorithm}
-    for sig in (b"\0", bytes(64), hmac.digest(acme.data, data, "sha256"), hmac.digest(Path("acme.pub").read_bytes(), data, "sha256")):
+    for sig in (
+        b"\0",
+        bytes(64),
+        hmac.digest(acme.data, data, "sha256"),
+        hmac.digest(Path("acme.pub").read_bytes(), data, "sha256"),
+    ):
         write(envelope(data, (acme.keyid, sig, names)))
-        assert refused() == f"it is not signed by a key that counts, and the rule needs 1 of 'acme.pub'. {AGAIN}"
+        assert (
+            refused()
+            == f"it is not signed by a key that counts, and the rule needs 1 of 'acme.pub'. {AGAIN}"
+        )
     write(envelope(data, (acme.keyid, key(), names)))
     assert payloads(devmod.load("k/f.devmod"))  # the key decides
 
 
-@pytest.mark.parametrize("signature", [b"", b" " * (5 << 20), b"[" * (1 << 20)], ids=["empty", "huge", "nested"])
+@pytest.mark.parametrize(
+    "signature", [b"", b" " * (5 << 20), b"[" * (1 << 20)], ids=["empty", "huge", "nested"]
+)
 def test_huge_and_nested_envelopes(signature: bytes) -> None:
     signed("k/f.devmod")
     write(signature)
     text = refused()
-    assert (text.startswith("its file of signatures is invalid: it "), text.endswith(f". {AGAIN}")) == (True, True)
+    assert (
+        text.startswith("its file of signatures is invalid: it "),
+        text.endswith(f". {AGAIN}"),
+    ) == (True, True)
 
 
-def test_a_payload_is_not_parsed_before_its_signature_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_is_not_parsed_before_its_signature_was_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     signed("k/f.devmod")
-    monkeypatch.setattr(_policy, "read_statement", lambda payload: pytest.fail(f"parsed {payload!r}"))
+    monkeypatch.setattr(
+        _policy, "read_statement", lambda payload: pytest.fail(f"parsed {payload!r}")
+    )
     write(envelope(Path("k/f.devmod").read_bytes(), (key().public.keyid, key("eve"), {})))
     assert refused().startswith("it is not signed by a key that counts")
 
@@ -393,7 +490,9 @@ def test_a_payload_is_not_parsed_before_its_signature_was_checked(monkeypatch: p
         lambda payload: payload.update(predicateType="https://slsa.dev/provenance/v0.2"),
         lambda payload: payload["predicate"]["buildDefinition"].update(buildType="urn:another"),
         lambda payload: payload["subject"][0].update(name="acme/f "),
-        lambda payload: payload["predicate"]["buildDefinition"]["externalParameters"].update(name="аcme/f"),
+        lambda payload: payload["predicate"]["buildDefinition"]["externalParameters"].update(
+            name="аcme/f"
+        ),
     ],
 )
 def test_other_statements_by_the_key(change: Any) -> None:
@@ -417,7 +516,9 @@ def test_a_signature_for_another_type_of_payload() -> None:
 # -- between the check and the use
 
 
-def test_a_file_that_is_replaced_after_the_check(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_a_file_that_is_replaced_after_the_check(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
     """The bytes that were checked are used, by whatever the path is replaced meanwhile."""
     signed("k/f.devmod", data=bundle(b"the payload"))
     Path("evil.devmod").write_bytes(bundle(b"evil!!!!!!!"))
@@ -433,7 +534,11 @@ def test_a_file_that_is_replaced_after_the_check(monkeypatch: pytest.MonkeyPatch
     real = _policy.check
     monkeypatch.setattr(_policy, "check", lambda *arguments: (real(*arguments), change())[0])
     assert payloads(devmod.load("to_f.devmod")) == [b"the payload"]
-    assert Path("to_f.devmod").read_bytes() == Path("k/f.devmod").read_bytes() == bundle(b"evil!!!!!!!")
+    assert (
+        Path("to_f.devmod").read_bytes()
+        == Path("k/f.devmod").read_bytes()
+        == bundle(b"evil!!!!!!!")
+    )
     monkeypatch.setattr(_policy, "check", real)
     assert "no rule has it as a source" in refusal(devmod.load, "to_f.devmod")
 
@@ -460,19 +565,25 @@ def server(folder: Path) -> Any:
         yield server
 
 
-def test_a_file_at_a_url_and_a_planted_cache(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_at_a_url_and_a_planted_cache(
+    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = os.environ["DEVMOD_TRUST"]
     url, good, evil = server.url("k/f.devmod"), bundle(b"the payload"), bundle(b"evil!!!!!!!")
     server.files["k/f.devmod"] = evil
     monkeypatch.setenv("DEVMOD_TRUST", "")
     assert payloads(devmod.load(url)) == [b"evil!!!!!!!"]  # it is in the cache now
     monkeypatch.setenv("DEVMOD_TRUST", path)
-    assert refusal(devmod.load, url).startswith(f"{url!r} is refused by rule 1 of {path!r} (acme/f): it has no signature")
+    assert refusal(devmod.load, url).startswith(
+        f"{url!r} is refused by rule 1 of {path!r} (acme/f): it has no signature"
+    )
     server.files["k/f.devmod.sig"] = signed("x", data=good)
     assert "'acme.pub' has signed another file" in refusal(devmod.load, url)
     assert "'acme.pub' has signed another file" in refusal(devmod.load, url, offline=True)
     server.files["k/f.devmod"] = good
-    assert payloads(devmod.load(url)) == payloads(devmod.load(url, offline=True)) == [b"the payload"]
+    assert (
+        payloads(devmod.load(url)) == payloads(devmod.load(url, offline=True)) == [b"the payload"]
+    )
     for file in (folder / "cache").rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes().replace(b"the payload", b"evil!!!!!!!"))
@@ -490,7 +601,10 @@ def test_a_redirect(server: Server) -> None:
 
     server.answers = [redirect] * 20
     signature = signed("x", name="acme/g")
-    server.files["others/f.devmod"], server.files["others/f.devmod.sig"] = Path("x").read_bytes(), signature
+    server.files["others/f.devmod"], server.files["others/f.devmod.sig"] = (
+        Path("x").read_bytes(),
+        signature,
+    )
     assert "it is signed as 'acme/g'" in refusal(devmod.load, server.url("k/f.devmod"))
     assert "no rule has it as a source" in refusal(devmod.load, server.url("others/f.devmod"))
 
@@ -505,7 +619,9 @@ def test_the_file_of_a_package(trusted: str, folder: Path, monkeypatch: pytest.M
     (package / "__init__.py").touch()
     signed("k/f.devmod")
     shutil.copy("k/f.devmod", package)
-    install(folder / "site", "signed-kernels", groups={"devmod.bundles": {"signed": "signed_kernels"}})
+    install(
+        folder / "site", "signed-kernels", groups={"devmod.bundles": {"signed": "signed_kernels"}}
+    )
     monkeypatch.syspath_prepend(folder / "site")
     assert "it has no signature" in refusal(devmod.installed, "signed")
     shutil.copy("k/f.devmod.sig", package)
@@ -518,7 +634,9 @@ def test_the_file_of_a_package(trusted: str, folder: Path, monkeypatch: pytest.M
 def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     signed("k/f.devmod")
     os.unlink("k/f.devmod.sig")
-    options = {"run": ["f0"], "bundle": ["-o", "out.devmod"], "view": ["--no-open"]}.get(command, [])
+    options = {"run": ["f0"], "bundle": ["-o", "out.devmod"], "view": ["--no-open"]}.get(
+        command, []
+    )
     assert main([command, "k/f.devmod", *options]) == 1
     out, err = capsys.readouterr()
     assert (out, "it has no signature; expected is one by 'acme.pub'" in err) == ("", True)
@@ -527,7 +645,9 @@ def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("file", ["k.cl", "k.tvmimports"])
 @pytest.mark.parametrize("command", ["inspect", "inspect --here", "run", "verify", "bench"])
-def test_the_commands_and_payloads_without_an_index(command: str, file: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_and_payloads_without_an_index(
+    command: str, file: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     info = devmod.FunctionInfo("f0", ["handle"], ["blockIdx.x", "threadIdx.x"])
     module = create_own("opencl", b"kernel void f0(global float *x) {}", "cl", {"f0": info})
     module.write_to_file("k.cl")
@@ -556,7 +676,9 @@ except devmod.TrustError as error:
 def test_processes_refuse_too(options: tuple[str, ...]) -> None:
     signed("k/f.devmod")
     os.unlink("k/f.devmod.sig")
-    out = subprocess.run([sys.executable, *options, "-c", LOAD], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, *options, "-c", LOAD], capture_output=True, text=True, check=True
+    ).stdout
     assert out == f"refused {len(options) and len(options[0]) - 1}\n"
 
 
@@ -564,12 +686,16 @@ def test_without_devmod_trust_everything_is_refused(monkeypatch: pytest.MonkeyPa
     signed("k/f.devmod")
     assert payloads(devmod.load("k/f.devmod"))
     monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-trust")
-    assert "DEVMOD_PLUGINS_DENY excludes devmod-trust, which checks files" in refusal(devmod.load, "k/f.devmod")
+    assert "DEVMOD_PLUGINS_DENY excludes devmod-trust, which checks files" in refusal(
+        devmod.load, "k/f.devmod"
+    )
     monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "")
     monkeypatch.setattr(registry, "_cache", {})
     monkeypatch.setattr(discovery, "_scan_all", discovery._scan_all)
     hide("devmod-trust")
-    assert "devmod-trust, which checks files, is not installed" in refusal(devmod.load, "k/f.devmod")
+    assert "devmod-trust, which checks files, is not installed" in refusal(
+        devmod.load, "k/f.devmod"
+    )
 
 
 def test_a_checker_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,24 +39,42 @@ def test_a_file_is_signed_and_checked(capsys: pytest.CaptureFixture[str], folder
     hint = key().public.keyid
     text = "acme.pem: the private key; keep it secret\nacme.pub: the public key, for the `keys` of a policy\n"
     assert (status, out, err) == (0, text, "")
-    assert run(capsys, "keygen", "-o", "acme.pem") == (1, "", "devmod: error: acme.pub: File exists\n")
+    assert run(capsys, "keygen", "-o", "acme.pem") == (
+        1,
+        "",
+        "devmod: error: acme.pub: File exists\n",
+    )
     assert run(capsys, "keygen", "-o", "second.pem", "-q") == (0, "", "")
     Path("f.devmod").write_bytes(bundle())
-    assert run(capsys, *SIGN, "3") == (0, "f.devmod.sig: acme/f, version 3; signed with acme.pem\n", "")
+    assert run(capsys, *SIGN, "3") == (
+        0,
+        "f.devmod.sig: acme/f, version 3; signed with acme.pem\n",
+        "",
+    )
     name = policy(rule('["*.devmod"]'))
     text = f"f.devmod.sig claims: acme/f, version 3; signed by {hint[:16]}\n"
     taken = f"taken by rule 1 of {name}: signed by acme.pub\n"
     assert run(capsys, "check", "f.devmod", "--policy", "trust.toml") == (0, text + taken, "")
     other = policy(rule('["package:acme", "https://acme.example/*"]'), path="other.toml")
     refusal = f"'{folder}/f.devmod' is refused by {other!r}: no rule has it as a source. Add it to the source of a rule"
-    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--policy", "other.toml") == (1, text, f"devmod: error: {refusal}\n")
+    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--policy", "other.toml") == (
+        1,
+        text,
+        f"devmod: error: {refusal}\n",
+    )
     for source in ("package:acme", "https://acme.example/f.devmod"):
-        assert run(capsys, "check", "f.devmod", "--policy", "other.toml", "--source", source)[:2] == (
+        assert run(capsys, "check", "f.devmod", "--policy", "other.toml", "--source", source)[
+            :2
+        ] == (
             0,
             text + taken.replace("trust", "other"),
         )
-    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "k/f.devmod")[0] == 1
-    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "g.devmod")[0] == 0
+    assert (
+        run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "k/f.devmod")[0] == 1
+    )
+    assert (
+        run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "g.devmod")[0] == 0
+    )
 
 
 def test_signers_at_the_same_time_each_leave_their_signature(folder: Path) -> None:
@@ -65,11 +83,23 @@ def test_signers_at_the_same_time_each_leave_their_signature(folder: Path) -> No
     for number in range(8):  # without the lock a round may end well by luck
         Path(f"{number}.devmod").write_bytes(bundle())
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda name, number=number: sign(f"{number}.devmod", f"{name}.pem", name="acme/f", version=3), names))
-        assert {each.keyid for each in read_envelope(Path(f"{number}.devmod.sig").read_bytes()).signatures} == expected
+            list(
+                pool.map(
+                    lambda name, number=number: sign(
+                        f"{number}.devmod", f"{name}.pem", name="acme/f", version=3
+                    ),
+                    names,
+                )
+            )
+        assert {
+            each.keyid
+            for each in read_envelope(Path(f"{number}.devmod.sig").read_bytes()).signatures
+        } == expected
 
 
-def test_the_policies_of_the_environment_apply_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policies_of_the_environment_apply_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     signed("f.devmod")
     good, bad = policy(rule('["*"]')), policy(rule(name="acme/g", source='["*"]'), path="bad.toml")
     error = "devmod: error: nothing says whether 'f.devmod' may be used: give --policy, or set DEVMOD_TRUST\n"
@@ -93,12 +123,21 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str], folder: Path) -> None
         "source": f"{folder}/f.devmod",
         "taken": True,
         "refusal": "",
-        "claims": {"problem": "", "name": "acme/f", "version": 3, "size": report["claims"]["size"], "keys": [key().public.keyid]},
+        "claims": {
+            "problem": "",
+            "name": "acme/f",
+            "version": 3,
+            "size": report["claims"]["size"],
+            "keys": [key().public.keyid],
+        },
         "rules": [{"policy": name, "rule": 1, "keys": ["acme.pub"]}],
     }
     for content, problem in (
         (None, "it is missing"),
-        (b"{}", "it is invalid: its payloadType is None, and expected is 'application/vnd.in-toto+json'"),
+        (
+            b"{}",
+            "it is invalid: its payloadType is None, and expected is 'application/vnd.in-toto+json'",
+        ),
     ):
         if content is None:
             Path("f.devmod.sig").unlink()
@@ -106,19 +145,34 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str], folder: Path) -> None
             Path("f.devmod.sig").write_bytes(content)
         status, out, err = run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--json")
         report = json.loads(out)
-        assert (status, err, report["taken"], report["claims"], report["rules"]) == (1, "", False, {"problem": problem}, [])
-        assert report["refusal"].startswith(f"'{folder}/f.devmod' is refused by rule 1 of {name!r} (acme/f): it")
-        assert run(capsys, "check", "f.devmod", "--policy", "trust.toml")[1] == f"f.devmod.sig claims: nothing: {problem}\n"
+        assert (status, err, report["taken"], report["claims"], report["rules"]) == (
+            1,
+            "",
+            False,
+            {"problem": problem},
+            [],
+        )
+        assert report["refusal"].startswith(
+            f"'{folder}/f.devmod' is refused by rule 1 of {name!r} (acme/f): it"
+        )
+        assert (
+            run(capsys, "check", "f.devmod", "--policy", "trust.toml")[1]
+            == f"f.devmod.sig claims: nothing: {problem}\n"
+        )
 
 
-def test_the_claims_of_a_stranger_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_claims_of_a_stranger_have_no_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     data = bundle()
     Path("f.devmod").write_bytes(data)
     policy(rule('["*"]'))
     Path("f.devmod.sig").write_bytes(envelope(data, ("\n::error::\x1b[31m", b"1", {})))
     _, out, err = run(capsys, "check", "f.devmod", "--policy", "trust.toml")
     assert "\x1b" not in out + err
-    assert out.splitlines() == [r"f.devmod.sig claims: acme/f, version 3; signed by \n::error::\x1b[31m"]
+    assert out.splitlines() == [
+        r"f.devmod.sig claims: acme/f, version 3; signed by \n::error::\x1b[31m"
+    ]
 
 
 def test_several_sign_one_statement(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +183,10 @@ def test_several_sign_one_statement(capsys: pytest.CaptureFixture[str]) -> None:
 
     def signers() -> list[str]:
         names = {key(name).public.keyid: name for name in ("acme", "bob", "eve")}
-        return [names[each.keyid] for each in read_envelope(Path("f.devmod.sig").read_bytes()).signatures]
+        return [
+            names[each.keyid]
+            for each in read_envelope(Path("f.devmod.sig").read_bytes()).signatures
+        ]
 
     assert run(capsys, *SIGN, "3")[0] == 0
     first = Path("f.devmod.sig").read_bytes()
@@ -157,7 +214,9 @@ def test_several_sign_one_statement(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("target", ["missing", "other", "signatures"])
-def test_no_signature_is_written_through_a_link(target: str, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_no_signature_is_written_through_a_link(
+    target: str, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     signed("k/f.devmod")
     os.rename("k/f.devmod.sig", "signatures")
     Path("other").write_bytes(b"another file")
@@ -180,19 +239,33 @@ def test_at_most_32_sign(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *SIGN, "3") == (1, "", error)
 
 
-def test_passphrases_are_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passphrases_are_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("f.devmod").write_bytes(bundle())
     asked = answers(monkeypatch, "secret")
     assert run(capsys, "keygen", "-o", "acme.pem", "--encrypt")[0] == 0
     assert asked == ["Passphrase, twice"]
     asked = answers(monkeypatch, "secret", "wrong")
     assert run(capsys, *SIGN, "3")[0] == 0
-    assert run(capsys, *SIGN, "3")[2] == "devmod: error: 'acme.pem' cannot be decrypted: the passphrase is wrong, or the file is damaged\n"
+    assert (
+        run(capsys, *SIGN, "3")[2]
+        == "devmod: error: 'acme.pem' cannot be decrypted: the passphrase is wrong, or the file is damaged\n"
+    )
     assert asked == ["Passphrase of acme.pem"] * 2
     with pytest.raises(devmod.ArgumentError) as caught:
         sign("f.devmod", "acme.pem", name="acme/f", version=3)
-    assert str(caught.value) == "sign: 'acme.pem' is encrypted; expected is passphrase, which returns what decrypts it"
-    path = sign("f.devmod", Path("acme.pem"), name="acme/f", version=3, passphrase=lambda key: {"acme.pem": "secret"}[key])
+    assert (
+        str(caught.value)
+        == "sign: 'acme.pem' is encrypted; expected is passphrase, which returns what decrypts it"
+    )
+    path = sign(
+        "f.devmod",
+        Path("acme.pem"),
+        name="acme/f",
+        version=3,
+        passphrase=lambda key: {"acme.pem": "secret"}[key],
+    )
     assert path == "f.devmod.sig"
     Path("g.devmod").write_bytes(bundle())
     asked = answers(monkeypatch, "secret")
@@ -209,7 +282,10 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
     Path("f.devmod").write_bytes(b"no bundle")
     text = "devmod: error: 'f.devmod' is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
     assert run(capsys, *SIGN, "3") == (1, "", text)
-    for at in (data.rindex(b"one payload") - 1, data.rindex(b"another") - 1):  # zeros that no digest covers
+    for at in (
+        data.rindex(b"one payload") - 1,
+        data.rindex(b"another") - 1,
+    ):  # zeros that no digest covers
         Path("f.devmod").write_bytes(data[:at] + b"x" + data[at + 1 :])
         for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
             text = "devmod: error: 'f.devmod' is damaged: the bytes between two of its parts are not zero. Get the file again\n"
@@ -219,7 +295,10 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
     for version in (-1, True, 2**63, "3"):
         with pytest.raises(devmod.ArgumentError) as caught:
             sign("f.devmod", "acme.pem", name="acme/f", version=version)  # type: ignore[arg-type]
-        assert str(caught.value) == f"sign: version: expected a number from 0 to 9223372036854775807, got {version!r}"
+        assert (
+            str(caught.value)
+            == f"sign: version: expected a number from 0 to 9223372036854775807, got {version!r}"
+        )
     with pytest.raises(devmod.ArgumentError, match="sign: expected the path of a private key"):
         sign("f.devmod", name="acme/f", version=3)
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -231,7 +310,14 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_page_has_the_texts_of_errors() -> None:
     root = Path(__file__).parents[2]
-    rows = re.findall(r"^\| `([^`]+)` \| [A-Z]", (root / "docs" / "trust.md").read_text().partition("## If a file")[2], re.MULTILINE)
-    code = "".join((root / path).read_text() for path in ("trust/src/devmod_trust/_policy.py", "core/src/devmod/_formats/trust.py"))
+    rows = re.findall(
+        r"^\| `([^`]+)` \| [A-Z]",
+        (root / "docs" / "trust.md").read_text().partition("## If a file")[2],
+        re.MULTILINE,
+    )
+    code = "".join(
+        (root / path).read_text()
+        for path in ("trust/src/devmod_trust/_policy.py", "core/src/devmod/_formats/trust.py")
+    )
     assert len(rows) == 9
     assert [row for row in rows if row not in code] == []

@@ -56,9 +56,19 @@ def test_a_source_takes_a_place(source: str, place: str, folder: Path) -> None:
     Path("to_f").symlink_to("k/f.devmod")
     names = {"folder": folder.name, "path": str(folder)}
     policy(rule(f'["not this", "{source.format(**names)}"]'))
-    package = source.removeprefix("package:") if source.startswith("package:") else "acme_kernels" if "site" in place else ""
+    package = (
+        source.removeprefix("package:")
+        if source.startswith("package:")
+        else "acme_kernels"
+        if "site" in place
+        else ""
+    )
     place = place.format(**names)
-    assert ask(place if ":" in place or place == "memory" else str(folder / place), signed("x"), package=package) == [("acme.pub",)]
+    assert ask(
+        place if ":" in place or place == "memory" else str(folder / place),
+        signed("x"),
+        package=package,
+    ) == [("acme.pub",)]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +113,9 @@ def test_a_source_takes_a_place(source: str, place: str, folder: Path) -> None:
         ("file:///**", "{path}/f.devmod"),
     ],
 )
-def test_a_source_does_not_take_a_place_that_looks_like_it(source: str, place: str, folder: Path) -> None:
+def test_a_source_does_not_take_a_place_that_looks_like_it(
+    source: str, place: str, folder: Path
+) -> None:
     name = policy(rule(f'["{source}"]'))
     place = place.format(path=folder).replace("\\\\", "\\")
     place = place if ":" in place or place == "memory" or place[0] == "/" else str(folder / place)
@@ -124,7 +136,9 @@ def test_a_folder_with_a_star_in_its_name_is_no_wildcard(folder: Path) -> None:
     policy(rule(), path="a*/trust.toml")
     Path("acme.pem").unlink()
     assert ask(str(folder / "a*/k/f.devmod"), signature, path="a*/trust.toml") == [("acme.pub",)]
-    assert "no rule has it" in refusal(ask, str(folder / "ab/k/f.devmod"), signature, path="a*/trust.toml")
+    assert "no rule has it" in refusal(
+        ask, str(folder / "ab/k/f.devmod"), signature, path="a*/trust.toml"
+    )
 
 
 def test_links_of_a_source_are_resolved_at_each_question(folder: Path) -> None:
@@ -142,7 +156,17 @@ def test_links_of_a_source_are_resolved_at_each_question(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["https", "https:/a/b", "//a/b", "https://a b/c", "https://a:x/", "https://a:/b", "https://[::1/", "1s://a/"]
+    "text",
+    [
+        "https",
+        "https:/a/b",
+        "//a/b",
+        "https://a b/c",
+        "https://a:x/",
+        "https://a:/b",
+        "https://[::1/",
+        "1s://a/",
+    ],
 )
 def test_what_is_no_url(text: str) -> None:
     assert normal_url(text) == ""
@@ -191,11 +215,16 @@ def test_the_threshold_counts_keys_and_the_lowest_version_is_taken() -> None:
     policy(rule(keys='["acme.pub", "bob.pub", "eve.pub"]', more="threshold = 2\nversion = 3"))
     f = place("k/f.devmod")
     assert ask(f, signed("x", "bob", "eve")) == [("bob.pub", "eve.pub")]
-    assert ask(f, signed("x", "acme", "bob", "eve", version=4)) == [("acme.pub", "bob.pub", "eve.pub")]
-    assert "it is signed by 'eve.pub' alone, and the rule needs 2 of 'acme.pub', 'bob.pub', 'eve.pub'" in refusal(
-        ask, f, signed("x", "eve")
+    assert ask(f, signed("x", "acme", "bob", "eve", version=4)) == [
+        ("acme.pub", "bob.pub", "eve.pub")
+    ]
+    assert (
+        "it is signed by 'eve.pub' alone, and the rule needs 2 of 'acme.pub', 'bob.pub', 'eve.pub'"
+        in refusal(ask, f, signed("x", "eve"))
     )
-    assert "it is signed as version 2, and the lowest is 3. Get a newer one" in refusal(ask, f, signed("x", "bob", "eve", version=2))
+    assert "it is signed as version 2, and the lowest is 3. Get a newer one" in refusal(
+        ask, f, signed("x", "bob", "eve", version=2)
+    )
 
 
 def test_a_key_counts_until_a_time() -> None:
@@ -209,7 +238,11 @@ def test_a_key_counts_until_a_time() -> None:
         f"{f!r} is refused by rule 1 of {name!r} (acme/f): it is not signed by a key that counts, and the rule needs 1 of 'old.pub', "
         f"'acme.pub'; 'old.pub' has, and counts no more since {past}. Sign it again with a key that counts"
     )
-    for until, counts in (("2999-01-01", True), ("1999-01-01", False), ("2999-01-01T00:00:00+02:00", True)):
+    for until, counts in (
+        ("2999-01-01", True),
+        ("1999-01-01", False),
+        ("2999-01-01T00:00:00+02:00", True),
+    ):
         policy(rule(keys=f'[{{ file = "old.pub", until = {until} }}]'))
         if counts:
             assert ask(f, signed("x", "old"))
@@ -253,7 +286,9 @@ def test_a_policy_is_read_again_if_it_or_a_key_has_changed(monkeypatch: pytest.M
     assert read_policy("trust.toml") is not first
     refusal(ask, f, signature)
     Path("acme.pub").unlink()
-    assert "keys: 'acme.pub' cannot be read: No such file or directory" in refusal(ask, f, signature)
+    assert "keys: 'acme.pub' cannot be read: No such file or directory" in refusal(
+        ask, f, signature
+    )
     Path("acme.pem").unlink()
     policy()
     assert ask(f, signed("x"))
@@ -270,14 +305,22 @@ INVALID = {
     "rule 1: it has no name": '[[rule]]\nsource = ["x"]\nkeys = ["acme.pub"]',
     "rule 2: it has no keys": rule() + '[[rule]]\nsource = ["x"]\nname = "acme/f"',
     "rule 1: expected a table, [[rule]]": "rule = [1]",
-    "rule 1: it has the unknown key 'treshold'. Did you mean 'threshold'?": rule(more="treshold = 1"),
+    "rule 1: it has the unknown key 'treshold'. Did you mean 'threshold'?": rule(
+        more="treshold = 1"
+    ),
     "rule 1: source: expected a list that is not empty, got []": rule("[]"),
     "rule 1: source: expected a list that is not empty, got 'k'": rule('"k"'),
     "rule 1: source: expected texts, got 1": rule("[1]"),
     "rule 1: source: expected texts, got ''": rule('[""]'),
-    "rule 1: source: 'k/' names no file: '**' takes the files in a folder, and no '..' is after a wildcard": rule('["k/"]'),
-    "rule 1: source: 'k/*/../f' names no file: '**' takes the files in a folder, and no '..' is after a wildcard": rule('["k/*/../f"]'),
-    "rule 1: source: expected package: and the name of a package that can be imported, got 'package:a-b'": rule('["package:a-b"]'),
+    "rule 1: source: 'k/' names no file: '**' takes the files in a folder, and no '..' is after a wildcard": rule(
+        '["k/"]'
+    ),
+    "rule 1: source: 'k/*/../f' names no file: '**' takes the files in a folder, and no '..' is after a wildcard": rule(
+        '["k/*/../f"]'
+    ),
+    "rule 1: source: expected package: and the name of a package that can be imported, got 'package:a-b'": rule(
+        '["package:a-b"]'
+    ),
     "rule 1: source: expected a URL without query, credentials, '..', encoded '/' and wildcards of hosts, "
     "got 'https://*.acme.example/**'": rule('["https://*.acme.example/**"]'),
     "rule 1: name: expected parts of a-z, 0-9, '.', '_' and '-' with '/' between them, such as acme/softmax, got 'acme/*'": rule(
@@ -288,11 +331,19 @@ INVALID = {
     f"rule 1: keys: {EXPECTED}, got {{'issuer': 'a', 'identity': 'b', 'file': 'acme.pub'}}": rule(
         keys='[{ issuer = "a", identity = "b", file = "acme.pub" }]'
     ),
-    f"rule 1: keys: {EXPECTED}, got {{'issuer': 'a', 'identity': 5}}": rule(keys='[{ issuer = "a", identity = 5 }]'),
-    f"rule 1: keys: {EXPECTED}, got {{'issuer': '', 'identity': 'b'}}": rule(keys='[{ issuer = "", identity = "b" }]'),
+    f"rule 1: keys: {EXPECTED}, got {{'issuer': 'a', 'identity': 5}}": rule(
+        keys='[{ issuer = "a", identity = 5 }]'
+    ),
+    f"rule 1: keys: {EXPECTED}, got {{'issuer': '', 'identity': 'b'}}": rule(
+        keys='[{ issuer = "", identity = "b" }]'
+    ),
     "rule 1: keys: 'a' needs an identity": rule(keys='[{ issuer = "a" }]'),
-    "rule 1: keys: it has the unknown key 'subject'": rule(keys='[{ issuer = "a", identity = "b", subject = "c" }]'),
-    "rule 1: keys: it has the unknown key 'untill'. Did you mean 'until'?": rule(keys='[{ file = "acme.pub", untill = 2027-01-01 }]'),
+    "rule 1: keys: it has the unknown key 'subject'": rule(
+        keys='[{ issuer = "a", identity = "b", subject = "c" }]'
+    ),
+    "rule 1: keys: it has the unknown key 'untill'. Did you mean 'until'?": rule(
+        keys='[{ file = "acme.pub", untill = 2027-01-01 }]'
+    ),
     "rule 1: keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got 2027-01-01 00:00:00": rule(
         keys='[{ file = "acme.pub", until = 2027-01-01T00:00:00 }]'
     ),
@@ -306,10 +357,18 @@ INVALID = {
     "rule 1: keys: 'acme.pub' and 'copy.pub' are one key, which would count twice": rule(
         keys='["acme.pub", "copy.pub"]', more="threshold = 2"
     ),
-    "rule 1: threshold: expected a number from 1 to 1, the number of keys, got 2": rule(more="threshold = 2"),
-    "rule 1: threshold: expected a number from 1 to 1, the number of keys, got 0": rule(more="threshold = 0"),
-    "rule 1: threshold: expected a number from 1 to 1, the number of keys, got True": rule(more="threshold = true"),
-    "rule 1: version: expected a number from 0 to 9223372036854775807, got '3'": rule(more='version = "3"'),
+    "rule 1: threshold: expected a number from 1 to 1, the number of keys, got 2": rule(
+        more="threshold = 2"
+    ),
+    "rule 1: threshold: expected a number from 1 to 1, the number of keys, got 0": rule(
+        more="threshold = 0"
+    ),
+    "rule 1: threshold: expected a number from 1 to 1, the number of keys, got True": rule(
+        more="threshold = true"
+    ),
+    "rule 1: version: expected a number from 0 to 9223372036854775807, got '3'": rule(
+        more='version = "3"'
+    ),
 }
 
 
@@ -327,10 +386,22 @@ def test_an_invalid_policy_refuses_everything(text: str, content: str, folder: P
 def test_a_policy_that_cannot_be_read_refuses_everything(folder: Path) -> None:
     os.mkfifo("pipe")
     for path, text in (
-        ("none.toml", f"'{folder}/none.toml' is invalid, so everything is refused: it cannot be read: No such file or directory"),
-        ("", "'' is invalid, so everything is refused: it cannot be read: No such file or directory"),
-        (".", f"'{folder}' is invalid, so everything is refused: it cannot be read: Is a directory"),
-        ("pipe", f"'{folder}/pipe' is invalid, so everything is refused: '{folder}/pipe' is a pipe (FIFO); expected a regular file"),
+        (
+            "none.toml",
+            f"'{folder}/none.toml' is invalid, so everything is refused: it cannot be read: No such file or directory",
+        ),
+        (
+            "",
+            "'' is invalid, so everything is refused: it cannot be read: No such file or directory",
+        ),
+        (
+            ".",
+            f"'{folder}' is invalid, so everything is refused: it cannot be read: Is a directory",
+        ),
+        (
+            "pipe",
+            f"'{folder}/pipe' is invalid, so everything is refused: '{folder}/pipe' is a pipe (FIFO); expected a regular file",
+        ),
     ):
         assert refusal(ask, "memory", b"", path=path) == f"the policy {text}"
     Path("trust.toml").write_bytes(b"a = " + b"[" * 20_000)

@@ -46,7 +46,10 @@ def project(name: str, kernel: str = KERNEL, manifest: str = MANIFEST) -> Path:
 @pytest.fixture(name="file", scope="module")
 def file_fixture(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The file that the project builds."""
-    pytest.importorskip("devmod_targets.build.build", reason='devmod-targets is not installed: pip install "devmod-core[build]"')
+    pytest.importorskip(
+        "devmod_targets.build.build",
+        reason='devmod-targets is not installed: pip install "devmod-core[build]"',
+    )
     folder = project(str(tmp_path_factory.mktemp("built") / "here"))
     devmod.build(folder, cache=False).raise_for_failures()
     return (folder / "k.devmod").read_bytes()
@@ -62,7 +65,9 @@ def built_fixture(file: bytes) -> Path:
 
 @pytest.fixture(name="compare")
 def compare_fixture(capsys: pytest.CaptureFixture[str]) -> Compare:
-    """A function that compares a file with a build. It returns the status and the lines of the command."""
+    """A function that compares a file with a build. It returns the status and the lines of the
+    command.
+    """
 
     def compare(file: str | Path, manifest: Path) -> tuple[int, list[str]]:
         status, out, _ = run(capsys, "check", file, "--rebuild", manifest)
@@ -83,17 +88,23 @@ def test_two_signers_who_build_in_two_places_sign_the_same(built: Path, compare:
         key(signer)
         assert compare(built / "k.devmod", folder) == (0, SAME)
         sign(built / "k.devmod", f"{signer}.pem", name="acme/k", version=1)
-    os.environ["DEVMOD_TRUST"] = policy(rule('["here/*"]', "acme/k", '["acme.pub", "bob.pub"]', "threshold = 2"))
+    os.environ["DEVMOD_TRUST"] = policy(
+        rule('["here/*"]', "acme/k", '["acme.pub", "bob.pub"]', "threshold = 2")
+    )
     assert [*devmod.load(built / "k.devmod")] == ["scale", "twice"]
 
 
 def test_what_is_no_difference(built: Path, compare: Compare) -> None:
-    """Comments are in a payload of text. The compression and sources of a file are not in its payloads."""
+    """Comments are in a payload of text. The compression and sources of a file are not in its
+    payloads.
+    """
     devmod.save(devmod.load(built / "k.devmod"), "other.devmod", compress="zstd", with_sources=True)
     assert compare("other.devmod", built / "devmod.toml") == (0, SAME)
 
 
-def test_a_planted_difference(built: Path, compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_difference(
+    built: Path, compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
     evil = project("evil", KERNEL.replace("*= factor", "*= factor + 1"))
     devmod.build(evil, output="k.devmod", cache=False).raise_for_failures()
     status, lines = compare("k.devmod", built)
@@ -101,7 +112,10 @@ def test_a_planted_difference(built: Path, compare: Compare, capsys: pytest.Capt
     assert lines[0].startswith("opencl cl: 'scale': differs (both were built by libclang ")
     assert lines[0].endswith("; of other sources: 'scale.cl')")
     status, report, _ = run(capsys, "check", "k.devmod", "--rebuild", built, "--json")
-    assert (status, [each["outcome"] for each in json.loads(report)["payloads"]]) == (1, ["differs", "same"])
+    assert (status, [each["outcome"] for each in json.loads(report)["payloads"]]) == (
+        1,
+        ["differs", "same"],
+    )
 
 
 PROGRAM = """[programs.grow]
@@ -109,36 +123,64 @@ updates = ["x: float32[n]"]
 steps = ["scale(x=x, factor=2.0, threads=n, block=1)"]
 """
 GROW = ["program steps1: 'grow': same", *SAME]
-TREE = [*GROW, "the tree of modules: differs (it has the same payloads in another order, or with other imports)"]
-LESS = [SAME[1], "program steps1: 'grow': missing (the manifest builds it, and the file does not have it)"]
+TREE = [
+    *GROW,
+    "the tree of modules: differs (it has the same payloads in another order, or with other imports)",
+]
+LESS = [
+    SAME[1],
+    "program steps1: 'grow': missing (the manifest builds it, and the file does not have it)",
+]
 FEWER = "not rebuilt (the manifest builds fewer of these payloads)"
 EQUAL = "opencl cl: 'scale': differs (its bytes are the same; "
 
 
-def renewed(module: devmod.Module, source: dict[str, str] | None = None, **fields: object) -> devmod.Module:
-    """Return a module with the bytes of another one, and with another origin or other sources beside it."""
-    new = devmod.create_with_fallback("opencl", module.code, module.format, module.functions, source)  # type: ignore[attr-defined]
+def renewed(
+    module: devmod.Module, source: dict[str, str] | None = None, **fields: object
+) -> devmod.Module:
+    """Return a module with the bytes of another one, and with another origin or other sources
+    beside it.
+    """
+    new = devmod.create_with_fallback(
+        "opencl", module.code, module.format, module.functions, source
+    )  # type: ignore[attr-defined]
     new.__dict__["_devmod_origin"] = module.origin.replace(**fields)  # type: ignore[union-attr]
     return new
 
 
-#: The modules of a file that is made of those of the build, and of equal new ones: the program, the two kernels.
-CASES: dict[str, tuple[Callable[[devmod.Module, Sequence[devmod.Module]], Sequence[devmod.Module]], list[str]]] = {
+#: The modules of a file that is made of those of the build, and of equal new ones: the program, the
+#: two kernels.
+CASES: dict[
+    str,
+    tuple[Callable[[devmod.Module, Sequence[devmod.Module]], Sequence[devmod.Module]], list[str]],
+] = {
     "as it is": (lambda file, new: file.imports, GROW),
-    "a copy of a payload": (lambda file, new: [file, new[1]], [*GROW, f"opencl cl: 'scale': {FEWER}"]),
-    "a copy of a program": (lambda file, new: [file, new[0]], [*GROW, *(each.replace("same", FEWER) for each in GROW)]),
+    "a copy of a payload": (
+        lambda file, new: [file, new[1]],
+        [*GROW, f"opencl cl: 'scale': {FEWER}"],
+    ),
+    "a copy of a program": (
+        lambda file, new: [file, new[0]],
+        [*GROW, *(each.replace("same", FEWER) for each in GROW)],
+    ),
     "a payload twice in the tree": (lambda file, new: [*file.imports, file], TREE),
-    "another order": (lambda file, new: [file.imports[0], devmod.bundle(*file.imports[1].imports[::-1])], TREE),
+    "another order": (
+        lambda file, new: [file.imports[0], devmod.bundle(*file.imports[1].imports[::-1])],
+        TREE,
+    ),
     "other sources in the origin": (
-        lambda file, new: [renewed(new[1], sources={"scale.cl": "0" * 64}), new[2]], [f"{EQUAL}of other sources: 'scale.cl')", *LESS],
+        lambda file, new: [renewed(new[1], sources={"scale.cl": "0" * 64}), new[2]],
+        [f"{EQUAL}of other sources: 'scale.cl')", *LESS],
     ),
     "other options in the origin": (
-        lambda file, new: [renewed(new[1], options=["-O0"]), new[2]], [f"{EQUAL}for another target or with other options)", *LESS],
+        lambda file, new: [renewed(new[1], options=["-O0"]), new[2]],
+        [f"{EQUAL}for another target or with other options)", *LESS],
     ),
     "other sources beside it": (
-        lambda file, new: [renewed(new[1], {"hip": "nothing"}), new[2]], [f"{EQUAL[:-2]}; with other sources beside it)", *LESS],
+        lambda file, new: [renewed(new[1], {"hip": "nothing"}), new[2]],
+        [f"{EQUAL[:-2]}; with other sources beside it)", *LESS],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -156,17 +198,28 @@ def test_the_same_bytes_by_another_version_of_a_tool(built: Path, compare: Compa
     devmod.save(devmod.bundle(renewed(scale, toolchain="libclang 1.0"), twice), "old.devmod")
     status, lines = compare("old.devmod", built)
     assert (status, lines[1]) == (0, SAME[1])
-    assert lines[0].startswith("opencl cl: 'scale': same (the file was built by libclang 1.0, and libclang ")
+    assert lines[0].startswith(
+        "opencl cl: 'scale': same (the file was built by libclang 1.0, and libclang "
+    )
 
 
 def test_another_version_of_a_tool_is_named(built: Path, compare: Compare) -> None:
     scale, twice = devmod.load(built / "k.devmod").imports
-    module = devmod.create_with_fallback("opencl", b"kernel void scale(global float *x, float factor) {}", "cl", dict(scale.functions))
+    module = devmod.create_with_fallback(
+        "opencl",
+        b"kernel void scale(global float *x, float factor) {}",
+        "cl",
+        dict(scale.functions),
+    )
     assert scale.origin is not None
-    module.__dict__["_devmod_origin"] = devmod.Origin("opencl", "libclang 1.0", sources=scale.origin.sources)
+    module.__dict__["_devmod_origin"] = devmod.Origin(
+        "opencl", "libclang 1.0", sources=scale.origin.sources
+    )
     devmod.save(devmod.bundle(module, twice), "old.devmod")
     line = compare("old.devmod", built)[1][0]
-    assert line.startswith("opencl cl: 'scale': differs (the file was built by libclang 1.0, and libclang ")
+    assert line.startswith(
+        "opencl cl: 'scale': differs (the file was built by libclang 1.0, and libclang "
+    )
     assert line.endswith(" is here)")
 
 
@@ -175,22 +228,31 @@ def test_a_payload_that_cannot_be_rebuilt(built: Path, compare: Compare) -> None
     assert (status, lines[1]) == (1, SAME[1])
     assert lines[0].startswith("opencl cl: 'scale': not rebuilt (")
     assert "scale.cl" in lines[0]
-    less = project("less", manifest=MANIFEST.partition("[kernels.twice]")[0].replace(', "webgpu"', ""))
+    less = project(
+        "less", manifest=MANIFEST.partition("[kernels.twice]")[0].replace(', "webgpu"', "")
+    )
     assert compare(built / "k.devmod", less) == (
-        1, [SAME[0], "webgpu wgsl: 'twice': not rebuilt (the manifest builds no such payload)"],
-    )  # fmt: skip
+        1,
+        [SAME[0], "webgpu wgsl: 'twice': not rebuilt (the manifest builds no such payload)"],
+    )
 
 
-def test_a_payload_that_the_file_lacks_and_a_function_of_another_name(built: Path, compare: Compare) -> None:
+def test_a_payload_that_the_file_lacks_and_a_function_of_another_name(
+    built: Path, compare: Compare
+) -> None:
     devmod.save(devmod.load(built / "k.devmod").imports[1], "part.devmod")
     assert compare("part.devmod", built) == (1, [SAME[1], MISSING])
-    devmod.build(project("renamed", KERNEL.replace("void scale", "void grow")), cache=False).raise_for_failures()
+    devmod.build(
+        project("renamed", KERNEL.replace("void scale", "void grow")), cache=False
+    ).raise_for_failures()
     renamed = "opencl cl: 'grow': not rebuilt (the manifest builds no such payload)"
     assert compare("renamed/k.devmod", built) == (1, [renamed, SAME[1], MISSING])
 
 
 def test_a_rebuild_is_no_check_by_a_policy(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, "check", built / "k.devmod", "--rebuild", built, "--source", "memory")
+    status, _, err = run(
+        capsys, "check", built / "k.devmod", "--rebuild", built, "--source", "memory"
+    )
     assert (status, "--rebuild asks no policy" in err) == (2, True)
 
 

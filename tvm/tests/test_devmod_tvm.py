@@ -19,7 +19,10 @@ import devmod
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[2]
 VECTOR = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd.opencl.tvmimports"
-needs_tvm = pytest.mark.skipif(not [*distributions(name="apache-tvm")], reason="TVM is not installed: make frameworks installs it")
+needs_tvm = pytest.mark.skipif(
+    not [*distributions(name="apache-tvm")],
+    reason="TVM is not installed: make frameworks installs it",
+)
 
 DOUBLE = """
 import ctypes, sys, types
@@ -58,7 +61,9 @@ assert (out == 2 * x[512:]).all()
 
 @pytest.mark.row("R48")
 def test_tvms_registry_has_what_its_build_lacks() -> None:
-    """TVM is a double here: a registry, and a module that keeps its callback. The kernel has TVM's stored bytes."""
+    """TVM is a double here: a registry, and a module that keeps its callback. The kernel has TVM's
+    stored bytes.
+    """
     first_device("opencl")
     run_python(f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}", PYTHONPATH=str(ROOT / "tvm" / "src"))
 
@@ -72,8 +77,13 @@ def test_tvm_runs_on_the_runtimes_of_devmod() -> None:
     environment = {**os.environ, "POCL_DEVICES": "pthread pthread"}
     process = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(HERE / "tvm_cases.py")],
-        capture_output=True, text=True, check=False, timeout=900, cwd=ROOT, env=environment,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+        cwd=ROOT,
+        env=environment,
+    )
     assert process.returncode == 0, process.stdout + process.stderr
 
 
@@ -99,12 +109,16 @@ PROGRAMS = {
         "['device_api.cpu', 'device_api.rpc', 'device_api.webgpu']\n",
     ),
     "a fork": (
-        START % "opencl" + "child = os.fork()\nif not child:\n    try:\n        x.numpy()\n    except RuntimeError as error:\n"
+        START
+        % "opencl"
+        + "child = os.fork()\nif not child:\n    try:\n        x.numpy()\n    except RuntimeError as error:\n"
         "        print(str(error).partition(':')[0], flush=True)\n    os._exit(0)\nos.waitpid(child, 0)\nprint(x.numpy())",
         *("DEVMOD_TVM", "", "opencl devices cannot be used in this process\n[1. 1. 1.]\n"),
     ),
     "a lost device": (
-        START % "webgpu" + "import devmod, tvm_models\nname, interop = 'ffi.Module.load_from_bytes.webgpu', devmod.interop.tvm\n"
+        START
+        % "webgpu"
+        + "import devmod, tvm_models\nname, interop = 'ffi.Module.load_from_bytes.webgpu', devmod.interop.tvm\n"
         "stored = interop.load_imports((tvm_models.VECTORS / 'vadd.webgpu.tvmimports').read_bytes()).imports[0]\n"
         "vadd = tvm.get_global_func(name)(interop.dump_module_bytes(stored))['vadd_kernel']\n"
         "devmod.device('webgpu').gpu.destroy()\nfor call in (x.numpy, lambda: x.copyfrom(np.ones(3, 'float32')), lambda: vadd(x, x, x, 16, 64)):\n"
@@ -117,7 +131,7 @@ PROGRAMS = {
         "tvm.kept = builtins.kept = x, executable, tvm.relax.VirtualMachine(executable, x.device), executable.mod.imports[0]",
         *("DEVMOD_TVM", "", ""),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -129,10 +143,17 @@ PROGRAMS = {
         ("", "linux_x86_64"),
     ],
 )
-def test_the_platform_of_the_wheel(symbols: str, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_platform_of_the_wheel(
+    symbols: str, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("hatchling", reason="hatchling is not installed")
     monkeypatch.setattr(sysconfig, "get_platform", lambda: "linux-x86_64")
-    assert runpy.run_path(str(ROOT / "tvm" / "hatch_build.py"))["_platform"](f" {symbols} ".replace(" ", "\0").encode()) == platform
+    assert (
+        runpy.run_path(str(ROOT / "tvm" / "hatch_build.py"))["_platform"](
+            f" {symbols} ".replace(" ", "\0").encode()
+        )
+        == platform
+    )
 
 
 @needs_tvm
@@ -143,7 +164,8 @@ def test_a_process_with(name: str) -> None:
     assert run_python(program, **{variable: value, "PYTHONPATH": str(HERE)}) == expected
 
 
-# -- The switch: an environment of links to the packages of this one, without the runtimes of devmod.
+# -- The switch: an environment of links to the packages of this one, without the runtimes of
+# devmod.
 
 STATE = """
 import os, numpy as np, tvm, tvm_ffi, tvm_models
@@ -168,22 +190,36 @@ WITHOUT = 'To add it: pip install devmod-opencl\nTogether with devmod-tvm: pip i
 
 @needs_tvm
 def test_the_switch(tmp_path: Path) -> None:
-    """Installed, uninstalled and installed again, by processes. The process without it ends with an installation."""
+    """Installed, uninstalled and installed again, by processes. The process without it ends with an
+    installation.
+    """
     first_device("opencl")
     packages, site = Path(np.__file__).resolve().parents[1], tmp_path / "site"
     site.mkdir()
-    sources = [each for each in packages.iterdir() if "devmod" not in each.name and each.suffix != ".pth"]
+    sources = [
+        each for each in packages.iterdir() if "devmod" not in each.name and each.suffix != ".pth"
+    ]
     sources.append(ROOT / "core/src/devmod")
     for name in ("core", "readers", "runtime", "tvm"):
-        sources += [next(packages.glob(f"devmod_{name}-*")), *ROOT.glob(f"{name}/src/devmod_{name}")]
+        sources += [
+            next(packages.glob(f"devmod_{name}-*")),
+            *ROOT.glob(f"{name}/src/devmod_{name}"),
+        ]
     for each in sources:
         (site / each.name).symlink_to(each)
-    runtime = [ROOT / "plugins/devmod-opencl/src/devmod_opencl", next(packages.glob("devmod_opencl-*"))]
-    data = devmod.interop.tvm.dump_module_bytes(devmod.interop.tvm.load_imports(VECTOR.read_bytes()).imports[0])
+    runtime = [
+        ROOT / "plugins/devmod-opencl/src/devmod_opencl",
+        next(packages.glob("devmod_opencl-*")),
+    ]
+    data = devmod.interop.tvm.dump_module_bytes(
+        devmod.interop.tvm.load_imports(VECTOR.read_bytes()).imports[0]
+    )
 
     def states(links: list[Path]) -> list[Any]:
         program = f"DATA, SITE, LINKS = {data!r}, {str(site)!r}, {[*map(str, links)]!r}\n{STATE}"
-        return run_python(program, "-S", PYTHONPATH=os.pathsep.join((str(site), str(HERE)))).splitlines()
+        return run_python(
+            program, "-S", PYTHONPATH=os.pathsep.join((str(site), str(HERE)))
+        ).splitlines()
 
     works = "[True, True, 'opencl', '[1. 1. 1.]']"
     for each in runtime:
@@ -193,6 +229,12 @@ def test_the_switch(tmp_path: Path) -> None:
         (site / each.name).unlink()
     first, result, last = states(runtime)
     created, exists, load, allocation = eval(first)
-    assert (created, exists, load.endswith(WITHOUT), allocation.endswith(WITHOUT), last) == (False, False, True, True, works)
+    assert (created, exists, load.endswith(WITHOUT), allocation.endswith(WITHOUT), last) == (
+        False,
+        False,
+        True,
+        True,
+        works,
+    )
     assert "OpenCL runtime is not linked into this build" in result
     assert states([]) == [works, "(1024,)", works]

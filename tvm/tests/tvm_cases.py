@@ -1,4 +1,6 @@
-"""TVM with the runtimes of devmod. `test_devmod_tvm.py` runs these in one process, in which OpenCL has two devices."""
+"""TVM with the runtimes of devmod. `test_devmod_tvm.py` runs these in one process, in which OpenCL
+has two devices.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def load(kind: str, data: bytes) -> Any:
 
 def vector(kind: str) -> devmod.Module:
     """The kernel of TVM's ``c = a + b``."""
-    return devmod.interop.tvm.load_imports((VECTORS / f"vadd.{kind}.tvmimports").read_bytes()).imports[0]
+    return devmod.interop.tvm.load_imports(
+        (VECTORS / f"vadd.{kind}.tvmimports").read_bytes()
+    ).imports[0]
 
 
 def tensors(kind: str, *arrays: Any, index: int = 0) -> list[Any]:
@@ -59,13 +63,17 @@ def vadd() -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_agrees_with_llvm(kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_agrees_with_llvm(
+    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first_device(kind)
     module, inputs = models.model(name)
     executable = models.compiled(module, kind)
     expected = models.run(models.compiled(module, "llvm"), "llvm", inputs)
     result = models.run(executable, kind, inputs)
-    np.testing.assert_allclose(result, expected, rtol=0, atol=0 if name in ("argsort", "vadd") else 2e-5)
+    np.testing.assert_allclose(
+        result, expected, rtol=0, atol=0 if name in ("argsort", "vadd") else 2e-5
+    )
     executable.export_library(str(tmp_path / "model.so"))
     np.savez(tmp_path / "inputs.npz", result, *inputs)
     program = (
@@ -74,14 +82,19 @@ def test_a_model_agrees_with_llvm(kind: str, name: str, tmp_path: Path, monkeypa
     )
     run_python(program, PYTHONPATH=str(Path(__file__).parent))
     monkeypatch.setenv("TVM_COMPILE_FORCE_FALLBACK", "1")
-    fallback, real = (PACK(each.mod.imports[0]).numpy().tobytes() for each in (models.compiled(module, kind), executable))
+    fallback, real = (
+        PACK(each.mod.imports[0]).numpy().tobytes()
+        for each in (models.compiled(module, kind), executable)
+    )
     assert fallback == real
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_transformer_writes_its_cache_in_place(kind: str) -> None:
     first_device(kind)
-    np.testing.assert_allclose(models.transformer(kind), models.transformer("llvm"), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        models.transformer(kind), models.transformer("llvm"), rtol=0, atol=1e-5
+    )
 
 
 # -- Modules
@@ -102,14 +115,22 @@ def foreign_bytes(kind: str) -> tuple[str, bytes, tuple[int, ...]]:
     """Return a kernel that devmod has compiled, in TVM's bytes, and the values after its arrays."""
     if kind in KINDS:
         return "vadd_kernel", devmod.interop.tvm.dump_module_bytes(vector(kind)), (16, 64)
-    sources = {"vulkan": (GLSL, "vulkan", "glsl"), "rocm": (HIP, "rocm -arch=gfx1100", "HIP"), "hexagon": (C, "hexagon -arch=v66", "C")}
+    sources = {
+        "vulkan": (GLSL, "vulkan", "glsl"),
+        "rocm": (HIP, "rocm -arch=gfx1100", "HIP"),
+        "hexagon": (C, "hexagon -arch=v66", "C"),
+    }
     source, target, language = sources[kind]
     tags = [] if kind == "hexagon" else ["blockIdx.x", "threadIdx.x"]
     module = devmod.compile(source, target, language=language)
     _, fmt, _, code = devmod.backend.payload_of(module)  # type: ignore[misc]
     (name,) = module.functions
     info = devmod.FunctionInfo(name, ["handle"] * 3 + ["int32"] * (kind == "hexagon"), tags)
-    return name, devmod.interop.tvm.dump_module_bytes(devmod.create(kind, code, fmt, {name: info})), (16, 64) if tags else (1024,)
+    return (
+        name,
+        devmod.interop.tvm.dump_module_bytes(devmod.create(kind, code, fmt, {name: info})),
+        (16, 64) if tags else (1024,),
+    )
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "vulkan", "hexagon"])
@@ -120,7 +141,11 @@ def test_loaded_bytes_run_and_are_saved_as_they_came(kind: str) -> None:
     a, b, c = tensors(kind, X, X[::-1].copy(), X)
     module[name](a, b, c, *values)
     np.testing.assert_array_equal(c.numpy(), np.full(1024, 1023, "float32"))
-    assert (module.kind, module.get_property_mask(), module.implements_function("none")) == (kind, 3, False)
+    assert (module.kind, module.get_property_mask(), module.implements_function("none")) == (
+        kind,
+        3,
+        False,
+    )
     root = load(kind, data)
     root.import_module(module)
     assert data in PACK(root).numpy().tobytes()
@@ -131,7 +156,9 @@ def test_loaded_bytes_run_and_are_saved_as_they_came(kind: str) -> None:
 def test_a_module_of_rocm_in_the_memory_of_a_double() -> None:
     """TVM's name of such a module is "hip". The double has memory, and executes no machine code."""
     info = devmod.FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
-    data = devmod.interop.tvm.dump_module_bytes(devmod.create("rocm", b"\x7fELF", "hsaco", {"k": info}))
+    data = devmod.interop.tvm.dump_module_bytes(
+        devmod.create("rocm", b"\x7fELF", "hsaco", {"k": info})
+    )
     assert [load(name, data).kind for name in ("rocm", "hip", "hsaco")] == ["hip", "hip", "hsaco"]
     program = (
         "import numpy as np, tvm\nx = tvm.runtime.tensor(np.arange(4), device=tvm.runtime.device('rocm'))\n"
@@ -162,8 +189,15 @@ def test_the_models_on_the_double_of_metal(monkeypatch: pytest.MonkeyPatch) -> N
     for name in MODELS:
         module, inputs = models.model(name)
         expected = models.run(models.compiled(module, "llvm"), "llvm", inputs)
-        np.testing.assert_allclose(models.run(models.compiled(module, "metal"), "metal", inputs), expected, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(models.transformer("metal"), models.transformer("llvm"), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            models.run(models.compiled(module, "metal"), "metal", inputs),
+            expected,
+            rtol=0,
+            atol=1e-6,
+        )
+    np.testing.assert_allclose(
+        models.transformer("metal"), models.transformer("llvm"), rtol=0, atol=1e-5
+    )
 
 
 def test_a_file_gives_the_kernel_that_fits_the_device(tmp_path: Path) -> None:
@@ -194,13 +228,25 @@ def test_a_kernel_of_devmod_takes_tensors_of_its_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_attributes_of_a_device(kind: str) -> None:
     device, own = models.device(kind), first_device(kind)
-    assert (device.exist, models.device(kind, 9).exist, device.device_name, device.driver_version) == (
+    assert (
+        device.exist,
+        models.device(kind, 9).exist,
+        device.device_name,
+        device.driver_version,
+    ) == (
         True,
         False,
         own.name,
         own.driver_version,
     )
-    assert min(device.max_threads_per_block, device.max_shared_memory_per_block, *device.max_thread_dimensions) > 1
+    assert (
+        min(
+            device.max_threads_per_block,
+            device.max_shared_memory_per_block,
+            *device.max_thread_dimensions,
+        )
+        > 1
+    )
     assert (device.warp_size, device.total_global_memory) == (1, own.memory or None)
 
 
@@ -225,7 +271,12 @@ class Foreign:
 
 def test_a_tensor_of_another_owner_is_an_error(vadd: Any) -> None:
     (a,), foreign = tensors("opencl", X), tvm.runtime.from_dlpack(Foreign())
-    for use in (lambda: vadd(a, a, foreign, 16, 64), foreign.numpy, lambda: a.copyto(foreign), lambda: devmod_tvm.array(foreign)):
+    for use in (
+        lambda: vadd(a, a, foreign, 16, 64),
+        foreign.numpy,
+        lambda: a.copyto(foreign),
+        lambda: devmod_tvm.array(foreign),
+    ):
         assert NO_MEMORY in error_of(use)
 
 
@@ -305,15 +356,28 @@ NO_MEMORY = (
 def test_errors_have_the_text_of_devmod(vadd: Any) -> None:
     (a, c), subject = tensors("opencl", X, X), "the opencl function 'vadd_kernel'"
     assert error_of(vadd, a) == f"{subject} takes 3 arguments and its launch values, got 1"
-    assert error_of(vadd, a, a, 3, 16, 64) == f"{subject}: argument 3 is 3; expected a tensor or a pointer"
-    assert error_of(vadd, a, a, ctypes.c_void_p(4096), 16, 64) == f"{subject}: argument 3 is 0x1000, {NO_MEMORY}"
+    assert (
+        error_of(vadd, a, a, 3, 16, 64)
+        == f"{subject}: argument 3 is 3; expected a tensor or a pointer"
+    )
+    assert (
+        error_of(vadd, a, a, ctypes.c_void_p(4096), 16, 64)
+        == f"{subject}: argument 3 is 0x1000, {NO_MEMORY}"
+    )
     assert error_of(vadd, a, None, c, 16, 64) == f"{subject}: argument 2 is 0x0, {NO_MEMORY}"
     assert NO_MEMORY in error_of(vadd, a, tvm.runtime.tensor(X), c, 16, 64)
-    assert error_of(tvm.runtime.empty, (4, 4), "float32", models.device("opencl"), "global.texture") == (
+    assert error_of(
+        tvm.runtime.empty, (4, 4), "float32", models.device("opencl"), "global.texture"
+    ) == (
         "devmod-tvm allocates no memory of the scope 'global.texture' on opencl:0; expected 'global'. Compile without textures"
     )
-    assert "there is no opencl device 9" in error_of(tvm.runtime.tensor, X, models.device("opencl", 9))
-    assert error_of(load, "opencl", b"abc") == "TVM's bytes of the opencl module: fmt: expected 8 bytes, and 3 are left, at byte 0"
+    assert "there is no opencl device 9" in error_of(
+        tvm.runtime.tensor, X, models.device("opencl", 9)
+    )
+    assert (
+        error_of(load, "opencl", b"abc")
+        == "TVM's bytes of the opencl module: fmt: expected 8 bytes, and 3 are left, at byte 0"
+    )
     with pytest.raises(AttributeError, match="Module has no function 'other'"):
         load("opencl", foreign_bytes("opencl")[1])["other"]
     remote = tvm.rpc.LocalSession().device("opencl", 0)  # type: ignore[attr-defined]
@@ -324,7 +388,10 @@ def test_a_kernel_that_the_driver_refuses_is_an_error_of_tvm() -> None:
     first_device("opencl")
     info = devmod.FunctionInfo("bad", ["handle"], ["blockIdx.x", "threadIdx.x"])
     source = b"// Function: bad\nkernel void bad(global float *x) { x[0] = unknown_name; }"
-    bad = load("opencl", devmod.interop.tvm.dump_module_bytes(devmod.create("opencl", source, "cl", {"bad": info})))["bad"]
+    bad = load(
+        "opencl",
+        devmod.interop.tvm.dump_module_bytes(devmod.create("opencl", source, "cl", {"bad": info})),
+    )["bad"]
     (x,) = tensors("opencl", X)
     assert "unknown_name" in error_of(bad, x, 1, 1)
     np.testing.assert_array_equal(x.numpy(), X)
@@ -349,7 +416,10 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("error", [RuntimeError("it fails"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("name", USES)
 def test_a_callback_that_raises(
-    name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    name: str,
+    error: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     first_device("opencl")
     device, (x,) = models.device("opencl"), tensors("opencl", X)
@@ -365,7 +435,9 @@ def test_a_callback_that_raises(
 
 
 def test_a_callback_of_a_module_that_raises() -> None:
-    module = _bridge._make_module("opencl", 3, tvm_ffi.convert(Mock(side_effect=RuntimeError("it fails"))))
+    module = _bridge._make_module(
+        "opencl", 3, tvm_ffi.convert(Mock(side_effect=RuntimeError("it fails")))
+    )
     for use in (lambda: module["f"], lambda: PACK(module), module.inspect_source):
         assert error_of(use) == "it fails"
 
@@ -407,4 +479,6 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [*zip(*[blocks((root / "docs" / "tvm.md").read_text())] * 2, strict=True)]
     assert {(code[0], output[0]) for code, output in pairs} == {("run", "prints")}
     Path("page.py").write_text("".join(code[2] for code, _ in pairs))  # TVM's parser reads the file
-    assert run_python("import runpy\nrunpy.run_path('page.py', run_name='__main__')") == "".join(output[2] for _, output in pairs)
+    assert run_python("import runpy\nrunpy.run_path('page.py', run_name='__main__')") == "".join(
+        output[2] for _, output in pairs
+    )

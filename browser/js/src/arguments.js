@@ -33,20 +33,32 @@ import { describeValue, ConversionError, viewOf } from "./scalars.js";
  */
 export function bufferBinding(argument, value, device) {
   if (typeof GPUBuffer === "undefined" || typeof value !== "object" || value === null) return null;
-  const binding = value instanceof GPUBuffer ? { buffer: value } : /** @type {GPUBufferBinding} */ (value);
+  const binding =
+    value instanceof GPUBuffer ? { buffer: value } : /** @type {GPUBufferBinding} */ (value);
   if (!(binding.buffer instanceof GPUBuffer)) return null;
   const { buffer, offset = 0, size = buffer.size - offset } = binding;
-  if (!(buffer.usage & Usage.STORAGE)) throw new ConversionError("is a GPUBuffer without the usage STORAGE, which kernels need");
+  if (!(buffer.usage & Usage.STORAGE))
+    throw new ConversionError("is a GPUBuffer without the usage STORAGE, which kernels need");
   if (![offset, size].every((each) => Number.isSafeInteger(each) && each >= 0)) {
-    throw new ConversionError(`is bound with offset ${describeValue(offset)} and size ${describeValue(size)}, which are not counts of bytes`);
+    throw new ConversionError(
+      `is bound with offset ${describeValue(offset)} and size ${describeValue(size)}, which are not counts of bytes`,
+    );
   }
   const step = device.limits.minStorageBufferOffsetAlignment;
-  if (offset % step) throw new ConversionError(`has the offset ${offset}, expected a multiple of ${step} on this device`);
+  if (offset % step)
+    throw new ConversionError(
+      `has the offset ${offset}, expected a multiple of ${step} on this device`,
+    );
   if (size < 4 || size % 4 || offset + size > buffer.size) {
-    throw new ConversionError(`has ${size} bytes at offset ${offset} of a buffer of ${buffer.size} bytes, expected a multiple of 4 bytes within the buffer`);
+    throw new ConversionError(
+      `has ${size} bytes at offset ${offset} of a buffer of ${buffer.size} bytes, expected a multiple of 4 bytes within the buffer`,
+    );
   }
   checkDeclared(argument, size);
-  if (size < argument.least) throw new ConversionError(`has ${size} bytes, but the shader's variable needs at least ${argument.least}`);
+  if (size < argument.least)
+    throw new ConversionError(
+      `has ${size} bytes, but the shader's variable needs at least ${argument.least}`,
+    );
   checkSize(size, device);
   return { buffer, offset, size };
 }
@@ -60,27 +72,46 @@ export function bufferBinding(argument, value, device) {
  */
 export function imageBinding({ image, taker }, value, device) {
   const param = /** @type {NonNullable<Argument["image"]>} */ (image);
-  if (typeof GPUTextureView !== "undefined" && value instanceof GPUTextureView) return { handle: value, resource: () => value, filters: null };
-  const handle = value instanceof Image ? value.handle : typeof GPUTexture !== "undefined" && value instanceof GPUTexture ? value : null;
+  if (typeof GPUTextureView !== "undefined" && value instanceof GPUTextureView)
+    return { handle: value, resource: () => value, filters: null };
+  const handle =
+    value instanceof Image
+      ? value.handle
+      : typeof GPUTexture !== "undefined" && value instanceof GPUTexture
+        ? value
+        : null;
   if (!handle) {
     const expected = "an image, such as await imageFrom(picture), whose format you choose";
     throw new ConversionError(`is ${describeValue(value)}, and the ${taker} takes ${expected}`);
   }
   if (value instanceof Image) checkOwn(value, device);
-  const isArray = value instanceof Image ? value.layers > 0 : handle.depthOrArrayLayers > 1 || param.type === "2d_array";
+  const isArray =
+    value instanceof Image
+      ? value.layers > 0
+      : handle.depthOrArrayLayers > 1 || param.type === "2d_array";
   const type = `${handle.dimension}${handle.dimension === "2d" && isArray ? "_array" : ""}`;
-  if (type !== param.type) throw new ConversionError(`is an image of type ${type}, and the ${taker} takes ${param.type}`);
+  if (type !== param.type)
+    throw new ConversionError(`is an image of type ${type}, and the ${taker} takes ${param.type}`);
   const { format } = handle;
-  if (param.format && format !== param.format) throw new ConversionError(`is an image of ${format}, and the ${taker} takes ${param.format}`);
+  if (param.format && format !== param.format)
+    throw new ConversionError(`is an image of ${format}, and the ${taker} takes ${param.format}`);
   const sample = IMAGE_FORMATS.get(format)?.sample; // the caller's texture may have a format of another kind
   if (param.sample && sample && sample !== param.sample) {
-    throw new ConversionError(`is an image of ${format}, whose texels are ${sample}, and the ${taker} takes ${param.sample}`);
+    throw new ConversionError(
+      `is an image of ${format}, whose texels are ${sample}, and the ${taker} takes ${param.sample}`,
+    );
   }
   const usage = param.format ? "STORAGE_BINDING" : "TEXTURE_BINDING";
-  if (taker === "kernel" && !(handle.usage & TextureUsage[usage])) throw new ConversionError(`is a GPUTexture without the usage ${usage}, which the kernel needs`);
+  if (taker === "kernel" && !(handle.usage & TextureUsage[usage]))
+    throw new ConversionError(`is a GPUTexture without the usage ${usage}, which the kernel needs`);
   const dimension = /** @type {GPUTextureViewDimension} */ (VIEWS[type]);
-  const view = () => handle.createView(param.format ? { dimension, mipLevelCount: 1 } : { dimension });
-  return { handle, resource: view, filters: param.format || isFilterable(device, format) ? null : false };
+  const view = () =>
+    handle.createView(param.format ? { dimension, mipLevelCount: 1 } : { dimension });
+  return {
+    handle,
+    resource: view,
+    filters: param.format || isFilterable(device, format) ? null : false,
+  };
 }
 
 /**
@@ -90,10 +121,18 @@ export function imageBinding({ image, taker }, value, device) {
  * @returns {Texture}
  */
 export function samplerBinding(value, device) {
-  if (typeof GPUSampler !== "undefined" && value instanceof GPUSampler) return { handle: value, resource: () => value, filters: null };
-  if (!(value instanceof Sampler)) throw new ConversionError(`is ${describeValue(value)}, and the kernel takes a sampler, such as await sampler()`);
+  if (typeof GPUSampler !== "undefined" && value instanceof GPUSampler)
+    return { handle: value, resource: () => value, filters: null };
+  if (!(value instanceof Sampler))
+    throw new ConversionError(
+      `is ${describeValue(value)}, and the kernel takes a sampler, such as await sampler()`,
+    );
   checkOwn(value, device);
-  return { handle: value.handle, resource: () => value.handle, filters: value.filter === "linear" || null };
+  return {
+    handle: value.handle,
+    resource: () => value.handle,
+    filters: value.filter === "linear" || null,
+  };
 }
 
 /**
@@ -101,8 +140,10 @@ export function samplerBinding(value, device) {
  * @param {GPUDevice} device
  */
 function checkOwn(value, device) {
-  if (value.device !== device) throw new ConversionError("is on another device; make it on the device of the function");
-  if (value instanceof Image && value.destroyed) throw new ConversionError("is an image that was destroyed");
+  if (value.device !== device)
+    throw new ConversionError("is on another device; make it on the device of the function");
+  if (value instanceof Image && value.destroyed)
+    throw new ConversionError("is an image that was destroyed");
 }
 
 /**
@@ -116,7 +157,8 @@ export function checkTextures(plan, textures, problem) {
   const entries = [...textures];
   entries.forEach(([second, { handle }], number) => {
     const [first] = entries.slice(0, number).find(([, other]) => other.handle === handle) ?? [];
-    if (first?.image && [first, second].some(({ image }) => image?.access !== "r")) throw twice(plan, second, first, "is the same image as", BOUND_ONCE);
+    if (first?.image && [first, second].some(({ image }) => image?.access !== "r"))
+      throw twice(plan, second, first, "is the same image as", BOUND_ONCE);
   });
   const [image] = entries.find(([, { filters }]) => filters === false) ?? [];
   const [sampler] = entries.find(([, { filters }]) => filters === true) ?? [];
@@ -141,15 +183,30 @@ export function checkTextures(plan, textures, problem) {
 export function hostArray(argument, value, bound, device) {
   const bytes = viewOf(value);
   const { type, struct, unit, written, taker } = argument;
-  if (!bytes) throw new ConversionError(`is ${describeValue(value)}, and the ${taker} takes an array${type ? ` of ${elementsOf(argument)}` : ""}`);
-  if (bytes.buffer instanceof ArrayBuffer === false) throw new ConversionError("is in a SharedArrayBuffer; pass a copy");
-  const given = TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (value)[Symbol.toStringTag] ?? ""];
+  if (!bytes)
+    throw new ConversionError(
+      `is ${describeValue(value)}, and the ${taker} takes an array${type ? ` of ${elementsOf(argument)}` : ""}`,
+    );
+  if (bytes.buffer instanceof ArrayBuffer === false)
+    throw new ConversionError("is in a SharedArrayBuffer; pass a copy");
+  const given =
+    TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (value)[Symbol.toStringTag] ?? ""];
   const dtype = parseDtype(type);
   const base = dtype && !struct ? type.replace(/x\d+$/, "") : "";
-  if (given && base && given !== base && !(base === "bool" && given === (taker === "kernel" ? "uint32" : "uint8"))) {
+  if (
+    given &&
+    base &&
+    given !== base &&
+    !(base === "bool" && given === (taker === "kernel" ? "uint32" : "uint8"))
+  ) {
     const [wanted = ""] = Object.entries(TYPED_ARRAYS).find(([, name]) => name === base) ?? [];
-    const convert = wanted && !/^u?int64$/.test(given) ? `; convert it before the call: array = ${wanted}.from(array)` : "";
-    throw new ConversionError(`is an array of ${given}, and the ${taker} takes ${elementsOf(argument)}${convert}`);
+    const convert =
+      wanted && !/^u?int64$/.test(given)
+        ? `; convert it before the call: array = ${wanted}.from(array)`
+        : "";
+    throw new ConversionError(
+      `is an array of ${given}, and the ${taker} takes ${elementsOf(argument)}${convert}`,
+    );
   }
   if (bytes.length % unit) {
     const each = struct ? elementsOf(argument) : `${type} of ${unit} bytes`;
@@ -157,9 +214,14 @@ export function hostArray(argument, value, bound, device) {
   }
   checkDeclared(argument, bytes.length);
   if (bytes.length && bytes.length < argument.least) {
-    throw new ConversionError(`has ${bytes.length} bytes, but the shader's variable needs at least ${argument.least}`);
+    throw new ConversionError(
+      `has ${bytes.length} bytes, but the shader's variable needs at least ${argument.least}`,
+    );
   }
-  if (bound) throw new ConversionError("is in the host's memory, and bind takes device buffers: pass a GPUBuffer");
+  if (bound)
+    throw new ConversionError(
+      "is in the host's memory, and bind takes device buffers: pass a GPUBuffer",
+    );
   checkSize(bytes.length, device);
   return { args: [argument], bytes, written };
 }
@@ -169,7 +231,10 @@ export function hostArray(argument, value, bound, device) {
  * @param {number} given
  */
 function checkDeclared({ size }, given) {
-  if (given < size) throw new ConversionError(`has ${given} bytes, and the kernel declares ${size}; pass an array of ${size} bytes or more`);
+  if (given < size)
+    throw new ConversionError(
+      `has ${given} bytes, and the kernel declares ${size}; pass an array of ${size} bytes or more`,
+    );
 }
 
 /** @param {Argument} argument */
@@ -183,7 +248,10 @@ function elementsOf({ type, struct, unit }) {
  */
 function checkSize(size, { limits }) {
   for (const name of /** @type {const} */ (["maxStorageBufferBindingSize", "maxBufferSize"])) {
-    if (size > limits[name]) throw new ConversionError(`has ${size} bytes, but the limit of this device is ${limits[name]} (${name})`);
+    if (size > limits[name])
+      throw new ConversionError(
+        `has ${size} bytes, but the limit of this device is ${limits[name]} (${name})`,
+      );
   }
 }
 
@@ -204,9 +272,16 @@ export function shareHosts(plan, given) {
     }
     const [first] = /** @type {[Argument]} */ (other.args);
     const [second] = /** @type {[Argument]} */ (host.args);
-    const same = other.bytes.byteOffset === host.bytes.byteOffset && other.bytes.length === host.bytes.length;
+    const same =
+      other.bytes.byteOffset === host.bytes.byteOffset && other.bytes.length === host.bytes.length;
     if (other.written || host.written) {
-      throw twice(plan, second, first, same ? "is the same memory as" : "overlaps", same ? BOUND_ONCE : "their results cannot be combined");
+      throw twice(
+        plan,
+        second,
+        first,
+        same ? "is the same memory as" : "overlaps",
+        same ? BOUND_ONCE : "their results cannot be combined",
+      );
     }
     if (same) other.args.push(second);
     else result.push(host);
@@ -226,9 +301,11 @@ export function checkShared(plan, buffers) {
   given.forEach(([second, { buffer, offset = 0, size = 0 }], number) => {
     for (const [first, other] of given.slice(0, number)) {
       if (other.buffer !== buffer || !(first.written || second.written)) continue;
-      if (first.written !== second.written) throw twice(plan, second, first, "lies in the same GPUBuffer as", BOUND_ONCE);
+      if (first.written !== second.written)
+        throw twice(plan, second, first, "lies in the same GPUBuffer as", BOUND_ONCE);
       const part = { memory: other.buffer, start: other.offset ?? 0, size: other.size ?? 0 };
-      if (overlaps(part, { memory: buffer, start: offset, size })) throw twice(plan, second, first, "is the same memory as", BOUND_ONCE);
+      if (overlaps(part, { memory: buffer, start: offset, size }))
+        throw twice(plan, second, first, "is the same memory as", BOUND_ONCE);
     }
   });
 }
@@ -241,7 +318,11 @@ export function checkShared(plan, buffers) {
  * @param {string} why
  */
 function twice(plan, second, first, how, why) {
-  return callError(plan, `: ${label(second)} ${how} ${label(first)}, and the kernel may write to one of them: ${why}; pass a copy of it`, second);
+  return callError(
+    plan,
+    `: ${label(second)} ${how} ${label(first)}, and the kernel may write to one of them: ${why}; pass a copy of it`,
+    second,
+  );
 }
 
 /** A part of a memory. @typedef {{ memory: object | null | undefined, start: number, size: number }} Part */
@@ -272,10 +353,15 @@ function partOf({ buffer, byteOffset, length }) {
  * @returns {{ spot: Spot, data: Uint8Array }[]}
  */
 export function packBlocks(plan, scalars, contents, shape) {
-  const result = plan.blocks.map(({ spot, size }, number) => ({ spot, data: contents.get(number) ?? new Uint8Array(size) }));
-  for (const [argument, data] of scalars) if (!argument.spot) result[argument.block]?.data.set(data, argument.offset);
+  const result = plan.blocks.map(({ spot, size }, number) => ({
+    spot,
+    data: contents.get(number) ?? new Uint8Array(size),
+  }));
+  for (const [argument, data] of scalars)
+    if (!argument.spot) result[argument.block]?.data.set(data, argument.offset);
   const last = result.at(-1);
   // TVM's shaders return if their block number is greater than this, so it is the number of the last block.
-  if (plan.packed >= 0 && last) new DataView(last.data.buffer).setUint32(plan.packed, shape.grid[0] - 1, true);
+  if (plan.packed >= 0 && last)
+    new DataView(last.data.buffer).setUint32(plan.packed, shape.grid[0] - 1, true);
   return result;
 }

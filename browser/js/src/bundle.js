@@ -2,7 +2,15 @@
 
 import { chosenDevice, firstThatRuns } from "./device.js";
 import {
-  ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, restated, quoteName,
+  ArgumentError,
+  DeviceNotFoundError,
+  FormatError,
+  FunctionNotFoundError,
+  NoModuleError,
+  listNames,
+  repr,
+  restated,
+  quoteName,
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { sameBytes, sha256 } from "./head.js";
@@ -23,7 +31,13 @@ import { decode, readSources, sourceText } from "./wire.js";
 
 /** The formats of the source of each kind, in the order of preference. @type {Record<string, string[]>} */
 const SOURCES = {
-  cuda: ["cuda"], rocm: ["hip", "asm", "ll"], metal: ["metal"], vulkan: ["spv"], opencl: ["cl"], hexagon: ["asm"], webgpu: ["wgsl"],
+  cuda: ["cuda"],
+  rocm: ["hip", "asm", "ll"],
+  metal: ["metal"],
+  vulkan: ["spv"],
+  opencl: ["cl"],
+  hexagon: ["asm"],
+  webgpu: ["wgsl"],
 };
 
 /**
@@ -82,14 +96,23 @@ export class Bundle {
   /** Read the index of a large file. Then all modules are listed. @returns {Promise<Bundle>} */
   async readAll() {
     const entries = await this.#index.readAll();
-    this.#modules ??= this.#make(new Map(entries.map((entry, number) => /** @type {const} */ ([number, entry])).filter(([, { kind }]) => kind)));
+    this.#modules ??= this.#make(
+      new Map(
+        entries
+          .map((entry, number) => /** @type {const} */ ([number, entry]))
+          .filter(([, { kind }]) => kind),
+      ),
+    );
     return this;
   }
 
   /** Every module, in the order of the file. @returns {readonly Module[]} */
   get modules() {
     if (!this.#modules) {
-      throw new ArgumentError(`${this.place} has many modules, which are not read until they are needed. To list them: await bundle.readAll()`, { kind: "bundle" });
+      throw new ArgumentError(
+        `${this.place} has many modules, which are not read until they are needed. To list them: await bundle.readAll()`,
+        { kind: "bundle" },
+      );
     }
     return this.#modules;
   }
@@ -112,7 +135,9 @@ export class Bundle {
     });
     for (const module of made) {
       const { imports } = /** @type {Entry} */ (entries.get(module.number));
-      module.imports = Object.freeze(imports.map((child) => /** @type {Module} */ (this.#made.get(child))));
+      module.imports = Object.freeze(
+        imports.map((child) => /** @type {Module} */ (this.#made.get(child))),
+      );
     }
     return made;
   }
@@ -130,7 +155,9 @@ export class Bundle {
   /** The modules in the order in which functions are looked up. */
   get #ordered() {
     const { modules } = this;
-    return [...new Set([...this.#index.candidates, ...modules.keys()])].map((number) => /** @type {Module} */ (modules[number]));
+    return [...new Set([...this.#index.candidates, ...modules.keys()])].map(
+      (number) => /** @type {Module} */ (modules[number]),
+    );
   }
 
   /**
@@ -139,23 +166,36 @@ export class Bundle {
    * @returns {Module}
    */
   find(name) {
-    if (typeof name !== "string") throw new ArgumentError(`expected the name of a function as a string, got ${describeValue(name)}`, { kind: "webgpu" });
+    if (typeof name !== "string")
+      throw new ArgumentError(
+        `expected the name of a function as a string, got ${describeValue(name)}`,
+        { kind: "webgpu" },
+      );
     const details = { kind: "webgpu", function: name };
     const candidates = this.#ordered.filter((module) => module.runs);
     const found = candidates.find((module) => module.functionNames.includes(name));
     if (found) return found;
     if (!candidates.length) {
-      const present = this.modules.filter((module) => module.offset !== null).map((module) => module.description);
+      const present = this.modules
+        .filter((module) => module.offset !== null)
+        .map((module) => module.description);
       throw new NoModuleError(
         `${this.place} has no webgpu module, so none of its functions can run in a browser. It has: ${listed(present)}. ` +
           "Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle",
         details,
       );
     }
-    const others = this.modules.filter((module) => module.functionNames.includes(name)).map((module) => module.description);
-    const elsewhere = others.length ? `. It exists for ${listed(others)}, which browsers cannot run` : "";
+    const others = this.modules
+      .filter((module) => module.functionNames.includes(name))
+      .map((module) => module.description);
+    const elsewhere = others.length
+      ? `. It exists for ${listed(others)}, which browsers cannot run`
+      : "";
     const there = listNames(new Set(candidates.flatMap((module) => module.functionNames)));
-    throw new FunctionNotFoundError(`${this.place} has no webgpu function ${quoteName(name)}; there is: ${there}${elsewhere}`, details);
+    throw new FunctionNotFoundError(
+      `${this.place} has no webgpu function ${quoteName(name)}; there is: ${there}${elsewhere}`,
+      details,
+    );
   }
 
   /**
@@ -168,7 +208,8 @@ export class Bundle {
   async getFunction(name, options = {}) {
     const candidates = await this.#candidates(name);
     const first = /** @type {Module} */ (candidates[0]);
-    if (first.kind === "program") return /** @type {FunctionOf<T>} */ (await makeProgram(name, candidates, options.device));
+    if (first.kind === "program")
+      return /** @type {FunctionOf<T>} */ (await makeProgram(name, candidates, options.device));
     if (candidates.length === 1) return first.getFunction(name, options);
     const description = `the webgpu function ${repr(name)}`;
     const device = await chosenDevice(options.device, description);
@@ -179,7 +220,10 @@ export class Bundle {
     });
     if (made) return made;
     const text = listed(reasons.map((reason, at) => `${candidates[at]?.description}: ${reason}`));
-    throw new DeviceNotFoundError(`${description} cannot run on this device: ${text}`, { kind: "webgpu", function: name });
+    throw new DeviceNotFoundError(`${description} cannot run on this device: ${text}`, {
+      kind: "webgpu",
+      function: name,
+    });
   }
 
   /**
@@ -189,7 +233,12 @@ export class Bundle {
   async #candidates(name) {
     let found = [];
     if (!this.listed && typeof name === "string") {
-      for (const number of await this.#index.find(name)) found.push(...this.#make(await this.#index.below(number)).filter((module) => module.number === number));
+      for (const number of await this.#index.find(name))
+        found.push(
+          ...this.#make(await this.#index.below(number)).filter(
+            (module) => module.number === number,
+          ),
+        );
     }
     if (!found.some((module) => module.runs)) {
       (await this.readAll()).find(name); // FunctionNotFoundError
@@ -253,7 +302,8 @@ export class Module {
 
   /** Whether a browser can run its functions: kernels for webgpu, or programs that import such kernels. @returns {boolean} */
   get runs() {
-    const has = (/** @type {Module} */ { kind, imports }) => kind === "webgpu" || (kind === "bundle" && imports.some(has));
+    const has = (/** @type {Module} */ { kind, imports }) =>
+      kind === "webgpu" || (kind === "bundle" && imports.some(has));
     return this.kind === "webgpu" || (this.kind === "program" && this.imports.some(has));
   }
 
@@ -275,10 +325,16 @@ export class Module {
 
   /** @returns {Promise<Uint8Array>} */
   #storedBytes() {
-    if (this.offset === null) throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, { kind: this.kind });
+    if (this.offset === null)
+      throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, {
+        kind: this.kind,
+      });
     const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
-    const damage = "is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came";
-    return kept(this.#kept, "bytes", () => this.#read(this.#entry, `the ${this.kind} module${names}`, damage));
+    const damage =
+      "is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came";
+    return kept(this.#kept, "bytes", () =>
+      this.#read(this.#entry, `the ${this.kind} module${names}`, damage),
+    );
   }
 
   /**
@@ -289,7 +345,8 @@ export class Module {
    */
   async #read({ offset, size, digest, unpacked }, subject, damage) {
     const { place } = this.#source;
-    const fail = (/** @type {string} */ text) => new FormatError(`${place}${text}`, { kind: this.kind });
+    const fail = (/** @type {string} */ text) =>
+      new FormatError(`${place}${text}`, { kind: this.kind });
     if (unpacked !== null) {
       throw fail(
         `: ${subject} ${damage.split(" ", 1)} compressed with zstd, which browsers cannot decompress. Write the file without compression: ` +
@@ -298,7 +355,8 @@ export class Module {
       );
     }
     const data = await this.#source.read(/** @type {number} */ (offset), size);
-    if (data.length < size) throw fail(` is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`);
+    if (data.length < size)
+      throw fail(` is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`);
     if (!sameBytes(await sha256(data), digest)) throw fail(`: ${subject} ${damage}`);
     return data;
   }
@@ -315,7 +373,11 @@ export class Module {
     if (this.#entry.sources === null) return new Map();
     const blob = await this.#index.entry(this.#entry.sources, true);
     const subject = `the sources of the ${this.kind} module`;
-    const data = await this.#read(blob, subject, "are damaged: their SHA-256 is not the one in the index. Get the file again");
+    const data = await this.#read(
+      blob,
+      subject,
+      "are damaged: their SHA-256 is not the one in the index. Get the file again",
+    );
     return readSources(data, `${this.#source.place}: ${subject}`, this.kind);
   }
 
@@ -331,7 +393,10 @@ export class Module {
     const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats);
     if (result && result.functions) {
       const names = [...result.functions.keys()];
-      if (names.length !== this.functionNames.length || names.some((name, at) => name !== this.functionNames[at])) {
+      if (
+        names.length !== this.functionNames.length ||
+        names.some((name, at) => name !== this.functionNames[at])
+      ) {
         throw new FormatError(
           `${this.#source.place}: the index gives the ${this.kind} module the functions ${listNames(this.functionNames)}, ` +
             `and its bytes have ${listNames(names)}`,
@@ -353,12 +418,16 @@ export class Module {
    */
   async inspectSource(format = "") {
     const sources = await this.sources();
-    for (const key of format ? [format] : (Object.hasOwn(SOURCES, this.kind) && SOURCES[this.kind]) || []) {
+    for (const key of format
+      ? [format]
+      : (Object.hasOwn(SOURCES, this.kind) && SOURCES[this.kind]) || []) {
       const text = sources.get(key);
       if (typeof text === "string") return text;
     }
     const contents = await this.contents();
-    return contents && (!format || format === contents.format) ? sourceText(this.kind, contents) : "";
+    return contents && (!format || format === contents.format)
+      ? sourceText(this.kind, contents)
+      : "";
   }
 
   /**
@@ -369,21 +438,34 @@ export class Module {
    * @returns {Promise<FunctionOf<T>>}
    */
   async getFunction(name, options = {}) {
-    if (this.kind === "program") return /** @type {FunctionOf<T>} */ (await makeProgram(name, [this], options.device));
+    if (this.kind === "program")
+      return /** @type {FunctionOf<T>} */ (await makeProgram(name, [this], options.device));
     if (this.kind !== "webgpu") {
-      throw new NoModuleError(`the ${this.kind} module cannot run in a browser: only webgpu modules can`, { kind: this.kind, function: name });
+      throw new NoModuleError(
+        `the ${this.kind} module cannot run in a browser: only webgpu modules can`,
+        { kind: this.kind, function: name },
+      );
     }
     const { functions, shaders } = /** @type {Contents} */ (await this.contents());
     const details = { kind: "webgpu", function: name };
     const info = functions.get(name);
-    if (!info) throw new FunctionNotFoundError(`the webgpu module has no function ${quoteName(name)}; there is: ${listNames(functions.keys())}`, details);
+    if (!info)
+      throw new FunctionNotFoundError(
+        `the webgpu module has no function ${quoteName(name)}; there is: ${listNames(functions.keys())}`,
+        details,
+      );
     const shader = shaders.get(name) ?? shaders.get(info.name);
     if (!shader) {
-      throw new FormatError(`the webgpu module has no shader for the function ${quoteName(name)}; there is: ${listNames(shaders.keys())}`, details);
+      throw new FormatError(
+        `the webgpu module has no shader for the function ${quoteName(name)}; there is: ${listNames(shaders.keys())}`,
+        details,
+      );
     }
     let text = this.#texts.get(shader);
     if (text === undefined) this.#texts.set(shader, (text = textOf(shader, name)));
-    return /** @type {FunctionOf<T>} */ (await KernelFunction.make(name, info, text, this.#compiled, options.device));
+    return /** @type {FunctionOf<T>} */ (
+      await KernelFunction.make(name, info, text, this.#compiled, options.device)
+    );
   }
 }
 
@@ -392,12 +474,22 @@ export class Module {
  * @param {string} name
  */
 function textOf(shader, name) {
-  const refuse = (/** @type {string} */ reason) => new FormatError(`the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${reason}`, { kind: "webgpu", function: name });
-  return restated(() => new TextDecoder("utf-8", { fatal: true }).decode(shader), TypeError, refuse);
+  const refuse = (/** @type {string} */ reason) =>
+    new FormatError(
+      `the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${reason}`,
+      { kind: "webgpu", function: name },
+    );
+  return restated(
+    () => new TextDecoder("utf-8", { fatal: true }).decode(shader),
+    TypeError,
+    refuse,
+  );
 }
 
 /** @param {string[]} parts */
 function listed(parts) {
   const most = 12;
-  return parts.length > most ? `${parts.slice(0, most).join("; ")}; and ${parts.length - most} more` : parts.join("; ") || "no module at all";
+  return parts.length > most
+    ? `${parts.slice(0, most).join("; ")}; and ${parts.length - most} more`
+    : parts.join("; ") || "no module at all";
 }

@@ -36,7 +36,8 @@ export function readCounts(value, subject, refuse) {
  * @param {Refuse} refuse
  */
 export function readType(type, subject, refuse) {
-  if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
+  if (typeof type !== "string")
+    throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
   if (type && !parseDtype(type)) throw refuse(notType(type));
   return type;
 }
@@ -49,7 +50,11 @@ export function notType(type) {
 
 /** @param {unknown} value */
 export function isCount(value) {
-  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= MAX_INT64;
+  return (
+    (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) &&
+    value >= 0 &&
+    value <= MAX_INT64
+  );
 }
 
 /**
@@ -59,7 +64,8 @@ export function isCount(value) {
  * @param {number} [least]
  */
 export function readCount(value, subject, refuse, least = 0) {
-  if (!isCount(value) || Number(value) < least) throw refuse(`${subject} is invalid: expected an int of at least ${least}, got ${show(value)}`);
+  if (!isCount(value) || Number(value) < least)
+    throw refuse(`${subject} is invalid: expected an int of at least ${least}, got ${show(value)}`);
   return Number(value);
 }
 
@@ -73,7 +79,10 @@ export function show(value) {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (Array.isArray(value)) return `[${value.map(show).join(", ")}]`;
-  if (isMap(value)) return `{${Object.entries(value).map(([key, each]) => `${repr(key)}: ${show(each)}`).join(", ")}}`;
+  if (isMap(value))
+    return `{${Object.entries(value)
+      .map(([key, each]) => `${repr(key)}: ${show(each)}`)
+      .join(", ")}}`;
   return value instanceof Uint8Array ? `${value.length} bytes` : String(value);
 }
 
@@ -83,5 +92,11 @@ export function typeName(value) {
   if (typeof value === "boolean") return "bool";
   if (typeof value === "string") return "str";
   if (typeof value === "bigint" || Number.isInteger(value)) return "int";
-  return typeof value === "number" ? "float" : Array.isArray(value) ? "list" : value instanceof Uint8Array ? "bytes" : "dict";
+  return typeof value === "number"
+    ? "float"
+    : Array.isArray(value)
+      ? "list"
+      : value instanceof Uint8Array
+        ? "bytes"
+        : "dict";
 }

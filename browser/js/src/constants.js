@@ -22,14 +22,28 @@ import { packerOf, ConversionError } from "./scalars.js";
  */
 export function constantsOf(interface_) {
   const listed = interface_?.extra.constants ?? [];
-  if (!Array.isArray(listed)) throw new FormatError("expected a list of constants in the interface", { kind: "webgpu" });
+  if (!Array.isArray(listed))
+    throw new FormatError("expected a list of constants in the interface", { kind: "webgpu" });
   return listed.map((each) => {
     const { name = "", id = null, type, default: known = null } = isMap(each) ? each : {};
-    const isValid = typeof name === "string" && typeof type === "string" && CONSTANT_TYPES.includes(type);
-    if (!isValid || !(id === null || (Number.isInteger(id) && Number(id) >= 0)) || (id === null && !name)) {
-      throw new FormatError("a constant of the interface is invalid: expected a name or an id, and a type", { kind: "webgpu" });
+    const isValid =
+      typeof name === "string" && typeof type === "string" && CONSTANT_TYPES.includes(type);
+    if (
+      !isValid ||
+      !(id === null || (Number.isInteger(id) && Number(id) >= 0)) ||
+      (id === null && !name)
+    ) {
+      throw new FormatError(
+        "a constant of the interface is invalid: expected a name or an id, and a type",
+        { kind: "webgpu" },
+      );
     }
-    return { name, id: id === null ? null : Number(id), type: String(type), needed: known === null };
+    return {
+      name,
+      id: id === null ? null : Number(id),
+      type: String(type),
+      needed: known === null,
+    };
   });
 }
 
@@ -47,18 +61,25 @@ export function specialize(description, interface_, given, before = new Map()) {
   /** @type {Map<number, number>} */
   const now = new Map();
   for (const [name, value] of Object.entries(given)) {
-    const argumentError = (/** @type {string} */ text) => new ArgumentError(`${description} ${text}`, { kind: "webgpu", argument: name });
+    const argumentError = (/** @type {string} */ text) =>
+      new ArgumentError(`${description} ${text}`, { kind: "webgpu", argument: name });
     let position = constants.findIndex((each) => each.name === name);
-    if (position < 0 && /^\d{1,10}$/.test(name)) position = constants.findIndex((each) => each.id === Number(name));
+    if (position < 0 && /^\d{1,10}$/.test(name))
+      position = constants.findIndex((each) => each.id === Number(name));
     const constant = constants[position];
     if (!constant) {
-      throw argumentError(`has no constant ${quoteName(name)} to specialize; it has: ${listNames(constants.map((each) => each.name || String(each.id)))}`);
+      throw argumentError(
+        `has no constant ${quoteName(name)} to specialize; it has: ${listNames(constants.map((each) => each.name || String(each.id)))}`,
+      );
     }
     const known = repr(constant.name || String(constant.id));
-    if (now.has(position)) throw argumentError(`is given the constant ${known} twice, by its name and by its number`);
-    const refuse = (/** @type {string} */ reason) => argumentError(`cannot take the constant ${known}: ${reason}`);
+    if (now.has(position))
+      throw argumentError(`is given the constant ${known} twice, by its name and by its number`);
+    const refuse = (/** @type {string} */ reason) =>
+      argumentError(`cannot take the constant ${known}: ${reason}`);
     restated(() => packerOf(constant.type, 0)?.(value), ConversionError, refuse);
-    if (!Number.isFinite(Number(value))) throw refuse(`${value} is not finite, expected a finite number`);
+    if (!Number.isFinite(Number(value)))
+      throw refuse(`${value} is not finite, expected a finite number`);
     now.set(position, Number(value));
   }
   const found = new Map([...before, ...now]);
@@ -68,8 +89,15 @@ export function specialize(description, interface_, given, before = new Map()) {
     const { name, id } = /** @type {Constant} */ (constants[position]);
     values[id === null ? name : String(id)] = value;
   }
-  const missing = constants.flatMap((each, position) => (each.needed && !found.has(position) ? [each.name || String(each.id)] : []));
-  return { values, block: blockOf(description, interface_, constants.length, found), missing, set: found };
+  const missing = constants.flatMap((each, position) =>
+    each.needed && !found.has(position) ? [each.name || String(each.id)] : [],
+  );
+  return {
+    values,
+    block: blockOf(description, interface_, constants.length, found),
+    missing,
+    set: found,
+  };
 }
 
 /**
@@ -87,14 +115,23 @@ function blockOf(description, interface_, count, found) {
   const holds =
     Array.isArray(sources) &&
     sources.length === 3 &&
-    sources.every((each) => (Array.isArray(each) ? each.every((part) => isValid(part, 0)) : isValid(each, -1)));
-  if (!holds) throw new FormatError(`${description} has an invalid list block_constants: expected three positions of constants`, { kind: "webgpu" });
+    sources.every((each) =>
+      Array.isArray(each) ? each.every((part) => isValid(part, 0)) : isValid(each, -1),
+    );
+  if (!holds)
+    throw new FormatError(
+      `${description} has an invalid list block_constants: expected three positions of constants`,
+      { kind: "webgpu" },
+    );
   const result = interface_.block.map((size, axis) => {
     const source = /** @type {unknown[]} */ (sources)[axis];
     if (Array.isArray(source)) return source.some((part) => found.has(part)) ? NaN : size;
     const value = found.get(Number(source));
     if (value !== undefined && value < 1) {
-      throw new ArgumentError(`${description}: expected at least 1 thread in ${"xyz"[axis]}, got ${value}`, { kind: "webgpu" });
+      throw new ArgumentError(
+        `${description}: expected at least 1 thread in ${"xyz"[axis]}, got ${value}`,
+        { kind: "webgpu" },
+      );
     }
     return value ?? size;
   });

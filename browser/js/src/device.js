@@ -1,26 +1,66 @@
 // The device that kernels run on. It is requested at its first use, and again after a loss.
 
-import { ArgumentError, DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, describeError } from "./errors.js";
+import {
+  ArgumentError,
+  DeviceLostError,
+  DeviceNotFoundError,
+  DevmodError,
+  LaunchError,
+  describeError,
+} from "./errors.js";
 import { kept } from "./kept.js";
 import { describeValue } from "./scalars.js";
 
 /** WebGPU's flags, with the numbers of its specification (TypeScript declares WebGPU's types but not these globals). */
-export const Usage = /** @type {const} */ ({ MAP_READ: 0x01, COPY_SRC: 0x04, COPY_DST: 0x08, UNIFORM: 0x40, STORAGE: 0x80 });
-export const TextureUsage = /** @type {const} */ ({ COPY_SRC: 0x01, COPY_DST: 0x02, TEXTURE_BINDING: 0x04, STORAGE_BINDING: 0x08, RENDER_ATTACHMENT: 0x10 });
+export const Usage = /** @type {const} */ ({
+  MAP_READ: 0x01,
+  COPY_SRC: 0x04,
+  COPY_DST: 0x08,
+  UNIFORM: 0x40,
+  STORAGE: 0x80,
+});
+export const TextureUsage = /** @type {const} */ ({
+  COPY_SRC: 0x01,
+  COPY_DST: 0x02,
+  TEXTURE_BINDING: 0x04,
+  STORAGE_BINDING: 0x08,
+  RENDER_ATTACHMENT: 0x10,
+});
 const MAP_FOR_READING = 0x01;
 export const COMPUTE_STAGE = 0x04;
 
 /** The limits that are requested at the adapter's maximum. The defaults of WebGPU are small. */
 const LIMITS = /** @type {const} */ ([
-  "maxBindGroups", "maxBindingsPerBindGroup", "maxStorageBuffersPerShaderStage", "maxUniformBuffersPerShaderStage",
-  "maxSampledTexturesPerShaderStage", "maxStorageTexturesPerShaderStage", "maxSamplersPerShaderStage", "maxTextureDimension1D",
-  "maxTextureDimension2D", "maxTextureDimension3D", "maxTextureArrayLayers", "maxUniformBufferBindingSize", "maxStorageBufferBindingSize",
-  "maxBufferSize", "maxComputeWorkgroupStorageSize", "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX",
-  "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ", "maxComputeWorkgroupsPerDimension",
+  "maxBindGroups",
+  "maxBindingsPerBindGroup",
+  "maxStorageBuffersPerShaderStage",
+  "maxUniformBuffersPerShaderStage",
+  "maxSampledTexturesPerShaderStage",
+  "maxStorageTexturesPerShaderStage",
+  "maxSamplersPerShaderStage",
+  "maxTextureDimension1D",
+  "maxTextureDimension2D",
+  "maxTextureDimension3D",
+  "maxTextureArrayLayers",
+  "maxUniformBufferBindingSize",
+  "maxStorageBufferBindingSize",
+  "maxBufferSize",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupSizeZ",
+  "maxComputeWorkgroupsPerDimension",
 ]);
 /** The features that kernels use. */
 const FEATURES = /** @type {GPUFeatureName[]} */ ([
-  "shader-f16", "subgroups", "subgroup-size-control", "float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2",
+  "shader-f16",
+  "subgroups",
+  "subgroup-size-control",
+  "float32-filterable",
+  "bgra8unorm-storage",
+  "texture-formats-tier1",
+  "texture-formats-tier2",
 ]);
 
 /** The package's own device. @type {Map<"device", Promise<GPUDevice>>} */
@@ -45,7 +85,7 @@ export async function requestDevice(options = { powerPreference: "high-performan
       insecure
         ? "WebGPU is not available on this page: browsers enable it only on pages served over https or from localhost"
         : "this browser does not support WebGPU, so no kernel can run. Chrome and Edge 113, Safari 26, Firefox 141 and newer support it; " +
-          "on Linux it may need to be enabled (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)",
+            "on Linux it may need to be enabled (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)",
       { kind: "webgpu" },
     );
   }
@@ -54,7 +94,10 @@ export async function requestDevice(options = { powerPreference: "high-performan
   try {
     adapter = await gpu.requestAdapter(options);
   } catch (error) {
-    throw new DeviceNotFoundError(`requesting a WebGPU adapter failed: ${describeError(error)}`, { kind: "webgpu", cause: error });
+    throw new DeviceNotFoundError(`requesting a WebGPU adapter failed: ${describeError(error)}`, {
+      kind: "webgpu",
+      cause: error,
+    });
   }
   if (!adapter) {
     throw new DeviceNotFoundError(
@@ -71,12 +114,17 @@ export async function requestDevice(options = { powerPreference: "high-performan
   try {
     const device = await adapter.requestDevice({
       requiredLimits,
-      requiredFeatures: FEATURES.filter((name) => /** @type {GPUAdapter} */ (adapter).features.has(name)),
+      requiredFeatures: FEATURES.filter((name) =>
+        /** @type {GPUAdapter} */ (adapter).features.has(name),
+      ),
     });
     watch(device);
     return device;
   } catch (error) {
-    throw new DeviceNotFoundError(`requesting a WebGPU device failed: ${describeError(error)}`, { kind: "webgpu", cause: error });
+    throw new DeviceNotFoundError(`requesting a WebGPU device failed: ${describeError(error)}`, {
+      kind: "webgpu",
+      cause: error,
+    });
   }
 }
 
@@ -97,7 +145,10 @@ export async function defaultDevice() {
  */
 export async function chosenDevice(given, description) {
   if (given && typeof given.createShaderModule !== "function") {
-    throw new ArgumentError(`${description} expects a GPUDevice as its device, got ${describeValue(given)}`, { kind: "webgpu", argument: "device" });
+    throw new ArgumentError(
+      `${description} expects a GPUDevice as its device, got ${describeValue(given)}`,
+      { kind: "webgpu", argument: "device" },
+    );
   }
   const device = given ?? (await defaultDevice());
   watch(device);
@@ -143,9 +194,16 @@ function watch(device) {
 export function checkNotLost(device, description) {
   const info = lost.get(device);
   if (info) {
-    const why = info.reason === "destroyed" ? "it was destroyed" : info.message || "the driver gave no reason";
-    const next = defaultDevices.has(device) ? "Ask for the function again: it then uses a new device" : "Ask for the function again, with a new device of yours";
-    throw new DeviceLostError(`${description}: the GPU device was lost (${why}). ${next}`, { kind: "webgpu" });
+    const why =
+      info.reason === "destroyed"
+        ? "it was destroyed"
+        : info.message || "the driver gave no reason";
+    const next = defaultDevices.has(device)
+      ? "Ask for the function again: it then uses a new device"
+      : "Ask for the function again, with a new device of yours";
+    throw new DeviceLostError(`${description}: the GPU device was lost (${why}). ${next}`, {
+      kind: "webgpu",
+    });
   }
 }
 
@@ -176,15 +234,26 @@ export async function runGuarded(device, description, work) {
     scopes = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
   }
   const found = await Promise.allSettled(scopes);
-  if (raised || found.some(({ status }) => status === "rejected")) await checkLostAfterError(device, description);
+  if (raised || found.some(({ status }) => status === "rejected"))
+    await checkLostAfterError(device, description);
   if (raised instanceof DevmodError) throw raised;
-  if (raised) throw new LaunchError(`${description}: ${describeError(raised)}`, { kind: "webgpu", cause: raised });
+  if (raised)
+    throw new LaunchError(`${description}: ${describeError(raised)}`, {
+      kind: "webgpu",
+      cause: raised,
+    });
   checkNotLost(device, description);
   for (const answer of found) {
-    if (answer.status === "rejected") throw new LaunchError(`${description}: ${describeError(answer.reason)}`, { kind: "webgpu", cause: answer.reason });
+    if (answer.status === "rejected")
+      throw new LaunchError(`${description}: ${describeError(answer.reason)}`, {
+        kind: "webgpu",
+        cause: answer.reason,
+      });
     if (answer.value) {
       const memory = answer.value instanceof GPUOutOfMemoryError ? "out of device memory: " : "";
-      throw new LaunchError(`${description}: ${memory}${describeError(answer.value.message)}`, { kind: "webgpu" });
+      throw new LaunchError(`${description}: ${memory}${describeError(answer.value.message)}`, {
+        kind: "webgpu",
+      });
     }
   }
   return /** @type {T} */ (result);
@@ -205,7 +274,10 @@ export function padded(bytes) {
  * @param {number} [least] The bytes that it has at least: by default the element that a shader needs of an empty array.
  */
 export function newBuffer(device, size, least = 256) {
-  return device.createBuffer({ size: padded(Math.max(size, least)), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+  return device.createBuffer({
+    size: padded(Math.max(size, least)),
+    usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST,
+  });
 }
 
 /**
@@ -216,7 +288,8 @@ export function newBuffer(device, size, least = 256) {
  */
 export function writeBytes(device, buffer, bytes) {
   const even = bytes.length - (bytes.length % 4);
-  if (even) device.queue.writeBuffer(buffer, 0, /** @type {Uint8Array<ArrayBuffer>} */ (bytes), 0, even);
+  if (even)
+    device.queue.writeBuffer(buffer, 0, /** @type {Uint8Array<ArrayBuffer>} */ (bytes), 0, even);
   if (even === bytes.length) return;
   const last = new Uint8Array(4);
   last.set(bytes.subarray(even));
@@ -234,7 +307,10 @@ export async function readBack(device, description, staging) {
     await staging.mapAsync(MAP_FOR_READING);
   } catch (error) {
     await checkLostAfterError(device, description);
-    throw new LaunchError(`${description}: its results cannot be read back: ${describeError(error)}`, { kind: "webgpu", cause: error });
+    throw new LaunchError(
+      `${description}: its results cannot be read back: ${describeError(error)}`,
+      { kind: "webgpu", cause: error },
+    );
   }
   return new Uint8Array(staging.getMappedRange());
 }

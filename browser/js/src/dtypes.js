@@ -2,18 +2,44 @@
 // of these tables. tests/test_browser_dtypes.py compares them with the table of devmod in Python.
 
 /** The DLPack type codes whose names end with the number of bits. */
-const SIZED = new Map([[0, "int"], [1, "uint"], [2, "float"], [4, "bfloat"], [5, "complex"]]);
+const SIZED = new Map([
+  [0, "int"],
+  [1, "uint"],
+  [2, "float"],
+  [4, "bfloat"],
+  [5, "complex"],
+]);
 /** The names of the other types, by code and bits. */
 const NAMED = new Map([
-  ["3,64", "handle"], ["3,0", "void"], ["6,8", "bool"],
-  ["7,8", "float8_e3m4"], ["8,8", "float8_e4m3"], ["9,8", "float8_e4m3b11fnuz"], ["10,8", "float8_e4m3fn"], ["11,8", "float8_e4m3fnuz"],
-  ["12,8", "float8_e5m2"], ["13,8", "float8_e5m2fnuz"], ["14,8", "float8_e8m0fnu"],
-  ["15,6", "float6_e2m3fn"], ["16,6", "float6_e3m2fn"], ["17,4", "float4_e2m1fn"],
+  ["3,64", "handle"],
+  ["3,0", "void"],
+  ["6,8", "bool"],
+  ["7,8", "float8_e3m4"],
+  ["8,8", "float8_e4m3"],
+  ["9,8", "float8_e4m3b11fnuz"],
+  ["10,8", "float8_e4m3fn"],
+  ["11,8", "float8_e4m3fnuz"],
+  ["12,8", "float8_e5m2"],
+  ["13,8", "float8_e5m2fnuz"],
+  ["14,8", "float8_e8m0fnu"],
+  ["15,6", "float6_e2m3fn"],
+  ["16,6", "float6_e3m2fn"],
+  ["17,4", "float4_e2m1fn"],
 ]);
 /** The element types of typed arrays. @type {Readonly<Record<string, string>>} */
 export const TYPED_ARRAYS = {
-  Int8Array: "int8", Uint8Array: "uint8", Uint8ClampedArray: "uint8", Int16Array: "int16", Uint16Array: "uint16", Int32Array: "int32",
-  Uint32Array: "uint32", Float16Array: "float16", Float32Array: "float32", Float64Array: "float64", BigInt64Array: "int64", BigUint64Array: "uint64",
+  Int8Array: "int8",
+  Uint8Array: "uint8",
+  Uint8ClampedArray: "uint8",
+  Int16Array: "int16",
+  Uint16Array: "uint16",
+  Int32Array: "int32",
+  Uint32Array: "uint32",
+  Float16Array: "float16",
+  Float32Array: "float32",
+  Float64Array: "float64",
+  BigInt64Array: "int64",
+  BigUint64Array: "uint64",
 };
 /** The types of WGSL's `override` constants. @type {readonly string[]} */
 export const CONSTANT_TYPES = ["bool", "int32", "uint32", "float32", "float16"];
@@ -63,6 +89,11 @@ function parseOne(text) {
   const other = /^type(0|[1-9]\d{0,2})_(0|[1-9]\d{0,2})$/.exec(text);
   if (!other) return null;
   const pair = [Number(other[1]), Number(other[2])];
-  if (pair.some((part) => part > 255) || NAMED.has(pair.join(",")) || SIZED.has(/** @type {number} */ (pair[0]))) return null;
+  if (
+    pair.some((part) => part > 255) ||
+    NAMED.has(pair.join(",")) ||
+    SIZED.has(/** @type {number} */ (pair[0]))
+  )
+    return null;
   return { code: /** @type {number} */ (pair[0]), bits: /** @type {number} */ (pair[1]), lanes: 1 };
 }

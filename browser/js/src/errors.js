@@ -72,7 +72,8 @@ function shorten(text) {
 function escaped(text) {
   if (/^[\n\t -~]*$/.test(text)) return text; // the usual case
   let result = "";
-  for (const char of text.replaceAll("\r\n", "\n")) result += char === "\n" || char === "\t" || prints(char) ? char : escape(char);
+  for (const char of text.replaceAll("\r\n", "\n"))
+    result += char === "\n" || char === "\t" || prints(char) ? char : escape(char);
   return result;
 }
 
@@ -88,7 +89,9 @@ function escape(char) {
   if (char === "\r") return "\\r";
   if (char === "\t") return "\\t";
   if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
-  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
+  return code < 0x10000
+    ? `\\u${code.toString(16).padStart(4, "0")}`
+    : `\\U${code.toString(16).padStart(8, "0")}`;
 }
 
 /**
@@ -113,7 +116,9 @@ export function repr(text) {
 export function quoteName(name) {
   if (name.length <= 120) return repr(name);
   const length = [...name].length;
-  return length <= 120 ? repr(name) : `${repr([...name].slice(0, 100).join(""))}… (${length} characters)`;
+  return length <= 120
+    ? repr(name)
+    : `${repr([...name].slice(0, 100).join(""))}… (${length} characters)`;
 }
 
 /**
@@ -148,5 +153,8 @@ export function restated(make, Type, refuse) {
  * @param {unknown} error
  */
 export function describeError(error) {
-  return (error instanceof Error ? error.message || error.name : String(error)).split(/\s*\n\s*/).join(" ").trim();
+  return (error instanceof Error ? error.message || error.name : String(error))
+    .split(/\s*\n\s*/)
+    .join(" ")
+    .trim();
 }

@@ -13,16 +13,44 @@ function floored(one, other) {
 }
 
 /** The operators, as in Python, with their strength in a text. `min` and `max` take up to `MAX_OPERANDS`, the others two. */
-const OPERATORS = /** @type {Map<string, [(...values: bigint[]) => bigint, number]>} */ (/** @type {unknown} */ (new Map([
-  ["+", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one + other, 1]],
-  ["-", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one - other, 1]],
-  ["*", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one * other, 2]],
-  ["//", [floored, 2]],
-  ["%", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one - other * floored(one, other), 2]],
-  ["min", [(/** @type {bigint[]} */ ...all) => all.reduce((one, other) => (other < one ? other : one)), 0]],
-  ["max", [(/** @type {bigint[]} */ ...all) => all.reduce((one, other) => (other > one ? other : one)), 0]],
-  ["ceildiv", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => -floored(-one, other), 0]],
-])));
+const OPERATORS = /** @type {Map<string, [(...values: bigint[]) => bigint, number]>} */ (
+  /** @type {unknown} */ (
+    new Map([
+      ["+", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one + other, 1]],
+      ["-", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one - other, 1]],
+      ["*", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one * other, 2]],
+      ["//", [floored, 2]],
+      [
+        "%",
+        [
+          (/** @type {bigint} */ one, /** @type {bigint} */ other) =>
+            one - other * floored(one, other),
+          2,
+        ],
+      ],
+      [
+        "min",
+        [
+          (/** @type {bigint[]} */ ...all) =>
+            all.reduce((one, other) => (other < one ? other : one)),
+          0,
+        ],
+      ],
+      [
+        "max",
+        [
+          (/** @type {bigint[]} */ ...all) =>
+            all.reduce((one, other) => (other > one ? other : one)),
+          0,
+        ],
+      ],
+      [
+        "ceildiv",
+        [(/** @type {bigint} */ one, /** @type {bigint} */ other) => -floored(-one, other), 0],
+      ],
+    ])
+  )
+);
 /** @type {Readonly<Record<string, (one: bigint, other: bigint) => boolean>>} */
 export const COMPARISONS = {
   "==": (one, other) => one === other,
@@ -33,7 +61,8 @@ export const COMPARISONS = {
   ">=": (one, other) => one >= other,
 };
 /** The greatest depth of an expression, and the most operands of an operator. */
-const MAX_DEPTH = 16, MAX_OPERANDS = 16;
+const MAX_DEPTH = 16,
+  MAX_OPERANDS = 16;
 const [LEAST, MOST] = [-(2n ** 63n), 2n ** 63n - 1n];
 
 /** An expression is invalid or has no value. The text is the reason, as a clause. */
@@ -46,11 +75,19 @@ export class ExpressionError extends Error {}
  * @returns {Expression}
  */
 export function readExpression(value, depth = 0) {
-  if ((typeof value === "bigint" && value >= LEAST && value <= MOST) || (typeof value === "string" && value)) return value;
+  if (
+    (typeof value === "bigint" && value >= LEAST && value <= MOST) ||
+    (typeof value === "string" && value)
+  )
+    return value;
   if (Array.isArray(value) && value.length > 2 && OPERATORS.has(value[0])) {
-    if (depth >= MAX_DEPTH) throw new ExpressionError(`has an expression that is nested more than ${MAX_DEPTH} deep`);
+    if (depth >= MAX_DEPTH)
+      throw new ExpressionError(`has an expression that is nested more than ${MAX_DEPTH} deep`);
     const [name, ...operands] = value;
-    if (operands.length === 2 || (["min", "max"].includes(name) && operands.length <= MAX_OPERANDS)) {
+    if (
+      operands.length === 2 ||
+      (["min", "max"].includes(name) && operands.length <= MAX_OPERANDS)
+    ) {
       return [name, ...operands.map((each) => readExpression(each, depth + 1))];
     }
   }
@@ -68,9 +105,15 @@ export function evaluate(expression, values) {
   if (typeof expression === "string") return /** @type {bigint} */ (values.get(expression)); // the checks find each name bound
   const [name, ...operands] = expression;
   const numbers = operands.map((each) => evaluate(each, values));
-  if (!["+", "-", "*", "min", "max"].includes(name) && !numbers[1]) throw new ExpressionError(`${expressionText(expression)} divides by zero`);
-  const result = /** @type {[(...values: bigint[]) => bigint, number]} */ (OPERATORS.get(name))[0](...numbers);
-  if (result < LEAST || result > MOST) throw new ExpressionError(`${expressionText(expression)} is ${result}, which needs more than 64 bits`);
+  if (!["+", "-", "*", "min", "max"].includes(name) && !numbers[1])
+    throw new ExpressionError(`${expressionText(expression)} divides by zero`);
+  const result = /** @type {[(...values: bigint[]) => bigint, number]} */ (OPERATORS.get(name))[0](
+    ...numbers,
+  );
+  if (result < LEAST || result > MOST)
+    throw new ExpressionError(
+      `${expressionText(expression)} is ${result}, which needs more than 64 bits`,
+    );
   return result;
 }
 
@@ -94,7 +137,11 @@ export function expressionText(expression, binding = 0) {
   if (typeof expression !== "object") return String(expression);
   const [name, first, ...others] = expression;
   const strength = OPERATORS.get(name)?.[1] ?? 0;
-  if (!strength) return `${name}(${[first, ...others].map((each) => expressionText(each)).join(", ")})`;
-  const text = [expressionText(first, strength), ...others.map((each) => expressionText(each, strength + 1))].join(` ${name} `);
+  if (!strength)
+    return `${name}(${[first, ...others].map((each) => expressionText(each)).join(", ")})`;
+  const text = [
+    expressionText(first, strength),
+    ...others.map((each) => expressionText(each, strength + 1)),
+  ].join(` ${name} `);
   return strength < binding ? `(${text})` : text;
 }

@@ -13,14 +13,29 @@ import { quoteName } from "./errors.js";
 export const CHANNELS = { r: 1, rg: 2, rgba: 4 };
 /** The element type, its bytes and the sample of each format without its channels. @type {[string, string, number, ImageFormat["sample"]][]} */
 const TYPES = [
-  ["8unorm", "uint8", 1, "float"], ["8snorm", "int8", 1, "float"], ["8uint", "uint8", 1, "uint"], ["8sint", "int8", 1, "int"],
-  ["16unorm", "uint16", 2, "float"], ["16snorm", "int16", 2, "float"], ["16uint", "uint16", 2, "uint"], ["16sint", "int16", 2, "int"],
-  ["16float", "float16", 2, "float"], ["32uint", "uint32", 4, "uint"], ["32sint", "int32", 4, "int"], ["32float", "float32", 4, "float"],
+  ["8unorm", "uint8", 1, "float"],
+  ["8snorm", "int8", 1, "float"],
+  ["8uint", "uint8", 1, "uint"],
+  ["8sint", "int8", 1, "int"],
+  ["16unorm", "uint16", 2, "float"],
+  ["16snorm", "int16", 2, "float"],
+  ["16uint", "uint16", 2, "uint"],
+  ["16sint", "int16", 2, "int"],
+  ["16float", "float16", 2, "float"],
+  ["32uint", "uint32", 4, "uint"],
+  ["32sint", "int32", 4, "int"],
+  ["32float", "float32", 4, "float"],
 ];
 /** All formats by name. @type {ReadonlyMap<string, ImageFormat>} */
 export const IMAGE_FORMATS = new Map([
   ...Object.entries(CHANNELS).flatMap(([prefix, channels]) =>
-    TYPES.map(([name, dtype, size, sample]) => /** @type {const} */ ([prefix + name, { dtype, channels, sample, texelBytes: size * channels }])),
+    TYPES.map(
+      ([name, dtype, size, sample]) =>
+        /** @type {const} */ ([
+          prefix + name,
+          { dtype, channels, sample, texelBytes: size * channels },
+        ]),
+    ),
   ),
   ["bgra8unorm", { dtype: "uint8", channels: 4, sample: "float", texelBytes: 4 }],
 ]);
@@ -33,9 +48,12 @@ export const VIEWS = { "1d": "1d", "2d": "2d", "3d": "3d", "2d_array": "2d-array
  * @param {Pick<Param, "type" | "format" | "sample" | "access">} param
  */
 export function paramProblem({ type, format, sample, access }) {
-  if (!type) return "has no type of an image in its interface; compile the shader with this version of devmod";
-  if (!Object.hasOwn(VIEWS, type)) return `is an image of type ${type}, which WebGPU does not support`;
-  if (format && !IMAGE_FORMATS.has(format)) return `is an image of ${quoteName(format)}, which is not a known format`;
+  if (!type)
+    return "has no type of an image in its interface; compile the shader with this version of devmod";
+  if (!Object.hasOwn(VIEWS, type))
+    return `is an image of type ${type}, which WebGPU does not support`;
+  if (format && !IMAGE_FORMATS.has(format))
+    return `is an image of ${quoteName(format)}, which is not a known format`;
   if (format && !access) return "has no access in its interface";
   if (!format && access !== "r") return "is a written image without a format in its interface";
   return format || sample ? "" : "has neither a format nor a sample in its interface";
@@ -49,7 +67,9 @@ export function paramProblem({ type, format, sample, access }) {
 export function storageFeature(format, access) {
   if (format === "bgra8unorm") return access === "w" ? "bgra8unorm-storage" : null;
   if (access === "rw" && !format.startsWith("r32")) {
-    return /^(r|rgba)(8(unorm|uint|sint)|16(uint|sint|float)|32.*)$/.test(format) ? "texture-formats-tier2" : null;
+    return /^(r|rgba)(8(unorm|uint|sint)|16(uint|sint|float)|32.*)$/.test(format)
+      ? "texture-formats-tier2"
+      : null;
   }
   return /^rgba(8.*|16(uint|sint|float))$|32/.test(format) ? "" : "texture-formats-tier1";
 }

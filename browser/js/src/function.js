@@ -1,6 +1,15 @@
 // A function of a webgpu module on one device: compiled, its arguments checked, and launched.
 
-import { bufferBinding, checkShared, checkTextures, hostArray, imageBinding, packBlocks, samplerBinding, shareHosts } from "./arguments.js";
+import {
+  bufferBinding,
+  checkShared,
+  checkTextures,
+  hostArray,
+  imageBinding,
+  packBlocks,
+  samplerBinding,
+  shareHosts,
+} from "./arguments.js";
 import { specialize } from "./constants.js";
 import { checkNotLost, chosenDevice, newBuffer, runGuarded, Usage, writeBytes } from "./device.js";
 import { DeviceNotFoundError, LaunchError, restated } from "./errors.js";
@@ -112,7 +121,11 @@ export class KernelFunction {
    */
   static async make(name, info, text, compiled, on, constants = {}, before) {
     const plan = makePlan(name, info, text);
-    const { values, block: known, ...ofConstants } = specialize(plan.description, info.interface, constants, before);
+    const {
+      values,
+      block: known,
+      ...ofConstants
+    } = specialize(plan.description, info.interface, constants, before);
     const block = launchedBlock(plan.description, text, info.name, known);
     const device = await chosenDevice(on, plan.description);
     const unmet = unmetNeeds(info.interface, device);
@@ -121,7 +134,9 @@ export class KernelFunction {
     const made = { text, compiled, block, ready: null, ...ofConstants };
     if (made.missing.length) return new KernelFunction(info, device, plan, made);
     const shader = await compile(device, text, plan.description, compiled);
-    const ready = await makePipelines(plan, device, (filters) => makePipeline(device, plan, info.name, shader, values, filters));
+    const ready = await makePipelines(plan, device, (filters) =>
+      makePipeline(device, plan, info.name, shader, values, filters),
+    );
     return new KernelFunction(info, device, plan, { ...made, ready });
   }
 
@@ -202,9 +217,20 @@ export class KernelFunction {
     checkNotLost(this.device, plan.description);
     if (this.#made.missing.length) {
       const set = this.#made.missing.map((each) => `${each}: …`).join(", ");
-      throw callError(plan, `has constants without a value; set them: await f.specialize({ ${set} })`, "", LaunchError);
+      throw callError(
+        plan,
+        `has constants without a value; set them: await f.specialize({ ${set} })`,
+        "",
+        LaunchError,
+      );
     }
-    const { values, shape } = readShape(plan, args, options, this.#made.block, this.device.limits.maxComputeWorkgroupsPerDimension);
+    const { values, shape } = readShape(
+      plan,
+      args,
+      options,
+      this.#made.block,
+      this.device.limits.maxComputeWorkgroupsPerDimension,
+    );
     /** @type {Host[]} */
     const given = [];
     /** @type {Map<Argument, GPUBufferBinding>} */
@@ -221,20 +247,31 @@ export class KernelFunction {
         if (value instanceof BlockBytes) contents.set(argument.block, value.bytes);
         else if (argument.pack) scalars.set(argument, argument.pack(value));
         else if (argument.image) textures.set(argument, imageBinding(argument, value, this.device));
-        else if (argument.kind === "sampler") textures.set(argument, samplerBinding(value, this.device));
+        else if (argument.kind === "sampler")
+          textures.set(argument, samplerBinding(value, this.device));
         else {
           const binding = bufferBinding(argument, value, this.device);
           if (binding) buffers.set(argument, binding);
           else given.push(hostArray(argument, value, bound, this.device));
         }
       };
-      restated(read, ConversionError, (reason) => callError(plan, `: ${label(argument)}${argument.pack ? ":" : ""} ${reason}`, argument));
+      restated(read, ConversionError, (reason) =>
+        callError(plan, `: ${label(argument)}${argument.pack ? ":" : ""} ${reason}`, argument),
+      );
     });
     const hosts = shareHosts(plan, given);
     checkShared(plan, buffers);
     const linear = this.#made.ready?.linear;
     const filters = checkTextures(plan, textures, typeof linear === "string" ? linear : "");
-    return { shape, hosts, buffers, textures, filters, scalars, blocks: shape ? packBlocks(plan, scalars, contents, shape) : [] };
+    return {
+      shape,
+      hosts,
+      buffers,
+      textures,
+      filters,
+      scalars,
+      blocks: shape ? packBlocks(plan, scalars, contents, shape) : [],
+    };
   }
 
   /**
@@ -248,27 +285,39 @@ export class KernelFunction {
     const { shape } = call;
     if (!shape) return () => {};
     const { device } = this;
-    const { pipeline, layouts } = /** @type {Pipeline} */ (this.#made.ready?.[call.filters ? "linear" : "nearest"]);
+    const { pipeline, layouts } = /** @type {Pipeline} */ (
+      this.#made.ready?.[call.filters ? "linear" : "nearest"]
+    );
     /** @type {GPUBindGroupEntry[][]} */
     const entries = layouts.map(() => []);
-    const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBindingResource} */ resource) => entries[group]?.push({ binding, resource });
+    const put = (
+      /** @type {Spot} */ { group, binding },
+      /** @type {GPUBindingResource} */ resource,
+    ) => entries[group]?.push({ binding, resource });
     const uniform = (/** @type {Spot} */ spot, /** @type {Uint8Array} */ data) => {
-      const buffer = device.createBuffer({ size: Math.ceil(data.length / 16) * 16, usage: Usage.UNIFORM | Usage.COPY_DST });
+      const buffer = device.createBuffer({
+        size: Math.ceil(data.length / 16) * 16,
+        usage: Usage.UNIFORM | Usage.COPY_DST,
+      });
       owned.push(buffer);
       const whole = new Uint8Array(buffer.size);
       whole.set(data);
       device.queue.writeBuffer(buffer, 0, whole);
       put(spot, { buffer });
     };
-    for (const [argument, binding] of call.buffers) put(/** @type {Spot} */ (argument.spot), binding);
+    for (const [argument, binding] of call.buffers)
+      put(/** @type {Spot} */ (argument.spot), binding);
     call.hosts.forEach((host, number) => {
       const buffer = /** @type {GPUBuffer} */ (uploads[number]);
       for (const argument of host.args) put(/** @type {Spot} */ (argument.spot), { buffer });
     });
-    for (const [argument, { resource }] of call.textures) put(/** @type {Spot} */ (argument.spot), resource());
+    for (const [argument, { resource }] of call.textures)
+      put(/** @type {Spot} */ (argument.spot), resource());
     for (const [argument, data] of call.scalars) if (argument.spot) uniform(argument.spot, data);
     call.blocks.forEach(({ spot, data }) => uniform(spot, data));
-    const groups = layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
+    const groups = layouts.map((layout, number) =>
+      device.createBindGroup({ layout, entries: entries[number] ?? [] }),
+    );
     return (pass) => {
       pass.setPipeline(pipeline);
       groups.forEach((group, number) => pass.setBindGroup(number, group));
@@ -287,7 +336,8 @@ export class KernelFunction {
  */
 async function makePipelines({ args }, { features }, make) {
   const samples = args.some(({ kind }) => kind === "sampler");
-  const isFiltered = (/** @type {Argument} */ { image }) => !image || image.format || (image.sample === "float" && features.has("float32-filterable"));
+  const isFiltered = (/** @type {Argument} */ { image }) =>
+    !image || image.format || (image.sample === "float" && features.has("float32-filterable"));
   if (!samples || args.every(isFiltered)) {
     const only = await make(samples);
     return { linear: only, nearest: only };
@@ -307,7 +357,11 @@ async function makePipelines({ args }, { features }, make) {
  */
 function upload(device, host, owned) {
   // arrayLength() follows the bound size: that of the array, but at least one element.
-  const buffer = newBuffer(device, host.bytes.length, Math.max(...host.args.map(({ least }) => least)));
+  const buffer = newBuffer(
+    device,
+    host.bytes.length,
+    Math.max(...host.args.map(({ least }) => least)),
+  );
   owned.push(buffer);
   writeBytes(device, buffer, host.bytes);
   return buffer;

@@ -53,7 +53,9 @@ export async function sha256(data) {
       "this page cannot check digests: the browser has crypto.subtle (and WebGPU) only on pages served by https or from localhost",
     );
   }
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", /** @type {Uint8Array<ArrayBuffer>} */ (data)));
+  return new Uint8Array(
+    await crypto.subtle.digest("SHA-256", /** @type {Uint8Array<ArrayBuffer>} */ (data)),
+  );
 }
 
 /**
@@ -73,25 +75,45 @@ export async function readHead(source) {
   const { place } = source;
   const header = await source.read(0, HEADER);
   if (!header.length || MAGIC.slice(0, header.length).some((byte, at) => byte !== header[at])) {
-    throw new FormatError(`${place} is not a bundle: it does not begin with the magic bytes of a .devmod file`);
+    throw new FormatError(
+      `${place} is not a bundle: it does not begin with the magic bytes of a .devmod file`,
+    );
   }
-  if (header.length < HEADER) throw new FormatError(`${place} is cut short: ${header.length} bytes, and the header alone takes ${HEADER}`);
+  if (header.length < HEADER)
+    throw new FormatError(
+      `${place} is cut short: ${header.length} bytes, and the header alone takes ${HEADER}`,
+    );
   const fields = new DataView(header.buffer, header.byteOffset, HEADER);
   const number = fields.getUint32(8, true);
   const length = fields.getUint32(12, true);
   if (number > NUMBER) {
     const version = number - NUMBER + 1;
-    throw new FormatError(`${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads version 1: take a newer devmod-webgpu`);
+    throw new FormatError(
+      `${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads version 1: take a newer devmod-webgpu`,
+    );
   }
   if (number > 0 && number < NUMBER) {
-    throw new FormatError(`${place} is a development file, from before version 1 of the .devmod format: build it again`);
+    throw new FormatError(
+      `${place} is a development file, from before version 1 of the .devmod format: build it again`,
+    );
   }
-  if (number < 1) throw new FormatError(`${place} is damaged: the number ${number} of the .devmod format does not exist`);
-  if (length > MAX_INDEX) throw new FormatError(`${place} is damaged: its head has ${length} bytes; the limit is ${MAX_INDEX}`);
+  if (number < 1)
+    throw new FormatError(
+      `${place} is damaged: the number ${number} of the .devmod format does not exist`,
+    );
+  if (length > MAX_INDEX)
+    throw new FormatError(
+      `${place} is damaged: its head has ${length} bytes; the limit is ${MAX_INDEX}`,
+    );
   const head = await source.read(HEADER, length);
-  if (head.length < length) throw new FormatError(`${place} is cut short: a head of ${length} bytes, and ${head.length} are left`);
+  if (head.length < length)
+    throw new FormatError(
+      `${place} is cut short: a head of ${length} bytes, and ${head.length} are left`,
+    );
   if (!sameBytes(await sha256(head), header.subarray(16, HEADER))) {
-    throw new FormatError(`${place} is damaged: the SHA-256 of its head is not the one in its header. Get the file again`);
+    throw new FormatError(
+      `${place} is damaged: the SHA-256 of its head is not the one in its header. Get the file again`,
+    );
   }
   return { head, end: HEADER + length };
 }
@@ -104,7 +126,11 @@ export async function readHead(source) {
  */
 export function readHeadFields(head, end, place) {
   const reader = new Reader(head, `the index of ${place}`);
-  const fields = { candidates: -1, roots: /** @type {number[] | null} */ (null), pages: /** @type {Page[]} */ ([]) };
+  const fields = {
+    candidates: -1,
+    roots: /** @type {number[] | null} */ (null),
+    pages: /** @type {Page[]} */ ([]),
+  };
   reader.readPairs((key) => {
     reader.field = key;
     if (key === "candidates") fields.candidates = reader.readInt(0, MAX_NUMBER);
@@ -152,15 +178,26 @@ function readPages(reader, at) {
       name.set(kept);
       name.set(rest, kept.length);
       if (pages.length ? compareBytes(name, before) <= 0 : name.length) {
-        throw reader.error("its first name is not behind that of the page before, or is not empty for the first page", begin);
+        throw reader.error(
+          "its first name is not behind that of the page before, or is not empty for the first page",
+          begin,
+        );
       }
     } else if (items === 4) name = null;
-    else throw reader.error("expected an array of 4, or of 6 for a page with names, and those with names first", begin);
+    else
+      throw reader.error(
+        "expected an array of 4, or of 6 for a page with names, and those with names first",
+        begin,
+      );
     if (digest.length !== 32 || count > size) {
-      throw reader.error(`a SHA-256 of ${digest.length} bytes, or ${count} records in ${size} bytes`, begin);
+      throw reader.error(
+        `a SHA-256 of ${digest.length} bytes, or ${count} records in ${size} bytes`,
+        begin,
+      );
     }
     const start = length ? aligned(end) : end;
-    if (BigInt(start) + length > Number.MAX_SAFE_INTEGER - MAX_INDEX) throw reader.error(`${length} bytes, beyond any file`, begin);
+    if (BigInt(start) + length > Number.MAX_SAFE_INTEGER - MAX_INDEX)
+      throw reader.error(`${length} bytes, beyond any file`, begin);
     end = start + Number(length);
     pages.push({ first, count, at, size, digest, start, end, name });
     first += count;
@@ -179,7 +216,9 @@ function readPages(reader, at) {
 export function compareBytes(one, other) {
   const at = one.findIndex((byte, number) => byte !== other[number]);
   if (at < 0) return one.length - other.length;
-  return at < other.length ? /** @type {number} */ (one[at]) - /** @type {number} */ (other[at]) : 1;
+  return at < other.length
+    ? /** @type {number} */ (one[at]) - /** @type {number} */ (other[at])
+    : 1;
 }
 
 /**
@@ -199,13 +238,19 @@ export function readPage(data, page, base, unpacking, place) {
   const names = new Map();
   reader.readPairs((key) => {
     reader.field = key;
-    if (Object.hasOwn(lists, key)) lists[key] = reader.readList((number) => readEntry(reader, `${key}, ${page.first + number}`, key === "sources"));
+    if (Object.hasOwn(lists, key))
+      lists[key] = reader.readList((number) =>
+        readEntry(reader, `${key}, ${page.first + number}`, key === "sources"),
+      );
     else if (key === "names") readNames(reader, names);
     else reader.readValue();
   });
   reader.finish();
   const records = Object.values(lists).flat();
-  if (records.length !== page.count) throw new FormatError(`${subject}: a page has ${records.length} records, and the head says ${page.count}`);
+  if (records.length !== page.count)
+    throw new FormatError(
+      `${subject}: a page has ${records.length} records, and the head says ${page.count}`,
+    );
   return { entries: placed(records, page, base, unpacking, place), names };
 }
 
@@ -216,7 +261,8 @@ export function readPage(data, page, base, unpacking, place) {
 function readNames(reader, names) {
   reader.readList(() => {
     const start = reader.at;
-    if (reader.readArray() !== 2) throw reader.error("expected an array of a name and numbers", start);
+    if (reader.readArray() !== 2)
+      throw reader.error("expected an array of a name and numbers", start);
     names.set(reader.readKey(names), readNumbers(reader));
   });
 }
@@ -242,7 +288,18 @@ function readEntry(reader, subject, isSources) {
   const start = reader.at;
   /** @type {RawEntry} */
   const result = {
-    kind: "", imports: [], format: "", functions: [], variant: "", rank: null, origin: null, offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [],
+    kind: "",
+    imports: [],
+    format: "",
+    functions: [],
+    variant: "",
+    rank: null,
+    origin: null,
+    offset: 0,
+    size: 0,
+    digest: new Uint8Array(32),
+    unpacked: null,
+    repeats: [],
     sources: null,
   };
   reader.field = subject;
@@ -252,11 +309,15 @@ function readEntry(reader, subject, isSources) {
     else if (key === "sha256") result.digest = reader.readBin().slice();
     else if (key === "zstd") result.unpacked = readUnpacked(reader);
     else if (isSources) reader.readValue();
-    else if (key === "kind" || key === "format" || key === "variant") result[key] = reader.readStr();
+    else if (key === "kind" || key === "format" || key === "variant")
+      result[key] = reader.readStr();
     else if (key === "imports") result.imports = readNumbers(reader);
     else if (key === "functions") result.functions = reader.readList(() => reader.readStr());
     else if (key === "origin") result.origin = readOrigin(reader);
-    else if (key === "repeats") result.repeats = reader.readList(() => reader.readList(() => BigInt(reader.readBig(0, MAX_INT64))));
+    else if (key === "repeats")
+      result.repeats = reader.readList(() =>
+        reader.readList(() => BigInt(reader.readBig(0, MAX_INT64))),
+      );
     else if (key === "rank" || key === "sources") result[key] = reader.readInt(0, MAX_NUMBER);
     else reader.readValue();
   });
@@ -269,9 +330,15 @@ function readEntry(reader, subject, isSources) {
   const present = [...LOCATION, "zstd", "repeats", "sources"].filter((key) => taken.has(key));
   if (isNode ? present.length : missing) {
     const found = present.join(", ") || "none";
-    throw reader.error(isSources ? `no ${missing}` : `a module of kind '${result.kind}' has ${isNode ? "no" : "a"} size and sha256; found: ${found}`, start);
+    throw reader.error(
+      isSources
+        ? `no ${missing}`
+        : `a module of kind '${result.kind}' has ${isNode ? "no" : "a"} size and sha256; found: ${found}`,
+      start,
+    );
   }
-  if (result.digest.length !== 32) throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
+  if (result.digest.length !== 32)
+    throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
   return { ...result, offset: isNode ? null : 0 };
 }
 
@@ -329,17 +396,27 @@ function placed(records, page, base, unpacking, place) {
     const stored = BigInt(unpacked ?? size);
     const beyond = unpacked !== null ? stored - BigInt(size) * BigInt(MAX_RATIO) : 0n;
     if (beyond > unpacking.free) {
-      throw new FormatError(`${subject} unpack from ${size} to ${stored} bytes; the limit is ${unpacking.free + BigInt(size) * BigInt(MAX_RATIO)}`);
+      throw new FormatError(
+        `${subject} unpack from ${size} to ${stored} bytes; the limit is ${unpacking.free + BigInt(size) * BigInt(MAX_RATIO)}`,
+      );
     }
     if (beyond > 0n) unpacking.free -= beyond;
     const checked = checkRepeats(repeats, stored, BigInt(size), subject);
     const start = ((end + 63n) / 64n) * 64n;
     if (size) end = start + BigInt(size);
-    return { ...record, offset: base + Number(start), size: Number(size), unpacked: unpacked === null ? null : Number(unpacked), repeats: checked };
+    return {
+      ...record,
+      offset: base + Number(start),
+      size: Number(size),
+      unpacked: unpacked === null ? null : Number(unpacked),
+      repeats: checked,
+    };
   });
   if (end !== BigInt(page.end)) {
     const [found, said] = [end - BigInt(page.start), page.end - page.start];
-    throw new FormatError(`the index of ${place}: the records of a page have ${found} bytes, and the head says ${said}`);
+    throw new FormatError(
+      `the index of ${place}: the records of a page have ${found} bytes, and the head says ${said}`,
+    );
   }
   return result;
 }

@@ -5,7 +5,16 @@ import { LaunchError, quoteName, repr } from "./errors.js";
 import { CHANNELS, IMAGE_FORMATS, storageFeature } from "./formats.js";
 import { didYouMean } from "./near.js";
 import { describeValue } from "./scalars.js";
-import { argumentError, arrayOf, checkPicture, formatOf, isPicture, numbersOf, PICTURE_FORMATS, tuple } from "./texels.js";
+import {
+  argumentError,
+  arrayOf,
+  checkPicture,
+  formatOf,
+  isPicture,
+  numbersOf,
+  PICTURE_FORMATS,
+  tuple,
+} from "./texels.js";
 
 /** @import { ImageFormat } from "./formats.js" */
 /** @import { Texels } from "./texels.js" */
@@ -15,7 +24,14 @@ import { argumentError, arrayOf, checkPicture, formatOf, isPicture, numbersOf, P
 
 /** The formats of `imageFrom` by element type, without the channels. @type {Readonly<Record<string, string>>} */
 const DEFAULT_TYPES = {
-  uint8: "8unorm", int8: "8snorm", uint16: "16uint", int16: "16sint", float16: "16float", uint32: "32uint", int32: "32sint", float32: "32float",
+  uint8: "8unorm",
+  int8: "8snorm",
+  uint16: "16uint",
+  int16: "16sint",
+  float16: "16float",
+  uint32: "32uint",
+  int32: "32sint",
+  float32: "32float",
 };
 /** @type {Readonly<Record<Filter, GPUFilterMode>>} */
 const FILTERS = { nearest: "nearest", linear: "linear" };
@@ -54,7 +70,11 @@ export class Image {
   /** The shape of its numbers: layers, depth, height, width, channels. A texel of one channel has no dimension for it. */
   get arrayShape() {
     const { channels } = this.#texel;
-    return [...(this.layers ? [this.layers] : []), ...[...this.shape].reverse(), ...(channels > 1 ? [channels] : [])];
+    return [
+      ...(this.layers ? [this.layers] : []),
+      ...[...this.shape].reverse(),
+      ...(channels > 1 ? [channels] : []),
+    ];
   }
 
   /** Whether `destroy` was called. */
@@ -79,18 +99,27 @@ export class Image {
     const pitch = Math.ceil(row / 256) * 256; // WebGPU's rule for copies to buffers
     const size = pitch * height * depth;
     const most = device.limits.maxBufferSize;
-    if (size > most) throw new LaunchError(`read: the copy of the image takes ${size} bytes, but the limit of this device is ${most} (maxBufferSize)`, { kind: "webgpu" });
+    if (size > most)
+      throw new LaunchError(
+        `read: the copy of the image takes ${size} bytes, but the limit of this device is ${most} (maxBufferSize)`,
+        { kind: "webgpu" },
+      );
     const { result, staging } = await runGuarded(device, "read", () => {
       const result = new Uint8Array(row * height * depth);
       const buffer = device.createBuffer({ size, usage: Usage.MAP_READ | Usage.COPY_DST });
       const encoder = device.createCommandEncoder();
-      encoder.copyTextureToBuffer({ texture: this.handle }, { buffer, bytesPerRow: pitch, rowsPerImage: height }, [width, height, depth]);
+      encoder.copyTextureToBuffer(
+        { texture: this.handle },
+        { buffer, bytesPerRow: pitch, rowsPerImage: height },
+        [width, height, depth],
+      );
       device.queue.submit([encoder.finish()]);
       return { result, staging: buffer };
     });
     try {
       const padded = await readBack(device, "read", staging);
-      for (let at = 0; at < height * depth; at++) result.set(padded.subarray(at * pitch, at * pitch + row), at * row);
+      for (let at = 0; at < height * depth; at++)
+        result.set(padded.subarray(at * pitch, at * pitch + row), at * row);
     } finally {
       staging.destroy();
     }
@@ -142,7 +171,11 @@ export function writeImage(image, source) {
     checkPicture("copyFrom", format);
     const { width, height } = source;
     if (type !== "2d" || width !== extent[0] || height !== extent[1]) {
-      throw argumentError("copyFrom", "source", `the source is a picture of ${width} × ${height} pixels; expected one for ${text}`);
+      throw argumentError(
+        "copyFrom",
+        "source",
+        `the source is a picture of ${width} × ${height} pixels; expected one for ${text}`,
+      );
     }
     device.queue.copyExternalImageToTexture({ source }, { texture: handle }, extent);
     return;
@@ -151,9 +184,18 @@ export function writeImage(image, source) {
   const expected = extent[0] * extent[1] * extent[2] * texelBytes;
   if ((given && given !== dtype) || bytes.length !== expected) {
     const found = given ? `an array of ${bytes.length} bytes of ${given}` : `${bytes.length} bytes`;
-    throw argumentError("copyFrom", "source", `the source is ${found}; expected ${expected} bytes of ${dtype} for ${text}`);
+    throw argumentError(
+      "copyFrom",
+      "source",
+      `the source is ${found}; expected ${expected} bytes of ${dtype} for ${text}`,
+    );
   }
-  device.queue.writeTexture({ texture: handle }, bytes, { bytesPerRow: extent[0] * texelBytes, rowsPerImage: extent[1] }, extent);
+  device.queue.writeTexture(
+    { texture: handle },
+    bytes,
+    { bytesPerRow: extent[0] * texelBytes, rowsPerImage: extent[1] },
+    extent,
+  );
 }
 
 /** The rules by which a kernel reads between and beyond the texels of an image: `sampler` returns one. */
@@ -188,21 +230,41 @@ export async function image(shape, format, options = {}) {
   const { layers = 0, device: on } = readOptions("image", options, ["layers", "device"]);
   const lengths = typeof shape === "number" ? [shape] : Array.isArray(shape) ? [...shape] : [];
   const texel = formatOf("image", format);
-  if (lengths.length < 1 || lengths.length > 3 || !lengths.every((each) => Number.isSafeInteger(each) && each > 0)) {
+  if (
+    lengths.length < 1 ||
+    lengths.length > 3 ||
+    !lengths.every((each) => Number.isSafeInteger(each) && each > 0)
+  ) {
     const given = Array.isArray(shape) ? tuple(shape.map(describeValue)) : describeValue(shape);
-    throw argumentError("image", "shape", `expected a shape of 1 to 3 lengths of 1 or more, x first, got ${given}`);
+    throw argumentError(
+      "image",
+      "shape",
+      `expected a shape of 1 to 3 lengths of 1 or more, x first, got ${given}`,
+    );
   }
   if (!Number.isSafeInteger(layers) || layers < 0 || (layers && lengths.length !== 2)) {
     const rule = "expected a number of layers, which only a 2-D image has in WebGPU";
-    throw argumentError("image", "layers", `${rule}, got layers=${describeValue(layers)} for the shape ${tuple(lengths)}`);
+    throw argumentError(
+      "image",
+      "layers",
+      `${rule}, got layers=${describeValue(layers)} for the shape ${tuple(lengths)}`,
+    );
   }
   const device = await chosenDevice(on, "image");
   checkExtent(device, lengths, layers);
   if (/16[us]norm$/.test(format) && !device.features.has("texture-formats-tier1")) {
-    throw argumentError("image", "format", `${format} needs the feature 'texture-formats-tier1', which this device does not support`);
+    throw argumentError(
+      "image",
+      "format",
+      `${format} needs the feature 'texture-formats-tier1', which this device does not support`,
+    );
   }
   const [width = 1, height = 1, depth = 1] = lengths;
-  return runGuarded(device, `an image of ${texel.texelBytes * width * height * (layers || depth)} bytes`, () => newImage(device, lengths, format, layers));
+  return runGuarded(
+    device,
+    `an image of ${texel.texelBytes * width * height * (layers || depth)} bytes`,
+    () => newImage(device, lengths, format, layers),
+  );
 }
 
 /**
@@ -216,7 +278,12 @@ export function newImage(device, shape, format, layers = 0) {
   const feature = storageFeature(format, "w");
   const isStorage = feature !== null && (!feature || device.features.has(feature));
   const takesPictures = shape.length === 2 && PICTURE_FORMATS.includes(format); // WebGPU draws them
-  const usage = TEXTURE_BINDING | COPY_SRC | COPY_DST | (isStorage ? STORAGE_BINDING : 0) | (takesPictures ? RENDER_ATTACHMENT : 0);
+  const usage =
+    TEXTURE_BINDING |
+    COPY_SRC |
+    COPY_DST |
+    (isStorage ? STORAGE_BINDING : 0) |
+    (takesPictures ? RENDER_ATTACHMENT : 0);
   const [width = 1, height = 1, depth = 1] = shape;
   const handle = device.createTexture({
     size: [width, height, layers || depth],
@@ -235,23 +302,44 @@ export function newImage(device, shape, format, layers = 0) {
  * @returns {Promise<Image>}
  */
 export async function imageFrom(source, options = {}) {
-  const { width, height, format, device } = readOptions("imageFrom", options, ["width", "height", "format", "device"]);
+  const { width, height, format, device } = readOptions("imageFrom", options, [
+    "width",
+    "height",
+    "format",
+    "device",
+  ]);
   if (isPicture(source)) {
-    for (const [name, given, own] of /** @type {const} */ ([["width", width, source.width], ["height", height, source.height]])) {
-      if (given !== undefined && given !== own) throw argumentError("imageFrom", name, `the picture has the ${name} ${own}, got ${describeValue(given)}`);
+    for (const [name, given, own] of /** @type {const} */ ([
+      ["width", width, source.width],
+      ["height", height, source.height],
+    ])) {
+      if (given !== undefined && given !== own)
+        throw argumentError(
+          "imageFrom",
+          name,
+          `the picture has the ${name} ${own}, got ${describeValue(given)}`,
+        );
     }
     checkPicture("imageFrom", format ?? "rgba8unorm");
     return filled([source.width, source.height], format ?? "rgba8unorm", device, source);
   }
   const { type, bytes } = numbersOf("imageFrom", source);
-  for (const [name, given] of /** @type {const} */ ([["width", width], ["height", height]])) {
+  for (const [name, given] of /** @type {const} */ ([
+    ["width", width],
+    ["height", height],
+  ])) {
     if (!Number.isSafeInteger(given) || Number(given) < 1) {
-      throw argumentError("imageFrom", name, `an array needs width and height, the numbers of its columns and rows; got ${name}=${describeValue(given)}`);
+      throw argumentError(
+        "imageFrom",
+        name,
+        `an array needs width and height, the numbers of its columns and rows; got ${name}=${describeValue(given)}`,
+      );
     }
   }
   const [across, down] = [Number(width), Number(height)];
   if (format !== undefined) return filled([across, down], format, device, source);
-  const elements = bytes.length / (/** @type {{ BYTES_PER_ELEMENT?: number }} */ (source).BYTES_PER_ELEMENT ?? 1);
+  const elements =
+    bytes.length / /** @type {{ BYTES_PER_ELEMENT?: number }} */ ((source).BYTES_PER_ELEMENT ?? 1);
   const channels = elements / (across * down);
   const prefix = Object.keys(CHANNELS).find((each) => CHANNELS[each] === channels);
   const suffix = DEFAULT_TYPES[type];
@@ -291,11 +379,23 @@ async function filled(shape, format, device, source) {
  * @returns {Promise<Sampler>}
  */
 export async function sampler(options = {}) {
-  const { filter = "nearest", address = "clamp", device: on } = readOptions("sampler", options, ["filter", "address", "device"]);
-  for (const [name, value, known] of /** @type {const} */ ([["filter", filter, FILTERS], ["address", address, ADDRESSES]])) {
+  const {
+    filter = "nearest",
+    address = "clamp",
+    device: on,
+  } = readOptions("sampler", options, ["filter", "address", "device"]);
+  for (const [name, value, known] of /** @type {const} */ ([
+    ["filter", filter, FILTERS],
+    ["address", address, ADDRESSES],
+  ])) {
     if (typeof value === "string" && Object.hasOwn(known, value)) continue;
-    const border = /** @type {unknown} */ (value) === "border" ? ", which WebGPU does not support" : "";
-    throw argumentError("sampler", name, `${name} is ${describeValue(value)}${border}; expected ${Object.keys(known).map(repr).join(", ")}`);
+    const border =
+      /** @type {unknown} */ (value) === "border" ? ", which WebGPU does not support" : "";
+    throw argumentError(
+      "sampler",
+      name,
+      `${name} is ${describeValue(value)}${border}; expected ${Object.keys(known).map(repr).join(", ")}`,
+    );
   }
   const device = await chosenDevice(on, "sampler");
   return runGuarded(device, "sampler", () => newSampler(device, filter, address));
@@ -308,7 +408,13 @@ export async function sampler(options = {}) {
  */
 export function newSampler(device, filter, address) {
   const [mode, edge] = [FILTERS[filter], ADDRESSES[address]];
-  const handle = device.createSampler({ magFilter: mode, minFilter: mode, addressModeU: edge, addressModeV: edge, addressModeW: edge });
+  const handle = device.createSampler({
+    magFilter: mode,
+    minFilter: mode,
+    addressModeU: edge,
+    addressModeV: edge,
+    addressModeW: edge,
+  });
   return new Sampler(device, filter, address, handle);
 }
 
@@ -318,11 +424,21 @@ export function newSampler(device, filter, address) {
  * @param {number} layers
  */
 export function checkExtent({ limits }, shape, layers) {
-  const name = /** @type {"maxTextureDimension1D" | "maxTextureDimension2D" | "maxTextureDimension3D"} */ (`maxTextureDimension${shape.length}D`);
-  for (const [extent, limit] of /** @type {const} */ ([[Math.max(...shape), name], [layers, "maxTextureArrayLayers"]])) {
+  const name =
+    /** @type {"maxTextureDimension1D" | "maxTextureDimension2D" | "maxTextureDimension3D"} */ (
+      `maxTextureDimension${shape.length}D`
+    );
+  for (const [extent, limit] of /** @type {const} */ ([
+    [Math.max(...shape), name],
+    [layers, "maxTextureArrayLayers"],
+  ])) {
     if (extent <= limits[limit]) continue;
     const text = `${tuple(shape)}${layers ? ` with ${layers} layers` : ""}`;
-    throw argumentError("image", "shape", `this device supports no image of the shape ${text}: its ${limit} is ${limits[limit]}`);
+    throw argumentError(
+      "image",
+      "shape",
+      `this device supports no image of the shape ${text}: its ${limit} is ${limits[limit]}`,
+    );
   }
 }
 
@@ -334,6 +450,11 @@ export function checkExtent({ limits }, shape, layers) {
  */
 function readOptions(method, options, known) {
   const other = Object.keys(options ?? {}).find((each) => !known.includes(each));
-  if (other) throw argumentError(method, other, `there is no option ${quoteName(other)}; there is: ${known.join(", ")}${didYouMean(other, known)}`);
+  if (other)
+    throw argumentError(
+      method,
+      other,
+      `there is no option ${quoteName(other)}; there is: ${known.join(", ")}${didYouMean(other, known)}`,
+    );
   return options ?? /** @type {T} */ ({});
 }

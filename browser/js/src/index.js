@@ -8,8 +8,17 @@
 export { Bundle, Module, open } from "./bundle.js";
 export { defaultDevice, requestDevice } from "./device.js";
 export {
-  ArgumentError, ChangedError, CompileError, DeviceLostError, DeviceNotFoundError, DevmodError, FetchError, FormatError, FunctionNotFoundError,
-  LaunchError, NoModuleError,
+  ArgumentError,
+  ChangedError,
+  CompileError,
+  DeviceLostError,
+  DeviceNotFoundError,
+  DevmodError,
+  FetchError,
+  FormatError,
+  FunctionNotFoundError,
+  LaunchError,
+  NoModuleError,
 } from "./errors.js";
 export { KernelFunction } from "./function.js";
 export { Image, image, imageFrom, Sampler, sampler } from "./images.js";

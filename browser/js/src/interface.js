@@ -9,8 +9,23 @@ import { parseDtype } from "./dtypes.js";
 /** @import { Member } from "./members.js" */
 /** @import { Value } from "./msgpack.js" */
 
-const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
-const IMAGE_TYPES = /** @type {readonly unknown[]} */ (["", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"]);
+const PARAM_KINDS = /** @type {const} */ ([
+  "buffer",
+  "scalar",
+  "uniform",
+  "local",
+  "image",
+  "sampler",
+]);
+const IMAGE_TYPES = /** @type {readonly unknown[]} */ ([
+  "",
+  "1d",
+  "2d",
+  "3d",
+  "1d_array",
+  "2d_array",
+  "1d_buffer",
+]);
 const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"]);
 
 /**
@@ -55,17 +70,33 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  * @returns {Interface}
  */
 export function readInterface(map, refuse) {
-  const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, needs = [], subgroup = null, ...extra } = map;
-  if (typeof open_block !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(open_block)}`);
+  const {
+    params = [],
+    blocks = [],
+    block = null,
+    default_block = null,
+    open_block = false,
+    shared_memory = 0,
+    needs = [],
+    subgroup = null,
+    ...extra
+  } = map;
+  if (typeof open_block !== "boolean")
+    throw refuse(`open_block is a boolean, not ${typeName(open_block)}`);
   return {
-    params: listOf(params, "the params of an interface are", refuse).map((param) => readParam(param, refuse)),
-    blocks: listOf(blocks, "the blocks of an interface are", refuse).map((entry) => readBlock(entry, refuse)),
+    params: listOf(params, "the params of an interface are", refuse).map((param) =>
+      readParam(param, refuse),
+    ),
+    blocks: listOf(blocks, "the blocks of an interface are", refuse).map((entry) =>
+      readBlock(entry, refuse),
+    ),
     openBlock: open_block,
     block: readThreads(block, "a fixed block of threads", 0, refuse),
     defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
     sharedMemory: readCount(shared_memory, "the shared memory of an interface", refuse),
     needs: readNames(listOf(needs, "the needs of an interface are", refuse), refuse),
-    subgroup: subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
+    subgroup:
+      subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
     extra,
   };
 }
@@ -75,7 +106,8 @@ export function readInterface(map, refuse) {
  * @param {Refuse} refuse
  */
 function readNames(names, refuse) {
-  if (!names.every((name) => typeof name === "string")) throw refuse(`the needs of an interface are strings, not ${show(names)}`);
+  if (!names.every((name) => typeof name === "string"))
+    throw refuse(`the needs of an interface are strings, not ${show(names)}`);
   return [...new Set(/** @type {string[]} */ (names))].sort();
 }
 
@@ -87,7 +119,8 @@ function readNames(names, refuse) {
  */
 function readThreads(value, subject, least, refuse) {
   if (value === null) return null;
-  if (!Array.isArray(value) || value.length !== 3) throw refuse(`${subject} is three numbers, not ${show(value)}`);
+  if (!Array.isArray(value) || value.length !== 3)
+    throw refuse(`${subject} is three numbers, not ${show(value)}`);
   const counts = value.map((count) => readCount(count, subject, refuse, least));
   return /** @type {[number, number, number]} */ (counts);
 }
@@ -99,26 +132,50 @@ function readThreads(value, subject, least, refuse) {
  */
 function readParam(value, refuse) {
   if (!isMap(value)) throw refuse(`a parameter is a map with string keys, not ${typeName(value)}`);
-  for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
-  const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0, ...others } = value;
+  for (const key of ["name", "kind"])
+    if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
+  const {
+    name,
+    kind,
+    type = "",
+    access = "",
+    at = null,
+    align = 0,
+    size = 0,
+    members = [],
+    default: known = null,
+    least = 0,
+    ...others
+  } = value;
   const { format = "", sample = "", pack = [], ...extra } = others;
   const subject = `the parameter ${show(name)}`;
   const inner = listOf(members, `the members of ${subject} are`, refuse);
   if (known !== null) readDefault(known, subject, refuse);
   const packed = listOf(pack, `the values of ${subject} are`, refuse);
-  if (typeof name !== "string") throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
+  if (typeof name !== "string")
+    throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
-    throw refuse(`${subject} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`);
+    throw refuse(
+      `${subject} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`,
+    );
   }
   if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
     throw refuse(`${subject} has the access ${show(access)}; an access is 'r', 'w', 'rw' or ''`);
   }
   const isImage = kind === "image";
   if (isImage && typeof type === "string" && !IMAGE_TYPES.includes(type)) {
-    throw refuse(`${subject} has the type ${show(type)}; the type of an image is one of ${IMAGE_TYPES.slice(1).join(", ")}`);
+    throw refuse(
+      `${subject} has the type ${show(type)}; the type of an image is one of ${IMAGE_TYPES.slice(1).join(", ")}`,
+    );
   }
-  if (isImage ? typeof format !== "string" || !SAMPLES.includes(sample) : format !== "" || sample !== "") {
-    throw refuse(`${subject} of kind ${kind} has the format ${show(format)} and the sample ${show(sample)}; expected those of an image`);
+  if (
+    isImage
+      ? typeof format !== "string" || !SAMPLES.includes(sample)
+      : format !== "" || sample !== ""
+  ) {
+    throw refuse(
+      `${subject} of kind ${kind} has the format ${show(format)} and the sample ${show(sample)}; expected those of an image`,
+    );
   }
   const result = {
     name,
@@ -135,23 +192,39 @@ function readParam(value, refuse) {
     extra,
   };
   if (inner.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
-    throw refuse(`${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`);
+    throw refuse(
+      `${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`,
+    );
   }
   if (inner.length) {
     const { code, bits, lanes } = parseDtype(result.type) ?? {};
-    if (code !== 1 || bits !== 8) throw refuse(`${subject} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`);
+    if (code !== 1 || bits !== 8)
+      throw refuse(
+        `${subject} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`,
+      );
     checkMembers(result.members, Number(lanes), subject, refuse);
   }
-  const [defaultKey, count] = isMap(known) ? Object.entries(known)[0] ?? ["", null] : ["", null];
+  const [defaultKey, count] = isMap(known) ? (Object.entries(known)[0] ?? ["", null]) : ["", null];
   if (defaultKey && kind !== (defaultKey === "value" ? "scalar" : "local")) {
-    const text = defaultKey === "value" ? count : defaultKey === "bytes" ? `Local(${count})` : `Local(per_thread=${count})`;
-    const expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
-    throw refuse(`${subject} has an invalid default: expected ${expected}, got ${text} for ${kind}`);
+    const text =
+      defaultKey === "value"
+        ? count
+        : defaultKey === "bytes"
+          ? `Local(${count})`
+          : `Local(per_thread=${count})`;
+    const expected =
+      "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
+    throw refuse(
+      `${subject} has an invalid default: expected ${expected}, got ${text} for ${kind}`,
+    );
   }
   if (packed.length && (kind !== "buffer" || !isPack(packed))) {
     const text = show(pack);
-    const expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'";
-    throw refuse(`${subject} of kind ${kind} has the pack ${text.length <= 60 ? text : `${text.slice(0, 59)}…`}; expected ${expected}`);
+    const expected =
+      "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'";
+    throw refuse(
+      `${subject} of kind ${kind} has the pack ${text.length <= 60 ? text : `${text.slice(0, 59)}…`}; expected ${expected}`,
+    );
   }
   return { ...result, at: readPlace(at, subject, refuse) };
 }
@@ -161,12 +234,26 @@ function readParam(value, refuse) {
  * @param {Value[]} values
  */
 function isPack(values) {
-  const names = values.map((value) => (typeof value === "string" ? (value.split(":")[0] ?? "") : ""));
-  const [shapes, strides] = ["shape", "stride"].map((word) => Math.min(names.filter((name) => name.startsWith(word)).length, 16));
-  const axes = (/** @type {string} */ word, /** @type {number | undefined} */ count) => Array.from({ length: count ?? 0 }, (_, axis) => `${word}${axis}`);
+  const names = values.map((value) =>
+    typeof value === "string" ? (value.split(":")[0] ?? "") : "",
+  );
+  const [shapes, strides] = ["shape", "stride"].map((word) =>
+    Math.min(names.filter((name) => name.startsWith(word)).length, 16),
+  );
+  const axes = (/** @type {string} */ word, /** @type {number | undefined} */ count) =>
+    Array.from({ length: count ?? 0 }, (_, axis) => `${word}${axis}`);
   const numbers = ["count", ...axes("shape", shapes), ...axes("stride", shapes || strides)];
-  const valid = new Set(["ptr:handle", ...numbers.flatMap((name) => ["int32", "uint32", "int64", "uint64"].map((type) => `${name}:${type}`))]);
-  return names.includes("ptr") && new Set(names).size === values.length && values.every((value) => typeof value === "string" && valid.has(value));
+  const valid = new Set([
+    "ptr:handle",
+    ...numbers.flatMap((name) =>
+      ["int32", "uint32", "int64", "uint64"].map((type) => `${name}:${type}`),
+    ),
+  ]);
+  return (
+    names.includes("ptr") &&
+    new Set(names).size === values.length &&
+    values.every((value) => typeof value === "string" && valid.has(value))
+  );
 }
 
 /**
@@ -178,7 +265,13 @@ function readDefault(value, subject, refuse) {
   const [key, ...others] = isMap(value) ? Object.keys(value) : [];
   const count = isMap(value) ? value[key ?? ""] : 0;
   const least = key === "value" ? 0 : 1;
-  if ((key === "value" || key === "bytes" || key === "per_thread") && !others.length && isCount(count) && Number(count) >= least) return;
+  if (
+    (key === "value" || key === "bytes" || key === "per_thread") &&
+    !others.length &&
+    isCount(count) &&
+    Number(count) >= least
+  )
+    return;
   throw refuse(
     `${subject} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or value with an int of ` +
       `at least 0, got ${show(value)}`,

@@ -59,12 +59,18 @@ export class Launch {
     await this.device.queue.onSubmittedWorkDone();
     checkNotLost(this.device, this.#description);
     const found = await problem;
-    if (found) throw new LaunchError(`${this.#description}: ${describeError(found.message)}`, { kind: "webgpu" });
+    if (found)
+      throw new LaunchError(`${this.#description}: ${describeError(found.message)}`, {
+        kind: "webgpu",
+      });
   }
 
   #checkWhole() {
     if (this.#destroyed) {
-      throw new LaunchError(`${this.#description}: this launch was destroyed; bind the function again`, { kind: "webgpu" });
+      throw new LaunchError(
+        `${this.#description}: this launch was destroyed; bind the function again`,
+        { kind: "webgpu" },
+      );
     }
   }
 
@@ -116,10 +122,15 @@ export async function prepared(device, description, bind) {
  */
 export function copied(device, description, encoder, buffer, host, owned) {
   const size = host.length;
-  const staging = device.createBuffer({ size: padded(size), usage: Usage.MAP_READ | Usage.COPY_DST });
+  const staging = device.createBuffer({
+    size: padded(size),
+    usage: Usage.MAP_READ | Usage.COPY_DST,
+  });
   owned.push(staging);
   encoder.copyBufferToBuffer(buffer, 0, staging, 0, staging.size);
-  return filling(description, host, async () => (await readBack(device, description, staging)).subarray(0, size));
+  return filling(description, host, async () =>
+    (await readBack(device, description, staging)).subarray(0, size),
+  );
 }
 
 /**
@@ -133,7 +144,10 @@ export function filling(description, host, read) {
   return async () => {
     const found = await read();
     if (host.length !== size) {
-      throw new LaunchError(`${description}: an array was transferred or resized while it ran, so its results cannot be copied back`, { kind: "webgpu" });
+      throw new LaunchError(
+        `${description}: an array was transferred or resized while it ran, so its results cannot be copied back`,
+        { kind: "webgpu" },
+      );
     }
     host.set(found);
   };

@@ -34,14 +34,20 @@ const MAX_DIMENSIONS = 16;
 export function readMember(value, depth, refuse) {
   if (depth >= MAX_DEPTH) throw refuse(`more than ${MAX_DEPTH} structs enclose a member`);
   if (!isMap(value)) throw refuse(`a member is a map with string keys, not ${typeName(value)}`);
-  for (const key of ["name", "offset"]) if (!(key in value)) throw refuse(`a member has no '${key}'`);
+  for (const key of ["name", "offset"])
+    if (!(key in value)) throw refuse(`a member has no '${key}'`);
   const { name, offset, type = "", members = [], size = 0, shape = [], strides = [] } = value;
-  const inner = listOf(members, "the members of a member are", refuse).map((each) => readMember(each, depth + 1, refuse));
+  const inner = listOf(members, "the members of a member are", refuse).map((each) =>
+    readMember(each, depth + 1, refuse),
+  );
   if (typeof name !== "string") throw refuse(`a member's name is a string, not ${typeName(name)}`);
   const subject = `the member ${repr(name)}`;
-  if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
+  if (typeof type !== "string")
+    throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
   if (Boolean(type) === Boolean(inner.length)) {
-    throw refuse(`${subject} has ${type ? "a type and members" : "neither a type nor members"}; it has one of them`);
+    throw refuse(
+      `${subject} has ${type ? "a type and members" : "neither a type nor members"}; it has one of them`,
+    );
   }
   const result = {
     name,
@@ -53,7 +59,9 @@ export function readMember(value, depth, refuse) {
     strides: readCounts(strides, `the strides of ${subject}`, refuse),
   };
   if (result.shape.length !== result.strides.length) {
-    throw refuse(`${subject} has a shape of ${result.shape.length} dimensions and ${result.strides.length} strides`);
+    throw refuse(
+      `${subject} has a shape of ${result.shape.length} dimensions and ${result.strides.length} strides`,
+    );
   }
   return result;
 }
@@ -94,7 +102,8 @@ export function checkMembers(members, size, subject, refuse, depth = 0) {
   const names = new Set();
   for (const member of members) {
     const path = `the member ${quoteName(member.name)} of ${subject}`;
-    if (member.name && names.has(member.name)) throw refuse(`${subject} has two members ${quoteName(member.name)}`);
+    if (member.name && names.has(member.name))
+      throw refuse(`${subject} has two members ${quoteName(member.name)}`);
     names.add(member.name);
     if (member.members.length) {
       if (!member.size) throw refuse(`${path} is a struct without a size`);
@@ -106,13 +115,15 @@ export function checkMembers(members, size, subject, refuse, depth = 0) {
       }
     }
     const [start, end] = [member.offset, member.offset + extentOf(member, path, refuse)];
-    if (end === start || end > size) throw refuse(`${path} has bytes ${start} to ${end}, and the struct has ${size} bytes`);
+    if (end === start || end > size)
+      throw refuse(`${path} has bytes ${start} to ${end}, and the struct has ${size} bytes`);
     spans.push({ start, end, path });
   }
   spans.sort((one, other) => one.start - other.start);
   spans.slice(1).forEach(({ start, path }, number) => {
     const { end } = /** @type {{ end: number }} */ (spans[number]);
-    if (start < end) throw refuse(`${path} begins at byte ${start}, inside the member that ends at byte ${end}`);
+    if (start < end)
+      throw refuse(`${path} begins at byte ${start}, inside the member that ends at byte ${end}`);
   });
 }
 
@@ -124,12 +135,17 @@ export function checkMembers(members, size, subject, refuse, depth = 0) {
  */
 function extentOf(member, path, refuse) {
   const { shape, strides } = member;
-  if (shape.length > MAX_DIMENSIONS) throw refuse(`${path} has ${shape.length} dimensions; expected at most ${MAX_DIMENSIONS}`);
+  if (shape.length > MAX_DIMENSIONS)
+    throw refuse(`${path} has ${shape.length} dimensions; expected at most ${MAX_DIMENSIONS}`);
   let length = elementBytes(member);
   for (let at = shape.length - 1; at >= 0; at--) {
-    const [count, stride] = [/** @type {number} */ (shape[at]), /** @type {number} */ (strides[at])];
+    const [count, stride] = [
+      /** @type {number} */ (shape[at]),
+      /** @type {number} */ (strides[at]),
+    ];
     if (!count) throw refuse(`${path} is an array of no elements`);
-    if (stride < length) throw refuse(`${path} has a stride of ${stride} bytes; expected at least ${length}`);
+    if (stride < length)
+      throw refuse(`${path} has a stride of ${stride} bytes; expected at least ${length}`);
     length += (count - 1) * stride;
   }
   return length;

@@ -25,17 +25,35 @@ const MAX_KNOWN = 4;
  * @typedef {{ name: string, first: number, most: number, sizes: Record<number, number>, least: number }} Form
  */
 /** @type {Form} */
-const STRING = { name: "a string", first: 0xa0, most: 0x1f, sizes: { 0xd9: 1, 0xda: 2, 0xdb: 4 }, least: 0 };
+const STRING = {
+  name: "a string",
+  first: 0xa0,
+  most: 0x1f,
+  sizes: { 0xd9: 1, 0xda: 2, 0xdb: 4 },
+  least: 0,
+};
 /** @type {Form} */
-const BINARY = { name: "a binary", first: 0x100, most: -1, sizes: { 0xc4: 1, 0xc5: 2, 0xc6: 4 }, least: 0 };
+const BINARY = {
+  name: "a binary",
+  first: 0x100,
+  most: -1,
+  sizes: { 0xc4: 1, 0xc5: 2, 0xc6: 4 },
+  least: 0,
+};
 /** @type {Form} */
 const ARRAY = { name: "an array", first: 0x90, most: 0x0f, sizes: { 0xdc: 2, 0xdd: 4 }, least: 1 };
 /** @type {Form} */
 const MAP = { name: "a map", first: 0x80, most: 0x0f, sizes: { 0xde: 2, 0xdf: 4 }, least: 2 };
 /** @type {Record<number, [number, boolean]>} */
 const INT = {
-  0xcc: [1, false], 0xcd: [2, false], 0xce: [4, false], 0xcf: [8, false],
-  0xd0: [1, true], 0xd1: [2, true], 0xd2: [4, true], 0xd3: [8, true],
+  0xcc: [1, false],
+  0xcd: [2, false],
+  0xce: [4, false],
+  0xcf: [8, false],
+  0xd0: [1, true],
+  0xd1: [2, true],
+  0xd2: [4, true],
+  0xd3: [8, true],
 };
 
 /**
@@ -74,14 +92,20 @@ export class Reader {
    * @param {number} [at]
    */
   error(problem, at = this.at) {
-    return new FormatError(`${this.subject}: ${this.field ? `${this.field}: ` : ""}${problem}, at byte ${at}`, { kind: this.kind });
+    return new FormatError(
+      `${this.subject}: ${this.field ? `${this.field}: ` : ""}${problem}, at byte ${at}`,
+      { kind: this.kind },
+    );
   }
 
   /** Throw FormatError if bytes follow the last object. */
   finish() {
     this.field = "";
     const trailing = this.data.length - this.at;
-    if (trailing) throw this.error(`${trailing} more ${trailing === 1 ? "byte follows" : "bytes follow"} the last field`);
+    if (trailing)
+      throw this.error(
+        `${trailing} more ${trailing === 1 ? "byte follows" : "bytes follow"} the last field`,
+      );
   }
 
   // -- one object of an expected type
@@ -139,7 +163,8 @@ export class Reader {
     else if (mark >= 0xe0) value = mark - 0x100;
     else if (form !== undefined) value = this.#number(form[0], form[1]);
     else throw this.#mistyped("an integer", mark);
-    if (value < low || value > high) throw this.error(`${value} is not between ${low} and ${high}`, start);
+    if (value < low || value > high)
+      throw this.error(`${value} is not between ${low} and ${high}`, start);
     return value;
   }
 
@@ -204,14 +229,17 @@ export class Reader {
    * @returns {Value}
    */
   readValue(depth = 0) {
-    if (depth > MAX_DEPTH) throw this.error(`arrays and maps are nested more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_DEPTH)
+      throw this.error(`arrays and maps are nested more than ${MAX_DEPTH} deep`);
     if (this.at >= this.data.length) this.#mark();
     const mark = /** @type {number} */ (this.data[this.at]);
     switch (typeOf(mark)) {
       case "a string":
         return this.readStr();
       case "an integer":
-        return this.wholes ? BigInt(this.readBig(-(2n ** 63n), 2n ** 64n - 1n)) : this.readBig(-(2n ** 63n), 2n ** 64n - 1n);
+        return this.wholes
+          ? BigInt(this.readBig(-(2n ** 63n), 2n ** 64n - 1n))
+          : this.readBig(-(2n ** 63n), 2n ** 64n - 1n);
       case "an array":
         this.#countContainer();
         return this.readList(() => this.readValue(depth + 1));
@@ -222,7 +250,9 @@ export class Reader {
       case "a float":
         this.#mark();
         this.take(mark === 0xca ? 4 : 8);
-        return mark === 0xca ? this.#view.getFloat32(this.at - 4) : this.#view.getFloat64(this.at - 8);
+        return mark === 0xca
+          ? this.#view.getFloat32(this.at - 4)
+          : this.#view.getFloat64(this.at - 8);
       case "nil":
       case "a boolean":
         this.#mark();
@@ -269,7 +299,11 @@ export class Reader {
     }
     const room = this.#room;
     const result = read();
-    known.unshift({ bytes: this.data.subarray(at, this.at), containers: room - this.#room, result });
+    known.unshift({
+      bytes: this.data.subarray(at, this.at),
+      containers: room - this.#room,
+      result,
+    });
     known.length = Math.min(known.length, MAX_KNOWN);
     return result;
   }
@@ -278,7 +312,8 @@ export class Reader {
   #startsWith(bytes) {
     const { at, data } = this;
     if (bytes.length > data.length - at) return false;
-    for (let number = 0; number < bytes.length; number++) if (bytes[number] !== data[at + number]) return false;
+    for (let number = 0; number < bytes.length; number++)
+      if (bytes[number] !== data[at + number]) return false;
     return true;
   }
 
@@ -289,7 +324,9 @@ export class Reader {
     this.#room -= 1;
     if (this.#room < 0) {
       const most = FREE_CONTAINERS + Math.floor(this.#size / BYTES_A_CONTAINER);
-      throw this.error(`more than ${most} arrays and maps in values of any type, too many for ${this.#size} bytes`);
+      throw this.error(
+        `more than ${most} arrays and maps in values of any type, too many for ${this.#size} bytes`,
+      );
     }
   }
 
@@ -391,7 +428,9 @@ function validPrefix(bytes) {
  */
 function typeOf(mark) {
   if (mark <= 0x7f || mark >= 0xe0 || mark in INT) return "an integer";
-  const form = [STRING, BINARY, ARRAY, MAP].find(({ first, most, sizes }) => (mark >= first && mark <= first + most) || mark in sizes);
+  const form = [STRING, BINARY, ARRAY, MAP].find(
+    ({ first, most, sizes }) => (mark >= first && mark <= first + most) || mark in sizes,
+  );
   if (form) return form.name;
   if (mark === 0xca || mark === 0xcb) return "a float";
   if (mark === 0xc2 || mark === 0xc3) return "a boolean";

@@ -19,9 +19,14 @@ export function didYouMean(name, known) {
   let [best, ratio] = ["", 0];
   for (const each of names.keys()) {
     const both = each.length + unknown.length;
-    if (Math.max(each.length, unknown.length) > MAX_LENGTH || (2 * Math.min(each.length, unknown.length)) / both < CUTOFF) continue;
+    if (
+      Math.max(each.length, unknown.length) > MAX_LENGTH ||
+      (2 * Math.min(each.length, unknown.length)) / both < CUTOFF
+    )
+      continue;
     const similarity = (2 * matching(each, unknown)) / both;
-    if (similarity >= CUTOFF && (similarity > ratio || (similarity === ratio && each > best))) [best, ratio] = [each, similarity];
+    if (similarity >= CUTOFF && (similarity > ratio || (similarity === ratio && each > best)))
+      [best, ratio] = [each, similarity];
   }
   return best ? `. Did you mean ${repr(names.get(best) ?? best)}?` : "";
 }
@@ -46,5 +51,9 @@ function matching(one, other) {
     before = now;
   }
   if (!size) return 0;
-  return size + matching(one.slice(0, atOne), other.slice(0, atOther)) + matching(one.slice(atOne + size), other.slice(atOther + size));
+  return (
+    size +
+    matching(one.slice(0, atOne), other.slice(0, atOther)) +
+    matching(one.slice(atOne + size), other.slice(atOther + size))
+  );
 }

@@ -18,7 +18,10 @@ import { ConversionError, describeValue, isRecord } from "./scalars.js";
 export function arrange(plan, given) {
   if (Array.isArray(given)) return checkCount(plan, given);
   if (!isRecord(given)) {
-    throw callError(plan, `takes its arguments as a record by name or as an array: run({ … }, { grid }), run([…], { grid }); got ${describeValue(given)}`);
+    throw callError(
+      plan,
+      `takes its arguments as a record by name or as an array: run({ … }, { grid }), run([…], { grid }); got ${describeValue(given)}`,
+    );
   }
   /** By argument, the name in the call that gives it. @type {Map<Argument, string>} */
   const byName = new Map();
@@ -26,7 +29,8 @@ export function arrange(plan, given) {
   const records = new Map();
   for (const name of Object.keys(given)) {
     const named = name ? plan.args.filter((each) => each.name === name) : [];
-    if (named.length > 1) throw callError(plan, `has several arguments ${repr(name)}: give them by position`, name);
+    if (named.length > 1)
+      throw callError(plan, `has several arguments ${repr(name)}: give them by position`, name);
     const record = named.length ? undefined : plan.records().get(name);
     if (!named.length && !record) throw unknown(plan, name);
     if (record) records.set(name, record);
@@ -39,8 +43,14 @@ export function arrange(plan, given) {
       byName.set(argument, name);
     }
   }
-  checkMissing(plan, plan.args.filter((argument) => !byName.has(argument)), []);
-  const blocks = new Map([...records].map(([name, record]) => [name, blockOf(plan, name, record, given[name])]));
+  checkMissing(
+    plan,
+    plan.args.filter((argument) => !byName.has(argument)),
+    [],
+  );
+  const blocks = new Map(
+    [...records].map(([name, record]) => [name, blockOf(plan, name, record, given[name])]),
+  );
   return plan.args.map((argument) => {
     const name = byName.get(argument) ?? "";
     return blocks.get(name) ?? given[name];
@@ -55,10 +65,14 @@ export function arrange(plan, given) {
  * @param {unknown} value
  */
 function blockOf(plan, name, record, value) {
-  return restated(() => new BlockBytes(record.pack(value)), ConversionError, (reason, { path }) => {
-    const [member] = path.slice(name.length + 1).split(/[.[]/, 1);
-    return callError(plan, `got an invalid record ${name}: ${reason}`, member || name);
-  });
+  return restated(
+    () => new BlockBytes(record.pack(value)),
+    ConversionError,
+    (reason, { path }) => {
+      const [member] = path.slice(name.length + 1).split(/[.[]/, 1);
+      return callError(plan, `got an invalid record ${name}: ${reason}`, member || name);
+    },
+  );
 }
 
 /**
@@ -67,7 +81,11 @@ function blockOf(plan, name, record, value) {
  */
 function unknown(plan, name) {
   const names = [...plan.args.map((each) => each.name).filter(Boolean), ...plan.records().keys()];
-  return callError(plan, `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names)}`, name);
+  return callError(
+    plan,
+    `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names)}`,
+    name,
+  );
 }
 
 /**
@@ -76,7 +94,8 @@ function unknown(plan, name) {
  */
 function checkCount(plan, given) {
   const count = plan.args.length;
-  if (given.length === count || (plan.launch.length && given.length === count + plan.launch.length)) return given;
+  if (given.length === count || (plan.launch.length && given.length === count + plan.launch.length))
+    return given;
   if (given.length > count) throw callError(plan, wrongCount(plan, given.length));
   checkMissing(plan, plan.args.slice(given.length), given);
   return given;
@@ -90,13 +109,27 @@ function checkCount(plan, given) {
 function checkMissing(plan, missing, given) {
   const [first] = missing;
   if (!first) return;
-  const byName = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
+  const byName = missing.every(
+    ({ name }) => name && plan.args.filter((each) => each.name === name).length === 1,
+  );
   if (!byName && !plan.known) throw callError(plan, wrongCount(plan, given.length));
-  const listed = byName ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
-  const [keyword, record] = [...plan.records()].find(([, each]) => missing.some((argument) => each.args.includes(argument))) ?? [];
+  const listed = byName
+    ? listNames(missing.map(({ name }) => name))
+    : missing.map(label).join(", ");
+  const [keyword, record] =
+    [...plan.records()].find(([, each]) =>
+      missing.some((argument) => each.args.includes(argument)),
+    ) ?? [];
   const hasRecord = given.some((each) => Object.getPrototypeOf(each ?? 0) === Object.prototype);
-  const hint = hasRecord && record ? `. A record is given by name: ${keyword}: {…} in place of ${listNames(record.args.map(({ name }) => name))}` : "";
-  throw callError(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}${hint}`, first.name);
+  const hint =
+    hasRecord && record
+      ? `. A record is given by name: ${keyword}: {…} in place of ${listNames(record.args.map(({ name }) => name))}`
+      : "";
+  throw callError(
+    plan,
+    `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}${hint}`,
+    first.name,
+  );
 }
 
 /** @param {Plan} plan */

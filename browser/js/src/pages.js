@@ -2,7 +2,16 @@
 
 import { FormatError } from "./errors.js";
 import { kept } from "./kept.js";
-import { aligned, compareBytes, FREE_UNPACKED, readHead, readHeadFields, readPage, sameBytes, sha256 } from "./head.js";
+import {
+  aligned,
+  compareBytes,
+  FREE_UNPACKED,
+  readHead,
+  readHeadFields,
+  readPage,
+  sameBytes,
+  sha256,
+} from "./head.js";
 
 /** @import { Entry, Page } from "./head.js" */
 /** @import { Source } from "./source.js" */
@@ -33,7 +42,11 @@ export class Index {
   static async open(source) {
     const { head, end } = await readHead(source);
     const index = new Index(source, readHeadFields(head, end, source.place));
-    if (index.#fields.pages.length === 1 || (index.#fields.roots?.length ?? index.#fields.candidates) === 1) await index.readAll();
+    if (
+      index.#fields.pages.length === 1 ||
+      (index.#fields.roots?.length ?? index.#fields.candidates) === 1
+    )
+      await index.readAll();
     return index;
   }
 
@@ -49,14 +62,21 @@ export class Index {
     const last = /** @type {Page} */ (pages.at(-1));
     this.#start = aligned(last.at + last.size);
     const { size, place } = source;
-    if (size >= 0 && size < this.#start) throw new FormatError(`${place} is cut short: ${size} bytes, and its index alone takes ${this.#start}`);
+    if (size >= 0 && size < this.#start)
+      throw new FormatError(
+        `${place} is cut short: ${size} bytes, and its index alone takes ${this.#start}`,
+      );
     const total = this.#start + last.end;
     if (size >= 0 && size !== total) {
-      const problem = size < total ? `is cut short: ${size} bytes` : `has ${size - total} bytes more than its index describes`;
+      const problem =
+        size < total
+          ? `is cut short: ${size} bytes`
+          : `has ${size - total} bytes more than its index describes`;
       throw new FormatError(`${place} ${problem}; expected are ${total}`);
     }
     if (!(roots ? roots.length : candidates)) throw new FormatError(`${this.#place} has no root`);
-    if (roots && new Set(roots).size !== roots.length) throw new FormatError(`${this.#place} names a root twice`);
+    if (roots && new Set(roots).size !== roots.length)
+      throw new FormatError(`${this.#place} names a root twice`);
   }
 
   /**
@@ -68,7 +88,9 @@ export class Index {
     const page = this.#pageOf(number);
     const entry = page && (await this.#load(page)).entries[number - page.first];
     if (!entry || Boolean(entry.kind) === source) {
-      throw new FormatError(`${this.#place} has no ${source ? "sources" : "module"} of the number ${number}`);
+      throw new FormatError(
+        `${this.#place} has no ${source ? "sources" : "module"} of the number ${number}`,
+      );
     }
     return entry;
   }
@@ -91,7 +113,9 @@ export class Index {
     const ranks = new Map();
     for (const number of numbers) ranks.set((await this.entry(number)).rank, number);
     this.#agree(ranks.size === numbers.length);
-    return [...ranks].sort(([one], [other]) => one - other).map(([, number]) => /** @type {number} */ (number));
+    return [...ranks]
+      .sort(([one], [other]) => one - other)
+      .map(([, number]) => /** @type {number} */ (number));
   }
 
   /**
@@ -121,7 +145,8 @@ export class Index {
       const at = /** @type {Page} */ (missing[0]).at;
       const last = /** @type {Page} */ (pages.at(-1));
       const data = await this.#source.read(at, last.at + last.size - at);
-      for (const page of missing) await this.#load(page, data.subarray(page.at - at, page.at - at + page.size));
+      for (const page of missing)
+        await this.#load(page, data.subarray(page.at - at, page.at - at + page.size));
     }
     /** @type {Entry[]} */
     const entries = [];
@@ -130,21 +155,31 @@ export class Index {
     const bare = modules.filter(({ offset }) => offset === null).length;
     const rest = modules.length - bare;
     if (bare - rest > MAX_BARE) {
-      throw new FormatError(`${this.#place}: ${bare} nodes without bytes and ${rest} modules with some; there may be ${MAX_BARE} more of the first`);
+      throw new FormatError(
+        `${this.#place}: ${bare} nodes without bytes and ${rest} modules with some; there may be ${MAX_BARE} more of the first`,
+      );
     }
     const candidates = ranked(entries);
     const roots = this.#fields.roots ?? candidates;
     const entryOf = (/** @type {number} */ number) => {
       const entry = entries[number];
-      if (!entry?.kind) throw new FormatError(`${this.#place} has no module of the number ${number}`);
+      if (!entry?.kind)
+        throw new FormatError(`${this.#place} has no module of the number ${number}`);
       return entry;
     };
     for (const root of roots) this.#check(root, entryOf);
     const walked = candidatesOf(roots, entries);
-    this.#agree(candidates.length === this.#fields.candidates && walked.length === candidates.length);
-    this.#agree(candidates.every((number, at) => entries[number]?.rank === at && walked[at] === number));
+    this.#agree(
+      candidates.length === this.#fields.candidates && walked.length === candidates.length,
+    );
+    this.#agree(
+      candidates.every((number, at) => entries[number]?.rank === at && walked[at] === number),
+    );
     entries.forEach(({ kind }, number) => {
-      if (kind && !this.#heights.has(number)) throw new FormatError(`${this.#place}: module ${number} is neither a candidate nor imported`);
+      if (kind && !this.#heights.has(number))
+        throw new FormatError(
+          `${this.#place}: module ${number} is neither a candidate nor imported`,
+        );
     });
     await this.#checkSources(entries);
     await this.#checkNames(entries);
@@ -163,7 +198,10 @@ export class Index {
 
   /** @param {unknown} condition */
   #agree(condition) {
-    if (!condition) throw new FormatError(`${this.#place}: two parts of it describe a candidate in different ways`);
+    if (!condition)
+      throw new FormatError(
+        `${this.#place}: two parts of it describe a candidate in different ways`,
+      );
   }
 
   /** @param {number} number */
@@ -175,7 +213,10 @@ export class Index {
   /** @param {string} name */
   #pageWith(name) {
     const bytes = new TextEncoder().encode(name);
-    return lastOf(this.#fields.pages, (page) => page.name !== null && compareBytes(page.name, bytes) <= 0);
+    return lastOf(
+      this.#fields.pages,
+      (page) => page.name !== null && compareBytes(page.name, bytes) <= 0,
+    );
   }
 
   /**
@@ -185,7 +226,9 @@ export class Index {
    */
   async #owners(page, name) {
     const { entries } = await this.#load(page);
-    return [...entries.keys()].filter((at) => entries[at]?.rank !== null && entries[at]?.functions.includes(name)).map((at) => page.first + at);
+    return [...entries.keys()]
+      .filter((at) => entries[at]?.rank !== null && entries[at]?.functions.includes(name))
+      .map((at) => page.first + at);
   }
 
   /**
@@ -203,14 +246,25 @@ export class Index {
   async #read(page, part) {
     const { place } = this.#source;
     const data = part ?? (await this.#source.read(page.at, page.size));
-    if (data.length < page.size) throw new FormatError(`${place} is cut short: a page of ${page.size} bytes, and ${data.length} are left`);
+    if (data.length < page.size)
+      throw new FormatError(
+        `${place} is cut short: a page of ${page.size} bytes, and ${data.length} are left`,
+      );
     if (!sameBytes(await sha256(data), page.digest)) {
-      throw new FormatError(`${place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again`);
+      throw new FormatError(
+        `${place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again`,
+      );
     }
     const content = readPage(data, page, this.#start, this.#unpacking, place);
     if (this.#fields.pages.length > 1 || !page.name) {
-      const named = content.entries.filter(({ rank, functions }) => rank !== null && functions.length);
-      for (const name of [...named.map(({ functions }) => firstName(functions)), ...content.names.keys()]) this.#agree(this.#pageWith(name) === page);
+      const named = content.entries.filter(
+        ({ rank, functions }) => rank !== null && functions.length,
+      );
+      for (const name of [
+        ...named.map(({ functions }) => firstName(functions)),
+        ...content.names.keys(),
+      ])
+        this.#agree(this.#pageWith(name) === page);
     }
     return content;
   }
@@ -224,7 +278,10 @@ export class Index {
     /** @type {Set<number>} */
     const path = new Set();
     const height = (/** @type {number} */ number) => {
-      if (path.has(number)) throw new FormatError(`${this.#place}: module ${number} imports itself, directly or through others`);
+      if (path.has(number))
+        throw new FormatError(
+          `${this.#place}: module ${number} imports itself, directly or through others`,
+        );
       let found = this.#heights.get(number) ?? 0;
       if (!found && path.size < MAX_DEPTH) {
         path.add(number);
@@ -232,7 +289,10 @@ export class Index {
         this.#heights.set(number, ++found);
         path.delete(number);
       }
-      if (!found || path.size + found > MAX_DEPTH) throw new FormatError(`${this.#place}: module ${number} is more than ${MAX_DEPTH} imports deep`);
+      if (!found || path.size + found > MAX_DEPTH)
+        throw new FormatError(
+          `${this.#place}: module ${number} is more than ${MAX_DEPTH} imports deep`,
+        );
       return found;
     };
     height(root);
@@ -241,10 +301,13 @@ export class Index {
   /** @param {Entry[]} entries */
   async #checkSources(entries) {
     const used = new Set(entries.map(({ sources }) => sources).filter((number) => number !== null));
-    const all = [...new Set([...used, ...entries.keys()])].filter((number) => used.has(number) || !entries[number]?.kind);
+    const all = [...new Set([...used, ...entries.keys()])].filter(
+      (number) => used.has(number) || !entries[number]?.kind,
+    );
     for (const number of all.sort((one, other) => one - other)) {
       await this.entry(number, true);
-      if (!used.has(number)) throw new FormatError(`${this.#place}: no module has the sources ${number}`);
+      if (!used.has(number))
+        throw new FormatError(`${this.#place}: no module has the sources ${number}`);
     }
   }
 
@@ -254,14 +317,19 @@ export class Index {
     const others = new Map();
     for (const [number, { rank, functions }] of entries.entries()) {
       for (const name of rank !== null ? functions : []) {
-        if (this.#pageWith(name) !== this.#pageOf(number)) others.set(name, (others.get(name) ?? new Set()).add(number));
+        if (this.#pageWith(name) !== this.#pageOf(number))
+          others.set(name, (others.get(name) ?? new Set()).add(number));
       }
     }
     let count = 0;
     for (const page of this.#fields.pages) {
       for (const [name, numbers] of (await this.#load(page)).names) {
         const wanted = others.get(name);
-        this.#agree(wanted && wanted.size === numbers.length && numbers.every((number) => wanted.delete(number)));
+        this.#agree(
+          wanted &&
+            wanted.size === numbers.length &&
+            numbers.every((number) => wanted.delete(number)),
+        );
         count++;
       }
     }
@@ -312,5 +380,7 @@ function candidatesOf(roots, entries) {
 /** Return the lowest name in UTF-8. @param {string[]} names */
 function firstName(names) {
   const encoder = new TextEncoder();
-  return names.reduce((one, other) => (compareBytes(encoder.encode(one), encoder.encode(other)) <= 0 ? one : other));
+  return names.reduce((one, other) =>
+    compareBytes(encoder.encode(one), encoder.encode(other)) <= 0 ? one : other,
+  );
 }

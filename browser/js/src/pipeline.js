@@ -1,7 +1,14 @@
 // A function's shader and pipeline on one device: limits, compilation, and the layout from the interface.
 
 import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
-import { CompileError, DeviceNotFoundError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
+import {
+  CompileError,
+  DeviceNotFoundError,
+  DevmodError,
+  LaunchError,
+  describeError,
+  quoteName,
+} from "./errors.js";
 import { storageFeature, VIEWS } from "./formats.js";
 import { kept } from "./kept.js";
 import { callError, label } from "./plan.js";
@@ -13,7 +20,11 @@ import { callError, label } from "./plan.js";
 /** @typedef {{ pipeline: GPUComputePipeline, layouts: GPUBindGroupLayout[] }} Pipeline */
 
 /** The features of WebGPU by the names of needs, where they differ; "" if all devices have it. @type {ReadonlyMap<string, string>} */
-const NEEDS = new Map([["fp16", "shader-f16"], ["images", ""], ["image_writes_3d", ""]]);
+const NEEDS = new Map([
+  ["fp16", "shader-f16"],
+  ["images", ""],
+  ["image_writes_3d", ""],
+]);
 
 /**
  * Return what a device lacks for a function, as the end of a sentence; "" if it lacks nothing.
@@ -25,15 +36,26 @@ export function unmetNeeds(interface_, device) {
   const missing = needs.flatMap((need) => {
     const feature = NEEDS.get(need) ?? need;
     if (feature === "" || device.features.has(feature)) return [];
-    return [feature !== need ? `${need} (WebGPU's ${feature})` : /^\w{1,60}$/.test(need) ? need : quoteName(need)];
+    return [
+      feature !== need
+        ? `${need} (WebGPU's ${feature})`
+        : /^\w{1,60}$/.test(need)
+          ? need
+          : quoteName(need),
+    ];
   });
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = device.adapterInfo ?? {};
   const isFixed = least === most || device.features.has("subgroup-size-control");
   if (subgroup && most && (!isFixed || subgroup < least || subgroup > most)) {
-    missing.push(`subgroups of ${subgroup} threads (it has subgroups of ${least === most ? most : `${least} to ${most}`})`);
+    missing.push(
+      `subgroups of ${subgroup} threads (it has subgroups of ${least === most ? most : `${least} to ${most}`})`,
+    );
   }
   const shown = 12; // a file may have any number of them
-  const listed = missing.length > shown ? [...missing.slice(0, shown), `${missing.length - shown} more`] : missing;
+  const listed =
+    missing.length > shown
+      ? [...missing.slice(0, shown), `${missing.length - shown} more`]
+      : missing;
   return missing.length ? `needs ${listed.join(" and ")}, which this device does not have` : "";
 }
 
@@ -45,16 +67,36 @@ export function unmetNeeds(interface_, device) {
  * @param {unknown} features
  */
 export function checkLimits(device, plan, block, features) {
-  const lacking = Array.isArray(features) ? features.find((name) => typeof name === "string" && !device.features.has(name)) : undefined;
+  const lacking = Array.isArray(features)
+    ? features.find((name) => typeof name === "string" && !device.features.has(name))
+    : undefined;
   if (lacking !== undefined) {
-    throw callError(plan, `needs the feature ${quoteName(lacking)}, which this device does not support`, "", DeviceNotFoundError);
+    throw callError(
+      plan,
+      `needs the feature ${quoteName(lacking)}, which this device does not support`,
+      "",
+      DeviceNotFoundError,
+    );
   }
   const { limits } = device;
-  const beyond = (/** @type {string} */ what, /** @type {number} */ count, /** @type {keyof GPUSupportedLimits & string} */ limit) => {
+  const beyond = (
+    /** @type {string} */ what,
+    /** @type {number} */ count,
+    /** @type {keyof GPUSupportedLimits & string} */ limit,
+  ) => {
     const most = Number(limits[limit]);
-    if (count > most) throw callError(plan, `${what}, but the limit of this device is ${most} (${limit})`, "", DeviceNotFoundError);
+    if (count > most)
+      throw callError(
+        plan,
+        `${what}, but the limit of this device is ${most} (${limit})`,
+        "",
+        DeviceNotFoundError,
+      );
   };
-  const spots = [...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])), ...plan.blocks.map(({ spot }) => spot)];
+  const spots = [
+    ...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])),
+    ...plan.blocks.map(({ spot }) => spot),
+  ];
   const groups = Math.max(0, ...spots.map(({ group }) => group + 1));
   beyond(`uses ${groups} bind groups`, groups, "maxBindGroups");
   for (const [what, limit, counts] of COUNTED) {
@@ -62,14 +104,21 @@ export function checkLimits(device, plan, block, features) {
     beyond(`uses ${count} ${what}`, count, limit);
   }
   for (const argument of plan.args) checkStorage(device, plan, argument);
-  for (const { kind, size } of plan.args) if (kind === "buffer") beyond(`has a storage buffer of ${size} bytes`, size, "maxStorageBufferBindingSize");
+  for (const { kind, size } of plan.args)
+    if (kind === "buffer")
+      beyond(`has a storage buffer of ${size} bytes`, size, "maxStorageBufferBindingSize");
   const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
   beyond(`uses binding ${binding - 1}`, binding, "maxBindingsPerBindGroup");
-  for (const each of plan.blocks) beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");
+  for (const each of plan.blocks)
+    beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");
   if (!block) return;
   const [x, y, z] = block;
   const size = `(${block.join(", ")})`;
-  beyond(`is built for blocks of ${size} threads, ${x * y * z} in all`, x * y * z, "maxComputeInvocationsPerWorkgroup");
+  beyond(
+    `is built for blocks of ${size} threads, ${x * y * z} in all`,
+    x * y * z,
+    "maxComputeInvocationsPerWorkgroup",
+  );
   beyond(`is built for blocks of ${size} threads`, x, "maxComputeWorkgroupSizeX");
   beyond(`is built for blocks of ${size} threads`, y, "maxComputeWorkgroupSizeY");
   beyond(`is built for blocks of ${size} threads`, z, "maxComputeWorkgroupSizeZ");
@@ -78,8 +127,16 @@ export function checkLimits(device, plan, block, features) {
 /** What a device limits the number of. @type {[string, keyof GPUSupportedLimits & string, (argument: Argument) => boolean][]} */
 const COUNTED = [
   ["storage buffers", "maxStorageBuffersPerShaderStage", ({ kind }) => kind === "buffer"],
-  ["sampled images", "maxSampledTexturesPerShaderStage", ({ image }) => image !== null && !image.format],
-  ["storage images", "maxStorageTexturesPerShaderStage", ({ image }) => image !== null && image.format !== ""],
+  [
+    "sampled images",
+    "maxSampledTexturesPerShaderStage",
+    ({ image }) => image !== null && !image.format,
+  ],
+  [
+    "storage images",
+    "maxStorageTexturesPerShaderStage",
+    ({ image }) => image !== null && image.format !== "",
+  ],
   ["samplers", "maxSamplersPerShaderStage", ({ kind }) => kind === "sampler"],
 ];
 const READS = "readonly_and_readwrite_storage_textures";
@@ -93,11 +150,18 @@ function checkStorage({ features }, plan, argument) {
   const { format, access } = argument.image ?? { format: "", access: "r" };
   if (!format) return;
   const failure = (/** @type {string} */ why) =>
-    callError(plan, `: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`, argument, DeviceNotFoundError);
+    callError(
+      plan,
+      `: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`,
+      argument,
+      DeviceNotFoundError,
+    );
   const feature = storageFeature(format, access);
   if (feature === null) throw failure("WebGPU does not support");
-  if (feature && !features.has(feature)) throw failure(`needs the feature '${feature}', and this device does not support it`);
-  if (access !== "w" && !navigator.gpu.wgslLanguageFeatures.has(READS)) throw failure(`needs '${READS}', and this browser does not support it`);
+  if (feature && !features.has(feature))
+    throw failure(`needs the feature '${feature}', and this device does not support it`);
+  if (access !== "w" && !navigator.gpu.wgslLanguageFeatures.has(READS))
+    throw failure(`needs '${READS}', and this browser does not support it`);
 }
 
 /**
@@ -129,9 +193,13 @@ async function compileText(device, text, description) {
   const errors = messages.filter(({ type }) => type === "error");
   if (errors.length || problem) {
     const lines = text.split("\n");
-    const log = errors.map((each) => quoteLine(each, lines)).join("\n") || describeError(problem?.message);
+    const log =
+      errors.map((each) => quoteLine(each, lines)).join("\n") || describeError(problem?.message);
     const count = errors.length > 1 ? ` (${errors.length} errors)` : "";
-    throw new CompileError(`${description} does not compile in this browser${count}:\n${log}`, { kind: "webgpu", log });
+    throw new CompileError(`${description} does not compile in this browser${count}:\n${log}`, {
+      kind: "webgpu",
+      log,
+    });
   }
   return shader;
 }
@@ -145,7 +213,10 @@ function quoteLine({ lineNum, linePos, message }, lines) {
   const line = lines[lineNum - 1];
   if (!lineNum || line === undefined) return message;
   const text = line.length > 160 ? `${line.slice(0, 160)}…` : line;
-  const mark = linePos > 0 && linePos <= 160 ? `\n  ${text.slice(0, linePos - 1).replace(/[^\t]/g, " ")}^` : "";
+  const mark =
+    linePos > 0 && linePos <= 160
+      ? `\n  ${text.slice(0, linePos - 1).replace(/[^\t]/g, " ")}^`
+      : "";
   return `line ${lineNum}, column ${linePos}: ${message}\n  ${text}${mark}`;
 }
 
@@ -162,17 +233,24 @@ function quoteLine({ lineNum, linePos, message }, lines) {
 export async function makePipeline(device, plan, entryPoint, module, constants, filters) {
   /** @type {GPUBindGroupLayoutEntry[][]} */
   const entries = [];
-  const put = (/** @type {Spot} */ { group, binding }, /** @type {Partial<GPUBindGroupLayoutEntry>} */ resource) => {
+  const put = (
+    /** @type {Spot} */ { group, binding },
+    /** @type {Partial<GPUBindGroupLayoutEntry>} */ resource,
+  ) => {
     while (entries.length <= group) entries.push([]);
     entries[group]?.push({ binding, visibility: COMPUTE_STAGE, ...resource });
   };
-  for (const argument of plan.args) if (argument.spot) put(argument.spot, layoutOf(argument, filters));
+  for (const argument of plan.args)
+    if (argument.spot) put(argument.spot, layoutOf(argument, filters));
   for (const { spot } of plan.blocks) put(spot, { buffer: { type: "uniform" } });
   try {
     const { layouts, pending } = await runGuarded(device, plan.description, () => {
       const layouts = entries.map((each) => device.createBindGroupLayout({ entries: each }));
       const layout = device.createPipelineLayout({ bindGroupLayouts: layouts });
-      const pending = device.createComputePipelineAsync({ layout, compute: { module, entryPoint, constants } });
+      const pending = device.createComputePipelineAsync({
+        layout,
+        compute: { module, entryPoint, constants },
+      });
       pending.catch(() => {}); // awaited below; this avoids an unhandled rejection until then
       return { layouts, pending };
     });
@@ -180,7 +258,10 @@ export async function makePipeline(device, plan, entryPoint, module, constants, 
   } catch (error) {
     if (error instanceof DevmodError) throw error;
     await checkLostAfterError(device, plan.description);
-    throw new LaunchError(`${plan.description} cannot be built on this device: ${describeError(error)}`, { kind: "webgpu", cause: error });
+    throw new LaunchError(
+      `${plan.description} cannot be built on this device: ${describeError(error)}`,
+      { kind: "webgpu", cause: error },
+    );
   }
 }
 
@@ -191,13 +272,29 @@ export async function makePipeline(device, plan, entryPoint, module, constants, 
  */
 function layoutOf({ kind, written, image }, filters) {
   if (kind === "sampler") return { sampler: { type: filters ? "filtering" : "non-filtering" } };
-  if (!image) return { buffer: { type: kind === "uniform" ? "uniform" : written ? "storage" : "read-only-storage" } };
+  if (!image)
+    return {
+      buffer: { type: kind === "uniform" ? "uniform" : written ? "storage" : "read-only-storage" },
+    };
   const { type, format, sample, access } = image;
   const viewDimension = /** @type {GPUTextureViewDimension} */ (VIEWS[type]);
   if (!format) {
-    const sampleType = sample === "float" ? (filters ? "float" : "unfilterable-float") : sample === "int" ? "sint" : "uint";
+    const sampleType =
+      sample === "float"
+        ? filters
+          ? "float"
+          : "unfilterable-float"
+        : sample === "int"
+          ? "sint"
+          : "uint";
     return { texture: { sampleType, viewDimension } };
   }
   const mode = access === "rw" ? "read-write" : access === "r" ? "read-only" : "write-only";
-  return { storageTexture: { access: mode, format: /** @type {GPUTextureFormat} */ (format), viewDimension } };
+  return {
+    storageTexture: {
+      access: mode,
+      format: /** @type {GPUTextureFormat} */ (format),
+      viewDimension,
+    },
+  };
 }

@@ -65,12 +65,28 @@ const MAX_BLOCK = 65536;
 export function makePlan(name, info, text) {
   const description = `the webgpu function ${repr(name)}`;
   const problem = tagProblem(info.launchParamTags);
-  if (problem) throw new FormatError(`${description} cannot be called: ${problem}`, { kind: "webgpu", function: name });
-  const { args, blocks, folds, packed } = info.interface ? byInterface(description, info) : byOrder(description, info, text);
+  if (problem)
+    throw new FormatError(`${description} cannot be called: ${problem}`, {
+      kind: "webgpu",
+      function: name,
+    });
+  const { args, blocks, folds, packed } = info.interface
+    ? byInterface(description, info)
+    : byOrder(description, info, text);
   /** @type {Map<string, BlockRecord> | undefined} */
   let found;
   const records = () => (found ??= recordsOf(description, info.interface, args));
-  return { name, description, known: info.interface !== null, args, blocks, records, launch: valueTags(info.launchParamTags), folds, packed };
+  return {
+    name,
+    description,
+    known: info.interface !== null,
+    args,
+    blocks,
+    records,
+    launch: valueTags(info.launchParamTags),
+    folds,
+    packed,
+  };
 }
 
 /**
@@ -86,25 +102,43 @@ function byInterface(description, info) {
   let buffers = 0;
   const places = blocks.map(({ at, size }, number) => {
     const subject = `${description}: block ${number} of its interface`;
-    if (at === "push") throw new FormatError(`${subject} is for push constants, which WebGPU does not support`, { kind: "webgpu" });
-    if (size < 1 || size > MAX_BLOCK) throw new FormatError(`${subject} has ${size} bytes, expected 1 to ${MAX_BLOCK}`, { kind: "webgpu" });
+    if (at === "push")
+      throw new FormatError(`${subject} is for push constants, which WebGPU does not support`, {
+        kind: "webgpu",
+      });
+    if (size < 1 || size > MAX_BLOCK)
+      throw new FormatError(`${subject} has ${size} bytes, expected 1 to ${MAX_BLOCK}`, {
+        kind: "webgpu",
+      });
     return { spot: spotOf(at, subject, taken), size };
   });
   const args = params.map((param, number) => {
     const { name, kind, at, align } = param;
     const subject = `${description}: ${label({ number, name })}`;
-    const type = param.type || (kind === "scalar" || kind === "uniform" ? (info.argTypes[number] ?? "") : "");
+    const type =
+      param.type || (kind === "scalar" || kind === "uniform" ? (info.argTypes[number] ?? "") : "");
     const result = argument({ number, name, type, written: param.access !== "r" });
-    if (param.pack.length) throw new FormatError(`${subject} is several values of the kernel, which WebGPU does not support`, { kind: "webgpu" });
-    if (kind === "local") throw new FormatError(`${subject} is of kind local, which WebGPU does not support`, { kind: "webgpu" });
+    if (param.pack.length)
+      throw new FormatError(
+        `${subject} is several values of the kernel, which WebGPU does not support`,
+        { kind: "webgpu" },
+      );
+    if (kind === "local")
+      throw new FormatError(`${subject} is of kind local, which WebGPU does not support`, {
+        kind: "webgpu",
+      });
     result.kind = kind;
     if (kind === "scalar") {
-      if (!Array.isArray(at)) throw new FormatError(`${subject} has no place in a block`, { kind: "webgpu" });
+      if (!Array.isArray(at))
+        throw new FormatError(`${subject} has no place in a block`, { kind: "webgpu" });
       result.pack = packer(subject, type, align, name, param.members);
       const block = places[at[0]];
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
-        throw new FormatError(`${subject} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`, { kind: "webgpu" });
+        throw new FormatError(
+          `${subject} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`,
+          { kind: "webgpu" },
+        );
       }
       [result.block, result.offset] = at;
       return result;
@@ -143,11 +177,18 @@ function recordsOf(description, known, args) {
     if (!name || !scalars.length) return;
     let keyword = name;
     while (names.has(keyword) || records.has(keyword)) keyword += "_";
-    const members = scalars.map((argument) => memberOf(/** @type {Param} */ (known.params[argument.number]), argument));
+    const members = scalars.map((argument) =>
+      memberOf(/** @type {Param} */ (known.params[argument.number]), argument),
+    );
     /** @type {Packer | null} */
     let pack = null;
     const make = () => {
-      checkMembers(members, size, `the block ${quoteName(name)} of ${description}`, (problem) => new FormatError(problem, { kind: "webgpu" }));
+      checkMembers(
+        members,
+        size,
+        `the block ${quoteName(name)} of ${description}`,
+        (problem) => new FormatError(problem, { kind: "webgpu" }),
+      );
       return /** @type {Packer} */ (recordPacker(keyword, members, size)); // WGSL supports the types, or there is no plan
     };
     records.set(keyword, { args: scalars, pack: (value) => (pack ??= make())(value) });
@@ -182,7 +223,12 @@ function byOrder(description, info, text) {
   let buffers = 0;
   let scalars = 0;
   const args = info.argTypes.map((type, number) => {
-    const result = argument({ number, name: "", type: type === "handle" ? "" : type, written: true });
+    const result = argument({
+      number,
+      name: "",
+      type: type === "handle" ? "" : type,
+      written: true,
+    });
     if (type === "handle") {
       result.written = declared.get(buffers) ?? access[buffers] ?? true;
       result.spot = { group: 0, binding: buffers };
@@ -193,7 +239,10 @@ function byOrder(description, info, text) {
     result.kind = "scalar";
     result.pack = packer(subject, type, 0, "", []);
     if (widthOf(type) !== 4) {
-      throw new LaunchError(`${subject} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, { kind: "webgpu" });
+      throw new LaunchError(
+        `${subject} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`,
+        { kind: "webgpu" },
+      );
     }
     result.offset = 4 * scalars;
     scalars += 1;
@@ -211,7 +260,9 @@ function declaredAccess(text) {
   /** @type {Map<number, boolean>} */
   const result = new Map();
   const bare = text.replace(/\/\/[^\n]*/g, "");
-  for (const [, binding, mode] of bare.matchAll(/@group\(\s*0[iu]?\s*\)\s*@binding\(\s*(\d+)[iu]?\s*\)\s*var<\s*storage\s*(?:,\s*(\w+)\s*)?>/g)) {
+  for (const [, binding, mode] of bare.matchAll(
+    /@group\(\s*0[iu]?\s*\)\s*@binding\(\s*(\d+)[iu]?\s*\)\s*var<\s*storage\s*(?:,\s*(\w+)\s*)?>/g,
+  )) {
     result.set(Number(binding), mode === "read_write" || mode === "write");
   }
   return result;
@@ -227,8 +278,12 @@ function declaredAccess(text) {
  */
 export function launchedBlock(description, text, entry, known) {
   const bare = text.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, " ");
-  const entries = bare.matchAll(/@\s*workgroup_size\s*\(([\s\d,iu]*)\)\s*(?:@\s*compute\s*)?fn\s+([\p{L}\p{N}_]+)/gu);
-  const [sizes, ...others] = [...entries].filter(([, , name]) => name === entry).map(([, sizes]) => sizes ?? "");
+  const entries = bare.matchAll(
+    /@\s*workgroup_size\s*\(([\s\d,iu]*)\)\s*(?:@\s*compute\s*)?fn\s+([\p{L}\p{N}_]+)/gu,
+  );
+  const [sizes, ...others] = [...entries]
+    .filter(([, , name]) => name === entry)
+    .map(([, sizes]) => sizes ?? "");
   const numbers = sizes?.match(/\d+/g)?.map(Number);
   if (!numbers || others.length) return known;
   const [x = 1, y = 1, z = 1] = numbers;
@@ -246,7 +301,20 @@ export function launchedBlock(description, text, entry, known) {
  * @returns {Argument}
  */
 export function argument(given) {
-  return { ...given, kind: "buffer", struct: false, unit: 1, size: 0, least: 4, spot: null, block: 0, offset: 0, pack: null, image: null, taker: "kernel" };
+  return {
+    ...given,
+    kind: "buffer",
+    struct: false,
+    unit: 1,
+    size: 0,
+    least: 4,
+    spot: null,
+    block: 0,
+    offset: 0,
+    pack: null,
+    image: null,
+    taker: "kernel",
+  };
 }
 
 /**
@@ -265,8 +333,13 @@ export function label({ number, name }) {
  * @param {typeof ArgumentError} [Type] The class of the error.
  */
 export function callError({ name, description }, text, argument = "", Type = ArgumentError) {
-  const key = typeof argument === "string" ? argument : argument.name || String(argument.number + 1);
-  return new Type(`${description}${text.startsWith(":") ? "" : " "}${text}`, { kind: "webgpu", function: name, argument: key });
+  const key =
+    typeof argument === "string" ? argument : argument.name || String(argument.number + 1);
+  return new Type(`${description}${text.startsWith(":") ? "" : " "}${text}`, {
+    kind: "webgpu",
+    function: name,
+    argument: key,
+  });
 }
 
 /**
@@ -276,13 +349,21 @@ export function callError({ name, description }, text, argument = "", Type = Arg
  * @returns {Spot}
  */
 function spotOf(at, subject, taken) {
-  if (!Array.isArray(at)) throw new FormatError(`${subject} has no place (set, binding)`, { kind: "webgpu" });
+  if (!Array.isArray(at))
+    throw new FormatError(`${subject} has no place (set, binding)`, { kind: "webgpu" });
   const [group, binding] = /** @type {[number, number]} */ (at);
   if (group > MAX_GROUP || binding > MAX_BINDING) {
-    throw new FormatError(`${subject} has the place (${group}, ${binding}), expected a group up to ${MAX_GROUP} and a binding up to ${MAX_BINDING}`, { kind: "webgpu" });
+    throw new FormatError(
+      `${subject} has the place (${group}, ${binding}), expected a group up to ${MAX_GROUP} and a binding up to ${MAX_BINDING}`,
+      { kind: "webgpu" },
+    );
   }
   const key = `${group},${binding}`;
-  if (taken.has(key)) throw new FormatError(`${subject} has the place (${group}, ${binding}), which another argument or block uses`, { kind: "webgpu" });
+  if (taken.has(key))
+    throw new FormatError(
+      `${subject} has the place (${group}, ${binding}), which another argument or block uses`,
+      { kind: "webgpu" },
+    );
   taken.add(key);
   return { group, binding };
 }
@@ -297,7 +378,10 @@ function spotOf(at, subject, taken) {
  */
 function packer(subject, type, align, name, members) {
   const found = members.length ? recordPacker(name, members, widthOf(type)) : packerOf(type, align);
-  if (!found) throw new LaunchError(`${subject} is of type ${type}, which WGSL does not support`, { kind: "webgpu" });
+  if (!found)
+    throw new LaunchError(`${subject} is of type ${type}, which WGSL does not support`, {
+      kind: "webgpu",
+    });
   return found;
 }
 
@@ -307,7 +391,11 @@ function packer(subject, type, align, name, members) {
  */
 function writeAccess(info) {
   const tag = info.launchParamTags.find((each) => each.startsWith(WRITE_ACCESS));
-  return tag ? [...tag.slice(WRITE_ACCESS.length)].filter((digit) => digit === "0" || digit === "1").map((digit) => digit !== "0") : [];
+  return tag
+    ? [...tag.slice(WRITE_ACCESS.length)]
+        .filter((digit) => digit === "0" || digit === "1")
+        .map((digit) => digit !== "0")
+    : [];
 }
 
 /**

@@ -60,13 +60,19 @@ export function readArguments(program, args, device, bound, error) {
   const given = arrange(program, args, error);
   /** @type {Arguments} */
   const result = { taken: new Map(), scalars: new Map(), lengths: new Map(), given };
-  for (const scalar of program.scalars) result.scalars.set(scalar.name, readScalar(scalar, given.get(scalar.name), error));
-  for (const name of program.lengthNames) if (given.has(name)) result.lengths.set(name, readLength(name, given.get(name), error));
+  for (const scalar of program.scalars)
+    result.scalars.set(scalar.name, readScalar(scalar, given.get(scalar.name), error));
+  for (const name of program.lengthNames)
+    if (given.has(name)) result.lengths.set(name, readLength(name, given.get(name), error));
   for (const declared of program.arrays("input", "update", "output", "state")) {
     const value = given.get(declared.name);
     if (declared.role === "output" && (value === undefined || value === null)) continue;
-    const refuse = (/** @type {string} */ reason) => error(`the argument ${repr(declared.name)} ${reason}`, declared.name);
-    result.taken.set(declared.name, restated(() => take(declared, value, device, bound), ConversionError, refuse));
+    const refuse = (/** @type {string} */ reason) =>
+      error(`the argument ${repr(declared.name)} ${reason}`, declared.name);
+    result.taken.set(
+      declared.name,
+      restated(() => take(declared, value, device, bound), ConversionError, refuse),
+    );
   }
   checkOverlaps([...result.taken.values()], error);
   return result;
@@ -79,7 +85,8 @@ export function readArguments(program, args, device, bound, error) {
  * @param {Refuse} error
  */
 export function readLength(name, length, error) {
-  if (typeof length === "bigint" || Number.isSafeInteger(length)) return BigInt(/** @type {number} */ (length));
+  if (typeof length === "bigint" || Number.isSafeInteger(length))
+    return BigInt(/** @type {number} */ (length));
   throw error(`the length ${repr(name)} is an integer, got ${describeValue(length)}`, name);
 }
 
@@ -90,7 +97,9 @@ export function readLength(name, length, error) {
  */
 function arrange(program, args, error) {
   const names = program.parameters.map(({ name }) => name);
-  const [outputs, states] = [program.arrays("output"), program.arrays("state")].map((arrays) => arrays.map(({ name }) => name));
+  const [outputs, states] = [program.arrays("output"), program.arrays("state")].map((arrays) =>
+    arrays.map(({ name }) => name),
+  );
   const last = args.at(-1);
   const isBinding = isRecord(last) && typeof last.buffer === "object" && !names.includes("buffer");
   const named = isRecord(last) && !isBinding ? { ...last } : {};
@@ -100,20 +109,28 @@ function arrange(program, args, error) {
     delete named.state;
   }
   if (byPosition.length > names.length) {
-    throw error(`it takes ${names.length} arguments by position, ${listNames(names)}; ${byPosition.length} given`);
+    throw error(
+      `it takes ${names.length} arguments by position, ${listNames(names)}; ${byPosition.length} given`,
+    );
   }
   const values = new Map(byPosition.map((value, at) => [String(names[at]), value]));
   for (const [name, value] of Object.entries(named)) {
-    if (values.has(name)) throw error(`the argument ${repr(name)} is given by position and by name`, name);
+    if (values.has(name))
+      throw error(`the argument ${repr(name)} is given by position and by name`, name);
     if (![...names, ...(outputs ?? []), ...(states ?? []), ...program.lengthNames].includes(name)) {
-      const why = "the steps of a program have their own, which follow from the shapes and the scalars of the call";
+      const why =
+        "the steps of a program have their own, which follow from the shapes and the scalars of the call";
       if (LAUNCH.includes(name)) throw error(`it takes no ${name}: ${why}`, name);
       const known = [...names, ...(outputs ?? [])];
-      throw error(`it has no argument ${repr(name)}; it has ${listNames(known)}${didYouMean(name, known)}`, name);
+      throw error(
+        `it has no argument ${repr(name)}; it has ${listNames(known)}${didYouMean(name, known)}`,
+        name,
+      );
     }
     values.set(name, value);
   }
-  for (const { name, value } of program.scalars) if (!values.has(name) && value !== null) values.set(name, value);
+  for (const { name, value } of program.scalars)
+    if (!values.has(name) && value !== null) values.set(name, value);
   const missing = names.filter((name) => !values.has(name));
   if (missing.length) throw error(`it also needs ${listNames(missing)}`, missing[0]);
   return values;
@@ -128,11 +145,17 @@ function arrange(program, args, error) {
 function stateOf(states, named, error) {
   const { state } = named;
   if (state === undefined || state === null) {
-    throw error(`it has a state, ${listNames(states)}: s = await f.state() makes it, and f(…, { state: s }) uses it`, "state");
+    throw error(
+      `it has a state, ${listNames(states)}: s = await f.state() makes it, and f(…, { state: s }) uses it`,
+      "state",
+    );
   }
   if (!isRecord(state) || states.some((each) => !(each in state))) {
     const got = isRecord(state) ? listNames(Object.keys(state)) : describeValue(state);
-    throw error(`state takes what f.state() returns, arrays by name: ${listNames(states)}; got ${got}`, "state");
+    throw error(
+      `state takes what f.state() returns, arrays by name: ${listNames(states)}; got ${got}`,
+      "state",
+    );
   }
   const alone = states.find((each) => each in named);
   if (alone) throw error(`${repr(alone)} is of the state, which state gives`, alone);
@@ -147,7 +170,11 @@ function stateOf(states, named, error) {
  * @returns {number | bigint | boolean}
  */
 function readScalar({ name, type }, value, error) {
-  restated(() => (packerOf(type, 0) ?? realOf)(value), ConversionError, (reason) => error(`the argument ${repr(name)}: ${reason}`, name));
+  restated(
+    () => (packerOf(type, 0) ?? realOf)(value),
+    ConversionError,
+    (reason) => error(`the argument ${repr(name)}: ${reason}`, name),
+  );
   if (isInteger(type)) return BigInt(/** @type {bigint} */ (value));
   return type === "bool" ? Boolean(value) : rounded(type, realOf(value));
 }
@@ -162,17 +189,40 @@ function readScalar({ name, type }, value, error) {
 function take(declared, value, device, bound) {
   const { name, role, type, format, texel } = declared;
   /** @type {Taken} */
-  const result = { declared, host: null, binding: null, image: null, picture: null, bytes: 0, extent: null };
+  const result = {
+    declared,
+    host: null,
+    binding: null,
+    image: null,
+    picture: null,
+    bytes: 0,
+    extent: null,
+  };
   const wanted = argument({ number: 0, name, type, written: role !== "input" });
   Object.assign(wanted, { taker: "program", least: 0, unit: unitOf(declared) });
   if (texel) {
-    if (isPicture(value) && PICTURE_FORMATS.includes(format) && !bound) return { ...result, picture: value, extent: [value.height, value.width] };
+    if (isPicture(value) && PICTURE_FORMATS.includes(format) && !bound)
+      return { ...result, picture: value, extent: [value.height, value.width] };
     if (!ArrayBuffer.isView(value) || bound) {
-      wanted.image = /** @type {Param} */ ({ name, kind: "image", type: "2d", format, sample: texel.sample, access: "rw" });
+      wanted.image = /** @type {Param} */ ({
+        name,
+        kind: "image",
+        type: "2d",
+        format,
+        sample: texel.sample,
+        access: "rw",
+      });
       const { handle } = imageBinding(wanted, value, device);
-      if (!("width" in handle)) throw new ConversionError("is a GPUTextureView, whose size is unknown; pass the GPUTexture");
+      if (!("width" in handle))
+        throw new ConversionError(
+          "is a GPUTextureView, whose size is unknown; pass the GPUTexture",
+        );
       const { width, height } = /** @type {GPUTexture} */ (handle);
-      return { ...result, image: /** @type {Image | GPUTexture} */ (value), extent: [height, width] };
+      return {
+        ...result,
+        image: /** @type {Image | GPUTexture} */ (value),
+        extent: [height, width],
+      };
     }
   }
   const binding = texel ? null : bufferBinding(wanted, value, device);
@@ -195,7 +245,8 @@ function checkOverlaps(all, error) {
   }));
   places.forEach((two, number) => {
     for (const one of places.slice(0, number)) {
-      if (!overlaps(one, two) || (one.declared.role === "input" && two.declared.role === "input")) continue;
+      if (!overlaps(one, two) || (one.declared.role === "input" && two.declared.role === "input"))
+        continue;
       const text = `overlaps the argument ${repr(one.declared.name)}, and the program writes to one of them; pass a copy of it`;
       throw error(`the argument ${repr(two.declared.name)} ${text}`, two.declared.name);
     }
@@ -212,27 +263,46 @@ function checkOverlaps(all, error) {
 export function bindLengths(program, { taken, scalars, lengths }, constants, error) {
   /** @type {Map<string, bigint>} */
   const values = new Map(lengths);
-  for (const { name, type } of program.scalars) if (isInteger(type)) values.set(name, /** @type {bigint} */ (scalars.get(name)));
-  const arrays = program.arrays("input", "update", "state").map((each) => /** @type {Taken} */ (taken.get(each.name)));
+  for (const { name, type } of program.scalars)
+    if (isInteger(type)) values.set(name, /** @type {bigint} */ (scalars.get(name)));
+  const arrays = program
+    .arrays("input", "update", "state")
+    .map((each) => /** @type {Taken} */ (taken.get(each.name)));
   /** The shapes that are known, of images and constants. @type {[Declared, readonly (number | bigint)[]][]} */
   const known = arrays.flatMap(({ declared, extent }) => (extent ? [[declared, extent]] : []));
-  for (const each of program.arrays("constant")) known.push([each, constants.get(each.name)?.shape ?? []]);
+  for (const each of program.arrays("constant"))
+    known.push([each, constants.get(each.name)?.shape ?? []]);
   for (const [{ shape }, found] of known) bindNames(shape, found, values);
   let open = arrays.filter(({ extent }) => !extent);
   for (let count = NaN; count !== open.length; ) {
     count = open.length;
     open = open.filter((each) => !bindOne(each, values, error));
   }
-  for (const { declared: { name, shape }, bytes } of open) {
+  for (const {
+    declared: { name, shape },
+    bytes,
+  } of open) {
     const unknown = [...new Set(shape.flatMap(namesIn))].filter((each) => !values.has(each));
-    throw error(`the argument ${repr(name)} of ${bytes} bytes leaves the lengths ${listNames(unknown)} open; give them by name: ${unknown[0]}: …`, name);
+    throw error(
+      `the argument ${repr(name)} of ${bytes} bytes leaves the lengths ${listNames(unknown)} open; give them by name: ${unknown[0]}: …`,
+      name,
+    );
   }
   for (const [{ name, shape }, found] of known) {
     valuesOf(name, shape, values, error).forEach((number, at) => {
-      if (number !== BigInt(found[at] ?? 0)) throw error(differs(name, found, at, /** @type {Expression} */ (shape[at]), number), name);
+      if (number !== BigInt(found[at] ?? 0))
+        throw error(differs(name, found, at, /** @type {Expression} */ (shape[at]), number), name);
     });
   }
-  for (const { declared, bytes, host, extent } of arrays) if (!extent) checkSize(declared, bytes, Boolean(host), valuesOf(declared.name, declared.shape, values, error), error);
+  for (const { declared, bytes, host, extent } of arrays)
+    if (!extent)
+      checkSize(
+        declared,
+        bytes,
+        Boolean(host),
+        valuesOf(declared.name, declared.shape, values, error),
+        error,
+      );
   return values;
 }
 
@@ -244,7 +314,8 @@ export function bindLengths(program, { taken, scalars, lengths }, constants, err
  */
 export function bindNames(shape, found, values) {
   shape.forEach((length, at) => {
-    if (typeof length === "string" && !values.has(length)) values.set(length, BigInt(found[at] ?? 0));
+    if (typeof length === "string" && !values.has(length))
+      values.set(length, BigInt(found[at] ?? 0));
   });
 }
 
@@ -260,8 +331,14 @@ function bindOne({ declared, bytes }, values, error) {
   if (!unknown.size) return true;
   const [length = ""] = unknown;
   const others = shape.filter((each) => each !== length);
-  const each = valuesOf(name, others.filter((one) => !namesIn(one).some((known) => unknown.has(known))), values, error).reduce((one, other) => one * other, 1n);
-  if (unknown.size > 1 || others.some((one) => namesIn(one).includes(length)) || each < 1n) return false;
+  const each = valuesOf(
+    name,
+    others.filter((one) => !namesIn(one).some((known) => unknown.has(known))),
+    values,
+    error,
+  ).reduce((one, other) => one * other, 1n);
+  if (unknown.size > 1 || others.some((one) => namesIn(one).includes(length)) || each < 1n)
+    return false;
   const count = Math.floor(bytes / unitOf(declared) / Number(each));
   const times = shape.length - others.length; // [n, n] is square
   values.set(length, BigInt(times === 1 ? count : Math.floor(count ** (1 / times) + 1e-9)));
@@ -275,7 +352,11 @@ function bindOne({ declared, bytes }, values, error) {
  * @param {Refuse} error
  */
 export function valuesOf(name, shape, values, error) {
-  return restated(() => shape.map((each) => evaluate(each, values)), ExpressionError, (reason) => error(`the shape of ${repr(name)}: ${reason}`, name));
+  return restated(
+    () => shape.map((each) => evaluate(each, values)),
+    ExpressionError,
+    (reason) => error(`the shape of ${repr(name)}: ${reason}`, name),
+  );
 }
 
 /**
@@ -303,12 +384,33 @@ export function checkSize(declared, bytes, exact, lengths, error) {
   const { name, role, shape } = declared;
   const unit = unitOf(declared);
   const count = Number(lengths.reduce((one, other) => one * other, 1n));
-  if (bytes === (exact ? count * unit : padded(count * unit)) && lengths.every((each) => each >= 0n)) return;
+  if (
+    bytes === (exact ? count * unit : padded(count * unit)) &&
+    lengths.every((each) => each >= 0n)
+  )
+    return;
   const found = [Math.floor(bytes / unit)];
-  if (role === "output") throw error(`the argument ${repr(name)} has ${found} elements, and the program returns ${tuple(lengths)}`, name);
-  if (shape.length === 1) throw error(differs(name, found, 0, /** @type {Expression} */ (shape[0]), /** @type {bigint} */ (lengths[0])), name);
+  if (role === "output")
+    throw error(
+      `the argument ${repr(name)} has ${found} elements, and the program returns ${tuple(lengths)}`,
+      name,
+    );
+  if (shape.length === 1)
+    throw error(
+      differs(
+        name,
+        found,
+        0,
+        /** @type {Expression} */ (shape[0]),
+        /** @type {bigint} */ (lengths[0]),
+      ),
+      name,
+    );
   const text = shape.map((each) => expressionText(each)).join(", ");
-  throw error(`the argument ${repr(name)} has ${found} elements, and expected are ${count}: its shape [${text}] is ${tuple(lengths)}`, name);
+  throw error(
+    `the argument ${repr(name)} has ${found} elements, and expected are ${count}: its shape [${text}] is ${tuple(lengths)}`,
+    name,
+  );
 }
 
 /**
@@ -326,12 +428,21 @@ export function checkSize(declared, bytes, exact, lengths, error) {
  */
 export function shapesOf(program, values, limits, error) {
   for (const [name, left, right] of program.requires) {
-    const number = (/** @type {Expression} */ side) => restated(() => evaluate(side, values), ExpressionError, (reason) => error(`requires: ${reason}`));
+    const number = (/** @type {Expression} */ side) =>
+      restated(
+        () => evaluate(side, values),
+        ExpressionError,
+        (reason) => error(`requires: ${reason}`),
+      );
     const [one, other] = [number(left), number(right)];
     if (COMPARISONS[name]?.(one, other)) continue;
-    throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${one} ${name} ${other}`);
+    throw error(
+      `it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${one} ${name} ${other}`,
+    );
   }
-  const measured = program.arrays("output", "temporary").map((array) => /** @type {const} */ ([array.name, measure(array, values, limits, error)]));
+  const measured = program
+    .arrays("output", "temporary")
+    .map((array) => /** @type {const} */ ([array.name, measure(array, values, limits, error)]));
   return {
     values,
     lengths: new Map(measured.map(([name, [lengths]]) => [name, lengths])),
@@ -350,11 +461,22 @@ export function shapesOf(program, values, limits, error) {
 export function measure(array, values, limits, error) {
   const { name, shape, format } = array;
   const lengths = valuesOf(name, shape, values, error);
-  if (lengths.some((each) => each < 0n)) throw error(`the shape of ${repr(name)} is ${tuple(lengths)}, which has a negative length`, name);
-  if (format && lengths.includes(0n)) throw error(`the shape of the image ${repr(name)} is ${tuple(lengths)}; expected lengths of 1 or more`, name);
+  if (lengths.some((each) => each < 0n))
+    throw error(
+      `the shape of ${repr(name)} is ${tuple(lengths)}, which has a negative length`,
+      name,
+    );
+  if (format && lengths.includes(0n))
+    throw error(
+      `the shape of the image ${repr(name)} is ${tuple(lengths)}; expected lengths of 1 or more`,
+      name,
+    );
   const unit = BigInt(unitOf(array));
   if (lengths.reduce((one, other) => one * (other || 1n), unit) >= 2n ** 63n) {
-    throw error(`the array ${repr(name)} of shape ${tuple(lengths)} has more bytes than 64 bits can count`, name);
+    throw error(
+      `the array ${repr(name)} of shape ${tuple(lengths)} has more bytes than 64 bits can count`,
+      name,
+    );
   }
   const bytes = lengths.reduce((one, other) => one * other, unit);
   const problem = limitProblem(array, lengths, bytes, limits);
@@ -371,10 +493,16 @@ export function measure(array, values, limits, error) {
  */
 function limitProblem({ name, format }, lengths, bytes, limits) {
   /** @type {("maxTextureDimension2D" | "maxStorageBufferBindingSize" | "maxBufferSize")[]} */
-  const names = format ? ["maxTextureDimension2D"] : ["maxStorageBufferBindingSize", "maxBufferSize"];
-  const limit = names.find((each) => (format ? lengths : [bytes]).some((amount) => amount > limits[each]));
+  const names = format
+    ? ["maxTextureDimension2D"]
+    : ["maxStorageBufferBindingSize", "maxBufferSize"];
+  const limit = names.find((each) =>
+    (format ? lengths : [bytes]).some((amount) => amount > limits[each]),
+  );
   if (!limit) return "";
-  const what = format ? `the image ${repr(name)} has the shape ${tuple(lengths)}` : `the array ${repr(name)} has ${bytes} bytes`;
+  const what = format
+    ? `the image ${repr(name)} has the shape ${tuple(lengths)}`
+    : `the array ${repr(name)} has ${bytes} bytes`;
   return `${what}, but the limit of this device is ${limits[limit]} (${limit})`;
 }
 
@@ -387,7 +515,12 @@ export function fixedProblem(program, limits) {
   for (const array of program.arrays()) {
     if (!array.shape.every((each) => typeof each === "bigint")) continue;
     const lengths = /** @type {bigint[]} */ (array.shape);
-    const problem = limitProblem(array, lengths, lengths.reduce((one, other) => one * other, BigInt(unitOf(array))), limits);
+    const problem = limitProblem(
+      array,
+      lengths,
+      lengths.reduce((one, other) => one * other, BigInt(unitOf(array))),
+      limits,
+    );
     if (problem) return problem;
   }
   return "";

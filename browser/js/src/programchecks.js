@@ -21,7 +21,8 @@ const KEYWORDS = (
   "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda " +
   "nonlocal not or pass raise return try while with yield"
 ).split(" ");
-const FILTERS = ["nearest", "linear"], ADDRESSES = ["clamp", "repeat", "mirror", "border"];
+const FILTERS = ["nearest", "linear"],
+  ADDRESSES = ["clamp", "repeat", "mirror", "border"];
 /** The types of scalars. */
 const SCALARS = /^(u?int(8|16|32|64)|float(16|32|64)|bfloat16|bool)$/;
 /** @type {Readonly<Record<string, string>>} */
@@ -47,12 +48,20 @@ class Problem extends Error {
  */
 function guarded(program, check) {
   let number = -1;
-  restated(() => check((now) => (number = now)), Problem, (reason, { argument }) => {
-    const step = program.steps[number];
-    const given = step?.args.has(argument) ? `, argument ${quoteName(argument)}` : "";
-    const place = step ? `, step ${number + 1} (${quoteName(step.kernel)})${given}` : "";
-    return new FormatError(`the program ${quoteName(program.name)}${place}: ${reason}`, { kind: "program", function: program.name, argument });
-  });
+  restated(
+    () => check((now) => (number = now)),
+    Problem,
+    (reason, { argument }) => {
+      const step = program.steps[number];
+      const given = step?.args.has(argument) ? `, argument ${quoteName(argument)}` : "";
+      const place = step ? `, step ${number + 1} (${quoteName(step.kernel)})${given}` : "";
+      return new FormatError(`the program ${quoteName(program.name)}${place}: ${reason}`, {
+        kind: "program",
+        function: program.name,
+        argument,
+      });
+    },
+  );
 }
 
 // -- the program alone
@@ -65,15 +74,22 @@ export function checkNames(program) {
   guarded(program, (at) => {
     const names = checkDeclarations(program);
     for (const [comparison, left, right] of program.requires) {
-      checkBound(program, names, [left, right], `requires: '${expressionText(left)} ${comparison} ${expressionText(right)}': `);
+      checkBound(
+        program,
+        names,
+        [left, right],
+        `requires: '${expressionText(left)} ${comparison} ${expressionText(right)}': `,
+      );
     }
     program.steps.forEach((step, number) => {
       at(number);
       for (const [name, value] of step.args) {
         if (value instanceof View) checkView(program, value, name);
-        else if (!program.declared.has(nameOf(value))) checkBound(program, names, [value], "", name);
+        else if (!program.declared.has(nameOf(value)))
+          checkBound(program, names, [value], "", name);
       }
-      for (const word of /** @type {const} */ (["grid", "threads", "block"])) checkBound(program, names, step[word], `${word}: `);
+      for (const word of /** @type {const} */ (["grid", "threads", "block"]))
+        checkBound(program, names, step[word], `${word}: `);
     });
   });
 }
@@ -85,7 +101,9 @@ export function checkNames(program) {
 function checkDeclarations(program) {
   checkIdentifier(program.name);
   if (!program.steps.length) throw new Problem("it has no steps");
-  const names = new Set(program.scalars.filter(({ type }) => isInteger(type)).map(({ name }) => name));
+  const names = new Set(
+    program.scalars.filter(({ type }) => isInteger(type)).map(({ name }) => name),
+  );
   for (const each of program.declared.values()) {
     const { name } = each;
     checkIdentifier(name);
@@ -106,23 +124,34 @@ function checkDeclarations(program) {
       }
     }
   }
-  for (const { name, shape } of program.arrays()) checkBound(program, names, shape, `the shape of ${repr(name)}: `, name);
+  for (const { name, shape } of program.arrays())
+    checkBound(program, names, shape, `the shape of ${repr(name)}: `, name);
   return names;
 }
 
 /** @param {string} name */
 function checkIdentifier(name) {
   if (!/^[\p{XIDS}_][\p{XIDC}]*$/u.test(name) || KEYWORDS.includes(name)) {
-    throw new Problem(`${quoteName(name)} is no name: expected an identifier that is no keyword of Python`, name);
+    throw new Problem(
+      `${quoteName(name)} is no name: expected an identifier that is no keyword of Python`,
+      name,
+    );
   }
-  if (RESERVED.includes(name)) throw new Problem(`${repr(name)} is reserved for calls and expressions; take another name`, name);
+  if (RESERVED.includes(name))
+    throw new Problem(
+      `${repr(name)} is reserved for calls and expressions; take another name`,
+      name,
+    );
 }
 
 /** @param {Sampler} sampler */
 function checkSampler({ name, filter, address }) {
   if (FILTERS.includes(filter) && ADDRESSES.includes(address)) return;
   const expected = `a filter of ${listNames(FILTERS)} and an address mode of ${listNames(ADDRESSES)}`;
-  throw new Problem(`the sampler ${repr(name)} has ${repr(filter)} and ${repr(address)}; expected ${expected}`, name);
+  throw new Problem(
+    `the sampler ${repr(name)} has ${repr(filter)} and ${repr(address)}; expected ${expected}`,
+    name,
+  );
 }
 
 /**
@@ -134,9 +163,16 @@ function checkView(program, view, argument) {
   const { name, type } = view;
   const array = program.declared.get(name);
   if (!isArray(array) || array.format) {
-    throw new Problem(`'${view}' is the view of an array, and ${quoteName(name)} is none${didYouMean(name, [...program.declared.keys()])}`, argument);
+    throw new Problem(
+      `'${view}' is the view of an array, and ${quoteName(name)} is none${didYouMean(name, [...program.declared.keys()])}`,
+      argument,
+    );
   }
-  if (!isNumber(type, argument)) throw new Problem(`'${view}': an array of ${type} cannot be seen; expected numbers, such as ${name}.view(uint32)`, argument);
+  if (!isNumber(type, argument))
+    throw new Problem(
+      `'${view}': an array of ${type} cannot be seen; expected numbers, such as ${name}.view(uint32)`,
+      argument,
+    );
 }
 
 /**
@@ -151,14 +187,25 @@ function isNumber(type, argument) {
 
 /** @param {Declared} array */
 function checkArray({ name, role, type, shape, format, cleared }) {
-  if (!isNumber(type, name)) throw new Problem(`an array of ${type} cannot be declared; expected numbers, such as ${name}: float32[n, 4]`, name);
+  if (!isNumber(type, name))
+    throw new Problem(
+      `an array of ${type} cannot be declared; expected numbers, such as ${name}: float32[n, 4]`,
+      name,
+    );
   if (cleared && (!["output", "temporary"].includes(role) || format)) {
-    throw new Problem(`${repr(name)} cannot begin cleared: only an output or a temporary that is an array can`, name);
+    throw new Problem(
+      `${repr(name)} cannot begin cleared: only an output or a temporary that is an array can`,
+      name,
+    );
   }
-  if (format && ["constant", "state"].includes(role)) throw new Problem(`the ${role} ${repr(name)} is an image; a ${role} is an array`, name);
+  if (format && ["constant", "state"].includes(role))
+    throw new Problem(`the ${role} ${repr(name)} is an image; a ${role} is an array`, name);
   if (format && shape.length !== 2) {
     const lengths = shape.map((each) => expressionText(each)).join(", ");
-    throw new Problem(`the image ${repr(name)} has the shape [${lengths}]; expected two lengths, [height, width]`, name);
+    throw new Problem(
+      `the image ${repr(name)} has the shape [${lengths}]; expected two lengths, [height, width]`,
+      name,
+    );
   }
 }
 
@@ -168,13 +215,26 @@ function checkArray({ name, role, type, shape, format, cleared }) {
  */
 function checkState(program, { name, role, type, shape, initial }) {
   if (role === "state" && program.declared.has("state")) {
-    throw new Problem("'state' is the keyword of a call that gives the program its state; take another name", "state");
+    throw new Problem(
+      "'state' is the keyword of a call that gives the program its state; take another name",
+      "state",
+    );
   }
   if (!initial) return;
   const first = program.declared.get(initial);
-  const text = (/** @type {Expression[]} */ lengths) => lengths.map((each) => expressionText(each)).join();
-  if (role !== "state" || !isArray(first) || first.role !== "constant" || first.type !== type || text(first.shape) !== text(shape)) {
-    throw new Problem(`${repr(name)} cannot begin as ${quoteName(initial)}: only a state can, as a constant of its type and shape`, name);
+  const text = (/** @type {Expression[]} */ lengths) =>
+    lengths.map((each) => expressionText(each)).join();
+  if (
+    role !== "state" ||
+    !isArray(first) ||
+    first.role !== "constant" ||
+    first.type !== type ||
+    text(first.shape) !== text(shape)
+  ) {
+    throw new Problem(
+      `${repr(name)} cannot begin as ${quoteName(initial)}: only a state can, as a constant of its type and shape`,
+      name,
+    );
   }
 }
 
@@ -182,7 +242,10 @@ function checkState(program, { name, role, type, shape, initial }) {
 function checkDefault({ name, type, value }) {
   if (!SCALARS.test(type)) {
     dtypeOf(type, name);
-    throw new Problem(`a scalar of ${type} cannot be declared; expected an integer, a float or bool`, name);
+    throw new Problem(
+      `a scalar of ${type} cannot be declared; expected an integer, a float or bool`,
+      name,
+    );
   }
   const problem = value === null ? "" : numberMismatch(value, type, "", "its type is");
   if (problem) throw new Problem(`the default of ${repr(name)}: ${problem}`, name);
@@ -210,9 +273,16 @@ function checkBound(program, names, expressions, where, argument = "") {
   for (const name of expressions.flatMap(namesIn)) {
     if (names.has(name)) continue;
     const known = program.declared.get(name);
-    if (known) throw new Problem(`${where}${repr(name)} is ${described(known)}; an expression has lengths and integer scalars`, argument);
+    if (known)
+      throw new Problem(
+        `${where}${repr(name)} is ${described(known)}; an expression has lengths and integer scalars`,
+        argument,
+      );
     const text = `nothing binds ${quoteName(name)}: a length has its name alone in the shape of an input, an update, a state or a constant`;
-    throw new Problem(where + text + didYouMean(name, [...program.declared.keys(), ...names]), argument);
+    throw new Problem(
+      where + text + didYouMean(name, [...program.declared.keys(), ...names]),
+      argument,
+    );
   }
 }
 
@@ -230,7 +300,12 @@ function described(each) {
  * @param {Map<string, { label: string, interface: Interface | null }>} kernels
  */
 export function checkKernels(program, kernels) {
-  const written = new Set(program.arrays().filter(({ role, cleared }) => BINDING.includes(role) || cleared).map(({ name }) => name));
+  const written = new Set(
+    program
+      .arrays()
+      .filter(({ role, cleared }) => BINDING.includes(role) || cleared)
+      .map(({ name }) => name),
+  );
   /** @type {Set<string>} */
   const bySteps = new Set();
   /** @type {Map<string, Map<string, Param | Member>>} */
@@ -238,8 +313,12 @@ export function checkKernels(program, kernels) {
   guarded(program, (at) => {
     program.steps.forEach((step, number) => {
       at(number);
-      const { label, interface: known } = /** @type {{ label: string, interface: Interface | null }} */ (kernels.get(step.kernel));
-      if (!known) throw new Problem(`the kernel has no interface as ${label}, so that its arguments are unknown`);
+      const { label, interface: known } =
+        /** @type {{ label: string, interface: Interface | null }} */ (kernels.get(step.kernel));
+      if (!known)
+        throw new Problem(
+          `the kernel has no interface as ${label}, so that its arguments are unknown`,
+        );
       const form = forms.get(step.kernel) ?? formOf(known);
       forms.set(step.kernel, form);
       for (const name of checkStep(program, step, form, known, written)) {
@@ -251,7 +330,10 @@ export function checkKernels(program, kernels) {
     const used = program.lifetimes();
     for (const { name, role } of program.arrays("output", "temporary")) {
       if (!(role === "output" ? bySteps : used).has(name)) {
-        throw new Problem(`no step ${role === "output" ? "writes the output" : "uses the temporary"} ${repr(name)}`, name);
+        throw new Problem(
+          `no step ${role === "output" ? "writes the output" : "uses the temporary"} ${repr(name)}`,
+          name,
+        );
       }
     }
   });
@@ -262,13 +344,19 @@ export function checkKernels(program, kernels) {
  * @param {Interface} interface_
  */
 function formOf(interface_) {
-  const isStruct = (/** @type {Param} */ { kind, members }) => kind !== "buffer" && members[0]?.name;
-  const targets = interface_.params.flatMap((param) => /** @type {(Param | Member)[]} */ (isStruct(param) ? param.members : [param]));
+  const isStruct = (/** @type {Param} */ { kind, members }) =>
+    kind !== "buffer" && members[0]?.name;
+  const targets = interface_.params.flatMap(
+    (param) => /** @type {(Param | Member)[]} */ (isStruct(param) ? param.members : [param]),
+  );
   const form = new Map(targets.map((each) => [each.name, each]));
   const unset = constantsOf(interface_).filter(({ needed }) => needed);
-  if (form.size < targets.length || form.has("")) throw new Problem("the kernel has parameters without a name of their own");
+  if (form.size < targets.length || form.has(""))
+    throw new Problem("the kernel has parameters without a name of their own");
   if (unset.length) {
-    throw new Problem(`the kernel has constants without a value, ${listNames(unset.map(({ name }) => name))}, which a program cannot set`);
+    throw new Problem(
+      `the kernel has constants without a value, ${listNames(unset.map(({ name }) => name))}, which a program cannot set`,
+    );
   }
   return form;
 }
@@ -286,12 +374,19 @@ function checkStep(program, step, form, interface_, written) {
   const accesses = new Map();
   for (const [name, value] of step.args) {
     const target = form.get(name);
-    if (!target) throw new Problem(`the kernel has no argument ${quoteName(name)}${didYouMean(name, [...form.keys()])}`, name);
+    if (!target)
+      throw new Problem(
+        `the kernel has no argument ${quoteName(name)}${didYouMean(name, [...form.keys()])}`,
+        name,
+      );
     const problem = mismatch(program, value, target);
     if (problem) throw new Problem(problem, name);
     const array = nameOf(value);
     if (isArray(program.declared.get(array))) {
-      accesses.set(array, [...(accesses.get(array) ?? []), [name, ("access" in target && target.access) || "rw"]]);
+      accesses.set(array, [
+        ...(accesses.get(array) ?? []),
+        [name, ("access" in target && target.access) || "rw"],
+      ]);
     }
   }
   const missing = [...form.keys()].find((name) => !step.args.has(name));
@@ -302,14 +397,22 @@ function checkStep(program, step, form, interface_, written) {
     const { role } = /** @type {Declared} */ (program.declared.get(value));
     for (const [name, access] of uses) {
       if (access === "r") {
-        if (!written.has(value)) throw new Problem(`the kernel reads ${repr(value)}, which no step before has written`, name);
+        if (!written.has(value))
+          throw new Problem(
+            `the kernel reads ${repr(value)}, which no step before has written`,
+            name,
+          );
         continue;
       }
       if (role === "input" || role === "constant") {
         const what = role === "input" ? "an input" : "a constant";
-        throw new Problem(`the kernel may write to it, and ${repr(value)} is ${what}: declare the parameter const in the kernel, or the array in updates`, name);
+        throw new Problem(
+          `the kernel may write to it, and ${repr(value)} is ${what}: declare the parameter const in the kernel, or the array in updates`,
+          name,
+        );
       }
-      if (uses.length > 1) throw new Problem(`${repr(value)} is given twice, and the kernel may write to it`, name);
+      if (uses.length > 1)
+        throw new Problem(`${repr(value)} is given twice, and the kernel may write to it`, name);
       results.push(value);
     }
   }
@@ -322,14 +425,23 @@ function checkStep(program, step, form, interface_, written) {
  */
 function checkLaunch({ grid, threads, block }, { block: fixed, defaultBlock, openBlock }) {
   if (Boolean(grid.length) === Boolean(threads.length)) {
-    throw new Problem("the step needs either grid=, the number of blocks, or threads=, the number of threads", "grid");
+    throw new Problem(
+      "the step needs either grid=, the number of blocks, or threads=, the number of threads",
+      "grid",
+    );
   }
   if (block.length && fixed && fixed.some((each, axis) => BigInt(each) !== (block[axis] ?? 1n))) {
-    throw new Problem(`the kernel is built for blocks of ${tuple(fixed)} threads; omit block=`, "block");
+    throw new Problem(
+      `the kernel is built for blocks of ${tuple(fixed)} threads; omit block=`,
+      "block",
+    );
   }
   if (!block.length && !fixed && !defaultBlock && !openBlock) {
     const advice = "or compile the kernel with block=, which gives it a default";
-    throw new Problem(`the step needs block=, the number of threads in a block; give it, ${advice}`, "block");
+    throw new Problem(
+      `the step needs block=, the number of threads in a block; give it, ${advice}`,
+      "block",
+    );
   }
 }
 
@@ -341,21 +453,34 @@ function checkLaunch({ grid, threads, block }, { block: fixed, defaultBlock, ope
  */
 function mismatch(program, value, target) {
   let given = program.declared.get(nameOf(value));
-  if (value instanceof View && isArray(given)) given = { ...given, name: String(value), type: value.type, shape: [0n] };
+  if (value instanceof View && isArray(given))
+    given = { ...given, name: String(value), type: value.type, shape: [0n] };
   const kind = "kind" in target ? target.kind : "scalar";
   const isAddress = kind === "scalar" && target.type === "handle";
-  const wanted = kind === "buffer" || isAddress ? "an array" : kind === "scalar" || kind === "uniform" ? "a number" : NOUNS[kind];
-  if (given?.role === "sampler") return kind === "sampler" ? "" : `${repr(given.name)} is a sampler, and the kernel takes ${wanted}`;
+  const wanted =
+    kind === "buffer" || isAddress
+      ? "an array"
+      : kind === "scalar" || kind === "uniform"
+        ? "a number"
+        : NOUNS[kind];
+  if (given?.role === "sampler")
+    return kind === "sampler"
+      ? ""
+      : `${repr(given.name)} is a sampler, and the kernel takes ${wanted}`;
   if (isArray(given)) {
     if (given.format || kind === "image") return imageMismatch(given, target, String(wanted));
     if (isAddress) return "";
-    return kind === "buffer" ? bufferMismatch(given, /** @type {Param} */ (target)) : `${repr(nameOf(value))} is an array, and the kernel takes ${wanted}`;
+    return kind === "buffer"
+      ? bufferMismatch(given, /** @type {Param} */ (target))
+      : `${repr(nameOf(value))} is an array, and the kernel takes ${wanted}`;
   }
   if (wanted !== "a number") return `${shown(value)} is a number, and the kernel takes ${wanted}`;
   if (target.members.length || ("shape" in target && target.shape.length)) {
     return "the kernel takes a struct, an array or a matrix by value, which a program cannot give";
   }
-  return target.type ? numberMismatch(value, target.type, given ? /** @type {Scalar} */ (given).type : "") : "";
+  return target.type
+    ? numberMismatch(value, target.type, given ? /** @type {Scalar} */ (given).type : "")
+    : "";
 }
 
 /**
@@ -367,7 +492,13 @@ function mismatch(program, value, target) {
  */
 function numberMismatch(value, wanted, given = "", taker = "the kernel takes") {
   const { code = 0, bits = 0, lanes = 0 } = parseDtype(wanted) ?? {};
-  const own = given ? (parseDtype(given)?.code ?? 0) : typeof value === "boolean" ? BOOL : typeof value === "number" ? 2 : 0;
+  const own = given
+    ? (parseDtype(given)?.code ?? 0)
+    : typeof value === "boolean"
+      ? BOOL
+      : typeof value === "number"
+        ? 2
+        : 0;
   if (lanes !== 1) return `${shown(value)} is a number, and ${taker} ${wanted}`;
   if ((own === BOOL) !== (code === BOOL) || (code < 2 && own > 1)) {
     const what = own === BOOL ? "a boolean" : own < 2 ? "an integer" : "a float";
@@ -376,10 +507,13 @@ function numberMismatch(value, wanted, given = "", taker = "the kernel takes") {
   if (typeof value === "bigint" && code < 2) {
     const low = code === 1 ? 0n : -(2n ** BigInt(bits - 1));
     const high = code === 1 ? 2n ** BigInt(bits) - 1n : -low - 1n;
-    if (value < low || value > high) return `${value} is not between ${low} and ${high}, and ${taker} ${wanted}`;
+    if (value < low || value > high)
+      return `${value} is not between ${low} and ${high}, and ${taker} ${wanted}`;
   }
   const isNumber = typeof value === "bigint" || typeof value === "number";
-  return isNumber && isTooLarge(Number(value), wanted) ? `${shown(value)} is too large for ${wanted}` : "";
+  return isNumber && isTooLarge(Number(value), wanted)
+    ? `${shown(value)} is too large for ${wanted}`
+    : "";
 }
 
 /**
@@ -388,7 +522,8 @@ function numberMismatch(value, wanted, given = "", taker = "the kernel takes") {
  */
 function bufferMismatch({ name, type, shape }, target) {
   const shapes = target.pack.filter((value) => value.startsWith("shape")).length;
-  if (shapes && shapes !== shape.length) return `${repr(name)} has ${shape.length} dimensions, and the kernel takes ${shapes}`;
+  if (shapes && shapes !== shape.length)
+    return `${repr(name)} has ${shape.length} dimensions, and the kernel takes ${shapes}`;
   const [one, other] = [parseDtype(type), parseDtype(target.type)];
   if (!target.type || (one?.code === other?.code && one?.bits === other?.bits)) return "";
   return `${repr(name)} is an array of ${type}, and the kernel takes ${target.type}`;
@@ -403,15 +538,19 @@ function imageMismatch({ name, format, texel }, target, wanted) {
   if (!("kind" in target) || target.kind !== "image" || !texel) {
     return `${repr(name)} is ${format ? "an image" : "an array"}, and the kernel takes ${wanted}`;
   }
-  if (target.type && target.type !== "2d") return `${repr(name)} is an image of two dimensions, and the kernel takes ${target.type}`;
-  if (target.format && target.format !== format) return `${repr(name)} is an image of ${format}, and the kernel takes ${target.format}`;
-  if (target.sample && target.sample !== texel.sample) return `${repr(name)} has texels of ${texel.sample}, and the kernel takes ${target.sample}`;
+  if (target.type && target.type !== "2d")
+    return `${repr(name)} is an image of two dimensions, and the kernel takes ${target.type}`;
+  if (target.format && target.format !== format)
+    return `${repr(name)} is an image of ${format}, and the kernel takes ${target.format}`;
+  if (target.sample && target.sample !== texel.sample)
+    return `${repr(name)} has texels of ${texel.sample}, and the kernel takes ${target.sample}`;
   return "";
 }
 
 /** @param {Given} value */
 function shown(value) {
-  if (typeof value === "string" || Array.isArray(value)) return `'${expressionText(/** @type {Expression} */ (value))}'`;
+  if (typeof value === "string" || Array.isArray(value))
+    return `'${expressionText(/** @type {Expression} */ (value))}'`;
   if (typeof value === "boolean") return value ? "True" : "False";
   return typeof value === "number" ? floatText(value) : String(value);
 }
@@ -423,6 +562,9 @@ function shown(value) {
 function floatText(value) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value < 0 ? "-inf" : "inf";
   const [digits = "", exponent = ""] = value.toExponential().split("e");
-  if (value && (Number(exponent) < -4 || Number(exponent) >= 16)) return `${digits}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, "0")}`;
-  return Number.isInteger(value) ? `${Object.is(value, -0) ? "-" : ""}${value.toFixed(1)}` : String(value);
+  if (value && (Number(exponent) < -4 || Number(exponent) >= 16))
+    return `${digits}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, "0")}`;
+  return Number.isInteger(value)
+    ? `${Object.is(value, -0) ? "-" : ""}${value.toFixed(1)}`
+    : String(value);
 }

@@ -1,14 +1,41 @@
 // A program on one device: its kernels are compiled, and each call is one pass over its steps.
 
-import { chosenDevice, firstThatRuns, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
-import { ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, restated, DevmodError } from "./errors.js";
+import {
+  chosenDevice,
+  firstThatRuns,
+  newBuffer,
+  padded,
+  runGuarded,
+  writeBytes,
+} from "./device.js";
+import {
+  ArgumentError,
+  DeviceNotFoundError,
+  FormatError,
+  FunctionNotFoundError,
+  listNames,
+  quoteName,
+  repr,
+  restated,
+  DevmodError,
+} from "./errors.js";
 import { evaluate, ExpressionError, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
 import { Image, newImage, newSampler, writeImage } from "./images.js";
 import { copied, encoded, filling, prepared } from "./launch.js";
 import { didYouMean } from "./near.js";
 import { label } from "./plan.js";
-import { bindLengths, bindNames, checkSize, fixedProblem, measure, readArguments, readLength, shapesOf, valuesOf } from "./programcall.js";
+import {
+  bindLengths,
+  bindNames,
+  checkSize,
+  fixedProblem,
+  measure,
+  readArguments,
+  readLength,
+  shapesOf,
+  valuesOf,
+} from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
 import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
 import { Memory, memoryOf, share } from "./temporaries.js";
@@ -45,7 +72,13 @@ const CLEAR = `@group(0) @binding(0) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(64) fn clear(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) blocks: vec3u) {
   for (var i = id.x; i < arrayLength(&y); i += blocks.x * 64) { y[i] = 0; }
 }`;
-const CLEAR_INFO = { name: "clear", argTypes: ["handle"], launchParamTags: [], argExtraTags: [], interface: null };
+const CLEAR_INFO = {
+  name: "clear",
+  argTypes: ["handle"],
+  launchParamTags: [],
+  argExtraTags: [],
+  interface: null,
+};
 /** @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
 const compiled = new WeakMap();
 
@@ -58,10 +91,15 @@ const compiled = new WeakMap();
  */
 export async function makeProgram(name, modules, on) {
   const device = await chosenDevice(on, `the webgpu program ${repr(name)}`);
-  const { made, reasons } = await firstThatRuns(modules, (module) => fromModule(name, module, device));
+  const { made, reasons } = await firstThatRuns(modules, (module) =>
+    fromModule(name, module, device),
+  );
   if (made) return made;
   const lines = reasons.map((reason, number) => `\n  ${number + 1}. webgpu: ${reason}`).join("");
-  throw new DeviceNotFoundError(`the program ${quoteName(name)} cannot run here:${lines}`, { kind: "program", function: name });
+  throw new DeviceNotFoundError(`the program ${quoteName(name)} cannot run here:${lines}`, {
+    kind: "program",
+    function: name,
+  });
 }
 
 /**
@@ -72,27 +110,53 @@ export async function makeProgram(name, modules, on) {
 async function fromModule(name, module, device) {
   const contents = await module.contents();
   const info = contents?.functions.get(name);
-  if (!contents || !info) throw new FunctionNotFoundError(`the module has no program ${quoteName(name)}`, { kind: "program", function: name });
+  if (!contents || !info)
+    throw new FunctionNotFoundError(`the module has no program ${quoteName(name)}`, {
+      kind: "program",
+      function: name,
+    });
   if (contents.format !== "steps1") {
-    throw new FormatError(`the programs have the format ${quoteName(contents.format)}, which a newer devmod-webgpu runs`, { kind: "program" });
+    throw new FormatError(
+      `the programs have the format ${quoteName(contents.format)}, which a newer devmod-webgpu runs`,
+      { kind: "program" },
+    );
   }
   const needs = info.interface?.needs ?? [];
-  if (needs.length) throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, { kind: "webgpu", function: name });
+  if (needs.length)
+    throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, {
+      kind: "webgpu",
+      function: name,
+    });
   const program = readProgram(name, info, contents.shaders.get(name));
   checkNames(program);
   const candidates = candidatesOf(program, module);
-  const found = await Promise.all([...candidates].map(([kernel, owners]) => firstBuilt(kernel, owners, device)));
+  const found = await Promise.all(
+    [...candidates].map(([kernel, owners]) => firstBuilt(kernel, owners, device)),
+  );
   const kernels = new Map(found.map(([f]) => [f.name, f]));
-  checkKernels(program, new Map(found.map(([f, label]) => [f.name, { label, interface: f.info.interface }])));
+  checkKernels(
+    program,
+    new Map(found.map(([f, label]) => [f.name, { label, interface: f.info.interface }])),
+  );
   const problem = fixedProblem(program, device.limits);
-  if (problem) throw new DeviceNotFoundError(`it cannot run on this device: ${problem}`, { kind: "webgpu", function: name });
+  if (problem)
+    throw new DeviceNotFoundError(`it cannot run on this device: ${problem}`, {
+      kind: "webgpu",
+      function: name,
+    });
   const constants = await constantsOf(program, module);
   const clear = await KernelFunction.make("clear", CLEAR_INFO, CLEAR, compiled, device);
   const run = new Runner(program, device, kernels, constants, clear);
   const call = (/** @type {unknown[]} */ ...args) => run.call(args);
   Object.defineProperty(call, "name", { value: name });
   const bind = (/** @type {unknown[]} */ ...args) => run.bind(args);
-  return Object.assign(call, { info, device, names: program.parameters.map((each) => each.name), bind, state: run.state.bind(run) });
+  return Object.assign(call, {
+    info,
+    device,
+    names: program.parameters.map((each) => each.name),
+    bind,
+    state: run.state.bind(run),
+  });
 }
 
 /**
@@ -101,15 +165,24 @@ async function fromModule(name, module, device) {
  * @param {Module} module
  */
 function candidatesOf(program, module) {
-  const owners = module.imports.filter(({ kind }) => kind !== "const_loader").map((each) => (each.kind === "bundle" ? leavesOf(each) : [each]));
-  return new Map(program.kernels.map((kernel) => {
-    const having = owners.map((each) => each.filter(({ functionNames }) => functionNames.includes(kernel))).filter((each) => each.length);
-    if (having.length !== 1) {
-      const text = `${quoteName(kernel)}, which ${having.length ? "more than one import" : "no import"} of its module has`;
-      throw new FormatError(`the program ${quoteName(program.name)} launches ${text}`, { kind: "program", function: program.name });
-    }
-    return [kernel, /** @type {Module[]} */ (having[0]).filter(({ kind }) => kind === "webgpu")];
-  }));
+  const owners = module.imports
+    .filter(({ kind }) => kind !== "const_loader")
+    .map((each) => (each.kind === "bundle" ? leavesOf(each) : [each]));
+  return new Map(
+    program.kernels.map((kernel) => {
+      const having = owners
+        .map((each) => each.filter(({ functionNames }) => functionNames.includes(kernel)))
+        .filter((each) => each.length);
+      if (having.length !== 1) {
+        const text = `${quoteName(kernel)}, which ${having.length ? "more than one import" : "no import"} of its module has`;
+        throw new FormatError(`the program ${quoteName(program.name)} launches ${text}`, {
+          kind: "program",
+          function: program.name,
+        });
+      }
+      return [kernel, /** @type {Module[]} */ (having[0]).filter(({ kind }) => kind === "webgpu")];
+    }),
+  );
 }
 
 /**
@@ -117,7 +190,11 @@ function candidatesOf(program, module) {
  * @returns {Module[]}
  */
 function leavesOf(bundle) {
-  return [...new Set(bundle.imports.flatMap((each) => (each.kind === "bundle" ? leavesOf(each) : [each])))];
+  return [
+    ...new Set(
+      bundle.imports.flatMap((each) => (each.kind === "bundle" ? leavesOf(each) : [each])),
+    ),
+  ];
 }
 
 /**
@@ -128,9 +205,19 @@ function leavesOf(bundle) {
  * @returns {Promise<[KernelFunction, string]>}
  */
 async function firstBuilt(kernel, modules, device) {
-  const { made, reasons } = await firstThatRuns(modules, async (module) => /** @type {[KernelFunction, string]} */ ([await module.getFunction(kernel, { device }), `webgpu/${module.format || "wgsl"}`]));
+  const { made, reasons } = await firstThatRuns(
+    modules,
+    async (module) =>
+      /** @type {[KernelFunction, string]} */ ([
+        await module.getFunction(kernel, { device }),
+        `webgpu/${module.format || "wgsl"}`,
+      ]),
+  );
   if (made) return made;
-  throw new DeviceNotFoundError(`its kernel ${quoteName(kernel)}${reasons.length ? `: ${reasons[0]}` : " has no candidate of this kind"}`, { kind: "webgpu" });
+  throw new DeviceNotFoundError(
+    `its kernel ${quoteName(kernel)}${reasons.length ? `: ${reasons[0]}` : " has no candidate of this kind"}`,
+    { kind: "webgpu" },
+  );
 }
 
 /**
@@ -140,16 +227,39 @@ async function firstBuilt(kernel, modules, device) {
  */
 async function constantsOf(program, module) {
   const wanted = program.arrays("constant");
-  const loaders = wanted.length ? await Promise.all(module.imports.filter(({ kind }) => kind === "const_loader").map((each) => each.contents())) : [];
-  return new Map(wanted.map(({ name, type, shape }) => {
-    const values = loaders.flatMap((each) => each?.constants.get(name) ?? []);
-    const [value] = values;
-    if (value && values.length === 1 && value.type === type && value.shape.length === shape.length) return [name, value];
-    const what = value && `${quoteName(name)} is an array of ${value.type} of ${value.shape.length} dimensions; declared is ${type} of ${shape.length}`;
-    const none = loaders.length ? "the const_loader has no constant" : "the module of the kernels has no const_loader with";
-    const problem = values.length > 1 ? `several const_loaders have ${quoteName(name)}, as those of merged files` : (what ?? `${none} ${quoteName(name)}`);
-    throw new FormatError(`the program ${quoteName(program.name)}: constants: ${problem}`, { kind: "program", function: program.name, argument: name });
-  }));
+  const loaders = wanted.length
+    ? await Promise.all(
+        module.imports.filter(({ kind }) => kind === "const_loader").map((each) => each.contents()),
+      )
+    : [];
+  return new Map(
+    wanted.map(({ name, type, shape }) => {
+      const values = loaders.flatMap((each) => each?.constants.get(name) ?? []);
+      const [value] = values;
+      if (
+        value &&
+        values.length === 1 &&
+        value.type === type &&
+        value.shape.length === shape.length
+      )
+        return [name, value];
+      const what =
+        value &&
+        `${quoteName(name)} is an array of ${value.type} of ${value.shape.length} dimensions; declared is ${type} of ${shape.length}`;
+      const none = loaders.length
+        ? "the const_loader has no constant"
+        : "the module of the kernels has no const_loader with";
+      const problem =
+        values.length > 1
+          ? `several const_loaders have ${quoteName(name)}, as those of merged files`
+          : (what ?? `${none} ${quoteName(name)}`);
+      throw new FormatError(`the program ${quoteName(program.name)}: constants: ${problem}`, {
+        kind: "program",
+        function: program.name,
+        argument: name,
+      });
+    }),
+  );
 }
 
 /** The calls of one program on one device. */
@@ -182,12 +292,32 @@ class Runner {
     this.#clear = clear;
     this.description = `the webgpu program ${repr(program.name)}`;
     /** @type {Refuse} */
-    this.#error = (text, argument = "") => new ArgumentError(`${this.description}: ${text}`, { kind: "webgpu", function: program.name, argument });
-    const dims = program.steps.flatMap(({ grid, threads, block, args }) => [grid, threads, block, [...args.values()].filter(Array.isArray)]);
+    this.#error = (text, argument = "") =>
+      new ArgumentError(`${this.description}: ${text}`, {
+        kind: "webgpu",
+        function: program.name,
+        argument,
+      });
+    const dims = program.steps.flatMap(({ grid, threads, block, args }) => [
+      grid,
+      threads,
+      block,
+      [...args.values()].filter(Array.isArray),
+    ]);
     const shapes = program.arrays().map(({ shape }) => shape);
-    this.#sizes = new Set([...program.lengthNames, ...[...dims, ...shapes, ...program.requires.map((each) => each.slice(1))].flat().flatMap(namesIn)]);
-    for (const { name, filter, address } of /** @type {any[]} */ ([...program.declared.values()].filter(({ role }) => role === "sampler"))) {
-      if (address === "border") throw new DeviceNotFoundError(`its sampler ${quoteName(name)} has the address mode 'border', which WebGPU does not support`);
+    this.#sizes = new Set([
+      ...program.lengthNames,
+      ...[...dims, ...shapes, ...program.requires.map((each) => each.slice(1))]
+        .flat()
+        .flatMap(namesIn),
+    ]);
+    for (const { name, filter, address } of /** @type {any[]} */ (
+      [...program.declared.values()].filter(({ role }) => role === "sampler")
+    )) {
+      if (address === "border")
+        throw new DeviceNotFoundError(
+          `its sampler ${quoteName(name)} has the address mode 'border', which WebGPU does not support`,
+        );
       this.#samplers.set(name, newSampler(device, filter, address));
     }
   }
@@ -198,19 +328,34 @@ class Runner {
    */
   async call(args) {
     const read = readArguments(this.#program, args, this.#device, false, this.#error);
-    const isOnDevice = [...read.taken.values()].some(({ binding, image, declared }) => (binding || image) && declared.role !== "state");
+    const isOnDevice = [...read.taken.values()].some(
+      ({ binding, image, declared }) => (binding || image) && declared.role !== "state",
+    );
     const plan = this.#plan(read, !isOnDevice);
     this.#checkOutputs(read, plan.shapes);
     /** @type {(GPUBuffer | Image)[]} */
     const owned = [];
     try {
-      const { resources, hosts, copies } = await this.#orForgotten(runGuarded(this.#device, this.description, () => this.#queue(read, plan, !isOnDevice, owned)));
+      const { resources, hosts, copies } = await this.#orForgotten(
+        runGuarded(this.#device, this.description, () =>
+          this.#queue(read, plan, !isOnDevice, owned),
+        ),
+      );
       await Promise.all(copies.map((copy) => copy()));
-      return Object.fromEntries(this.#program.arrays("output").map(({ name, type }) => {
-        if (read.taken.has(name)) return [name, read.given.get(name)];
-        const [host, resource] = [hosts.get(name), resources.get(name)];
-        return [name, host ? arrayOf(type, host.buffer) : resource && "buffer" in resource ? resource.buffer : resource];
-      }));
+      return Object.fromEntries(
+        this.#program.arrays("output").map(({ name, type }) => {
+          if (read.taken.has(name)) return [name, read.given.get(name)];
+          const [host, resource] = [hosts.get(name), resources.get(name)];
+          return [
+            name,
+            host
+              ? arrayOf(type, host.buffer)
+              : resource && "buffer" in resource
+                ? resource.buffer
+                : resource,
+          ];
+        }),
+      );
     } finally {
       for (const each of owned) each.destroy(); // the device destroys it after the queued work
     }
@@ -222,18 +367,28 @@ class Runner {
    */
   async bind(args) {
     const read = readArguments(this.#program, args, this.#device, true, this.#error);
-    const missing = this.#program.arrays("output").map(({ name }) => name).filter((name) => !read.taken.has(name));
-    if (missing.length) throw this.#error(`bind needs its outputs by name: ${listNames(missing)}`, missing[0]);
-    const plan = this.#newPlan(bindLengths(this.#program, read, this.#constants, this.#error), read, false);
+    const missing = this.#program
+      .arrays("output")
+      .map(({ name }) => name)
+      .filter((name) => !read.taken.has(name));
+    if (missing.length)
+      throw this.#error(`bind needs its outputs by name: ${listNames(missing)}`, missing[0]);
+    const plan = this.#newPlan(
+      bindLengths(this.#program, read, this.#constants, this.#error),
+      read,
+      false,
+    );
     this.#checkOutputs(read, plan.shapes);
-    return this.#orForgotten(prepared(this.#device, this.description, (owned) => {
-      const memory = new Memory(this.#device);
-      const resources = this.#resources(read, plan, memory, owned, false);
-      owned.push(...memory.all);
-      const launches = this.#launches(read, plan, resources);
-      owned.push(...plan.owned);
-      return (pass) => launches.forEach((each) => each(pass));
-    }));
+    return this.#orForgotten(
+      prepared(this.#device, this.description, (owned) => {
+        const memory = new Memory(this.#device);
+        const resources = this.#resources(read, plan, memory, owned, false);
+        owned.push(...memory.all);
+        const launches = this.#launches(read, plan, resources);
+        owned.push(...plan.owned);
+        return (pass) => launches.forEach((each) => each(pass));
+      }),
+    );
   }
 
   /**
@@ -256,24 +411,44 @@ class Runner {
   async state(lengths = {}) {
     const states = this.#program.arrays("state");
     const fixed = this.#program.arrays("constant").flatMap(({ shape }) => shape);
-    const names = [...new Set(states.flatMap(({ shape }) => shape.flatMap(namesIn)))].filter((name) => !fixed.includes(name));
+    const names = [...new Set(states.flatMap(({ shape }) => shape.flatMap(namesIn)))].filter(
+      (name) => !fixed.includes(name),
+    );
     if (!states.length) throw this.#error("it has no state", "state");
     const unknown = Object.keys(lengths).find((each) => !names.includes(each));
-    if (unknown) throw this.#error(`its state has no length ${repr(unknown)} to give${didYouMean(unknown, names)}`, unknown);
+    if (unknown)
+      throw this.#error(
+        `its state has no length ${repr(unknown)} to give${didYouMean(unknown, names)}`,
+        unknown,
+      );
     const missing = names.filter((each) => !(each in lengths));
-    if (missing.length) throw this.#error(`its state also needs ${listNames(missing)}: f.state({ ${missing[0]}: … })`, missing[0]);
-    const values = new Map(Object.entries(lengths).map(([name, value]) => [name, readLength(name, value, this.#error)]));
-    for (const { name, shape } of this.#program.arrays("constant")) bindNames(shape, this.#constants.get(name)?.shape ?? [], values);
-    return runGuarded(this.#device, this.description, () => Object.fromEntries(states.map((each) => {
-      const [shape, bytes] = measure(each, values, this.#device.limits, this.#error);
-      const buffer = newBuffer(this.#device, bytes, 0);
-      const first = this.#constants.get(each.initial);
-      if (first && shape.some((length, at) => length !== Number(first.shape[at]))) {
-        throw this.#error(`the state ${repr(each.name)} has the shape ${tuple(shape)}, and ${repr(each.initial)} has ${tuple(first.shape)}`, each.name);
-      }
-      if (first) writeBytes(this.#device, buffer, first.data);
-      return [each.name, buffer];
-    })));
+    if (missing.length)
+      throw this.#error(
+        `its state also needs ${listNames(missing)}: f.state({ ${missing[0]}: … })`,
+        missing[0],
+      );
+    const values = new Map(
+      Object.entries(lengths).map(([name, value]) => [name, readLength(name, value, this.#error)]),
+    );
+    for (const { name, shape } of this.#program.arrays("constant"))
+      bindNames(shape, this.#constants.get(name)?.shape ?? [], values);
+    return runGuarded(this.#device, this.description, () =>
+      Object.fromEntries(
+        states.map((each) => {
+          const [shape, bytes] = measure(each, values, this.#device.limits, this.#error);
+          const buffer = newBuffer(this.#device, bytes, 0);
+          const first = this.#constants.get(each.initial);
+          if (first && shape.some((length, at) => length !== Number(first.shape[at]))) {
+            throw this.#error(
+              `the state ${repr(each.name)} has the shape ${tuple(shape)}, and ${repr(each.initial)} has ${tuple(first.shape)}`,
+              each.name,
+            );
+          }
+          if (first) writeBytes(this.#device, buffer, first.data);
+          return [each.name, buffer];
+        }),
+      ),
+    );
   }
 
   /**
@@ -284,7 +459,14 @@ class Runner {
   #plan(read, toHost) {
     const values = bindLengths(this.#program, read, this.#constants, this.#error);
     const modes = [...read.taken].map(([name, { host, bytes }]) => `${name} ${host ? bytes : ""}`);
-    const key = JSON.stringify([[...values].filter(([name]) => this.#sizes.has(name)).map(String).sort(), modes, toHost]);
+    const key = JSON.stringify([
+      [...values]
+        .filter(([name]) => this.#sizes.has(name))
+        .map(String)
+        .sort(),
+      modes,
+      toHost,
+    ]);
     const plan = this.#plans.get(key) ?? this.#newPlan(values, read, toHost);
     this.#plans.delete(key);
     this.#plans.set(key, plan); // the last used one is the last
@@ -313,21 +495,34 @@ class Runner {
     const written = new Set();
     program.steps.forEach((step, number) => {
       const { grid = [], threads = [] } = this.#dims(step, number, values);
-      if (![...grid, ...threads].includes(0n)) for (const name of this.#written(step)) written.add(name);
+      if (![...grid, ...threads].includes(0n))
+        for (const name of this.#written(step)) written.add(name);
     });
     const cleared = new Set();
     for (const { name, role, format, cleared: always } of program.arrays()) {
       const { host, bytes = shapes.bytes.get(name) ?? 0 } = taken.get(name) ?? {};
       const isNew = role === "temporary" || (role === "output" && !taken.has(name));
-      if (!format && (always || (isNew && !written.has(name)) || (role === "temporary" && padded(bytes) !== bytes))) cleared.add(name);
+      if (
+        !format &&
+        (always ||
+          (isNew && !written.has(name)) ||
+          (role === "temporary" && padded(bytes) !== bytes))
+      )
+        cleared.add(name);
       if (role !== "temporary" && (format || !(host || (isNew && toHost)))) continue;
       const form = format && `${format} ${[...(shapes.lengths.get(name) ?? [])].reverse()}`;
       forms.set(form, (forms.get(form) ?? new Map()).set(name, padded(bytes)));
       const [first, last] = lifetimes.get(name) ?? [0, 0];
       // What the host gives is there before the first step, and what it gets after the last one.
-      if (role !== "temporary") spans.set(name, [role === "output" ? first : -1, role === "input" ? last : program.steps.length]);
+      if (role !== "temporary")
+        spans.set(name, [
+          role === "output" ? first : -1,
+          role === "input" ? last : program.steps.length,
+        ]);
     }
-    const places = [...forms].map(([form, sizes]) => /** @type {Plan["places"][0]} */ ([form, ...share(sizes, spans)]));
+    const places = [...forms].map(
+      ([form, sizes]) => /** @type {Plan["places"][0]} */ ([form, ...share(sizes, spans)]),
+    );
     return { shapes, cleared, places, launches: [], key: [], owned: [] };
   }
 
@@ -337,7 +532,9 @@ class Runner {
    */
   #written({ kernel, args }) {
     const { params } = /** @type {Interface} */ (this.#kernels.get(kernel)?.info.interface);
-    return params.filter(({ access, kind }) => access !== "r" && (kind === "buffer" || kind === "image")).map(({ name }) => nameOf(args.get(name)));
+    return params
+      .filter(({ access, kind }) => access !== "r" && (kind === "buffer" || kind === "image"))
+      .map(({ name }) => nameOf(args.get(name)));
   }
 
   /**
@@ -351,7 +548,11 @@ class Runner {
       const wanted = lengths.get(name) ?? [];
       if (role !== "output") continue;
       if (!extent) checkSize(declared, bytes, Boolean(host), wanted.map(BigInt), this.#error);
-      else if (String(extent) !== String(wanted)) throw this.#error(`the argument ${repr(name)} has the shape ${tuple(extent)}, and the program returns ${tuple(wanted)}`, name);
+      else if (String(extent) !== String(wanted))
+        throw this.#error(
+          `the argument ${repr(name)} has the shape ${tuple(extent)}, and the program returns ${tuple(wanted)}`,
+          name,
+        );
     }
   }
 
@@ -365,10 +566,15 @@ class Runner {
    */
   #resources({ taken }, { shapes, places }, memory, owned, toHost) {
     const device = this.#device;
-    const shared = new Map(places.flatMap(([form, numbers, sizes]) => {
-      const all = memory.take(form, sizes);
-      return [...numbers].map(([name, number]) => [name, /** @type {GPUBuffer | Image} */ (all[number])]);
-    }));
+    const shared = new Map(
+      places.flatMap(([form, numbers, sizes]) => {
+        const all = memory.take(form, sizes);
+        return [...numbers].map(([name, number]) => [
+          name,
+          /** @type {GPUBuffer | Image} */ (all[number]),
+        ]);
+      }),
+    );
     /** @type {Map<string, Resource>} */
     const result = new Map();
     for (const declared of this.#program.arrays()) {
@@ -381,10 +587,15 @@ class Runner {
       else if (role === "constant") result.set(name, this.#constant(name));
       else if (place instanceof Image) result.set(name, place);
       else if (place) {
-        if (host && role !== "output") writeBytes(device, place, host.length ? host : new Uint8Array(256));
+        if (host && role !== "output")
+          writeBytes(device, place, host.length ? host : new Uint8Array(256));
         result.set(name, { buffer: place, offset: 0, size: padded(bytes) });
       } else if (format && role !== "temporary") {
-        const [height = 1, width = 1] = extent ?? (role === "output" ? lengths : valuesOf(name, declared.shape, shapes.values, this.#error).map(Number));
+        const [height = 1, width = 1] =
+          extent ??
+          (role === "output"
+            ? lengths
+            : valuesOf(name, declared.shape, shapes.values, this.#error).map(Number));
         const made = newImage(device, [width, height], format);
         if (role !== "output" || toHost || host) owned.push(made);
         if (role !== "output") writeImage(made, /** @type {any} */ (picture ?? host));
@@ -420,7 +631,8 @@ class Runner {
     const resources = this.#resources(read, plan, memory, owned, toHost);
     /** @type {unknown[]} */
     const key = [...read.scalars.values()];
-    for (const each of resources.values()) key.push(...("buffer" in each ? [each.buffer, each.offset, each.size] : [each]));
+    for (const each of resources.values())
+      key.push(...("buffer" in each ? [each.buffer, each.offset, each.size] : [each]));
     if (key.length !== plan.key.length || key.some((each, at) => !Object.is(each, plan.key[at]))) {
       plan.owned.forEach((buffer) => buffer.destroy());
       Object.assign(plan, { key: [], owned: [] });
@@ -434,12 +646,22 @@ class Runner {
     for (const { name, role } of this.#program.arrays("output", "update")) {
       const given = read.taken.get(name);
       const isNew = role === "output" && toHost && !given;
-      const host = /** @type {Uint8Array<ArrayBuffer> | null} */ (isNew ? new Uint8Array(plan.shapes.bytes.get(name) ?? 0) : (given?.host ?? null));
+      const host = /** @type {Uint8Array<ArrayBuffer> | null} */ (
+        isNew ? new Uint8Array(plan.shapes.bytes.get(name) ?? 0) : (given?.host ?? null)
+      );
       const resource = resources.get(name);
       if (!host || !resource) continue;
       hosts.set(name, host);
-      if ("buffer" in resource) copies.push(copied(this.#device, this.description, encoder, resource.buffer, host, owned));
-      else copies.push(filling(this.description, host, async () => new Uint8Array((await /** @type {Image} */ (resource).read()).buffer)));
+      if ("buffer" in resource)
+        copies.push(copied(this.#device, this.description, encoder, resource.buffer, host, owned));
+      else
+        copies.push(
+          filling(
+            this.description,
+            host,
+            async () => new Uint8Array((await /** @type {Image} */ (resource).read()).buffer),
+          ),
+        );
     }
     this.#device.queue.submit([encoder.finish()]);
     return { resources, hosts, copies };
@@ -461,14 +683,38 @@ class Runner {
       for (const name of [...step.args.values()].map(nameOf)) {
         const resource = resources.get(name);
         if (!cleared.delete(name) || !resource || !("buffer" in resource)) continue;
-        result.push(bindStep(this.#clear, [resource], { grid: Math.min(Math.ceil(resource.size / 256), this.#device.limits.maxComputeWorkgroupsPerDimension) }, plan.owned));
+        result.push(
+          bindStep(
+            this.#clear,
+            [resource],
+            {
+              grid: Math.min(
+                Math.ceil(resource.size / 256),
+                this.#device.limits.maxComputeWorkgroupsPerDimension,
+              ),
+            },
+            plan.owned,
+          ),
+        );
       }
       const f = /** @type {KernelFunction} */ (this.#kernels.get(step.kernel));
       const { params } = /** @type {Interface} */ (f.info.interface);
-      const values = params.map((param) => this.#argument(step, number, param, read, plan.shapes, resources));
+      const values = params.map((param) =>
+        this.#argument(step, number, param, read, plan.shapes, resources),
+      );
       const { grid, threads, block } = this.#dims(step, number, plan.shapes.values);
-      const options = /** @type {any} */ ({ ...(grid && { grid }), ...(threads && { threads }), ...(block && { block }) });
-      result.push(restated(() => bindStep(f, values, options, plan.owned), DevmodError, (_, error) => this.#ofStep(error, step, number, params)));
+      const options = /** @type {any} */ ({
+        ...(grid && { grid }),
+        ...(threads && { threads }),
+        ...(block && { block }),
+      });
+      result.push(
+        restated(
+          () => bindStep(f, values, options, plan.owned),
+          DevmodError,
+          (_, error) => this.#ofStep(error, step, number, params),
+        ),
+      );
     });
     return result;
   }
@@ -486,15 +732,34 @@ class Runner {
     const value = (/** @type {Given | undefined} */ given) => {
       const name = nameOf(given);
       const resource = resources.get(name);
-      if (!resource) return this.#samplers.get(name) ?? (name ? (scalars.get(name) ?? shapes.values.get(name)) : Array.isArray(given) ? this.#number(step, number, () => evaluate(/** @type {Expression} */ (given), shapes.values)) : given);
+      if (!resource)
+        return (
+          this.#samplers.get(name) ??
+          (name
+            ? (scalars.get(name) ?? shapes.values.get(name))
+            : Array.isArray(given)
+              ? this.#number(step, number, () =>
+                  evaluate(/** @type {Expression} */ (given), shapes.values),
+                )
+              : given)
+        );
       if (!("buffer" in resource)) return resource;
       if (given instanceof View) {
         const size = unitOf({ type: given.type, texel: null });
-        if (resource.size % size) throw this.#stepError(step, number, `${repr(name)} has ${resource.size} bytes, and each ${given.type} of '${given}' has ${size}`, name);
+        if (resource.size % size)
+          throw this.#stepError(
+            step,
+            number,
+            `${repr(name)} has ${resource.size} bytes, and each ${given.type} of '${given}' has ${size}`,
+            name,
+          );
       }
       const { shape } = /** @type {Declared} */ (this.#program.declared.get(name));
-      const isEmpty = resource.size === 4 && shape.some((length) => evaluate(length, shapes.values) === 0n);
-      return isEmpty ? { ...resource, size: Math.max(4, Math.ceil(param.least / 4) * 4) } : resource;
+      const isEmpty =
+        resource.size === 4 && shape.some((length) => evaluate(length, shapes.values) === 0n);
+      return isEmpty
+        ? { ...resource, size: Math.max(4, Math.ceil(param.least / 4) * 4) }
+        : resource;
     };
     const given = step.args.get(param.name);
     if (given !== undefined || !param.members.length) return value(given);
@@ -509,8 +774,14 @@ class Runner {
    * @returns {{ grid?: bigint[], threads?: bigint[], block?: bigint[] }}
    */
   #dims(step, number, values) {
-    const words = /** @type {const} */ (["grid", "threads", "block"]).filter((word) => step[word].length);
-    return this.#number(step, number, () => Object.fromEntries(words.map((word) => [word, step[word].map((each) => evaluate(each, values))])));
+    const words = /** @type {const} */ (["grid", "threads", "block"]).filter(
+      (word) => step[word].length,
+    );
+    return this.#number(step, number, () =>
+      Object.fromEntries(
+        words.map((word) => [word, step[word].map((each) => evaluate(each, values))]),
+      ),
+    );
   }
 
   /**
@@ -546,7 +817,8 @@ class Runner {
       const given = step.args.get(param.name);
       if (typeof given !== "string" || !isArray(this.#program.declared.get(given))) return;
       const named = label({ number: at, name: param.name });
-      if (given !== param.name) text = text.replaceAll(named, `${named} (${repr(given)} of the program)`);
+      if (given !== param.name)
+        text = text.replaceAll(named, `${named} (${repr(given)} of the program)`);
       if (error.argument === param.name) error.argument = given;
     });
     error.message = `${this.description}, step ${number + 1}: ${text}`;

@@ -12,9 +12,20 @@ import { Reader } from "./msgpack.js";
 /** @import { FunctionInfo } from "./wire.js" */
 
 /** The most steps, declarations, dimensions of an array, arguments of a step, and temporaries. */
-const MAX_STEPS = 65_536, MAX_DECLARED = 65_536, MAX_RANK = 16, MAX_ARGUMENTS = 1024, MAX_TEMPORARIES = 4096;
+const MAX_STEPS = 65_536,
+  MAX_DECLARED = 65_536,
+  MAX_RANK = 16,
+  MAX_ARGUMENTS = 1024,
+  MAX_TEMPORARIES = 4096;
 /** The roles of arrays, each with the access of the program. @type {Readonly<Record<string, string>>} */
-const ROLES = { input: "r", output: "w", update: "rw", temporary: "rw", constant: "r", state: "rw" };
+const ROLES = {
+  input: "r",
+  output: "w",
+  update: "rw",
+  temporary: "rw",
+  constant: "r",
+  state: "rw",
+};
 /** The roles whose shapes bind names. */
 export const BINDING = ["input", "update", "constant", "state"];
 
@@ -111,7 +122,9 @@ export class Program {
    * @param {string[]} roles
    */
   arrays(...roles) {
-    return [...this.declared.values()].filter(isArray).filter(({ role }) => !roles.length || roles.includes(role));
+    return [...this.declared.values()]
+      .filter(isArray)
+      .filter(({ role }) => !roles.length || roles.includes(role));
   }
 
   /** The scalars in their order. */
@@ -121,14 +134,23 @@ export class Program {
 
   /** What a call takes, in order: inputs without a default, updates, and scalars with a default. */
   get parameters() {
-    const hasDefault = (/** @type {Declared | Scalar | Sampler} */ each) => isScalar(each) && each.value !== null;
-    const given = [...this.declared.values()].filter((each) => isScalar(each) || each.role === "input");
-    return [...given.filter((each) => !hasDefault(each)), ...this.arrays("update"), ...given.filter(hasDefault)];
+    const hasDefault = (/** @type {Declared | Scalar | Sampler} */ each) =>
+      isScalar(each) && each.value !== null;
+    const given = [...this.declared.values()].filter(
+      (each) => isScalar(each) || each.role === "input",
+    );
+    return [
+      ...given.filter((each) => !hasDefault(each)),
+      ...this.arrays("update"),
+      ...given.filter(hasDefault),
+    ];
   }
 
   /** The names in the shapes of its arrays, without integer scalars. */
   get lengthNames() {
-    return [...new Set(this.arrays().flatMap(({ shape }) => shape.flatMap(namesIn)))].filter((name) => !this.declared.has(name));
+    return [...new Set(this.arrays().flatMap(({ shape }) => shape.flatMap(namesIn)))].filter(
+      (name) => !this.declared.has(name),
+    );
   }
 
   /** The names of its kernels, sorted. */
@@ -142,7 +164,8 @@ export class Program {
     const result = new Map();
     this.steps.forEach(({ args }, number) => {
       for (const name of [...args.values()].map(nameOf)) {
-        if (isArray(this.declared.get(name))) result.set(name, [result.get(name)?.[0] ?? number, number]);
+        if (isArray(this.declared.get(name)))
+          result.set(name, [result.get(name)?.[0] ?? number, number]);
       }
     });
     return result;
@@ -156,16 +179,30 @@ export class Program {
  * @param {Uint8Array | undefined} code
  */
 export function readProgram(name, info, code) {
-  const fail = (/** @type {string} */ text) => new FormatError(`the program ${quoteName(name)}${text}`, { kind: "program", function: name });
+  const fail = (/** @type {string} */ text) =>
+    new FormatError(`the program ${quoteName(name)}${text}`, { kind: "program", function: name });
   if (!code) throw fail(" has no steps");
-  const declared = restated(() => readDeclarations(info.interface?.params), ExpressionError, (reason) => fail(`: ${reason}`));
+  const declared = restated(
+    () => readDeclarations(info.interface?.params),
+    ExpressionError,
+    (reason) => fail(`: ${reason}`),
+  );
   // The shortest operator with its operands takes five bytes, and each is one array.
-  const reader = new Reader(code, `the code of the program ${quoteName(name)}`, "program", Math.floor((code.length * 8) / 5));
+  const reader = new Reader(
+    code,
+    `the code of the program ${quoteName(name)}`,
+    "program",
+    Math.floor((code.length * 8) / 5),
+  );
   reader.wholes = true;
   const program = new Program(name, declared, ...readCode(reader));
   const listed = info.interface?.extra.kernels;
   const kernels = program.kernels;
-  if (!Array.isArray(listed) || listed.length !== kernels.length || kernels.some((each, at) => each !== listed[at])) {
+  if (
+    !Array.isArray(listed) ||
+    listed.length !== kernels.length ||
+    kernels.some((each, at) => each !== listed[at])
+  ) {
     throw fail(" lists other kernels than its steps launch");
   }
   return program;
@@ -173,17 +210,20 @@ export function readProgram(name, info, code) {
 
 /** @param {Param[] | undefined} params */
 function readDeclarations(params) {
-  if (!params || params.length > MAX_DECLARED) throw new ExpressionError(`it has no declarations, or more than ${MAX_DECLARED}`);
+  if (!params || params.length > MAX_DECLARED)
+    throw new ExpressionError(`it has no declarations, or more than ${MAX_DECLARED}`);
   /** @type {Map<string, Declared | Scalar | Sampler>} */
   const declared = new Map();
   for (const param of params) {
-    if (declared.has(param.name)) throw new ExpressionError(`it declares ${quoteName(param.name)} twice`);
+    if (declared.has(param.name))
+      throw new ExpressionError(`it declares ${quoteName(param.name)} twice`);
     const each = declaration(param);
     if (!each) throw new ExpressionError(`the declaration of ${quoteName(param.name)} is invalid`);
     declared.set(param.name, each);
   }
   const count = [...declared.values()].filter(({ role }) => role === "temporary").length;
-  if (count > MAX_TEMPORARIES) throw new ExpressionError(`it has ${count} temporaries, and the maximum is ${MAX_TEMPORARIES}`);
+  if (count > MAX_TEMPORARIES)
+    throw new ExpressionError(`it has ${count} temporaries, and the maximum is ${MAX_TEMPORARIES}`);
   return declared;
 }
 
@@ -195,19 +235,43 @@ function declaration({ name, kind, type, access, format, sample, extra }) {
   const { role, shape, cleared = false, initial = "", value = null } = extra;
   if (kind === "scalar") {
     const known = value === null || ["bigint", "number", "boolean"].includes(typeof value);
-    return role === "input" && known && !access ? { name, role: "scalar", type, value: /** @type {Scalar["value"]} */ (value) } : null;
+    return role === "input" && known && !access
+      ? { name, role: "scalar", type, value: /** @type {Scalar["value"]} */ (value) }
+      : null;
   }
   if (kind === "sampler") {
-    const [filter, address] = [extra.filter, extra.address].map((each) => (each === undefined ? "None" : String(each)));
-    return role === "sampler" && !type && !access ? { name, role, filter: String(filter), address: String(address) } : null;
+    const [filter, address] = [extra.filter, extra.address].map((each) =>
+      each === undefined ? "None" : String(each),
+    );
+    return role === "sampler" && !type && !access
+      ? { name, role, filter: String(filter), address: String(address) }
+      : null;
   }
   const texel = IMAGE_FORMATS.get(format) ?? null;
-  if (typeof role !== "string" || !Object.hasOwn(ROLES, role) || (texel === null) === (kind === "image")) return null;
-  if (!Array.isArray(shape) || shape.length > MAX_RANK || typeof cleared !== "boolean" || typeof initial !== "string") return null;
-  const refuse = (/** @type {string} */ reason) => new ExpressionError(`the shape of ${quoteName(name)} ${reason}`);
-  const lengths = restated(() => shape.map((each) => readExpression(each)), ExpressionError, refuse);
+  if (
+    typeof role !== "string" ||
+    !Object.hasOwn(ROLES, role) ||
+    (texel === null) === (kind === "image")
+  )
+    return null;
+  if (
+    !Array.isArray(shape) ||
+    shape.length > MAX_RANK ||
+    typeof cleared !== "boolean" ||
+    typeof initial !== "string"
+  )
+    return null;
+  const refuse = (/** @type {string} */ reason) =>
+    new ExpressionError(`the shape of ${quoteName(name)} ${reason}`);
+  const lengths = restated(
+    () => shape.map((each) => readExpression(each)),
+    ExpressionError,
+    refuse,
+  );
   const same = texel ? type === "2d" && sample === texel.sample : kind === "buffer";
-  return same && access === ROLES[role] ? { name, role, type: texel?.dtype ?? type, shape: lengths, format, texel, cleared, initial } : null;
+  return same && access === ROLES[role]
+    ? { name, role, type: texel?.dtype ?? type, shape: lengths, format, texel, cleared, initial }
+    : null;
 }
 
 /**
@@ -224,12 +288,17 @@ function readCode(reader) {
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     const key = (reader.field = reader.readKey(keys));
     keys.add(key);
-    if (key === "requires") requires = reader.readList(() => readComparison(reader), MAX_STEPS, "comparisons");
+    if (key === "requires")
+      requires = reader.readList(() => readComparison(reader), MAX_STEPS, "comparisons");
     else if (key === "steps") {
-      steps = reader.readList((number) => {
-        reader.field = `step ${number + 1}`;
-        return readStep(reader);
-      }, MAX_STEPS, "steps");
+      steps = reader.readList(
+        (number) => {
+          reader.field = `step ${number + 1}`;
+          return readStep(reader);
+        },
+        MAX_STEPS,
+        "steps",
+      );
     } else reader.readValue();
   }
   reader.finish();
@@ -253,14 +322,17 @@ function readComparison(reader) {
  */
 function readStep(reader) {
   const start = reader.at;
-  if (reader.readArray() !== 3) throw reader.error("expected a kernel, its arguments and its launch", start);
+  if (reader.readArray() !== 3)
+    throw reader.error("expected a kernel, its arguments and its launch", start);
   const kernel = reader.readStr();
   const args = reader.readPairs(() => readGiven(reader, true));
-  if (args.size > MAX_ARGUMENTS) throw reader.error(`${args.size} arguments, and the maximum is ${MAX_ARGUMENTS}`, start);
+  if (args.size > MAX_ARGUMENTS)
+    throw reader.error(`${args.size} arguments, and the maximum is ${MAX_ARGUMENTS}`, start);
   /** @type {Pick<Step, "grid" | "threads" | "block">} */
   const launch = { grid: [], threads: [], block: [] };
   reader.readPairs((key) => {
-    if (key === "grid" || key === "threads" || key === "block") launch[key] = reader.readList(() => readInteger(reader), 3, "dimensions");
+    if (key === "grid" || key === "threads" || key === "block")
+      launch[key] = reader.readList(() => readInteger(reader), 3, "dimensions");
     else reader.readValue();
   });
   return { kernel, args, ...launch };
@@ -273,7 +345,8 @@ function readStep(reader) {
 function readInteger(reader) {
   const start = reader.at;
   const value = readGiven(reader, false);
-  if (typeof value === "boolean" || typeof value === "number") throw reader.error("expected an integer expression", start);
+  if (typeof value === "boolean" || typeof value === "number")
+    throw reader.error("expected an integer expression", start);
   return /** @type {Expression} */ (value);
 }
 
@@ -286,8 +359,18 @@ function readGiven(reader, views) {
   const start = reader.at;
   const value = reader.readValue();
   if (typeof value === "boolean" || typeof value === "number") return value;
-  if (views && Array.isArray(value) && value.length === 3 && value[0] === "view" && value.every((each) => typeof each === "string")) {
+  if (
+    views &&
+    Array.isArray(value) &&
+    value.length === 3 &&
+    value[0] === "view" &&
+    value.every((each) => typeof each === "string")
+  ) {
     return new View(String(value[1]), String(value[2]));
   }
-  return restated(() => readExpression(value), ExpressionError, (reason) => reader.error(`it ${reason}`, start));
+  return restated(
+    () => readExpression(value),
+    ExpressionError,
+    (reason) => reader.error(`it ${reason}`, start),
+  );
 }

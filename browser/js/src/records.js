@@ -48,16 +48,26 @@ class MemberError extends Error {
 export function recordPacker(name, members, size) {
   const [first] = members;
   const whole = first && isValue(members) ? elementOf(first) : structOf(members, size);
-  return whole && ((value) => {
-    const bytes = viewOf(value);
-    const isRaw = [ArrayBuffer, DataView, Uint8Array].some((each) => value instanceof each);
-    if (bytes && (bytes.length === size || isRaw)) return bytesOf(bytes, value, size);
-    const result = new Uint8Array(size);
-    restated(() => whole(result, 0, value, name), MemberError, (reason, { path }) => {
-      return Object.assign(new ConversionError(`${path === name ? "" : `member ${quoteName(path)}: `}${reason}`), { path });
-    });
-    return result;
-  });
+  return (
+    whole &&
+    ((value) => {
+      const bytes = viewOf(value);
+      const isRaw = [ArrayBuffer, DataView, Uint8Array].some((each) => value instanceof each);
+      if (bytes && (bytes.length === size || isRaw)) return bytesOf(bytes, value, size);
+      const result = new Uint8Array(size);
+      restated(
+        () => whole(result, 0, value, name),
+        MemberError,
+        (reason, { path }) => {
+          return Object.assign(
+            new ConversionError(`${path === name ? "" : `member ${quoteName(path)}: `}${reason}`),
+            { path },
+          );
+        },
+      );
+      return result;
+    })
+  );
 }
 
 /**
@@ -66,7 +76,10 @@ export function recordPacker(name, members, size) {
  * @param {number} size
  */
 function bytesOf(bytes, value, size) {
-  if (bytes.length !== size) throw new ConversionError(`${describeValue(value)} of ${bytes.length} bytes cannot be passed as uint8x${size}, which has ${size} bytes`);
+  if (bytes.length !== size)
+    throw new ConversionError(
+      `${describeValue(value)} of ${bytes.length} bytes cannot be passed as uint8x${size}, which has ${size} bytes`,
+    );
   return bytes.slice();
 }
 
@@ -81,7 +94,12 @@ function elementOf(member) {
   const lanes = members.length ? NaN : Number(/x(\d+)$/.exec(type)?.[1] ?? 1);
   for (let at = shape.length - 1; write && at >= 0; at--) {
     const inner = shape.slice(at + 1);
-    write = arrayOf(write, Number(shape[at]), Number(strides[at]), lanes > 1 ? [...inner, lanes] : inner);
+    write = arrayOf(
+      write,
+      Number(shape[at]),
+      Number(strides[at]),
+      lanes > 1 ? [...inner, lanes] : inner,
+    );
   }
   return write;
 }
@@ -96,10 +114,18 @@ function numberOf(type, size) {
   const pack = packerOf(type, 0);
   // A bool of a struct takes one byte; another bool takes four.
   const step = /^(bool|uint1)(x|$)/.test(type) ? 4 : 1;
-  return pack && ((into, at, value, path) => {
-    const bytes = restated(() => pack(value), ConversionError, (reason) => new MemberError(path, reason));
-    for (let number = 0; number < size; number++) into[at + number] = /** @type {number} */ (bytes[number * step]);
-  });
+  return (
+    pack &&
+    ((into, at, value, path) => {
+      const bytes = restated(
+        () => pack(value),
+        ConversionError,
+        (reason) => new MemberError(path, reason),
+      );
+      for (let number = 0; number < size; number++)
+        into[at + number] = /** @type {number} */ (bytes[number * step]);
+    })
+  );
 }
 
 /**
@@ -113,12 +139,16 @@ function arrayOf(write, count, stride, inner) {
   const each = inner.reduce((product, length) => product * length, 1);
   return (into, at, value, path) => {
     const typed = ArrayBuffer.isView(value) && "length" in value;
-    if (!typed && !Array.isArray(value)) throw new MemberError(path, `${describeValue(value)} is not a sequence of ${count} elements`);
+    if (!typed && !Array.isArray(value))
+      throw new MemberError(path, `${describeValue(value)} is not a sequence of ${count} elements`);
     const items = /** @type {unknown[]} */ (/** @type {unknown} */ (value));
     const flat = typed && inner.length > 0 && items.length === count * each;
-    if (!flat && items.length !== count) throw new MemberError(path, `expected ${count} elements, got ${items.length}`);
+    if (!flat && items.length !== count)
+      throw new MemberError(path, `expected ${count} elements, got ${items.length}`);
     for (let number = 0; number < count; number++) {
-      const item = flat ? /** @type {Float32Array} */ (value).subarray(number * each, (number + 1) * each) : items[number];
+      const item = flat
+        ? /** @type {Float32Array} */ (value).subarray(number * each, (number + 1) * each)
+        : items[number];
       write(into, at + number * stride, item, `${path}[${number}]`);
     }
   };
@@ -136,11 +166,20 @@ function structOf(members, size) {
   return (into, at, value, path) => {
     const bytes = viewOf(value);
     if (bytes) {
-      into.set(restated(() => bytesOf(bytes, value, size), ConversionError, (reason) => new MemberError(path, reason)), at);
+      into.set(
+        restated(
+          () => bytesOf(bytes, value, size),
+          ConversionError,
+          (reason) => new MemberError(path, reason),
+        ),
+        at,
+      );
       return;
     }
     const values = valuesOf(value, names, size, path);
-    members.forEach(({ name, offset }, number) => writes[number]?.(into, at + offset, values[number], join(path, name)));
+    members.forEach(({ name, offset }, number) =>
+      writes[number]?.(into, at + offset, values[number], join(path, name)),
+    );
   };
 }
 
@@ -155,17 +194,34 @@ function structOf(members, size) {
 function valuesOf(value, names, size, path) {
   const expected = listNames(names);
   if (Array.isArray(value)) {
-    if (value.length !== names.length) throw new MemberError(path, `expected ${names.length} values (${expected}), got ${value.length}`);
+    if (value.length !== names.length)
+      throw new MemberError(
+        path,
+        `expected ${names.length} values (${expected}), got ${value.length}`,
+      );
     return value;
   }
   if (!isRecord(value)) {
-    throw new MemberError(path, `${describeValue(value)} is not a struct of ${size} bytes; pass a record or an array of ${expected}, or bytes`);
+    throw new MemberError(
+      path,
+      `${describeValue(value)} is not a struct of ${size} bytes; pass a record or an array of ${expected}, or bytes`,
+    );
   }
-  if (names.includes("")) throw new MemberError(path, "the struct has members without names; pass an array of its values, or bytes");
+  if (names.includes(""))
+    throw new MemberError(
+      path,
+      "the struct has members without names; pass an array of its values, or bytes",
+    );
   for (const name of Object.keys(value)) {
-    if (!names.includes(name)) throw new MemberError(join(path, name), `unknown; expected ${expected}${didYouMean(name, names)}`);
+    if (!names.includes(name))
+      throw new MemberError(
+        join(path, name),
+        `unknown; expected ${expected}${didYouMean(name, names)}`,
+      );
   }
-  for (const name of names) if (!Object.hasOwn(value, name)) throw new MemberError(join(path, name), `missing; expected ${expected}`);
+  for (const name of names)
+    if (!Object.hasOwn(value, name))
+      throw new MemberError(join(path, name), `missing; expected ${expected}`);
   return names.map((name) => value[name]);
 }
 

@@ -38,13 +38,17 @@ export function checkRepeats(repeats, size, stored, subject) {
     if (each.length < 3) throw new FormatError(`${subject} have a repeat without a position`);
     const [start = 0n, length = 0n, ...positions] = each;
     if (start < end || length <= 0n || length > size - start) {
-      throw new FormatError(`${subject} have repeats that are empty, not in order or not within ${size} bytes: ${length} bytes at ${start}`);
+      throw new FormatError(
+        `${subject} have repeats that are empty, not in order or not within ${size} bytes: ${length} bytes at ${start}`,
+      );
     }
     end = start + length;
     let before = end;
     for (const position of positions) {
       if (position < before || position > size || taken.has(position)) {
-        throw new FormatError(`${subject} have repeats at positions that are not in order or not within ${size} bytes: ${position}`);
+        throw new FormatError(
+          `${subject} have repeats at positions that are not in order or not within ${size} bytes: ${position}`,
+        );
       }
       taken.add(position);
       before = position;
@@ -52,7 +56,9 @@ export function checkRepeats(repeats, size, stored, subject) {
     total += length * BigInt(positions.length);
   }
   if (repeats.length && total > stored * MAX_REPEATS) {
-    throw new FormatError(`${subject} have repeats to ${total} bytes; the limit for ${stored} bytes is ${stored * MAX_REPEATS}`);
+    throw new FormatError(
+      `${subject} have repeats to ${total} bytes; the limit for ${stored} bytes is ${stored * MAX_REPEATS}`,
+    );
   }
   return repeats.map((each) => each.map(Number));
 }
@@ -63,7 +69,9 @@ export function checkRepeats(repeats, size, stored, subject) {
  * @param {Repeats} repeats
  */
 export function expand(data, repeats) {
-  const inserted = repeats.flatMap(([start = 0, size = 0, ...positions]) => positions.map((position) => ({ position, start, size })));
+  const inserted = repeats.flatMap(([start = 0, size = 0, ...positions]) =>
+    positions.map((position) => ({ position, start, size })),
+  );
   inserted.sort((one, other) => one.position - other.position);
   const result = new Uint8Array(data.length + repeatedSize(repeats));
   let [from, to] = [0, 0];
@@ -84,7 +92,11 @@ export function expand(data, repeats) {
  * @param {Repeats} repeats
  */
 export function readShaders(reader, repeats) {
-  const ranges = new Map(repeats.flatMap(([start = 0, size = 0, ...positions]) => positions.map((position) => [position, { start, size }])));
+  const ranges = new Map(
+    repeats.flatMap(([start = 0, size = 0, ...positions]) =>
+      positions.map((position) => [position, { start, size }]),
+    ),
+  );
   /** @type {Map<number, Uint8Array>} */
   const stored = new Map();
   const shaders = reader.readPairs(() => {
@@ -93,7 +105,9 @@ export function readShaders(reader, repeats) {
     const range = ranges.get(at);
     const shader = range ? stored.get(range.start) : reader.take(size);
     if (!shader || size !== (range?.size ?? size) || size !== shader.length) {
-      throw reader.error(`a repeat of ${range?.size} bytes at ${range?.start}, which is no earlier shader of ${size}`);
+      throw reader.error(
+        `a repeat of ${range?.size} bytes at ${range?.start}, which is no earlier shader of ${size}`,
+      );
     }
     if (range) ranges.delete(at);
     else stored.set(at, shader);

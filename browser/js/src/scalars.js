@@ -37,11 +37,19 @@ export function packerOf(name, align) {
       return result;
     }
     const listed = Array.isArray(value) || (ArrayBuffer.isView(value) && "length" in value);
-    if (!listed) throw new ConversionError(`${describeValue(value)} is not a sequence of ${lanes} lanes`);
+    if (!listed)
+      throw new ConversionError(`${describeValue(value)} is not a sequence of ${lanes} lanes`);
     const items = /** @type {ArrayLike<unknown>} */ (/** @type {unknown} */ (value));
-    if (items.length !== lanes) throw new ConversionError(`${items.length} lanes cannot be passed as ${name}, which has ${lanes} lanes`);
+    if (items.length !== lanes)
+      throw new ConversionError(
+        `${items.length} lanes cannot be passed as ${name}, which has ${lanes} lanes`,
+      );
     for (let lane = 0; lane < lanes; lane++) {
-      restated(() => one.put(view, lane * width, items[lane]), ConversionError, (reason) => new ConversionError(`lane ${lane}: ${reason}`));
+      restated(
+        () => one.put(view, lane * width, items[lane]),
+        ConversionError,
+        (reason) => new ConversionError(`lane ${lane}: ${reason}`),
+      );
     }
     return result;
   };
@@ -57,7 +65,10 @@ export function packerOf(name, align) {
  */
 function laneOf(code, bits, name) {
   if ((code === 6 && bits === 8) || (code === 1 && bits === 1)) {
-    return { width: 4, put: (view, at, value) => view.setUint32(at, Number(booleanOf(value)), true) };
+    return {
+      width: 4,
+      put: (view, at, value) => view.setUint32(at, Number(booleanOf(value)), true),
+    };
   }
   if (code === 0 || code === 1) {
     const low = code === 0 ? -(2n ** BigInt(bits - 1 < 0 ? 0 : bits - 1)) : 0n;
@@ -65,7 +76,8 @@ function laneOf(code, bits, name) {
     /** @type {Put} */
     const put = (view, at, value) => {
       const whole = BigInt.asUintN(bits, wholeOf(value, name, low, high));
-      for (let byte = 0; byte < bits / 8; byte++) view.setUint8(at + byte, Number((whole >> BigInt(8 * byte)) & 255n));
+      for (let byte = 0; byte < bits / 8; byte++)
+        view.setUint8(at + byte, Number((whole >> BigInt(8 * byte)) & 255n));
     };
     return [8, 16, 32, 64].includes(bits) ? { width: bits / 8, put } : null;
   }
@@ -88,7 +100,10 @@ function laneOf(code, bits, name) {
  * @param {string} type
  */
 export function isTooLarge(number, type) {
-  const isInfinite = type === "float32" ? !Number.isFinite(Math.fround(number)) : type === "float16" && (halfOf(number) & 0x7c00) === 0x7c00;
+  const isInfinite =
+    type === "float32"
+      ? !Number.isFinite(Math.fround(number))
+      : type === "float16" && (halfOf(number) & 0x7c00) === 0x7c00;
   return isInfinite && Number.isFinite(number);
 }
 
@@ -102,7 +117,9 @@ export function widthOf(type, element = false) {
   if (!dtype) return 0;
   const { code, bits, lanes } = dtype;
   const width = (code === 6 && bits === 8) || (code === 1 && bits === 1) ? 32 : bits;
-  return Math.ceil((width * (element && lanes === 3 && !(code === 1 && bits === 8) ? 4 : lanes)) / 8);
+  return Math.ceil(
+    (width * (element && lanes === 3 && !(code === 1 && bits === 8) ? 4 : lanes)) / 8,
+  );
 }
 
 /**
@@ -116,7 +133,12 @@ export function halfOf(value) {
   if (size === Infinity) return sign | 0x7c00;
   // The exponent, at least that of the subnormal numbers. 2 ** n is exact, so rounding happens only below.
   const exponent = Math.max(Math.floor(Math.log2(size || 2 ** -14)), -14);
-  const near = size >= 2 ** (exponent + 1) ? exponent + 1 : size < 2 ** exponent && exponent > -14 ? exponent - 1 : exponent;
+  const near =
+    size >= 2 ** (exponent + 1)
+      ? exponent + 1
+      : size < 2 ** exponent && exponent > -14
+        ? exponent - 1
+        : exponent;
   const scaled = size * 2 ** (10 - near);
   const floor = Math.floor(scaled);
   const rest = scaled - floor;
@@ -135,7 +157,10 @@ export function rounded(type, value) {
   const [digits, least] = type === "float16" ? [11, -14] : [8, -126];
   const unit = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - digits + 1);
   const [floor, rest] = [Math.floor(value / unit), (value / unit) % 1];
-  return (floor + (Math.abs(rest) === 0.5 ? Math.abs(floor % 2) : Math.round(value / unit) - floor)) * unit;
+  return (
+    (floor + (Math.abs(rest) === 0.5 ? Math.abs(floor % 2) : Math.round(value / unit) - floor)) *
+    unit
+  );
 }
 
 /** @param {unknown} value */
@@ -152,17 +177,24 @@ function booleanOf(value) {
  * @param {bigint} high
  */
 function wholeOf(value, name, low, high) {
-  const whole = typeof value === "boolean" || (typeof value === "number" && Number.isInteger(value)) ? BigInt(value) : value;
-  if (typeof whole !== "bigint") throw new ConversionError(`${describeValue(value)} is not a whole number`);
-  if (whole < low || whole > high) throw new ConversionError(`${whole} does not fit ${name} (${low} to ${high})`);
+  const whole =
+    typeof value === "boolean" || (typeof value === "number" && Number.isInteger(value))
+      ? BigInt(value)
+      : value;
+  if (typeof whole !== "bigint")
+    throw new ConversionError(`${describeValue(value)} is not a whole number`);
+  if (whole < low || whole > high)
+    throw new ConversionError(`${whole} does not fit ${name} (${low} to ${high})`);
   return whole;
 }
 
 /** @param {unknown} value */
 export function realOf(value) {
-  if (!["number", "bigint", "boolean"].includes(typeof value)) throw new ConversionError(`${describeValue(value)} is not a number`);
+  if (!["number", "bigint", "boolean"].includes(typeof value))
+    throw new ConversionError(`${describeValue(value)} is not a number`);
   const real = Number(value);
-  if (typeof value === "bigint" && !Number.isFinite(real)) throw new ConversionError(`${describeValue(value)} does not fit a floating-point type`);
+  if (typeof value === "bigint" && !Number.isFinite(real))
+    throw new ConversionError(`${describeValue(value)} does not fit a floating-point type`);
   return real;
 }
 
@@ -172,8 +204,14 @@ export function realOf(value) {
  */
 function structBytes(value, size) {
   const bytes = viewOf(value);
-  if (!bytes) throw new ConversionError(`${describeValue(value)} is not a struct of ${size} bytes; pass an ArrayBuffer or a typed array of that size`);
-  if (bytes.length !== size) throw new ConversionError(`${describeValue(value)} of ${bytes.length} bytes cannot be passed as a struct, which has ${size} bytes`);
+  if (!bytes)
+    throw new ConversionError(
+      `${describeValue(value)} is not a struct of ${size} bytes; pass an ArrayBuffer or a typed array of that size`,
+    );
+  if (bytes.length !== size)
+    throw new ConversionError(
+      `${describeValue(value)} of ${bytes.length} bytes cannot be passed as a struct, which has ${size} bytes`,
+    );
   return bytes.slice();
 }
 
@@ -182,8 +220,19 @@ function structBytes(value, size) {
  * @param {unknown} value
  */
 export function viewOf(value) {
-  const [memory, ...place] = value instanceof ArrayBuffer ? [value] : ArrayBuffer.isView(value) ? [value.buffer, value.byteOffset, value.byteLength] : [];
-  return memory ? restated(() => new Uint8Array(memory, ...place), TypeError, () => new ConversionError("is in an ArrayBuffer that was transferred; pass a copy")) : null;
+  const [memory, ...place] =
+    value instanceof ArrayBuffer
+      ? [value]
+      : ArrayBuffer.isView(value)
+        ? [value.buffer, value.byteOffset, value.byteLength]
+        : [];
+  return memory
+    ? restated(
+        () => new Uint8Array(memory, ...place),
+        TypeError,
+        () => new ConversionError("is in an ArrayBuffer that was transferred; pass a copy"),
+      )
+    : null;
 }
 
 /**
@@ -202,8 +251,10 @@ export function isRecord(value) {
  * @param {unknown} value
  */
 export function describeValue(value) {
-  if (value === null || ["number", "boolean", "undefined"].includes(typeof value)) return String(value);
-  if (typeof value === "bigint") return value.toString().length < 60 ? String(value) : "a bigint of many digits";
+  if (value === null || ["number", "boolean", "undefined"].includes(typeof value))
+    return String(value);
+  if (typeof value === "bigint")
+    return value.toString().length < 60 ? String(value) : "a bigint of many digits";
   if (typeof value === "string") return value.length < 30 ? quoteName(value) : "a string";
   if (typeof value === "function") return "a function";
   const name = /** @type {object} */ (value).constructor?.name || "object";

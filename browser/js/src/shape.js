@@ -36,10 +36,18 @@ export function readShape(plan, args, options, fixed, most) {
   const count = plan.args.length;
   const values = given.slice(0, count);
   const byValues = given.length > count;
-  const config = byValues ? readLaunchValues(plan, given.slice(count), options, fixed) : readConfig(plan, options, fixed);
+  const config = byValues
+    ? readLaunchValues(plan, given.slice(count), options, fixed)
+    : readConfig(plan, options, fixed);
   if (config.grid.includes(0)) return { values, shape: null };
-  const threads = byValues || options?.threads === undefined ? null : readTriple(plan, "threads", options.threads, 0);
-  return { values, shape: { grid: config.grid, launched: launchedGrid(plan, config, threads, most) } };
+  const threads =
+    byValues || options?.threads === undefined
+      ? null
+      : readTriple(plan, "threads", options.threads, 0);
+  return {
+    values,
+    shape: { grid: config.grid, launched: launchedGrid(plan, config, threads, most) },
+  };
 }
 
 /**
@@ -52,19 +60,49 @@ export function readShape(plan, args, options, fixed, most) {
 export function readConfig(plan, options, fixed) {
   const { grid, block, threads, ...others } = options ?? {};
   const [other] = Object.keys(others);
-  if (other) throw callError(plan, `has no option ${repr(other)} of a launch; there is: ${OPTIONS.join(", ")}${didYouMean(other, OPTIONS)}`, other);
+  if (other)
+    throw callError(
+      plan,
+      `has no option ${repr(other)} of a launch; there is: ${OPTIONS.join(", ")}${didYouMean(other, OPTIONS)}`,
+      other,
+    );
   if (grid !== undefined && threads !== undefined) {
     const given = `was given grid=${describeDims(grid)} and threads=${describeDims(threads)}`;
-    throw callError(plan, `${given}: give grid, the number of blocks, or threads, the number of threads`, "threads");
+    throw callError(
+      plan,
+      `${given}: give grid, the number of blocks, or threads, the number of threads`,
+      "threads",
+    );
   }
   if (grid === undefined && threads === undefined) {
-    throw callError(plan, "needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z", "grid");
+    throw callError(
+      plan,
+      "needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z",
+      "grid",
+    );
   }
-  const requested = threads === undefined ? readTriple(plan, "grid", grid, 0) : readTriple(plan, "threads", threads, 0);
-  const size = readBlock(plan, block === undefined ? null : readTriple(plan, "block", block, 1), fixed);
+  const requested =
+    threads === undefined
+      ? readTriple(plan, "grid", grid, 0)
+      : readTriple(plan, "threads", threads, 0);
+  const size = readBlock(
+    plan,
+    block === undefined ? null : readTriple(plan, "block", block, 1),
+    fixed,
+  );
   if (threads === undefined) return { grid: /** @type {Triple} */ (requested), block: size };
-  if (!size) throw callError(plan, "needs block, the number of threads in a block: a number, or up to three numbers for x, y, z", "block");
-  return { grid: /** @type {Triple} */ (requested.map((part, axis) => Math.ceil(part / /** @type {number} */ (size[axis])))), block: size };
+  if (!size)
+    throw callError(
+      plan,
+      "needs block, the number of threads in a block: a number, or up to three numbers for x, y, z",
+      "block",
+    );
+  return {
+    grid: /** @type {Triple} */ (
+      requested.map((part, axis) => Math.ceil(part / /** @type {number} */ (size[axis])))
+    ),
+    block: size,
+  };
 }
 
 /**
@@ -77,21 +115,50 @@ export function readConfig(plan, options, fixed) {
 function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   if (grid !== undefined || block !== undefined || threads !== undefined) {
     const word = grid !== undefined ? "grid" : block !== undefined ? "block" : "threads";
-    throw callError(plan, `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values after its arguments; give one of them`, word);
+    throw callError(
+      plan,
+      `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values after its arguments; give one of them`,
+      word,
+    );
   }
   /** @type {Triple[]} */
-  const triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];
+  const triples = [
+    [1, 1, 1],
+    [1, 1, 1],
+    [1, 1, 1],
+    [1, 1, 1],
+    [0, 0, 0],
+  ];
   plan.launch.forEach(({ tag, triple, axis }, number) => {
-    const value = readCount(plan, tag, given[number], `the launch value ${tag}`, triple === 0 || triple === SHARED_MEMORY ? 0 : 1);
+    const value = readCount(
+      plan,
+      tag,
+      given[number],
+      `the launch value ${tag}`,
+      triple === 0 || triple === SHARED_MEMORY ? 0 : 1,
+    );
     /** @type {Triple} */ (triples[triple])[axis] = value;
   });
-  const [requested, threadsOf, cluster, , shared] = /** @type {[Triple, Triple, Triple, Triple, Triple]} */ (triples);
+  const [requested, threadsOf, cluster, , shared] =
+    /** @type {[Triple, Triple, Triple, Triple, Triple]} */ (triples);
   if (shared[0]) {
-    throw callError(plan, `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`, "shared_memory");
+    throw callError(
+      plan,
+      `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`,
+      "shared_memory",
+    );
   }
-  const size = readBlock(plan, plan.launch.some(({ triple }) => triple === 1) ? threadsOf : null, fixed);
+  const size = readBlock(
+    plan,
+    plan.launch.some(({ triple }) => triple === 1) ? threadsOf : null,
+    fixed,
+  );
   if (!requested.includes(0) && cluster.some((part) => part !== 1)) {
-    throw launchError(plan, "", `WebGPU does not support clusters; expected cluster=(1, 1, 1), got (${cluster.join(", ")})`);
+    throw launchError(
+      plan,
+      "",
+      `WebGPU does not support clusters; expected cluster=(1, 1, 1), got (${cluster.join(", ")})`,
+    );
   }
   return { grid: requested, block: size };
 }
@@ -103,7 +170,11 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
  */
 function readBlock(plan, given, fixed) {
   if (given && fixed && given.some((part, axis) => part !== fixed[axis])) {
-    throw callError(plan, `is built for blocks of (${fixed.join(", ")}) threads, and (${given.join(", ")}) was given; omit block`, "block");
+    throw callError(
+      plan,
+      `is built for blocks of (${fixed.join(", ")}) threads, and (${given.join(", ")}) was given; omit block`,
+      "block",
+    );
   }
   return fixed ?? given;
 }
@@ -119,7 +190,10 @@ function launchedGrid(plan, { grid, block }, threads, most) {
   const launched = plan.folds ? foldGrid(plan, grid, most) : grid;
   const axis = launched.findIndex((part) => part > most);
   if (axis < 0) return launched;
-  const needed = threads && block ? `. threads=${shorten(threads)} in blocks of ${shorten(block)} needs grid=${shorten(grid)}` : "";
+  const needed =
+    threads && block
+      ? `. threads=${shorten(threads)} in blocks of ${shorten(block)} needs grid=${shorten(grid)}`
+      : "";
   throw launchError(
     plan,
     "grid",
@@ -160,7 +234,12 @@ function launchError(plan, argument, text) {
 function readTriple(plan, word, value, least) {
   const parts = Array.isArray(value) ? value : [value];
   const subject = `${word}=${describeDims(/** @type {Dims} */ (value))}`;
-  if (parts.length < 1 || parts.length > 3) throw callError(plan, `was given ${subject}: expected a number, or up to three numbers for x, y, z`, word);
+  if (parts.length < 1 || parts.length > 3)
+    throw callError(
+      plan,
+      `was given ${subject}: expected a number, or up to three numbers for x, y, z`,
+      word,
+    );
   const [x = 1, y = 1, z = 1] = parts.map((part) => readCount(plan, word, part, subject, least));
   return [x, y, z];
 }
@@ -174,8 +253,18 @@ function readTriple(plan, word, value, least) {
  */
 function readCount(plan, word, value, subject, least) {
   const number = typeof value === "bigint" ? Number(value) : value;
-  if (!Number.isSafeInteger(number)) throw callError(plan, `was given ${subject}: ${describeValue(value)} is not a whole number`, word);
-  if (Number(number) < least) throw callError(plan, `was given ${subject}: ${number} is not a count of ${least} or more`, word);
+  if (!Number.isSafeInteger(number))
+    throw callError(
+      plan,
+      `was given ${subject}: ${describeValue(value)} is not a whole number`,
+      word,
+    );
+  if (Number(number) < least)
+    throw callError(
+      plan,
+      `was given ${subject}: ${number} is not a count of ${least} or more`,
+      word,
+    );
   return Number(number);
 }
 
@@ -188,7 +277,11 @@ function readCount(plan, word, value, subject, least) {
  */
 function foldGrid(plan, [x, y, z], most) {
   if (z !== 1) {
-    throw launchError(plan, "grid", `grid=(${x}, ${y}, ${z}) has ${z} blocks in z, expected 1: TVM's shaders fold large x into z`);
+    throw launchError(
+      plan,
+      "grid",
+      `grid=(${x}, ${y}, ${z}) has ${z} blocks in z, expected 1: TVM's shaders fold large x into z`,
+    );
   }
   const deep = Math.ceil(x / most);
   return [Math.ceil(x / deep), y, deep];

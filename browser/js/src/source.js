@@ -50,7 +50,10 @@ function blobSource(blob) {
       try {
         return new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
       } catch (error) {
-        throw new ChangedError(`${place} can no longer be read: it was changed or moved after it was opened. Open it again`, { cause: error });
+        throw new ChangedError(
+          `${place} can no longer be read: it was changed or moved after it was opened. Open it again`,
+          { cause: error },
+        );
       }
     },
   };
@@ -89,7 +92,9 @@ class HttpFile {
   constructor(url, options) {
     this.#url = url;
     this.#options = options;
-    this.place = repr(url.protocol === "data:" || url.href.length > 200 ? `${url.href.slice(0, 200)}…` : url.href);
+    this.place = repr(
+      url.protocol === "data:" || url.href.length > 200 ? `${url.href.slice(0, 200)}…` : url.href,
+    );
   }
 
   /** Throw the caller's abort reason, if the caller has aborted. That is not a network error. */
@@ -109,7 +114,12 @@ class HttpFile {
    * @param {Record<string, string>} more
    */
   async range(offset, length, more) {
-    const { fetch = globalThis.fetch.bind(globalThis), headers, credentials = "same-origin", signal } = this.#options;
+    const {
+      fetch = globalThis.fetch.bind(globalThis),
+      headers,
+      credentials = "same-origin",
+      signal,
+    } = this.#options;
     const sent = new Headers(headers);
     sent.set("Range", `bytes=${offset}-${offset + length - 1}`);
     for (const [name, value] of Object.entries(more)) sent.set(name, value);
@@ -119,9 +129,12 @@ class HttpFile {
       answer = await fetch(this.#url, { headers: sent, credentials, signal: signal ?? null });
     } catch (error) {
       this.checkWanted();
-      throw new FetchError(`${this.place} cannot be fetched: ${describeError(error)}. Check that the server is running and allows this page (CORS)`, {
-        cause: error,
-      });
+      throw new FetchError(
+        `${this.place} cannot be fetched: ${describeError(error)}. Check that the server is running and allows this page (CORS)`,
+        {
+          cause: error,
+        },
+      );
     }
     if (![200, 206, 416].includes(answer.status)) {
       await answer.body?.cancel();
@@ -139,7 +152,9 @@ class HttpFile {
    */
   async body(answer, offset, length) {
     const wrong = (/** @type {string} */ got) =>
-      new FetchError(`${this.place}: the server responded to a request for bytes ${offset} to ${offset + length - 1} with ${got}`);
+      new FetchError(
+        `${this.place}: the server responded to a request for bytes ${offset} to ${offset + length - 1} with ${got}`,
+      );
     const part = contentRange(answer);
     if (part && (part.first !== offset || part.last >= offset + length || part.last < part.first)) {
       await answer.body?.cancel();
@@ -160,9 +175,13 @@ class HttpFile {
     } catch (error) {
       if (error instanceof FetchError) throw error;
       this.checkWanted();
-      throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${expected} bytes: ${describeError(error)}`, { cause: error });
+      throw new FetchError(
+        `${this.place}: the connection broke after ${parts.size} of ${expected} bytes: ${describeError(error)}`,
+        { cause: error },
+      );
     }
-    if (part && parts.size < expected) throw wrong(`${parts.size} bytes, but its Content-Range has ${expected}`);
+    if (part && parts.size < expected)
+      throw wrong(`${parts.size} bytes, but its Content-Range has ${expected}`);
     return parts.slice(0, parts.size);
   }
 }
@@ -172,9 +191,15 @@ class HttpFile {
  * @param {Response} answer
  */
 function contentRange(answer) {
-  const found = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(answer.headers.get("Content-Range")?.trim() ?? "");
+  const found = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(
+    answer.headers.get("Content-Range")?.trim() ?? "",
+  );
   if (!found) return null;
-  return { first: Number(found[1]), last: Number(found[2]), total: found[3] === "*" ? -1 : Number(found[3]) };
+  return {
+    first: Number(found[1]),
+    last: Number(found[2]),
+    total: found[3] === "*" ? -1 : Number(found[3]),
+  };
 }
 
 /** A file on a server with range requests. @implements {Source} */
@@ -223,17 +248,27 @@ class RangeSource {
    * @param {number} length
    */
   async #fetch(offset, length) {
-    const strong = this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin && !this.#redirected;
-    const answer = await this.#get.range(offset, length, strong ? { "If-Range": /** @type {string} */ (this.#tag) } : {});
+    const strong =
+      this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin && !this.#redirected;
+    const answer = await this.#get.range(
+      offset,
+      length,
+      strong ? { "If-Range": /** @type {string} */ (this.#tag) } : {},
+    );
     if (answer.status === 416 && this.size < 0) return new Uint8Array(0); // the file is shorter than its index describes
     const total = contentRange(answer)?.total ?? -1;
     const tag = answer.headers.get("ETag");
     const date = answer.headers.get("Last-Modified");
     if (
-      answer.status !== 206 || tag !== this.#tag || (!tag && date !== this.#date) || (total >= 0 && this.size >= 0 && total !== this.size)
+      answer.status !== 206 ||
+      tag !== this.#tag ||
+      (!tag && date !== this.#date) ||
+      (total >= 0 && this.size >= 0 && total !== this.size)
     ) {
       await answer.body?.cancel();
-      throw new ChangedError(`${this.place} changed on the server while it was being read. Open it again`);
+      throw new ChangedError(
+        `${this.place} changed on the server while it was being read. Open it again`,
+      );
     }
     return this.#get.body(answer, offset, length);
   }
@@ -265,7 +300,9 @@ class StreamSource {
    * @returns {Promise<Uint8Array>}
    */
   read(offset, length) {
-    const turn = this.#turn.then(() => this.#fill(offset + length)).then(() => this.#parts.slice(offset, offset + length));
+    const turn = this.#turn
+      .then(() => this.#fill(offset + length))
+      .then(() => this.#parts.slice(offset, offset + length));
     this.#turn = turn.catch(() => {});
     return turn;
   }
@@ -278,11 +315,19 @@ class StreamSource {
   /** @param {number} end */
   async #fill(end) {
     while (this.size < 0 && this.#parts.size < end) {
-      const { done, value } = await /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (this.#reader).read().catch((error) => {
-        this.#get.checkWanted();
-        throw new FetchError(`${this.place}: the connection broke after ${this.#parts.size} bytes: ${describeError(error)}`, { cause: error });
-      });
-      if (this.#closed) throw new FetchError(`${this.place} was closed before all of it was read. Open it again`);
+      const { done, value } = await /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (
+        this.#reader
+      )
+        .read()
+        .catch((error) => {
+          this.#get.checkWanted();
+          throw new FetchError(
+            `${this.place}: the connection broke after ${this.#parts.size} bytes: ${describeError(error)}`,
+            { cause: error },
+          );
+        });
+      if (this.#closed)
+        throw new FetchError(`${this.place} was closed before all of it was read. Open it again`);
       if (done) this.size = this.#parts.size;
       else this.#parts.add(value);
     }
@@ -325,6 +370,9 @@ export async function sourceOf(from, options) {
   if (typeof from === "string" || from instanceof URL) return urlSource(from, options);
   if (from instanceof Blob) return blobSource(from);
   if (from instanceof ArrayBuffer) return memorySource(new Uint8Array(from));
-  if (ArrayBuffer.isView(from)) return memorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
-  throw new FormatError(`expected a URL, a File, a Blob or bytes, got ${from === null ? "null" : typeof from}`);
+  if (ArrayBuffer.isView(from))
+    return memorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
+  throw new FormatError(
+    `expected a URL, a File, a Blob or bytes, got ${from === null ? "null" : typeof from}`,
+  );
 }

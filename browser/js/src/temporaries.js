@@ -22,16 +22,26 @@ export function share(sizes, lifetimes) {
     return span ? [{ name, size, span }] : [];
   });
   // In the order of their steps, those of one size take the fewest buffers.
-  found.sort((one, other) => other.size - one.size || one.span[0] - other.span[0] || one.span[1] - other.span[1] || (one.name < other.name ? -1 : 1));
-  const numbers = new Map(found.map(({ name, size, span: [first, last] }) => {
-    let number = buffers.findIndex((spans) => spans.every(([start, end]) => end < first || last < start));
-    if (number < 0) {
-      number = buffers.push([]) - 1;
-      totals.push(size);
-    }
-    buffers[number]?.push([first, last]);
-    return [name, number];
-  }));
+  found.sort(
+    (one, other) =>
+      other.size - one.size ||
+      one.span[0] - other.span[0] ||
+      one.span[1] - other.span[1] ||
+      (one.name < other.name ? -1 : 1),
+  );
+  const numbers = new Map(
+    found.map(({ name, size, span: [first, last] }) => {
+      let number = buffers.findIndex((spans) =>
+        spans.every(([start, end]) => end < first || last < start),
+      );
+      if (number < 0) {
+        number = buffers.push([]) - 1;
+        totals.push(size);
+      }
+      buffers[number]?.push([first, last]);
+      return [name, number];
+    }),
+  );
   return [numbers, totals];
 }
 
@@ -66,7 +76,9 @@ export class Memory {
       const known = kept[place];
       if (known && ("layers" in known || known.size >= size)) return;
       known?.destroy(); // first, so that both need not fit
-      kept[place] = form ? newImage(this.device, shape.split(",").map(Number), format) : newBuffer(this.device, size);
+      kept[place] = form
+        ? newImage(this.device, shape.split(",").map(Number), format)
+        : newBuffer(this.device, size);
     });
     return kept.slice(0, sizes.length);
   }

@@ -11,7 +11,18 @@ import { ConversionError, describeValue, viewOf } from "./scalars.js";
 /** The numbers of an image: a typed array of the format's element type. @typedef {ArrayBufferView & ArrayLike<number>} Texels */
 
 /** The formats to which a browser converts a picture. */
-export const PICTURE_FORMATS = ["r8unorm", "rg8unorm", "rgba8unorm", "bgra8unorm", "r16float", "rg16float", "rgba16float", "r32float", "rg32float", "rgba32float"];
+export const PICTURE_FORMATS = [
+  "r8unorm",
+  "rg8unorm",
+  "rgba8unorm",
+  "bgra8unorm",
+  "r16float",
+  "rg16float",
+  "rgba16float",
+  "r32float",
+  "rg32float",
+  "rgba32float",
+];
 
 /**
  * @param {string} method
@@ -23,7 +34,11 @@ export function formatOf(method, format) {
   if (found) return found;
   const hint = typeof format === "string" ? didYouMean(format, [...IMAGE_FORMATS.keys()]) : "";
   const known = [...IMAGE_FORMATS.keys()].join(", ");
-  throw argumentError(method, "format", `${describeValue(format)} is not a format of images; expected one of ${known}${hint}`);
+  throw argumentError(
+    method,
+    "format",
+    `${describeValue(format)} is not a format of images; expected one of ${known}${hint}`,
+  );
 }
 
 /**
@@ -33,8 +48,13 @@ export function formatOf(method, format) {
  */
 export function isPicture(value) {
   // Chromium's page ends with one whose data was transferred to another thread.
-  if (globalThis.ImageData && value instanceof ImageData && !value.data.length) throw new ArgumentError("the ImageData was transferred and has no pixels; pass a copy", { kind: "webgpu" });
-  return [globalThis.ImageData, globalThis.ImageBitmap].some((each) => each && value instanceof each);
+  if (globalThis.ImageData && value instanceof ImageData && !value.data.length)
+    throw new ArgumentError("the ImageData was transferred and has no pixels; pass a copy", {
+      kind: "webgpu",
+    });
+  return [globalThis.ImageData, globalThis.ImageBitmap].some(
+    (each) => each && value instanceof each,
+  );
 }
 
 /**
@@ -44,7 +64,11 @@ export function isPicture(value) {
 export function checkPicture(method, format) {
   formatOf(method, format);
   if (PICTURE_FORMATS.includes(format)) return;
-  throw argumentError(method, "format", `a picture cannot be copied to an image of ${format}, only its numbers; expected one of ${PICTURE_FORMATS.join(", ")}`);
+  throw argumentError(
+    method,
+    "format",
+    `a picture cannot be copied to an image of ${format}, only its numbers; expected one of ${PICTURE_FORMATS.join(", ")}`,
+  );
 }
 
 /**
@@ -53,10 +77,24 @@ export function checkPicture(method, format) {
  * @param {unknown} source
  */
 export function numbersOf(method, source) {
-  const bytes = restated(() => viewOf(source), ConversionError, (reason) => argumentError(method, "source", `the source ${reason}`));
-  if (!bytes) throw argumentError(method, "source", `the source is ${describeValue(source)}, expected an ImageData, an ImageBitmap or a typed array`);
-  if (bytes.buffer instanceof ArrayBuffer === false) throw argumentError(method, "source", "the source is in a SharedArrayBuffer; pass a copy");
-  const type = TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (/** @type {unknown} */ (source))[Symbol.toStringTag] ?? ""] ?? "";
+  const bytes = restated(
+    () => viewOf(source),
+    ConversionError,
+    (reason) => argumentError(method, "source", `the source ${reason}`),
+  );
+  if (!bytes)
+    throw argumentError(
+      method,
+      "source",
+      `the source is ${describeValue(source)}, expected an ImageData, an ImageBitmap or a typed array`,
+    );
+  if (bytes.buffer instanceof ArrayBuffer === false)
+    throw argumentError(method, "source", "the source is in a SharedArrayBuffer; pass a copy");
+  const type =
+    TYPED_ARRAYS[
+      /** @type {Record<symbol, string>} */ (/** @type {unknown} */ (source))[Symbol.toStringTag] ??
+        ""
+    ] ?? "";
   return { bytes: /** @type {Uint8Array<ArrayBuffer>} */ (bytes), type };
 }
 
@@ -68,7 +106,9 @@ export function numbersOf(method, source) {
  */
 export function arrayOf(dtype, buffer) {
   const name = Object.keys(TYPED_ARRAYS).find((each) => TYPED_ARRAYS[each] === dtype) ?? "";
-  const known = /** @type {Record<string, new (buffer: ArrayBuffer) => Texels>} */ (/** @type {unknown} */ (globalThis));
+  const known = /** @type {Record<string, new (buffer: ArrayBuffer) => Texels>} */ (
+    /** @type {unknown} */ (globalThis)
+  );
   return new (known[name] ?? (parseDtype(dtype)?.bits === 16 ? Uint16Array : Uint8Array))(buffer);
 }
 

@@ -58,9 +58,21 @@ const MAX_DIMENSIONS = 64;
  * @returns {Contents | null}
  */
 export function decode(kind, data, repeats = []) {
-  const reader = new Reader(data, `the bytes of the ${kind} module`, kind, data.length + repeatedSize(repeats));
+  const reader = new Reader(
+    data,
+    `the bytes of the ${kind} module`,
+    kind,
+    data.length + repeatedSize(repeats),
+  );
   /** @type {Contents} */
-  const result = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
+  const result = {
+    format: "",
+    functions: new Map(),
+    code: null,
+    shaders: new Map(),
+    constants: new Map(),
+    symbols: new Map(),
+  };
   const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
   reader.wholes = kind === "program";
   /** @type {Known} */
@@ -75,7 +87,10 @@ export function decode(kind, data, repeats = []) {
     for (const field of spec.fields) {
       reader.field = field === "shaders" ? "code" : field;
       if (field === "fmt") result.format = reader.readStr();
-      else if (field === "fmap") result.functions = reader.readPairs((name) => readInfo(reader, `fmap of ${quoteName(name)}`, known));
+      else if (field === "fmap")
+        result.functions = reader.readPairs((name) =>
+          readInfo(reader, `fmap of ${quoteName(name)}`, known),
+        );
       else if (field === "code") result.code = reader.readBin();
       else result.shaders = readShaders(reader, repeats);
     }
@@ -110,7 +125,8 @@ export function readSources(data, subject, kind) {
     const name = (reader.field = reader.readKey(sources));
     const start = reader.at;
     const value = reader.readValue();
-    if (typeof value !== "string" && !(value instanceof Uint8Array)) throw reader.error("expected a string or a binary", start);
+    if (typeof value !== "string" && !(value instanceof Uint8Array))
+      throw reader.error("expected a string or a binary", start);
     sources.set(name, value);
   }
   reader.finish();
@@ -129,11 +145,15 @@ function readInfo(reader, subject, known) {
   const start = reader.at;
   reader.field = subject;
   const count = reader.readArray();
-  if (count !== 4 && count !== 5) throw reader.error(`expected an array of 4 or 5, found one of ${count}`, start);
+  if (count !== 4 && count !== 5)
+    throw reader.error(`expected an array of 4 or 5, found one of ${count}`, start);
   reader.field = `${subject}, name`;
   const name = reader.readStr();
   // An array of four fields may begin like one of five, so they are cached separately.
-  return { name, ...reader.shared(known[count], () => readArguments(reader, subject, name, start, count === 5)) };
+  return {
+    name,
+    ...reader.shared(known[count], () => readArguments(reader, subject, name, start, count === 5)),
+  };
 }
 
 /**
@@ -154,8 +174,12 @@ function readArguments(reader, subject, name, start, fifth) {
   reader.field = `${subject}, interface`;
   const refuse = (/** @type {string} */ problem) => reader.error(problem, start);
   const found = fifth ? readInterface(reader.readMapObject(), refuse) : null;
-  const values = found?.params.reduce((count, { pack }) => count + (pack.length || 1), 0) ?? argTypes.length;
-  if (values !== argTypes.length) throw refuse(`the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${values} values`);
+  const values =
+    found?.params.reduce((count, { pack }) => count + (pack.length || 1), 0) ?? argTypes.length;
+  if (values !== argTypes.length)
+    throw refuse(
+      `the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${values} values`,
+    );
   return { argTypes, launchParamTags, argExtraTags, interface: found };
 }
 
@@ -166,8 +190,13 @@ function readArguments(reader, subject, name, start, fifth) {
 function readDtype(reader) {
   const start = reader.at;
   const count = reader.readArray();
-  if (count !== 3) throw reader.error(`expected a type as [code, bits, lanes], found an array of ${count}`, start);
-  return { code: reader.readInt(0, 0xff), bits: reader.readInt(0, 0xff), lanes: reader.readInt(0, 0xffff) };
+  if (count !== 3)
+    throw reader.error(`expected a type as [code, bits, lanes], found an array of ${count}`, start);
+  return {
+    code: reader.readInt(0, 0xff),
+    bits: reader.readInt(0, 0xff),
+    lanes: reader.readInt(0, 0xffff),
+  };
 }
 
 // -- constants
@@ -185,7 +214,13 @@ function readConstants(reader, result) {
   reader.field = "init symbols";
   result.symbols = reader.readPairs((symbol) => {
     reader.field = `init symbol ${quoteName(symbol)}`;
-    result.functions.set(symbol, { name: symbol, argTypes: [], launchParamTags: [], argExtraTags: [], interface: null });
+    result.functions.set(symbol, {
+      name: symbol,
+      argTypes: [],
+      launchParamTags: [],
+      argExtraTags: [],
+      interface: null,
+    });
     return reader.readList(() => reader.readStr());
   });
 }
@@ -197,16 +232,21 @@ function readConstants(reader, result) {
 function readConstant(reader) {
   const start = reader.at;
   const count = reader.readArray();
-  if (count !== 3) throw reader.error(`expected [type, shape, elements], found an array of ${count}`, start);
+  if (count !== 3)
+    throw reader.error(`expected [type, shape, elements], found an array of ${count}`, start);
   const dtype = readDtype(reader);
   const shape = reader.readList(() => reader.readBig(0, MAX_INT64));
-  if (shape.length > MAX_DIMENSIONS) throw reader.error(`${shape.length} dimensions, and the maximum is ${MAX_DIMENSIONS}`, start);
+  if (shape.length > MAX_DIMENSIONS)
+    throw reader.error(`${shape.length} dimensions, and the maximum is ${MAX_DIMENSIONS}`, start);
   const at = reader.at;
   const data = reader.readBin();
   const expected = sizeOf(dtype, shape);
   const type = dtypeName(dtype);
   if (BigInt(data.length) !== expected) {
-    throw reader.error(`${data.length} bytes for ${type} of shape ${tuple(shape)}, which takes ${expected}`, at);
+    throw reader.error(
+      `${data.length} bytes for ${type} of shape ${tuple(shape)}, which takes ${expected}`,
+      at,
+    );
   }
   return { type, shape, data };
 }
@@ -229,9 +269,12 @@ function checkSymbols({ constants, symbols }) {
   for (const [symbol, names] of symbols) {
     const missing = names.filter((name) => !constants.has(name));
     if (missing.length) {
-      throw new FormatError(`const_loader: the init symbol ${quoteName(symbol)} names constants that do not exist: ${listNames(missing)}`, {
-        kind: "const_loader",
-      });
+      throw new FormatError(
+        `const_loader: the init symbol ${quoteName(symbol)} names constants that do not exist: ${listNames(missing)}`,
+        {
+          kind: "const_loader",
+        },
+      );
     }
   }
 }

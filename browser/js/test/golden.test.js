@@ -44,7 +44,9 @@ for (const [name, { message }] of Object.entries(EXPECTED)) {
           return true;
         }
         // What to upgrade has another name here.
-        const wanted = message.replace("this devmod reads", "this devmod-webgpu reads").replace("pip install -U devmod-core", "take a newer devmod-webgpu");
+        const wanted = message
+          .replace("this devmod reads", "this devmod-webgpu reads")
+          .replace("pip install -U devmod-core", "take a newer devmod-webgpu");
         assert.equal(error.message, wanted);
         return true;
       },
@@ -56,30 +58,53 @@ test("the corpus of bad files is there", () => {
   assert.ok(Object.keys(EXPECTED).filter((name) => name.endsWith(".devmod")).length > 60);
 });
 
-const FILES = ["v1"].flatMap((folder) => readdirSync(new URL(`${folder}/`, GOLDEN)).map((name) => `${folder}/${name}`));
-for (const name of FILES.filter((each) => each.endsWith(".devmod") && !/(both|compressed)\.devmod$/.test(each))) {
+const FILES = ["v1"].flatMap((folder) =>
+  readdirSync(new URL(`${folder}/`, GOLDEN)).map((name) => `${folder}/${name}`),
+);
+for (const name of FILES.filter(
+  (each) => each.endsWith(".devmod") && !/(both|compressed)\.devmod$/.test(each),
+)) {
   test(`read: ${name}`, async () => {
     const bundle = await useAll(bytes(name));
     assert.ok(bundle.modules.length > 0);
     for (const module of bundle.modules) {
-      assert.deepEqual([...(await module.functions()).keys()], module.kind === "npu" ? [] : [...module.functionNames]);
+      assert.deepEqual(
+        [...(await module.functions()).keys()],
+        module.kind === "npu" ? [] : [...module.functionNames],
+      );
     }
   });
 }
 
-for (const [name, same] of [["v1/both", "v1/sources"], ["v1/compressed", "v1/sources"], ["v1/shared-compressed", "v1/shared"]]) {
+for (const [name, same] of [
+  ["v1/both", "v1/sources"],
+  ["v1/compressed", "v1/sources"],
+  ["v1/shared-compressed", "v1/shared"],
+]) {
   test(`compressed bytes are refused, and the tree is read: ${name}`, async () => {
-    const [bundle, plain] = await Promise.all([name, same].map((each) => open(bytes(`${each}.devmod`))));
-    const facts = ({ modules }) => modules.map(({ kind, format, functionNames, size }) => ({ kind, format, functionNames, size }));
+    const [bundle, plain] = await Promise.all(
+      [name, same].map((each) => open(bytes(`${each}.devmod`))),
+    );
+    const facts = ({ modules }) =>
+      modules.map(({ kind, format, functionNames, size }) => ({
+        kind,
+        format,
+        functionNames,
+        size,
+      }));
     assert.deepEqual(facts(bundle), facts(plain));
     assert.ok(plain.modules.every(({ compressed }) => !compressed));
     for (const [number, module] of bundle.modules.entries()) {
       assert.equal(module.compressed, module.offset !== null);
-      if (name === "v1/both") assert.deepEqual(await module.sources(), await plain.modules[number].sources());
+      if (name === "v1/both")
+        assert.deepEqual(await module.sources(), await plain.modules[number].sources());
       if (!module.compressed) continue;
       assert.ok(module.storedSize < module.size);
       const subject = `the bundle in memory: the ${module.kind} module with ${module.functionNames.map((each) => `'${each}'`).join(", ")} is`;
-      const refused = (error) => error instanceof FormatError && error.kind === module.kind && error.message === subject + COMPRESSED;
+      const refused = (error) =>
+        error instanceof FormatError &&
+        error.kind === module.kind &&
+        error.message === subject + COMPRESSED;
       await assert.rejects(module.bytes(), refused);
       await assert.rejects(module.contents(), refused);
     }
@@ -89,13 +114,19 @@ for (const [name, same] of [["v1/both", "v1/sources"], ["v1/compressed", "v1/sou
 test("compressed sources are refused", async () => {
   const { modules } = await open(bytes("bad/compressed-sources-of-another-size.devmod"));
   const expected = `the bundle in memory: the sources of the opencl module are${COMPRESSED}`;
-  await assert.rejects(modules[0].sources(), (error) => error instanceof FormatError && error.message === expected);
+  await assert.rejects(
+    modules[0].sources(),
+    (error) => error instanceof FormatError && error.message === expected,
+  );
 });
 
 test("sources beside binaries", async () => {
   const [cuda, , hexagon, opencl] = (await useAll(bytes("v1/sources.devmod"))).modules;
   assert.equal(await cuda.inspectSource(), "__global__ void add_kernel() {} // \u03bc\n");
-  assert.deepEqual(await Promise.all(["", "cuda", "ptx"].map((format) => cuda.inspectSource(format))), [await cuda.inspectSource(), await cuda.inspectSource(), ""]);
+  assert.deepEqual(
+    await Promise.all(["", "cuda", "ptx"].map((format) => cuda.inspectSource(format))),
+    [await cuda.inspectSource(), await cuda.inspectSource(), ""],
+  );
   assert.equal(hex((await hexagon.sources()).get("bc")), "4243c0de");
   assert.equal(await hexagon.inspectSource("bc"), "");
   assert.match(await opencl.inspectSource(), /^kernel void add_kernel/);
@@ -104,7 +135,9 @@ test("sources beside binaries", async () => {
 
 test("equal shaders share memory, and the module's bytes repeat them", async () => {
   const { modules } = await useAll(bytes("v1/shared.devmod"));
-  const holds = JSON.parse(readFileSync(new URL("v1/contents.json", GOLDEN), "utf8")).files["shared.devmod"].holds.nodes;
+  const holds = JSON.parse(readFileSync(new URL("v1/contents.json", GOLDEN), "utf8")).files[
+    "shared.devmod"
+  ].holds.nodes;
   for (const [number, module] of modules.entries()) {
     const data = await module.bytes();
     assert.equal(data.length, module.size);
@@ -112,7 +145,15 @@ test("equal shaders share memory, and the module's bytes repeat them", async () 
     const { shaders } = await module.contents();
     assert.deepEqual([...decode(module.kind, data).shaders], [...shaders]);
     const wanted = holds.filter(({ kind }) => kind !== "bundle")[number].code;
-    assert.deepEqual(Object.fromEntries([...shaders].map(([name, shader]) => [name, createHash("sha256").update(shader).digest("hex")])), wanted);
+    assert.deepEqual(
+      Object.fromEntries(
+        [...shaders].map(([name, shader]) => [
+          name,
+          createHash("sha256").update(shader).digest("hex"),
+        ]),
+      ),
+      wanted,
+    );
     assert.equal(new Set(shaders.values()).size, new Set(Object.values(wanted)).size);
   }
   const [metal] = modules;
@@ -132,7 +173,10 @@ const hex = (data) => Buffer.from(data).toString("hex");
 test("docs/formats.md: the index of a program", async () => {
   const bundle = await open(bytes("v1/program.devmod"));
   const { roots, records } = documented("v1/program.devmod");
-  assert.deepEqual(bundle.roots.map(({ number }) => number), roots);
+  assert.deepEqual(
+    bundle.roots.map(({ number }) => number),
+    roots,
+  );
   const first = bundle.modules.find(({ offset }) => offset !== null).offset;
   for (const [number, wanted] of records.entries()) {
     const found = bundle.modules[number];
@@ -140,7 +184,10 @@ test("docs/formats.md: the index of a program", async () => {
     assert.equal(found.format, wanted.format ?? "");
     assert.equal(found.variant, wanted.variant ?? "");
     assert.deepEqual([...found.functionNames], wanted.functions ?? []);
-    assert.deepEqual(found.imports.map((child) => child.number), wanted.imports ?? []);
+    assert.deepEqual(
+      found.imports.map((child) => child.number),
+      wanted.imports ?? [],
+    );
     assert.deepEqual(JSON.parse(JSON.stringify(found.origin)), wanted.origin ?? null);
     if (wanted.offset === undefined) assert.equal(found.offset, null);
     else assert.deepEqual([found.offset - first, found.size], [wanted.offset, wanted.size]);
@@ -153,14 +200,29 @@ test("docs/formats.md: a module's bytes", () => {
   assert.equal(found.format, wanted.format);
   const info = found.functions.get("scale");
   const { interface: interface_, ...rest } = wanted.functions.scale;
-  assert.deepEqual([info.name, info.argTypes, info.launchParamTags, info.argExtraTags], Object.values(rest));
+  assert.deepEqual(
+    [info.name, info.argTypes, info.launchParamTags, info.argExtraTags],
+    Object.values(rest),
+  );
   assert.deepEqual(info.interface.block, interface_.block);
-  assert.deepEqual(info.interface.blocks, interface_.blocks.map((each) => ({ name: "", ...each })));
+  assert.deepEqual(
+    info.interface.blocks,
+    interface_.blocks.map((each) => ({ name: "", ...each })),
+  );
   assert.equal(info.interface.extra.unknown, true);
-  assert.deepEqual(info.interface.params.map(({ name, kind, type, access, at }) => ({ name, kind, type, access, at })), [
-    { name: "x", kind: "buffer", type: "float32", access: "rw", at: [0, 1] },
-    { name: "n", kind: "scalar", type: "uint32", access: "", at: [0, 4] },
-  ]);
+  assert.deepEqual(
+    info.interface.params.map(({ name, kind, type, access, at }) => ({
+      name,
+      kind,
+      type,
+      access,
+      at,
+    })),
+    [
+      { name: "x", kind: "buffer", type: "float32", access: "rw", at: [0, 1] },
+      { name: "n", kind: "scalar", type: "uint32", access: "", at: [0, 4] },
+    ],
+  );
   assert.equal(hex(found.shaders.get("scale")), wanted.code.scale);
 });
 
@@ -176,10 +238,11 @@ test("docs/formats.md: constants", () => {
 
 test("every prefix of a good file is refused, and every flipped byte of its head", async () => {
   const whole = bytes("v1/tree.devmod");
-  for (let size = 0; size < whole.length; size++) await assert.rejects(useAll(whole.subarray(0, size)), FormatError);
+  for (let size = 0; size < whole.length; size++)
+    await assert.rejects(useAll(whole.subarray(0, size)), FormatError);
   for (let at = 0; at < 48 + 65 + 713; at++) {
     const flipped = Uint8Array.from(whole);
-    flipped[at] ^= 1 << at % 8;
+    flipped[at] ^= 1 << (at % 8);
     await assert.rejects(useAll(flipped), FormatError, `byte ${at}`);
   }
 });
@@ -187,38 +250,101 @@ test("every prefix of a good file is refused, and every flipped byte of its head
 test("functions that take the same are read alike, and those with an interface apart from those without", () => {
   const same = Buffer.from([0x90]); // an empty array
   const str = (text) => Buffer.concat([Buffer.from([0xa0 | text.length]), Buffer.from(text)]);
-  const plain = (name) => Buffer.concat([str(name), Buffer.from([0x94]), str("e"), same, same, same]);
-  const known = (name, block) => Buffer.concat([str(name), Buffer.from([0x95]), str("e"), same, same, same, Buffer.from([0x81]), str("block"), block]);
+  const plain = (name) =>
+    Buffer.concat([str(name), Buffer.from([0x94]), str("e"), same, same, same]);
+  const known = (name, block) =>
+    Buffer.concat([
+      str(name),
+      Buffer.from([0x95]),
+      str("e"),
+      same,
+      same,
+      same,
+      Buffer.from([0x81]),
+      str("block"),
+      block,
+    ]);
   const one = Buffer.from([0x93, 1, 2, 3]);
-  const functions = [plain("a"), known("b", one), plain("c"), known("d", one), known("e", Buffer.from([0x93, 4, 5, 6]))];
-  const found = decode("webgpu", Buffer.concat([Buffer.from([0x85]), ...functions, Buffer.from([0x80])])).functions;
-  assert.deepEqual([...found.values()].map((info) => info.interface?.block ?? null), [null, [1, 2, 3], null, [1, 2, 3], [4, 5, 6]]);
+  const functions = [
+    plain("a"),
+    known("b", one),
+    plain("c"),
+    known("d", one),
+    known("e", Buffer.from([0x93, 4, 5, 6])),
+  ];
+  const found = decode(
+    "webgpu",
+    Buffer.concat([Buffer.from([0x85]), ...functions, Buffer.from([0x80])]),
+  ).functions;
+  assert.deepEqual(
+    [...found.values()].map((info) => info.interface?.block ?? null),
+    [null, [1, 2, 3], null, [1, 2, 3], [4, 5, 6]],
+  );
 });
 
 test("a parameter of no known kind, or with another access", () => {
   const same = Buffer.from([0x90]); // an empty array
   const str = (text) => Buffer.concat([Buffer.from([0xa0 | text.length]), Buffer.from(text)]);
   const types = Buffer.from([0x91, 0x93, 3, 64, 1]);
-  const param = (key, value) => Buffer.concat([Buffer.from([0x83]), str("name"), str("x"), str("kind"), key === "kind" ? value : str("buffer"), str("access"), key === "access" ? value : str("")]);
+  const param = (key, value) =>
+    Buffer.concat([
+      Buffer.from([0x83]),
+      str("name"),
+      str("x"),
+      str("kind"),
+      key === "kind" ? value : str("buffer"),
+      str("access"),
+      key === "access" ? value : str(""),
+    ]);
   const module = (key, value) =>
     Buffer.concat([
-      Buffer.from([0x81]), str("f"), Buffer.from([0x95]), str("e"), types, same, same,
-      Buffer.from([0x81]), str("params"), Buffer.from([0x91]), param(key, value), Buffer.from([0x80]),
+      Buffer.from([0x81]),
+      str("f"),
+      Buffer.from([0x95]),
+      str("e"),
+      types,
+      same,
+      same,
+      Buffer.from([0x81]),
+      str("params"),
+      Buffer.from([0x91]),
+      param(key, value),
+      Buffer.from([0x80]),
     ]);
   const where = "the bytes of the webgpu module: fmap of 'f', interface: the parameter 'x' has ";
   for (const [key, value, text] of [
-    ["kind", str("bufer"), "the kind 'bufer'; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
-    ["kind", Buffer.from([7]), "the kind 7; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
+    [
+      "kind",
+      str("bufer"),
+      "the kind 'bufer'; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3",
+    ],
+    [
+      "kind",
+      Buffer.from([7]),
+      "the kind 7; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3",
+    ],
     ["access", str("x"), "the access 'x'; an access is 'r', 'w', 'rw' or '', at byte 3"],
-    ["access", Buffer.from([0xc0]), "the access None; an access is 'r', 'w', 'rw' or '', at byte 3"],
+    [
+      "access",
+      Buffer.from([0xc0]),
+      "the access None; an access is 'r', 'w', 'rw' or '', at byte 3",
+    ],
   ]) {
-    assert.throws(() => decode("webgpu", module(key, value)), (error) => error instanceof FormatError && error.message === where + text, text);
+    assert.throws(
+      () => decode("webgpu", module(key, value)),
+      (error) => error instanceof FormatError && error.message === where + text,
+      text,
+    );
   }
 });
 
 test("an error shows nothing of a file that drives a terminal, whatever part of a message it is", async () => {
   const index = Buffer.from([0x81, 0xa6, ...Buffer.from("\x1b[2J\u009b"), 0xc1]);
-  const head = Buffer.concat([Buffer.from([0x89]), Buffer.from("devmod\n"), Buffer.from([4, 0, 0, 0, index.length, 0, 0, 0])]);
+  const head = Buffer.concat([
+    Buffer.from([0x89]),
+    Buffer.from("devmod\n"),
+    Buffer.from([4, 0, 0, 0, index.length, 0, 0, 0]),
+  ]);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", index));
   const data = Buffer.concat([head, digest, index, Buffer.alloc(64)]);
   await assert.rejects(useAll(data), (error) => {

@@ -5,7 +5,14 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 
-import { ArgumentError, ChangedError, FetchError, FormatError, NoModuleError, open } from "../src/index.js";
+import {
+  ArgumentError,
+  ChangedError,
+  FetchError,
+  FormatError,
+  NoModuleError,
+  open,
+} from "../src/index.js";
 import { Index } from "../src/pages.js";
 import { sourceOf } from "../src/source.js";
 
@@ -17,7 +24,8 @@ function large(size) {
   return (async () => {
     const second = Buffer.from([0x80, 0x80]); // no functions, no shaders
     const offset = Math.ceil(size / 64) * 64;
-    const bin = async (data) => Buffer.concat([Buffer.from([0xc4, 32]), Buffer.from(await digest(data))]);
+    const bin = async (data) =>
+      Buffer.concat([Buffer.from([0xc4, 32]), Buffer.from(await digest(data))]);
     const str = (text) => Buffer.concat([Buffer.from([0xa0 | text.length]), Buffer.from(text)]);
     const int = (value) => {
       const made = Buffer.alloc(9, 0xcf);
@@ -26,14 +34,33 @@ function large(size) {
     };
     const module = async (kind, rank, data, length) =>
       Buffer.concat([
-        Buffer.from([0x84]), str("kind"), str(kind), str("rank"), Buffer.from([rank]), str("size"), int(length), str("sha256"), await bin(data),
+        Buffer.from([0x84]),
+        str("kind"),
+        str(kind),
+        str("rank"),
+        Buffer.from([rank]),
+        str("size"),
+        int(length),
+        str("sha256"),
+        await bin(data),
       ]);
     const page = Buffer.concat([
-      Buffer.from([0x81]), str("modules"), Buffer.from([0x92]), await module("cuda", 0, Buffer.alloc(0), size), await module("webgpu", 1, second, 2),
+      Buffer.from([0x81]),
+      str("modules"),
+      Buffer.from([0x92]),
+      await module("cuda", 0, Buffer.alloc(0), size),
+      await module("webgpu", 1, second, 2),
     ]);
     const head = Buffer.concat([
-      Buffer.from([0x82]), str("candidates"), Buffer.from([2]), str("pages"), Buffer.from([0x91, 0x96, 2]), int(page.length), int(offset + 2),
-      await bin(page), Buffer.from([0, 0xc4, 0]),
+      Buffer.from([0x82]),
+      str("candidates"),
+      Buffer.from([2]),
+      str("pages"),
+      Buffer.from([0x91, 0x96, 2]),
+      int(page.length),
+      int(offset + 2),
+      await bin(page),
+      Buffer.from([0, 0xc4, 0]),
     ]);
     const header = Buffer.alloc(48);
     Buffer.from([0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a]).copy(header);
@@ -66,11 +93,16 @@ before(async () => {
 after(() => server.close());
 
 /** Respond like a server with range requests. */
-const ranges = (data, headers = { ETag: '"one"' }) => (_request, response, { first, last }) => {
-  const end = Math.min(last + 1, data.length);
-  response.writeHead(206, { "Content-Range": `bytes ${first}-${end - 1}/${data.length}`, ...headers });
-  response.end(data.subarray(first, end));
-};
+const ranges =
+  (data, headers = { ETag: '"one"' }) =>
+  (_request, response, { first, last }) => {
+    const end = Math.min(last + 1, data.length);
+    response.writeHead(206, {
+      "Content-Range": `bytes ${first}-${end - 1}/${data.length}`,
+      ...headers,
+    });
+    response.end(data.subarray(first, end));
+  };
 const whole = (data) => (_request, response) => response.writeHead(200).end(data);
 const serve = (how) => {
   answer = how;
@@ -98,7 +130,11 @@ test("of a large bundle only the head and the used module are fetched", async ()
   const bundle = await open(new URL(address));
   assert.deepEqual([...(await bundle.modules[1].functions()).keys()], []);
   assert.deepEqual(log, ["bytes=0-28671", `bytes=${data.length - 2}-${data.length - 1}`]);
-  await refusal(bundle.modules[0].bytes(), FormatError, /the cuda module is damaged: its SHA-256 is not the one in the index/);
+  await refusal(
+    bundle.modules[0].bytes(),
+    FormatError,
+    /the cuda module is damaged: its SHA-256 is not the one in the index/,
+  );
 });
 
 test("of a library the head and the pages of a function are fetched, and all pages at once", async () => {
@@ -112,13 +148,18 @@ test("of a library the head and the pages of a function are fetched, and all pag
   assert.equal(log.length, 3); // the head, a page, the other page
   serve(ranges(library));
   const index = await Index.open(await sourceOf(address, {}));
-  const names = (await open(library).then((each) => each.readAll())).modules.map(({ functionNames }) => functionNames);
+  const names = (await open(library).then((each) => each.readAll())).modules.map(
+    ({ functionNames }) => functionNames,
+  );
   const second = names[0].find((name) => name.startsWith("kernel"));
   assert.deepEqual(await index.find(second), [0]);
   assert.deepEqual(await index.find("again_13"), [0]);
   assert.deepEqual(await index.find("kernel_"), []);
   assert.equal(log.length, 3);
-  for (const [number, each] of names.entries()) for (const name of each) if (name !== "__init__" && name !== "later") assert.ok((await index.find(name)).includes(number));
+  for (const [number, each] of names.entries())
+    for (const name of each)
+      if (name !== "__init__" && name !== "later")
+        assert.ok((await index.find(name)).includes(number));
 });
 
 test("If-Range is sent if the server has sent an ETag", async () => {
@@ -132,7 +173,11 @@ test("If-Range is sent if the server has sent an ETag", async () => {
   assert.deepEqual(sent, [undefined, '"one"']);
 });
 
-for (const [name, headers] of [["no ETag", {}], ["a weak one", { ETag: 'W/"one"' }], ["no Content-Range that shows", { "Content-Range": "" }]]) {
+for (const [name, headers] of [
+  ["no ETag", {}],
+  ["a weak one", { ETag: 'W/"one"' }],
+  ["no Content-Range that shows", { "Content-Range": "" }],
+]) {
   test(`a server with ${name}`, async () => {
     const data = await large(200_000);
     const sent = [];
@@ -178,31 +223,60 @@ test("an empty file", async () => {
 
 test("no such file", async () => {
   serve((_request, response) => response.writeHead(404).end("gone"));
-  await refusal(open(address), FetchError, /^'http:.*k\.devmod' cannot be fetched: the server responded with 404 Not Found$/);
+  await refusal(
+    open(address),
+    FetchError,
+    /^'http:.*k\.devmod' cannot be fetched: the server responded with 404 Not Found$/,
+  );
 });
 
 test("no such server", async () => {
-  await refusal(open("http://127.0.0.1:1/k.devmod"), FetchError, /cannot be fetched: .*Check that the server is running and allows this page \(CORS\)$/);
+  await refusal(
+    open("http://127.0.0.1:1/k.devmod"),
+    FetchError,
+    /cannot be fetched: .*Check that the server is running and allows this page \(CORS\)$/,
+  );
 });
 
 test("another part than the requested one", async () => {
-  serve((_request, response) => response.writeHead(206, { "Content-Range": `bytes 5-9/${SMALL.length}` }).end("12345"));
-  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 28671 with bytes 5 to 9$/);
+  serve((_request, response) =>
+    response.writeHead(206, { "Content-Range": `bytes 5-9/${SMALL.length}` }).end("12345"),
+  );
+  await refusal(
+    open(address),
+    FetchError,
+    /: the server responded to a request for bytes 0 to 28671 with bytes 5 to 9$/,
+  );
 });
 
 test("fewer bytes than the Content-Range has", async () => {
-  serve((_request, response) => response.writeHead(206, { "Content-Range": `bytes 0-99/${SMALL.length}` }).end(SMALL.subarray(0, 50)));
-  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 28671 with 50 bytes, but its Content-Range has 100$/);
+  serve((_request, response) =>
+    response
+      .writeHead(206, { "Content-Range": `bytes 0-99/${SMALL.length}` })
+      .end(SMALL.subarray(0, 50)),
+  );
+  await refusal(
+    open(address),
+    FetchError,
+    /: the server responded to a request for bytes 0 to 28671 with 50 bytes, but its Content-Range has 100$/,
+  );
 });
 
 test("more bytes than requested", async () => {
   serve((_request, response) => response.writeHead(206).end(Buffer.alloc(100_000)));
-  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 28671 with more than 28672$/);
+  await refusal(
+    open(address),
+    FetchError,
+    /: the server responded to a request for bytes 0 to 28671 with more than 28672$/,
+  );
 });
 
 test("a connection that breaks", async () => {
   serve((_request, response) => {
-    response.writeHead(206, { "Content-Range": `bytes 0-99/${SMALL.length}`, "Content-Length": 100 });
+    response.writeHead(206, {
+      "Content-Range": `bytes 0-99/${SMALL.length}`,
+      "Content-Length": 100,
+    });
     response.write(SMALL.subarray(0, 50), () => response.destroy());
   });
   await refusal(open(address), FetchError, /: the connection broke after \d+ of 100 bytes: /);
@@ -223,7 +297,11 @@ for (const [name, change] of [
     serve(ranges(data));
     const bundle = await open(address);
     serve(change(data));
-    await refusal(bundle.modules[1].bytes(), ChangedError, /^'http:.*' changed on the server while it was being read\. Open it again$/);
+    await refusal(
+      bundle.modules[1].bytes(),
+      ChangedError,
+      /^'http:.*' changed on the server while it was being read\. Open it again$/,
+    );
     serve(ranges(data));
     assert.equal((await bundle.modules[1].bytes()).length, 2, "failures are not cached");
   });
@@ -266,8 +344,16 @@ test("a caller's own signal, and a bundle that is closed, while a server without
   const bundle = await open(address);
   const closed = bundle.modules[1].bytes();
   bundle.close();
-  await refusal(closed, FetchError, /^'http:.*k\.devmod' was closed before all of it was read\. Open it again$/);
-  await refusal(bundle.modules[1].bytes(), FetchError, / was closed before all of it was read\. Open it again$/);
+  await refusal(
+    closed,
+    FetchError,
+    /^'http:.*k\.devmod' was closed before all of it was read\. Open it again$/,
+  );
+  await refusal(
+    bundle.modules[1].bytes(),
+    FetchError,
+    / was closed before all of it was read\. Open it again$/,
+  );
 });
 
 test("an invalid URL", async () => {
@@ -280,7 +366,11 @@ test("a file shorter than its index describes, on a server that reports no size"
     if (range.first > 100_000) response.writeHead(416).end();
     else ranges(data, { "Content-Range": "" })(request, response, range);
   });
-  await refusal((await open(address)).modules[1].bytes(), FormatError, /is cut short: the webgpu module takes 2 bytes, and 0 are left$/);
+  await refusal(
+    (await open(address)).modules[1].bytes(),
+    FormatError,
+    /is cut short: the webgpu module takes 2 bytes, and 0 are left$/,
+  );
 });
 
 test("headers and a fetch of the caller's", async () => {
@@ -300,7 +390,11 @@ test("headers and a fetch of the caller's", async () => {
 
 test("what a bundle is opened from", async () => {
   assert.equal((await open(new Blob([SMALL]))).modules.length, 10);
-  assert.equal((await open(SMALL.buffer.slice(SMALL.byteOffset, SMALL.byteOffset + SMALL.length))).modules.length, 10);
+  assert.equal(
+    (await open(SMALL.buffer.slice(SMALL.byteOffset, SMALL.byteOffset + SMALL.length))).modules
+      .length,
+    10,
+  );
   await refusal(open(7), FormatError, /^expected a URL, a File, a Blob or bytes, got number$/);
   await refusal(open(null), FormatError, /got null$/);
 });

@@ -1,4 +1,5 @@
-"""The conformance kit: it checks a backend against the contract, row by row. docs/design/conformance.md has the reasons.
+"""The conformance kit: it checks a backend against the contract, row by row.
+docs/design/conformance.md has the reasons.
 
 A backend ships a subclass of `Conformance` in its wheel::
 
@@ -6,7 +7,8 @@ A backend ships a subclass of `Conformance` in its wheel::
     from devmod import FunctionInfo
     from devmod_conformance import Call, Conformance, Sample
 
-    INFO = FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"])
+    INFO = FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x",
+    "threadIdx.x"])
 
 
     def axpy(x, y, a, n):  # computes the same on NumPy arrays, in place
@@ -18,13 +20,15 @@ A backend ships a subclass of `Conformance` in its wheel::
         driver_modules = ("acme_driver",)
         samples = (
             Sample(
-                b"kernel axpy ...", "acme", {"axpy": INFO},
-                calls=[Call("axpy", lambda rng: [rng.random(64, "float32"), rng.random(64, "float32"), 2.5, 64], axpy, grid=4, block=16)],
+                b"kernel axpy ...", "acme", {"axpy": INFO}, calls=[Call("axpy", lambda rng:
+                [rng.random(64, "float32"), rng.random(64, "float32"), 2.5, 64], axpy, grid=4,
+                block=16)],
             ),
         )
 
-with the entry point ``acme = "devmod_acme._conformance:AcmeConformance"`` in the group ``devmod.conformance``. The
-command ``devmod conformance acme`` then runs every row. The backend's own tests are::
+with the entry point ``acme = "devmod_acme._conformance:AcmeConformance"`` in the group
+``devmod.conformance``. The command ``devmod conformance acme`` then runs every row. The backend's
+own tests are::
 
     # tests/test_conformance.py
     from devmod_acme._conformance import AcmeConformance
@@ -35,8 +39,8 @@ command ``devmod conformance acme`` then runs every row. The backend's own tests
     class TestConformance(AcmeConformance):
         pass
 
-The rows that run kernels need NumPy. ``pip install "devmod-core[conformance]"`` installs the kit, NumPy and pytest. `import devmod`
-imports nothing of the kit.
+The rows that run kernels need NumPy. ``pip install "devmod-core[conformance]"`` installs the kit,
+NumPy and pytest. `import devmod` imports nothing of the kit.
 """
 
 from __future__ import annotations

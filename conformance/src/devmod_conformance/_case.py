@@ -28,10 +28,12 @@ class Call:
     function
         The function's name, a key of the fmap.
     arguments
-        ``f(rng) -> sequence``: creates the arguments in the function's order, NumPy arrays and numbers. `rng` is a
-        ``numpy.random.Generator`` with a fixed seed: ``lambda rng: [rng.random(64, "float32"), 2.0]``.
+        ``f(rng) -> sequence``: creates the arguments in the function's order, NumPy arrays and
+        numbers. `rng` is a ``numpy.random.Generator`` with a fixed seed: ``lambda rng:
+        [rng.random(64, "float32"), 2.0]``.
     reference
-        ``f(*arguments)``: computes the same on NumPy arrays, in place. It returns what the call returns: a number, or None.
+        ``f(*arguments)``: computes the same on NumPy arrays, in place. It returns what the call
+        returns: a number, or None.
     grid, block
         The keyword arguments of the call; None omits one.
     rtol, atol
@@ -50,7 +52,11 @@ class Call:
     @property
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments ``grid`` and ``block``, without those that are None."""
-        return {name: value for name, value in (("grid", self.grid), ("block", self.block)) if value is not None}
+        return {
+            name: value
+            for name, value in (("grid", self.grid), ("block", self.block))
+            if value is not None
+        }
 
     def make_arguments(self) -> list[Any]:
         """Create the arguments; their values are the same each time."""
@@ -69,15 +75,16 @@ class Sample:
     calls
         The calls. A payload without calls is created, saved and loaded, and never launched.
     global_arrays
-        The payload's global arrays: name to ``f() -> array``, which creates the NumPy array that `Module.get_global` must return
-        before any launch.
+        The payload's global arrays: name to ``f() -> array``, which creates the NumPy array that
+        `Module.get_global` must return before any launch.
 
     Attributes
     ----------
     compilation : tuple or None
         The text, the target and the options of a sample that `compiled` created, else None.
     missing_compiler : str or None
-        The error of the receiver's compiler for a source, if it is not installed; None before the kit has asked.
+        The error of the receiver's compiler for a source, if it is not installed; None before the
+        kit has asked.
     """
 
     missing_compiler: str | None = None
@@ -110,7 +117,8 @@ class Sample:
         global_arrays: Mapping[str, Callable[[], Any]] | None = None,
         **options: Any,
     ) -> Sample:
-        """Create a sample whose payload is compiled from a text by `devmod.compile`, at its first use.
+        """Create a sample whose payload is compiled from a text by `devmod.compile`, at its first
+        use.
 
         Parameters
         ----------
@@ -123,10 +131,21 @@ class Sample:
 
 
 class _Compiled(Sample):
-    """A sample that is compiled when one of its attributes is first read, since its toolchain may be missing."""
+    """A sample that is compiled when one of its attributes is first read, since its toolchain may
+    be missing.
+    """
 
-    def __init__(self, compilation: tuple[str, str, dict[str, Any]], calls: Sequence[Call], global_arrays: Any) -> None:
-        self.compilation, self.calls, self.global_arrays = compilation, tuple(calls), dict(global_arrays or {})
+    def __init__(
+        self,
+        compilation: tuple[str, str, dict[str, Any]],
+        calls: Sequence[Call],
+        global_arrays: Any,
+    ) -> None:
+        self.compilation, self.calls, self.global_arrays = (
+            compilation,
+            tuple(calls),
+            dict(global_arrays or {}),
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("code", "fmt", "fmap", "source"):
@@ -139,15 +158,23 @@ class _Compiled(Sample):
         payload = payload_of(module)
         assert payload is not None  # a kind that a target compiles has a spec
         _, fmt, fmap, code = payload
-        super().__init__(code, fmt, fmap, source=module.source, calls=self.calls, global_arrays=self.global_arrays)
+        super().__init__(
+            code,
+            fmt,
+            fmap,
+            source=module.source,
+            calls=self.calls,
+            global_arrays=self.global_arrays,
+        )
         return getattr(self, name)
 
 
 class Conformance:
     """The cases of a backend. A subclass sets `kind` and `samples`.
 
-    The wheel registers the subclass as the entry ``devmod.conformance.<kind>``. The backend's own tests derive a class from it whose
-    name begins with ``Test``; their module has ``pytest_plugins = ["devmod_conformance.plugin"]``.
+    The wheel registers the subclass as the entry ``devmod.conformance.<kind>``. The backend's own
+    tests derive a class from it whose name begins with ``Test``; their module has ``pytest_plugins
+    = ["devmod_conformance.plugin"]``.
 
     Attributes
     ----------
@@ -156,46 +183,57 @@ class Conformance:
     samples : sequence of Sample
         At least one payload for each format that the backend can run, some with calls.
     slow : Sample or None
-        A sample whose calls run for about 20 ms, such as `spin_call`. Only the row about times uses it. Without one, or without its
-        compiler, that row uses the slowest call of `samples`, and a wrong time shows only if that call is slow enough.
+        A sample whose calls run for about 20 ms, such as `spin_call`. Only the row about times uses
+        it. Without one, or without its compiler, that row uses the slowest call of `samples`, and a
+        wrong time shows only if that call is slow enough.
     images : sequence of Sample
-        Samples with kernels that take images; empty for a backend without images. Their calls are not used: the kit recognizes a
-        function by the names of its parameters.
+        Samples with kernels that take images; empty for a backend without images. Their calls are
+        not used: the kit recognizes a function by the names of its parameters.
 
-        - ``source`` (an image of floats of any type), ``source_sampler``, ``places`` (float32, as many for each place as the image has
-          dimensions, then the layer of an array), ``result`` (float32, four for each place): thread i reads `source` at place i and
-          stores the four channels.
-        - ``destination`` (a 2-D image of floats or integers): thread (x, y) writes ``(x, y, x + y, 255)``, divided by 255 for floats.
+        - ``source`` (an image of floats of any type), ``source_sampler``, ``places`` (float32, as
+          many for each place as the image has dimensions, then the layer of an array), ``result``
+          (float32, four for each place): thread i reads `source` at place i and stores the four
+          channels.
+        - ``destination`` (a 2-D image of floats or integers): thread (x, y) writes ``(x, y, x + y,
+          255)``, divided by 255 for floats.
 
-        The grid has exactly the needed threads: 128, or 16 × 8. If a function fixes its block, the block must divide them. A combined
-        sampler of GLSL with the name ``source`` has the first two parameters.
+        The grid has exactly the needed threads: 128, or 16 × 8. If a function fixes its block, the
+        block must divide them. A combined sampler of GLSL with the name ``source`` has the first
+        two parameters.
 
-        The device must have rgba8unorm, both filters and the address mode "clamp". It may refuse others with ArgumentError.
+        The device must have rgba8unorm, both filters and the address mode "clamp". It may refuse
+        others with ArgumentError.
     subgroups : sequence of Sample
-        Samples with functions that require a size of subgroups, each with one parameter, ``result`` (uint32): thread i of 128 stores the
-        size of its subgroup at place i. Empty if the backend cannot require one.
+        Samples with functions that require a size of subgroups, each with one parameter, ``result``
+        (uint32): thread i of 128 stores the size of its subgroup at place i. Empty if the backend
+        cannot require one.
     scalars : sequence of Sample
-        Samples with functions of two parameters, an array and a scalar of the same type: thread 0 stores the scalar in the array. A grid
-        and a block of one thread launch them. Give one for each type that a scalar may have.
+        Samples with functions of two parameters, an array and a scalar of the same type: thread 0
+        stores the scalar in the array. A grid and a block of one thread launch them. Give one for
+        each type that a scalar may have.
     driver_modules : sequence of str
-        The importable modules that load the driver, such as "pyopencl". None of them may be imported before the first
-        get_function or the first list of devices. Without them the backend raises DeviceNotFoundError. Empty: there is no driver.
+        The importable modules that load the driver, such as "pyopencl". None of them may be
+        imported before the first get_function or the first list of devices. Without them the
+        backend raises DeviceNotFoundError. Empty: there is no driver.
     driver_libraries : sequence of str
-        Parts of the file names of the driver's shared libraries, for a backend that opens them with ctypes: "libcuda".
+        Parts of the file names of the driver's shared libraries, for a backend that opens them with
+        ctypes: "libcuda".
     driver_programs : sequence of str
         The names of the programs that the backend starts, such as an emulator: "qemu-hexagon".
     bad_payloads : sequence of Sample
-        Invalid payloads, for which the first get_function must raise FormatError or CompileError. Empty: the kit derives one from
-        the first sample.
+        Invalid payloads, for which the first get_function must raise FormatError or CompileError.
+        Empty: the kit derives one from the first sample.
     several_devices : Mapping[str, str]
-        The environment variables with which the driver lists several devices of this machine, such as PoCL's
-        ``{"POCL_DEVICES": "pthread pthread"}``. Empty: it lists those that the machine has.
+        The environment variables with which the driver lists several devices of this machine, such
+        as PoCL's ``{"POCL_DEVICES": "pthread pthread"}``. Empty: it lists those that the machine
+        has.
     build_step : str
-        The dotted name of the function or class that the backend calls once for each build of a payload, such as
-        ``"devmod_vulkan._pipeline.Pipeline"``. Empty: all payloads are source, or the backend overrides `builds`.
+        The dotted name of the function or class that the backend calls once for each build of a
+        payload, such as ``"devmod_vulkan._pipeline.Pipeline"``. Empty: all payloads are source, or
+        the backend overrides `builds`.
     timeout : float
-        The seconds after which a process of one row, or the threads of one build, count as hanging. ``devmod conformance`` allows
-        three times as long for a row.
+        The seconds after which a process of one row, or the threads of one build, count as hanging.
+        ``devmod conformance`` allows three times as long for a row.
     """
 
     kind: str = ""
@@ -216,13 +254,15 @@ class Conformance:
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
         """Call `on_build` at each build of a module of `sample` while the body runs.
 
-        The build must raise the exception of `on_build` unchanged. The default calls it in the `build_step`. Without one, it replaces the
-        compiler of a source payload (`devmod.set_compiler`).
+        The build must raise the exception of `on_build` unchanged. The default calls it in the
+        `build_step`. Without one, it replaces the compiler of a source payload
+        (`devmod.set_compiler`).
 
         Raises
         ------
         NotImplementedError
-            The payload is not source, and the backend neither has a `build_step` nor overrides this method.
+            The payload is not source, and the backend neither has a `build_step` nor overrides this
+            method.
         """
         from pkgutil import resolve_name
         from unittest.mock import patch
@@ -242,7 +282,9 @@ class Conformance:
 
         spec = find_spec(self.kind)
         if spec is None or sample.fmt not in spec.source_formats:
-            raise NotImplementedError("the payload is not source, and the backend does not override Conformance.builds")
+            raise NotImplementedError(
+                "the payload is not source, and the backend does not override Conformance.builds"
+            )
 
         def compiler(code: bytes) -> tuple[str, bytes]:
             on_build()
@@ -262,13 +304,17 @@ class Conformance:
 
             pytest.skip(result.reason)
         if result.outcome == "failed":
-            raise AssertionError(f"{conformance_row.id} ({conformance_row.title}): {result.reason}") from result.error
+            raise AssertionError(
+                f"{conformance_row.id} ({conformance_row.title}): {result.reason}"
+            ) from result.error
 
 
-# -- Calls of kernels that several backends ship, with their NumPy references, and the descriptions of these kernels.
+# -- Calls of kernels that several backends ship, with their NumPy references, and the descriptions
+# of these kernels.
 
 
-#: The names of C for the types of scalars, by devmod's names, such as for kernels that store a scalar of each (`Conformance.scalars`).
+#: The names of C for the types of scalars, by devmod's names, such as for kernels that store a
+#: scalar of each (`Conformance.scalars`).
 C_SCALARS = {
     "bool": "bool",
     "int8": "signed char",
@@ -286,11 +332,19 @@ _FACTOR, _SUMMAND = 1664525, 1013904223
 
 
 def linear_functions(tags: Sequence[str]) -> dict[str, FunctionInfo]:
-    """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an interface. `tags` are the launch tags."""
+    """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an
+    interface. `tags` are the launch tags.
+    """
     n = Param("n", "scalar", "int32")
     x, y = Param("x", "buffer", "float32", "r"), Param("y", "buffer", "float32", "rw")
-    values, counts = Param("values", "buffer", "int32", "r"), Param("counts", "buffer", "uint32", "rw")
-    axpy, count = Interface([x, y, Param("a", "scalar", "float32"), n]), Interface([values, counts, n])
+    values, counts = (
+        Param("values", "buffer", "int32", "r"),
+        Param("counts", "buffer", "uint32", "rw"),
+    )
+    axpy, count = (
+        Interface([x, y, Param("a", "scalar", "float32"), n]),
+        Interface([values, counts, n]),
+    )
     return {
         "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], tags, (), axpy),
         "count": FunctionInfo("count", ["handle", "handle", "int32"], tags, (), count),
@@ -298,25 +352,51 @@ def linear_functions(tags: Sequence[str]) -> dict[str, FunctionInfo]:
 
 
 def axpy_call() -> Call:
-    """``axpy(x: float32*, y: float32*, a: float32, n: int32)``: y += a · x over the first n elements. n is not a multiple of the block."""
-    return Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32)
+    """``axpy(x: float32*, y: float32*, a: float32, n: int32)``: y += a · x over the first n
+    elements. n is not a multiple of the block.
+    """
+    return Call(
+        "axpy",
+        lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90],
+        _axpy,
+        grid=4,
+        block=32,
+    )
 
 
 def count_call() -> Call:
-    """``count(values: int32*, counts: uint32*, n: int32)``: add the number of values with each remainder modulo 8, with atomics."""
-    return Call("count", lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64], _count, grid=8, block=8)
+    """``count(values: int32*, counts: uint32*, n: int32)``: add the number of values with each
+    remainder modulo 8, with atomics.
+    """
+    return Call(
+        "count",
+        lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64],
+        _count,
+        grid=8,
+        block=8,
+    )
 
 
 def transpose_call(name: str = "transpose") -> Call:
-    """``transpose(source: float32*, target: float32*, width: int32, height: int32)``: in tiles of 4 × 4."""
+    """``transpose(source: float32*, target: float32*, width: int32, height: int32)``: in tiles of 4
+    × 4.
+    """
     return Call(
-        name, lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9], _transpose, grid=(4, 3), block=(4, 4)
+        name,
+        lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
+        _transpose,
+        grid=(4, 3),
+        block=(4, 4),
     )
 
 
 def spin_call(elements: int = 1024, rounds: int = 40_000, **keywords: int) -> Call:
-    """``spin(x: uint32*, n: int32)``: x = x · 1664525 + 1013904223, n times, for `Conformance.slow`. `keywords` have the grid and block."""
-    return Call("spin", lambda rng: [rng.integers(0, 99, elements, "uint32"), rounds], _spin, **keywords)
+    """``spin(x: uint32*, n: int32)``: x = x · 1664525 + 1013904223, n times, for
+    `Conformance.slow`. `keywords` have the grid and block.
+    """
+    return Call(
+        "spin", lambda rng: [rng.integers(0, 99, elements, "uint32"), rounds], _spin, **keywords
+    )
 
 
 def _spin(x: Any, n: int) -> None:

@@ -6,7 +6,8 @@ import os
 from itertools import count
 from typing import Any
 
-#: The time that `replace_clock_and_host` sets: 13 February 2009, 23:31:30 UTC. No file is older than that.
+#: The time that `replace_clock_and_host` sets: 13 February 2009, 23:31:30 UTC. No file is older
+#: than that.
 START = 1_234_567_890
 #: Time zones whose local dates always differ. They need no time zone database.
 EAST, WEST = "DME-14", "DMW+12"
@@ -15,8 +16,9 @@ EAST, WEST = "DME-14", "DMW+12"
 def replace_clock_and_host() -> None:
     """Replace Python's clocks and the names of the host. Call this before the backend is imported.
 
-    The clock starts at `START` and advances by a millisecond at each call. Two processes that do the same read the same times.
-    Programs and C libraries still read the system's clock; the time zone changes their dates.
+    The clock starts at `START` and advances by a millisecond at each call. Two processes that do
+    the same read the same times. Programs and C libraries still read the system's clock; the time
+    zone changes their dates.
     """
     import socket
 
@@ -33,7 +35,10 @@ def _replace_clocks() -> None:
     import time
 
     calls = count()
-    real = {name: getattr(time, name) for name in ("gmtime", "localtime", "ctime", "strftime", "asctime")}
+    real = {
+        name: getattr(time, name)
+        for name in ("gmtime", "localtime", "ctime", "strftime", "asctime")
+    }
 
     def now() -> float:
         return START + next(calls) / 1000

@@ -1,4 +1,6 @@
-"""The tasks of a new process: one function each. A task sends its results to the row as lines of JSON."""
+"""The tasks of a new process: one function each. A task sends its results to the row as lines of
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,21 @@ _RECORDED = (
 
 
 class Watch:
-    """Records imports of the driver, its libraries and programs, opened files, network access and started programs.
+    """Records imports of the driver, its libraries and programs, opened files, network access and
+    started programs.
 
     Parameters
     ----------
     modules, libraries, programs
         The driver's modules, parts of its libraries' file names, and the names of its programs.
     hide
-        Whether they are hidden: importing a module raises ModuleNotFoundError, loading a library raises OSError, and a program is not
-        in PATH.
+        Whether they are hidden: importing a module raises ModuleNotFoundError, loading a library
+        raises OSError, and a program is not in PATH.
     """
 
-    def __init__(self, modules: Sequence[str], libraries: Sequence[str], programs: Sequence[str], hide: bool) -> None:
+    def __init__(
+        self, modules: Sequence[str], libraries: Sequence[str], programs: Sequence[str], hide: bool
+    ) -> None:
         self.modules = tuple(modules)
         self.libraries = tuple(libraries)
         self.programs = tuple(programs)
@@ -82,14 +87,23 @@ class Watch:
             if any(library in os.path.basename(name) for library in self.libraries):
                 self.events.append(f"opens the library {name}")
                 if self.hide:
-                    raise OSError(f"{name}: cannot open shared object file: No such file or directory")
-        elif event == "subprocess.Popen" and os.path.basename(os.fsdecode(arguments[0])) in self.programs:
+                    raise OSError(
+                        f"{name}: cannot open shared object file: No such file or directory"
+                    )
+        elif (
+            event == "subprocess.Popen"
+            and os.path.basename(os.fsdecode(arguments[0])) in self.programs
+        ):
             self.events.append(f"starts the program {arguments[0]}")
             if self.hide:
                 raise FileNotFoundError(f"No such file or directory: {arguments[0]!r}")
         elif self.on and event == "open":
             path, _, flags = arguments
-            if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and path != os.devnull:
+            if (
+                isinstance(flags, int)
+                and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+                and path != os.devnull
+            ):
                 self.events.append(f"opens {path!r} to write")
         elif self.on and event.startswith(_RECORDED):
             self.events.append(f"does {event}({', '.join(str(each)[:80] for each in arguments)})")
@@ -131,8 +145,14 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
         outcomes[name] = {"events": watch.take(), "raised": raised}
         return result
 
-    packages = {claim.value.partition(":")[0].partition(".")[0] for group in GROUPS for claim in plugins.claims(group, kind)}
-    outcomes["packages"] = {"loaded": sorted(name for name in packages if name != "devmod" and name in sys.modules)}
+    packages = {
+        claim.value.partition(":")[0].partition(".")[0]
+        for group in GROUPS
+        for claim in plugins.claims(group, kind)
+    }
+    outcomes["packages"] = {
+        "loaded": sorted(name for name in packages if name != "devmod" and name in sys.modules)
+    }
     step("the target spec", lambda: find_spec(kind))
     step("the look-up of devmod.create", lambda: lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: lookup("devmod.load_from_bytes", kind))
@@ -181,18 +201,28 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
 
 
 def digests(request: dict[str, Any], _: Watch, send: Send) -> None:
-    """Send the format of each sample, and the SHA-256 of its saved bytes, before and after loading."""
+    """Send the format of each sample, and the SHA-256 of its saved bytes, before and after
+    loading.
+    """
     results = []
     for payload in map(Payload, request["samples"]):
         module = payload.create(request["kind"])
         data = module.save_to_bytes()
         loaded = devmod.load_from_bytes(request["kind"], data)
-        results.append([module.format, hashlib.sha256(data).hexdigest(), hashlib.sha256(loaded.save_to_bytes()).hexdigest()])
+        results.append(
+            [
+                module.format,
+                hashlib.sha256(data).hexdigest(),
+                hashlib.sha256(loaded.save_to_bytes()).hexdigest(),
+            ]
+        )
     send(results)
 
 
 def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
-    """Compile each text, as a str and as a file in this folder. Send the results, or the error of a missing toolchain."""
+    """Compile each text, as a str and as a file in this folder. Send the results, or the error of a
+    missing toolchain.
+    """
     import pathlib
 
     results: list[Any] = []
@@ -206,7 +236,9 @@ def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
             sources[-1].write_text(sent["text"], encoding="utf-8")
             os.utime(sources[-1], (request["changed"], request["changed"]))
         try:
-            results.append([_parts(devmod.compile(source, sent["target"], **options)) for source in sources])
+            results.append(
+                [_parts(devmod.compile(source, sent["target"], **options)) for source in sources]
+            )
         except devmod.ToolchainNotFoundError as error:
             results.append(str(error))
     send(results)
@@ -215,14 +247,19 @@ def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
 def _parts(module: Any) -> list[Any]:
     """Return the bytes and the origin of each module in a tree."""
     return [
-        [base64.b64encode(each.save_to_bytes()).decode(), each.origin.to_dict() if each.origin is not None else None]
+        [
+            base64.b64encode(each.save_to_bytes()).decode(),
+            each.origin.to_dict() if each.origin is not None else None,
+        ]
         for each in walk(module)
         if each.property_mask & BINARY_SERIALIZABLE
     ]
 
 
 def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
-    """Load damaged bytes one by one. Send the number of each before it, so that the row knows which one ended the process."""
+    """Load damaged bytes one by one. Send the number of each before it, so that the row knows which
+    one ended the process.
+    """
     _limit_memory()
     for number, text in enumerate(request["bytes"]):
         send({"begins": number})
@@ -276,7 +313,8 @@ def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
     send({"functions": len(alive)})
 
 
-# -- tasks that call functions: on several devices, with forked children, and with interrupts at random moments
+# -- tasks that call functions: on several devices, with forked children, and with interrupts at
+# random moments
 
 
 class _Call:
@@ -301,7 +339,9 @@ class _Call:
         return self._payload.create(self.kind)[self.call.function]
 
     def run(self, function: Any = None, *devices: Any) -> list[Any]:
-        """Call a function, by default of a new module, with host arrays or with arrays on devices in turn. Return the arrays as JSON."""
+        """Call a function, by default of a new module, with host arrays or with arrays on devices
+        in turn. Return the arrays as JSON.
+        """
         import numpy as np
 
         function = function or self.function()
@@ -310,7 +350,10 @@ class _Call:
         for place, number in enumerate(arrays if devices else ()):
             arguments[number] = devices[place % len(devices)].from_numpy(arguments[number])
         function(*arguments, **self.call.keywords)
-        return [portable_argument(each.numpy() if devices else each) if number in arrays else None for number, each in enumerate(arguments)]
+        return [
+            portable_argument(each.numpy() if devices else each) if number in arrays else None
+            for number, each in enumerate(arguments)
+        ]
 
 
 def _calls(request: Mapping[str, Any]) -> list[_Call]:
@@ -346,9 +389,13 @@ def several(request: dict[str, Any], _: Watch, send: Send) -> None:
             uses[f"of f.on({device}) with host arrays"] = partial(_run_on, call, function, device)
             other = devices[0] if device is not devices[0] else devices[1]
             if call.arrays:
-                refused[f"of f.on({device}) with arrays on {other}"] = partial(_run_on, call, function, device, other)
+                refused[f"of f.on({device}) with arrays on {other}"] = partial(
+                    _run_on, call, function, device, other
+                )
             if call.arrays > 1:
-                refused[f"with arrays on {device} and {other}"] = partial(call.run, function, device, other)
+                refused[f"with arrays on {device} and {other}"] = partial(
+                    call.run, function, device, other
+                )
         for use, action in (uses | refused).items():
             send({"call": number, "use": use, "refused": use in refused, **_outcome(action)})
 
@@ -361,7 +408,9 @@ def _run_on(call: _Call, function: Any, device: Any, *others: Any) -> list[Any]:
 
 
 def forks(request: dict[str, Any], _: Watch, send: Send) -> None:
-    """Fork a child before the backend is used, and another one after that. Send the outcomes of both."""
+    """Fork a child before the backend is used, and another one after that. Send the outcomes of
+    both.
+    """
     warnings.simplefilter("ignore")  # newer Pythons warn about forks in processes with threads
     (call,) = _calls(request)
     send({"unused": _in_child({"a call of a new function": call.run}, request["seconds"])})
@@ -413,7 +462,8 @@ def _uses(call: _Call) -> dict[str, Callable[[], object]]:
 def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[str, Any]:
     """Run uses in a forked child. Return their outcomes, and the child's exit status or signal.
 
-    The child then exits as any program does, by SystemExit. A signal ends it after `seconds`, also in a call of a C library.
+    The child then exits as any program does, by SystemExit. A signal ends it after `seconds`, also
+    in a call of a C library.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -429,13 +479,18 @@ def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[st
         text = file.read()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return {"outcomes": json.loads(text) if text else {}, "code": code, "timed_out": code == -signal.SIGALRM}
+    return {
+        "outcomes": json.loads(text) if text else {},
+        "code": code,
+        "timed_out": code == -signal.SIGALRM,
+    }
 
 
 # -- interrupts at random moments
 
 
-#: The interrupts of the first use, which opens the driver, and the limit on the seconds before each.
+#: The interrupts of the first use, which opens the driver, and the limit on the seconds before
+#: each.
 _FIRST, _FIRST_SECONDS = 4, 0.2
 #: The most uses for each interrupt: a use may end before its interrupt comes.
 _MAX_USES = 20
@@ -444,7 +499,9 @@ _COMPLETION_SECONDS = 15
 
 
 def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
-    """Interrupt the uses of a backend. Send the first failure of a use without an interrupt, or the results of a last one of each."""
+    """Interrupt the uses of a backend. Send the first failure of a use without an interrupt, or the
+    results of a last one of each.
+    """
     import numpy  # noqa: F401 - its import cannot be repeated after an interrupt
 
     sys.unraisablehook = lambda _: None  # an interrupt of a finalizer
@@ -477,7 +534,8 @@ def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     thread.join()
     for number, result in enumerate(last):
         send({"call": number, **result})
-    # A call whose wait was interrupted may still be completed in another thread, with files and processes of its own.
+    # A call whose wait was interrupted may still be completed in another thread, with files and
+    # processes of its own.
     deadline = time.monotonic() + _COMPLETION_SECONDS
     while True:
         left = {name: count - before[name] for name, count in _open_resources().items()}
@@ -501,7 +559,9 @@ class _Alarm:
             raise KeyboardInterrupt
 
     def interrupt(self, action: Callable[[], Any], seconds: float) -> Any:
-        """Return the result of `action`, unless KeyboardInterrupt comes before its end. It comes in at most so many seconds."""
+        """Return the result of `action`, unless KeyboardInterrupt comes before its end. It comes in
+        at most so many seconds.
+        """
         self._is_armed = True
         signal.setitimer(signal.ITIMER_REAL, self._random.uniform(1e-6, seconds))
         try:
@@ -512,7 +572,8 @@ class _Alarm:
 
 
 class _Use:
-    """A use of a function: a new module, a call with host arrays, and one with device arrays in a batch of a stream.
+    """A use of a function: a new module, a call with host arrays, and one with device arrays in a
+    batch of a stream.
 
     Attributes
     ----------
@@ -556,20 +617,29 @@ class _Use:
             self._kept = to_device(devmod.device(self._call.kind), self._call.call.make_arguments())
 
     def interrupt(self, alarm: _Alarm) -> None:
-        """Run, unless KeyboardInterrupt comes. Raise AssertionError unless the arrays are those of the run without an interrupt."""
-        for one, two in zip(alarm.interrupt(self.run, 1.2 * self.seconds), self._expected, strict=True):
+        """Run, unless KeyboardInterrupt comes. Raise AssertionError unless the arrays are those of
+        the run without an interrupt.
+        """
+        for one, two in zip(
+            alarm.interrupt(self.run, 1.2 * self.seconds), self._expected, strict=True
+        ):
             compare_arrays(self._call.call, one, two, "beside interrupts")
 
     def last(self) -> dict[str, Any]:
         """Return the error, or the arrays, of a last use, and those that were kept."""
         results: list[list[Any]] = []
-        error = error_of(lambda: results.extend([*self.run(), *([to_host(self._kept)] if self._kept else [])]))
+        error = error_of(
+            lambda: results.extend([*self.run(), *([to_host(self._kept)] if self._kept else [])])
+        )
         self._kept.clear()
         return {"error": error, "results": [list(map(portable_argument, each)) for each in results]}
 
 
 def _open_resources() -> dict[str, int]:
-    """Return the numbers of open files and of child processes. Linux lists both, macOS the first."""
+    """Return the numbers of open files and of child processes.
+
+    Linux lists both, macOS the first.
+    """
     gc.collect()
     result = {}
     for name, folder in (("open files", "/proc/self/fd"), ("open files", "/dev/fd")):

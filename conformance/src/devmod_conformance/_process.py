@@ -14,7 +14,8 @@ from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._payload import portable_call, portable_sample
 from devmod_conformance._row import Skip, require
 
-#: Variables that are removed from the new process: they would force the fallback, or fix the clock of a toolchain.
+#: Variables that are removed from the new process: they would force the fallback, or fix the clock
+#: of a toolchain.
 _REMOVED_VARIABLES = ("DEVMOD_COMPILE_FORCE_FALLBACK", "SOURCE_DATE_EPOCH")
 
 
@@ -50,12 +51,18 @@ class Answer:
     @property
     def finished_steps(self) -> list[Any]:
         """All that the process sent. Raise AssertionError if the task was not completed."""
-        require(self.code == 0 and not self.timed_out and self.steps, f"a process that uses the backend {self.end}")
+        require(
+            self.code == 0 and not self.timed_out and self.steps,
+            f"a process that uses the backend {self.end}",
+        )
         return self.steps
 
     @property
     def value(self) -> Any:
-        """The last value that the process sent. Raise AssertionError if the task was not completed."""
+        """The last value that the process sent.
+
+        Raise AssertionError if the task was not completed.
+        """
         return self.finished_steps[-1]
 
 
@@ -96,7 +103,9 @@ def probe(
     """
     claim = plugins.registered("devmod.create").get(case.kind)
     if claim is None or not claim.distribution:
-        raise Skip("the backend is registered in this process only, and this row needs a new process")
+        raise Skip(
+            "the backend is registered in this process only, and this row needs a new process"
+        )
     if not can_start_python():
         raise Skip("this program is frozen, so it cannot start a new Python process")
     pairs = list(pairs)
@@ -110,13 +119,17 @@ def probe(
         "hide": hide,
         "other_host": other_host,
         "samples": [portable_sample(sample) for sample in samples],
-        "calls": [{"sample": samples.index(sample), **portable_call(call)} for sample, call in pairs],
+        "calls": [
+            {"sample": samples.index(sample), **portable_call(call)} for sample, call in pairs
+        ],
         **more,
     }
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", **(environment or {})}
     for name in _REMOVED_VARIABLES:
         env.pop(name, None)
-    with Worker("devmod_conformance._probe", request, environment=env, folder=folder, captures=True) as process:
+    with Worker(
+        "devmod_conformance._probe", request, environment=env, folder=folder, captures=True
+    ) as process:
         end = monotonic() + case.timeout
         steps = process.all_answers(case.timeout)
         process.wait(end - monotonic())  # what the backend does at exit is a part of the task

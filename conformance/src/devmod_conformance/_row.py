@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from devmod_conformance._case import Conformance
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-#: The start of the reason of a skipped row that has nothing to check: the toolchain of every sample is missing.
+#: The start of the reason of a skipped row that has nothing to check: the toolchain of every sample
+#: is missing.
 NO_SAMPLE = "no sample can be compiled on this machine: "
 
 
@@ -23,12 +24,13 @@ class Row:
     Attributes
     ----------
     id
-        The row of the contract. A word follows if that row has several requirements: "R18", "R32-once".
+        The row of the contract. A word follows if that row has several requirements: "R18",
+        "R32-once".
     title
         The requirement, as a sentence.
     check
-        The function that checks a backend's `Conformance`. It raises `Skip` if the requirement does not apply. Every other
-        exception is a failure.
+        The function that checks a backend's `Conformance`. It raises `Skip` if the requirement does
+        not apply. Every other exception is a failure.
     """
 
     id: str
@@ -76,7 +78,9 @@ class Result:
 
 
 def require(condition: object, failure: str) -> None:
-    """Raise AssertionError with the text `failure` unless the condition holds. (``python -O`` removes assert statements.)"""
+    """Raise AssertionError with the text `failure` unless the condition holds. (``python -O``
+    removes assert statements.)
+    """
     if not condition:
         raise AssertionError(failure)
 
@@ -84,4 +88,8 @@ def require(condition: object, failure: str) -> None:
 def _describe(error: BaseException) -> str:
     """Return the text of a failed check, or the type and text of any other exception."""
     text = str(error).strip()
-    return text if isinstance(error, AssertionError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    return (
+        text
+        if isinstance(error, AssertionError) and text
+        else f"{type(error).__name__}: {text}".rstrip(": ")
+    )

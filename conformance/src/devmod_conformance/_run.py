@@ -1,4 +1,6 @@
-"""Finds the cases that a backend ships, and runs the rows on them, in this process or in another one."""
+"""Finds the cases that a backend ships, and runs the rows on them, in this process or in another
+one.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +50,27 @@ def find(kind: str) -> Conformance:
         raise _broken(kind, f"creating its cases failed ({describe_error(error)})") from error
     if isinstance(case, Conformance) and case.kind == kind:
         return case
-    actual = f"one with kind = {case.kind!r}" if isinstance(case, Conformance) else type(case).__name__
-    raise _broken(kind, f"expected a subclass of devmod_conformance.Conformance with kind = {kind!r}, got {actual}")
+    actual = (
+        f"one with kind = {case.kind!r}" if isinstance(case, Conformance) else type(case).__name__
+    )
+    raise _broken(
+        kind,
+        f"expected a subclass of devmod_conformance.Conformance with kind = {kind!r}, got {actual}",
+    )
 
 
 def _broken(kind: str, problem: str) -> PluginError:
     """Return the error for invalid cases of a kind."""
     claim = plugins.registered(GROUP).get(kind)
-    provider = claim.provider if claim and claim.distribution else "the object that is registered in this process"
+    provider = (
+        claim.provider
+        if claim and claim.distribution
+        else "the object that is registered in this process"
+    )
     text = f"{GROUP}.{kind} is broken: {provider}: {problem}"
-    return PluginError(text, kind=kind, key=f"{GROUP}.{kind}", distribution=claim.distribution if claim else "")
+    return PluginError(
+        text, kind=kind, key=f"{GROUP}.{kind}", distribution=claim.distribution if claim else ""
+    )
 
 
 def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
@@ -68,7 +81,8 @@ def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
     kind
         The backend's kind, or its cases.
     only
-        Ids of rows, or rows of the contract ("R32" selects R32-once and the others); empty selects all rows.
+        Ids of rows, or rows of the contract ("R32" selects R32-once and the others); empty selects
+        all rows.
 
     Returns
     -------
@@ -88,30 +102,37 @@ def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
 
 
 def select_rows(only: Iterable[str]) -> list[Row]:
-    """Return the rows with these names, in the order of the contract. Raise FormatError for an unknown name."""
+    """Return the rows with these names, in the order of the contract. Raise FormatError for an
+    unknown name.
+    """
     names = set(only)
     unknown = names - {name for row in rows() for name in (row.id, row.contract)}
     if unknown:
         name, ids = sorted(unknown)[0], [row.id for row in rows()]
         suggestion = did_you_mean(name, ids) or "."
-        raise FormatError(f"the conformance kit has no row {name!r}{suggestion} Its rows: {', '.join(ids)}")
+        raise FormatError(
+            f"the conformance kit has no row {name!r}{suggestion} Its rows: {', '.join(ids)}"
+        )
     return [row for row in rows() if not names or row.id in names or row.contract in names]
 
 
-# -- Runs rows in another process. If the backend ends that process or hangs, only the current row fails.
+# -- Runs rows in another process. If the backend ends that process or hangs, only the current row
+# fails.
 
 
-#: A row may start this many processes one after the other (R38), and each has the time `Conformance.timeout`.
+#: A row may start this many processes one after the other (R38), and each has the time
+#: `Conformance.timeout`.
 _PROCESSES = 3
 #: The seconds in which the process must end after its last row. Row R8 checks what it does at exit.
 _EXIT_TIMEOUT = 10
 
 
 def run_isolated(kind: str, only: Iterable[str] = ()) -> list[Result]:
-    """Run the rows as `run` does, in another process. What the backend prints goes to standard error.
+    """Run the rows as `run` does, in another process. What the backend prints goes to standard
+    error.
 
-    A frozen program cannot start another process, and a backend registered in this process is not in the other one. Then this is
-    `run`.
+    A frozen program cannot start another process, and a backend registered in this process is not
+    in the other one. Then this is `run`.
     """
     selected = select_rows(only)
     claim = plugins.registered(GROUP).get(kind)
@@ -124,7 +145,9 @@ def run_isolated(kind: str, only: Iterable[str] = ()) -> list[Result]:
 
 
 def _run_until_exit(kind: str, selected: Sequence[Row]) -> list[Result]:
-    """Return the results of the rows up to the first one that ends the process or hangs in it, included."""
+    """Return the results of the rows up to the first one that ends the process or hangs in it,
+    included.
+    """
     with Worker(__name__, {"kind": kind, "rows": [row.id for row in selected]}) as process:
         start = process.answer(_PROCESSES * Conformance.timeout)
         if start is None:
@@ -136,14 +159,19 @@ def _run_until_exit(kind: str, selected: Sequence[Row]) -> list[Result]:
         for row in selected:
             answer = process.answer(_PROCESSES * start["timeout"])
             if answer is None:
-                return [*results, Result(row, FAILED, f"the process that checks this row {process.end}")]
+                return [
+                    *results,
+                    Result(row, FAILED, f"the process that checks this row {process.end}"),
+                ]
             results.append(Result(row, answer["outcome"], answer["reason"]))
         process.wait(_EXIT_TIMEOUT)
     return results
 
 
 def main(request: dict[str, Any]) -> None:
-    """Run rows in the new process. Send the timeout of the cases, or an error, and then the result of each row."""
+    """Run rows in the new process. Send the timeout of the cases, or an error, and then the result
+    of each row.
+    """
     send = answer_writer()
     try:
         case = find(request["kind"])

@@ -15,7 +15,8 @@ _UNITS = {"8unorm": 255, "8snorm": 127, "16unorm": 65535, "16snorm": 32767}
 
 
 def texel_values(array: Array, format: str, layers_and_dimensions: int) -> Array:  # noqa: A002 - a public name of images
-    """Return what a kernel reads of an image's NumPy array: floats or integers, with the channels in the last dimension.
+    """Return what a kernel reads of an image's NumPy array: floats or integers, with the channels
+    in the last dimension.
 
     Parameters
     ----------
@@ -35,15 +36,25 @@ def texel_values(array: Array, format: str, layers_and_dimensions: int) -> Array
     return np.maximum(values / np.float32(unit), -1) if unit else values
 
 
-def sample_image(values: Array, places: Array, *, filter: str, address: str, normalized: bool = True, layered: bool = False) -> Array:  # noqa: A002 - public names
+def sample_image(
+    values: Array,
+    places: Array,
+    *,
+    filter: str,
+    address: str,
+    normalized: bool = True,
+    layered: bool = False,
+) -> Array:  # noqa: A002 - public names
     """Return what a sampler reads at places: an array of places × channels.
 
     Parameters
     ----------
     values
-        The texels: layers if `layered`, depth, height, width, channels, as `texel_values` returns them.
+        The texels: layers if `layered`, depth, height, width, channels, as `texel_values` returns
+        them.
     places
-        An array of places × coordinates: x, y, z, as many as the image has dimensions, then the layer if `layered`.
+        An array of places × coordinates: x, y, z, as many as the image has dimensions, then the
+        layer if `layered`.
     filter, address, normalized
         As for `devmod.Device.sampler`.
     """
@@ -51,7 +62,9 @@ def sample_image(values: Array, places: Array, *, filter: str, address: str, nor
 
     layer = [places[:, -1].astype(int)] if layered else []
     sizes = values.shape[-2 : 0 if layered else None : -1]
-    at = places[:, : len(sizes)].astype("float64") * (sizes if normalized else 1) - (0.5 if filter == "linear" else 0)
+    at = places[:, : len(sizes)].astype("float64") * (sizes if normalized else 1) - (
+        0.5 if filter == "linear" else 0
+    )
     first = np.floor(at).astype(int)
     result = np.zeros((len(places), values.shape[-1]))
     for corner in product((0, 1), repeat=len(sizes)) if filter == "linear" else [(0,) * len(sizes)]:
@@ -59,14 +72,20 @@ def sample_image(values: Array, places: Array, *, filter: str, address: str, nor
         if filter == "linear":
             weight = np.prod(np.where(corner, at - first, 1 - (at - first)), axis=1)
         texels, inside = zip(
-            *(_texels(first[:, axis] + far, size, address) for axis, (far, size) in enumerate(zip(corner, sizes, strict=True))), strict=True
+            *(
+                _texels(first[:, axis] + far, size, address)
+                for axis, (far, size) in enumerate(zip(corner, sizes, strict=True))
+            ),
+            strict=True,
         )
         result += values[(*layer, *reversed(texels))] * (weight * np.all(inside, axis=0))[:, None]
     return result
 
 
 def _texels(index: Array, size: int, address: str) -> tuple[Array, Array]:
-    """Return the indices of texels in one dimension, and whether the sampler reads them: outside of a border it reads zeros."""
+    """Return the indices of texels in one dimension, and whether the sampler reads them: outside of
+    a border it reads zeros.
+    """
     import numpy as np
 
     inside = (index >= 0) & (index < size) if address == "border" else np.ones(len(index), bool)

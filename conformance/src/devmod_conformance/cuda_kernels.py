@@ -1,4 +1,6 @@
-"""Kernels in CUDA C++, which HIP compiles too: the conformance cases of both kinds have payloads of them."""
+"""Kernels in CUDA C++, which HIP compiles too: the conformance cases of both kinds have payloads of
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,17 @@ from typing import Any
 
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance._case import Call, Sample, axpy_call, count_call, linear_functions, transpose_call
+from devmod_conformance._case import (
+    Call,
+    Sample,
+    axpy_call,
+    count_call,
+    linear_functions,
+    transpose_call,
+)
 
-#: The kernels of the stored payloads. `shift` has a struct, a vector of three and a bool by value, and a global variable.
+#: The kernels of the stored payloads. `shift` has a struct, a vector of three and a bool by value,
+#: and a global variable.
 SOURCE = """
 extern "C" __global__ void axpy(const float *x, float *y, float a, int n)
 {
@@ -44,18 +54,40 @@ extern "C" __global__ void shift(int *x, How how, float3 add, bool twice)
 
 
 def samples(code: bytes, fmt: str, language: str) -> list[Sample]:
-    """Return the samples of a payload of `SOURCE`: with an interface, without one, and with a struct and a global variable."""
+    """Return the samples of a payload of `SOURCE`: with an interface, without one, and with a
+    struct and a global variable.
+    """
     transpose = FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)
-    shift = Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], _shift, grid=2, block=32)
+    shift = Call(
+        "shift",
+        lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True],
+        _shift,
+        grid=2,
+        block=32,
+    )
     return [
-        Sample(code, fmt, linear_functions(GRID_TAGS), source={language: SOURCE}, calls=[axpy_call(), count_call()]),
+        Sample(
+            code,
+            fmt,
+            linear_functions(GRID_TAGS),
+            source={language: SOURCE},
+            calls=[axpy_call(), count_call()],
+        ),
         Sample(code, fmt, {"transpose": transpose}, calls=[transpose_call()]),
-        Sample(code, fmt, {"shift": _shift_info()}, calls=[shift], global_arrays={"table": _shift_table}),
+        Sample(
+            code,
+            fmt,
+            {"shift": _shift_info()},
+            calls=[shift],
+            global_arrays={"table": _shift_table},
+        ),
     ]
 
 
 def _shift_info() -> FunctionInfo:
-    """Return the kernel `shift`: a struct, a vector of three and a bool by value, and a table of constants."""
+    """Return the kernel `shift`: a struct, a vector of three and a bool by value, and a table of
+    constants.
+    """
     members = [Member("amount", "int32", 0), Member("count", "int32", 4)]
     params = [
         Param("x", "buffer", "int32", "rw"),
@@ -63,7 +95,9 @@ def _shift_info() -> FunctionInfo:
         Param("add", "scalar", "float32x3"),
         Param("twice", "scalar", "bool"),
     ]
-    return FunctionInfo("shift", ["handle", "uint8x8", "float32x3", "bool"], GRID_TAGS, (), Interface(params))
+    return FunctionInfo(
+        "shift", ["handle", "uint8x8", "float32x3", "bool"], GRID_TAGS, (), Interface(params)
+    )
 
 
 def _shift(x: Any, how: tuple[int, int], add: tuple[float, ...], twice: bool) -> None:

@@ -30,7 +30,9 @@ ENTRIES = {
 def put(folder: Path, wrong: str = "") -> Path:
     """Install the toy, or the one with this fault, into a folder."""
     fault = FAULTS[wrong] if wrong else Fault((), "")
-    groups: dict[str, dict[str, str]] = {group: {"toy": "devmod_toy._entries:devices"} for group in fault.groups}
+    groups: dict[str, dict[str, str]] = {
+        group: {"toy": "devmod_toy._entries:devices"} for group in fault.groups
+    }
     for (group, name), value in ENTRIES.items():
         if (group, name) not in fault.without:
             groups.setdefault(group, {})[name] = f"devmod_toy{value}"
@@ -67,7 +69,11 @@ def put_least(folder: Path) -> Path:
 
 def environment(folder: Path, cache: Path) -> dict[str, str]:
     """Return the environment of a process with this toy and no other backend."""
-    made = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "CUDA_"))}
+    made = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DEVMOD_", "PYTHON", "CUDA_"))
+    }
     path = [folder, HERE, HERE.parents[1] / "src"]
     return made | {
         "PYTHONPATH": os.pathsep.join(map(str, path)),
@@ -77,13 +83,24 @@ def environment(folder: Path, cache: Path) -> dict[str, str]:
     }
 
 
-def conformance(folder: Path, cache: Path, *arguments: str, kind: str = "toy") -> subprocess.CompletedProcess[str]:
+def conformance(
+    folder: Path, cache: Path, *arguments: str, kind: str = "toy"
+) -> subprocess.CompletedProcess[str]:
     """Run ``devmod conformance``."""
     command = [sys.executable, "-m", "devmod", "conformance", kind, *arguments]
-    return subprocess.run(command, env=environment(folder, cache), capture_output=True, text=True, timeout=1200, check=False)
+    return subprocess.run(
+        command,
+        env=environment(folder, cache),
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
 
 
-def results(folder: Path, cache: Path, *arguments: str, kind: str = "toy") -> dict[str, dict[str, str]]:
+def results(
+    folder: Path, cache: Path, *arguments: str, kind: str = "toy"
+) -> dict[str, dict[str, str]]:
     """Run ``devmod conformance --json`` and return its rows by id."""
     done = conformance(folder, cache, "--json", *arguments, kind=kind)
     assert done.stdout.startswith("["), done.stderr

@@ -24,16 +24,25 @@ class Least(devmod.Module):
         if name not in self.functions:
             raise function_not_found(self.kind, name, self.functions)
         if self.code != b"x *= a":
-            raise devmod.FormatError("the least payload: expected x *= a", kind="least", function=name)
+            raise devmod.FormatError(
+                "the least payload: expected x *= a", kind="least", function=name
+            )
         return lambda *value, **shape: scale(name, *value, **shape)
 
     def save_to_bytes(self):
-        return json.dumps([self.code.decode("latin-1"), {key: info.name for key, info in self.functions.items()}]).encode()
+        return json.dumps(
+            [self.code.decode("latin-1"), {key: info.name for key, info in self.functions.items()}]
+        ).encode()
 
 
 def scale(name, *given, stream=None):
     def refuse(argument, why):
-        raise devmod.ArgumentError(f"the least function {name!r}: {argument} {why}", kind="least", function=name, argument=argument)
+        raise devmod.ArgumentError(
+            f"the least function {name!r}: {argument} {why}",
+            kind="least",
+            function=name,
+            argument=argument,
+        )
 
     if len(given) != 2 or stream is not None:
         refuse("", "takes an array, a number and no stream")
@@ -50,7 +59,10 @@ def create(code, fmt, fmap, source):
 
 def load(data):
     code, names = json.loads(bytes(data))
-    return Least(code.encode("latin-1"), {key: devmod.FunctionInfo(name, INFO.arg_types) for key, name in names.items()})
+    return Least(
+        code.encode("latin-1"),
+        {key: devmod.FunctionInfo(name, INFO.arg_types) for key, name in names.items()},
+    )
 
 
 def half(x, a):
@@ -59,4 +71,11 @@ def half(x, a):
 
 class LeastConformance(Conformance):
     kind = "least"
-    samples = (Sample(b"x *= a", "text", {"scale": INFO}, calls=[Call("scale", lambda rng: [rng.random(16, "float32"), 0.5], half)]),)
+    samples = (
+        Sample(
+            b"x *= a",
+            "text",
+            {"scale": INFO},
+            calls=[Call("scale", lambda rng: [rng.random(16, "float32"), 0.5], half)],
+        ),
+    )

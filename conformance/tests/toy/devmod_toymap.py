@@ -1,7 +1,8 @@
-"""A conforming backend with a map of shaders, one format and no driver. It overrides Conformance.builds.
+"""A conforming backend with a map of shaders, one format and no driver. It overrides
+Conformance.builds.
 
-The variable TOYMAP changes it: with "text", its text payloads are not source; with "first", every function is built from the first
-shader.
+The variable TOYMAP changes it: with "text", its text payloads are not source; with "first", every
+function is built from the first shader.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def make(fmap, code, source=None, wire=None):
 
     class MapModule(ToyModule):
         def launcher(self, name, info):
-            _, shader = self.payload(next(iter(self.code)) if os.environ.get("TOYMAP") == "first" else name)
+            _, shader = self.payload(
+                next(iter(self.code)) if os.environ.get("TOYMAP") == "first" else name
+            )
             return MapLauncher(with_blocks(driver().KERNELS[parse(shader)], info.interface))
 
     return MapModule(TARGET, "toyshader", fmap, code, source, wire=wire)
@@ -77,15 +80,35 @@ class MapConformance(Conformance):
             "toyshader",
             {"negate": NEGATE, "axpy": AXPY},
             calls=[
-                Call("axpy", lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40], axpy, grid=4, block=16),
-                Call("negate", lambda rng: [rng.integers(1, 99, 16, "int32")], negate, grid=2, block=8),
+                Call(
+                    "axpy",
+                    lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40],
+                    axpy,
+                    grid=4,
+                    block=16,
+                ),
+                Call(
+                    "negate",
+                    lambda rng: [rng.integers(1, 99, 16, "int32")],
+                    negate,
+                    grid=2,
+                    block=8,
+                ),
             ],
         ),
         Sample(
             {"negative": b"toy negate"},
             "toyshader",
             {"negative": NEGATE},
-            calls=[Call("negative", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
+            calls=[
+                Call(
+                    "negative",
+                    lambda rng: [rng.integers(1, 99, 8, "int32")],
+                    negate,
+                    grid=1,
+                    block=8,
+                )
+            ],
         ),
     )
 

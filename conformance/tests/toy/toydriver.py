@@ -1,4 +1,6 @@
-"""The driver of the toy backend: two devices in this process. Memory is a bytearray, and a kernel is a Python function."""
+"""The driver of the toy backend: two devices in this process. Memory is a bytearray, and a kernel
+is a Python function.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,20 @@ def sample(threads: int, source: Any, sampler: Any, places: bytearray, result: b
     texels = np.frombuffer(source.handle, source.texel.dtype).reshape(source.array_shape)
     places = np.frombuffer(places, np.float32).reshape(-1, len(source.shape) + bool(source.layers))
     how = {"filter": sampler.filter, "address": sampler.address, "normalized": sampler.normalized}
-    read = sample_image(texel_values(texels, source.format, len(source.array_shape) - (source.texel.channels > 1)), places, **how)
+    read = sample_image(
+        texel_values(texels, source.format, len(source.array_shape) - (source.texel.channels > 1)),
+        places,
+        **how,
+    )
     np.frombuffer(result, np.float32).reshape(-1, 4)[:threads, : read.shape[1]] = read[:threads]
 
 
 def write(threads: int, destination: Any) -> None:
     """Write the position of each thread to its texel."""
     x, y = np.meshgrid(*map(np.arange, destination.shape))
-    np.frombuffer(destination.handle, np.uint8).reshape(destination.array_shape)[:] = np.stack([x, y, x + y, 255 + 0 * x], axis=-1)
+    np.frombuffer(destination.handle, np.uint8).reshape(destination.array_shape)[:] = np.stack(
+        [x, y, x + y, 255 + 0 * x], axis=-1
+    )
 
 
 def subgroup(threads: int, result: bytearray) -> None:
@@ -64,9 +72,13 @@ def subgroup(threads: int, result: bytearray) -> None:
     np.frombuffer(result, np.uint32)[:threads] = 4
 
 
-def transpose(threads: int, source: bytearray, target: bytearray, width: bytes, height: bytes) -> None:
+def transpose(
+    threads: int, source: bytearray, target: bytearray, width: bytes, height: bytes
+) -> None:
     w, h = (int.from_bytes(each, "little") for each in (width, height))
-    np.frombuffer(target, np.float32)[: w * h].reshape(w, h)[:] = np.frombuffer(source, np.float32)[: w * h].reshape(h, w).T
+    np.frombuffer(target, np.float32)[: w * h].reshape(w, h)[:] = (
+        np.frombuffer(source, np.float32)[: w * h].reshape(h, w).T
+    )
 
 
 def store(threads: int, result: bytearray, value: bytes) -> None:

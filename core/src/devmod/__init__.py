@@ -1,6 +1,8 @@
-"""devmod: compile device kernels on a machine without a device, ship one file, run it where a backend is installed.
+"""devmod: compile device kernels on a machine without a device, ship one file, run it where a
+backend is installed.
 
-All public names are here. Each is imported at its first use; `import devmod` imports no other module.
+All public names are here. Each is imported at its first use; `import devmod` imports no other
+module.
 
 docs/design/modules.md has the reasons.
 """
@@ -121,13 +123,30 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
-    "Benchmark", "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "ProgramFunction", "Sampler", "Stream",
-    "Verification", "bench", "guard", "profile", "set_compiler", "verify",
-)  # fmt: skip
+    "Benchmark",
+    "Device",
+    "Event",
+    "Function",
+    "Image",
+    "Launch",
+    "LaunchConfig",
+    "Profile",
+    "ProgramFunction",
+    "Sampler",
+    "Stream",
+    "Verification",
+    "bench",
+    "guard",
+    "profile",
+    "set_compiler",
+    "verify",
+)
 
 
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:
-    """Import a public name of the module with this namespace, and bind it there. `home` has the module of each name."""
+    """Import a public name of the module with this namespace, and bind it there. `home` has the
+    module of each name.
+    """
     package = namespace["__name__"]
     if name not in home:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -143,13 +162,17 @@ def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> obje
 
 
 def _runtime(subject: str) -> Any:
-    """Return the module `devmod_runtime`. The error without it names `subject`, and the wheels that bring it."""
+    """Return the module `devmod_runtime`. The error without it names `subject`, and the wheels that
+    bring it.
+    """
     import sys
 
     try:
         __import__("devmod_runtime")  # by its name, as an entry point: core imports no other wheel
         module = sys.modules["devmod_runtime"]
-        if vars(module).get("__version__") == __version__:  # else it is a folder of that name, or a file of the user
+        if (
+            vars(module).get("__version__") == __version__
+        ):  # else it is a folder of that name, or a file of the user
             return module
     except ModuleNotFoundError as error:
         if error.name != "devmod_runtime":
@@ -158,7 +181,9 @@ def _runtime(subject: str) -> Any:
     from devmod.targets import KINDS
 
     if own := own_module("devmod_runtime"):
-        raise RuntimeNotLinkedError(f"{subject} needs devmod-runtime, which cannot be imported: {own}")
+        raise RuntimeNotLinkedError(
+            f"{subject} needs devmod-runtime, which cannot be imported: {own}"
+        )
     raise RuntimeNotLinkedError(
         f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
         f"{pip_install('devmod-opencl')} (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
@@ -166,7 +191,9 @@ def _runtime(subject: str) -> Any:
 
 
 def _can_import(package: str) -> bool:
-    """Return whether a package of another wheel is installed. It is not imported. A folder without modules is none."""
+    """Return whether a package of another wheel is installed. It is not imported. A folder without
+    modules is none.
+    """
     from importlib.util import find_spec
 
     try:
@@ -175,24 +202,36 @@ def _can_import(package: str) -> bool:
         return False
 
 
-def _import_wheel(module: str, subject: str, *packages: str, install: tuple[str, str] | None = None, kind: str = "") -> Any:
+def _import_wheel(
+    module: str,
+    subject: str,
+    *packages: str,
+    install: tuple[str, str] | None = None,
+    kind: str = "",
+) -> Any:
     """Return a module of another wheel, by its name as an entry point. It needs `packages`.
 
-    Without one of them, raise ToolchainNotFoundError with `subject`. `install` has what the text names in place of the wheel, and what pip
-    installs.
+    Without one of them, raise ToolchainNotFoundError with `subject`. `install` has what the text
+    names in place of the wheel, and what pip installs.
     """
     from importlib import import_module
 
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        missing = error.name if error.name in packages else next((each for each in packages if not _can_import(each)), None)
+        missing = (
+            error.name
+            if error.name in packages
+            else next((each for each in packages if not _can_import(each)), None)
+        )
         if missing is None:
             raise
         from devmod.errors import ToolchainNotFoundError, not_installed
 
         wheel = missing.replace("_", "-")
-        raise ToolchainNotFoundError(f"{subject}: {not_installed(*(install or (wheel, wheel)))}", kind=kind) from None
+        raise ToolchainNotFoundError(
+            f"{subject}: {not_installed(*(install or (wheel, wheel)))}", kind=kind
+        ) from None
 
 
 if not TYPE_CHECKING:  # type checkers then report unknown names
@@ -207,5 +246,8 @@ if not TYPE_CHECKING:  # type checkers then report unknown names
 
 
 def __dir__() -> list[str]:
-    """Return the public names that exist here: help() and inspect.getmembers() read each of them."""
+    """Return the public names that exist here:
+
+    help() and inspect.getmembers() read each of them.
+    """
     return sorted([*_HOME, *(_IN_RUNTIME if _can_import("devmod_runtime") else ()), "__version__"])

@@ -15,8 +15,9 @@ def main() -> int:
         print("\ninterrupted", file=sys.stderr)
         return 130
     finally:
-        # The end of the interpreter collects several times, and each visits all objects: a tenth of an unchanged build. Other commands
-        # execute programs and compilers in Python, whose libraries (nanobind) report what is not freed.
+        # The end of the interpreter collects several times, and each visits all objects: a tenth of
+        # an unchanged build. Other commands execute programs and compilers in Python, whose
+        # libraries (nanobind) report what is not freed.
         if sys.argv[1:2] == ["build"]:
             gc.freeze()
 

@@ -46,12 +46,14 @@ class Check(NamedTuple):
     kind
         The kind of backend, or "devmod".
     part
-        "runtime", "devices", "kernel" (a small one on each device), "driver" (its libraries, with each place where they were looked for) or
-        "compiler" of a kind, "hook" for a plugin's check that failed, or another word of a plugin's; "versions" or "caches" of devmod.
+        "runtime", "devices", "kernel" (a small one on each device), "driver" (its libraries, with
+        each place where they were looked for) or "compiler" of a kind, "hook" for a plugin's check
+        that failed, or another word of a plugin's; "versions" or "caches" of devmod.
     state
         "ok", "not installed", "no device" or "problem".
     text
-        What was found. Unless the state is "ok", also the next step, such as the command that installs it.
+        What was found. Unless the state is "ok", also the next step, such as the command that
+        installs it.
     """
 
     kind: str
@@ -61,7 +63,8 @@ class Check(NamedTuple):
 
 
 class Report:
-    """The result of `devmod.doctor`. Its text has a line for each kind, and below it what does not work.
+    """The result of `devmod.doctor`. Its text has a line for each kind, and below it what does not
+    work.
 
     Attributes
     ----------
@@ -74,7 +77,9 @@ class Report:
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """The checks of what is installed and does not work: those with the state "problem" or "no device"."""
+        """The checks of what is installed and does not work: those with the state "problem" or "no
+        device".
+        """
         return tuple(each for each in self.checks if each.state in STATES[2:])
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,11 +94,19 @@ class Report:
         lines = []
         for kind, checks in kinds.items():
             state = max((each.state for each in checks), key=STATES.index)
-            if kind in KINDS and any(each.part == "devices" and each.state == "ok" for each in checks) and state == "not installed":
+            if (
+                kind in KINDS
+                and any(each.part == "devices" and each.state == "ok" for each in checks)
+                and state == "not installed"
+            ):
                 state = "ok"  # it runs here; a machine that only runs needs no compiler
             good = "; ".join(each.text for each in checks if each.state == "ok")
             lines.append(f"{kind:<{width}}  {state:<13}  {good}".rstrip())
-            lines += [f"{'':<{width}}    {each.part}: {each.text}" for each in checks if each.state != "ok"]
+            lines += [
+                f"{'':<{width}}    {each.part}: {each.text}"
+                for each in checks
+                if each.state != "ok"
+            ]
         count = len(self.problems)
         lines.append(f"{count} problem{'s' if count > 1 else ''}." if count else "No problems.")
         return "\n".join(map(escape_line, lines))
@@ -102,16 +115,17 @@ class Report:
 
 
 def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
-    """Check devmod's installation: versions, caches, and for each kind the runtime, the driver with its devices, and the compiler.
+    """Check devmod's installation: versions, caches, and for each kind the runtime, the driver with
+    its devices, and the compiler.
 
-    Plugins and drivers run in another process, where one that crashes or hangs is a problem in the report. Plugins take part by the
-    hook ``devmod_doctor``.
+    Plugins and drivers run in another process, where one that crashes or hangs is a problem in the
+    report. Plugins take part by the hook ``devmod_doctor``.
 
     Parameters
     ----------
     kinds
-        The kinds to check, or one. A runtime of theirs that is not installed is a problem. Versions and caches are then in the report
-        only if they have a problem. Default: all known kinds.
+        The kinds to check, or one. A runtime of theirs that is not installed is a problem. Versions
+        and caches are then in the report only if they have a problem. Default: all known kinds.
     timeout
         The limit in seconds for the devices of one kind, and for the plugins' checks of it.
 
@@ -120,12 +134,23 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     ArgumentError
         A kind is unknown.
     """
-    known = list(dict.fromkeys([*KINDS, *sorted({*registry.registered("devmod.targets"), *registry.registered(GROUP)} - {PROGRAM})]))
+    known = list(
+        dict.fromkeys(
+            [
+                *KINDS,
+                *sorted(
+                    {*registry.registered("devmod.targets"), *registry.registered(GROUP)}
+                    - {PROGRAM}
+                ),
+            ]
+        )
+    )
     wanted = [kinds] if isinstance(kinds, str) and kinds else list(dict.fromkeys(kinds)) or known
     for kind in wanted:
         if kind not in known:
             raise ArgumentError(
-                f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}", argument="kinds"
+                f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}",
+                argument="kinds",
             )
     checks = [each for each in (_versions(), _caches()) if not kinds or each.state != "ok"]
     in_process = registry.local_kinds()
@@ -133,13 +158,27 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     local = set()
     for kind in wanted:
         claims = [claim for claim, _ in hooks.callers("devmod_doctor", kind)]
-        steps += [("devices", kind), *(("hook", kind, claim.name, claim.provider) for claim in claims)]
-        local |= {("hook", kind, claim.name, claim.provider) for claim in claims if claim.object is not None}
-    results = answers(__name__, steps, _check, timeout, here=lambda step: step[1] in in_process or step in local)
+        steps += [
+            ("devices", kind),
+            *(("hook", kind, claim.name, claim.provider) for claim in claims),
+        ]
+        local |= {
+            ("hook", kind, claim.name, claim.provider)
+            for claim in claims
+            if claim.object is not None
+        }
+    results = answers(
+        __name__, steps, _check, timeout, here=lambda step: step[1] in in_process or step in local
+    )
     for each, (answer, end) in zip(steps, results, strict=True):
         checks += [Check(*row) for row in answer] if end is None else [_crash(*each, end=end)]
     if kinds:
-        checks = [each._replace(state="problem") if (each.part, each.state) == ("runtime", "not installed") else each for each in checks]
+        checks = [
+            each._replace(state="problem")
+            if (each.part, each.state) == ("runtime", "not installed")
+            else each
+            for each in checks
+        ]
     return Report(checks)
 
 
@@ -149,23 +188,40 @@ def main(request: dict[str, Any]) -> None:
 
 
 def _check(step: Sequence[str]) -> list[Check]:
-    """Return what is checked of a kind in the new process. A crash of one step loses its checks alone."""
+    """Return what is checked of a kind in the new process. A crash of one step loses its checks
+    alone.
+    """
     return _check_devices(step[1]) if step[0] == "devices" else _check_hook(*step[1:])
 
 
 def _check_devices(kind: str) -> list[Check]:
-    """Return the checks of a kind's runtime and devices. It imports the plugin and opens the driver, and raises nothing."""
+    """Return the checks of a kind's runtime and devices. It imports the plugin and opens the
+    driver, and raises nothing.
+    """
     checks: list[Check] = []
     part = "runtime"
     try:
         lookup("devmod.create", kind)
         claim = registry.used_claim("devmod.create", kind)
-        checks.append(Check(kind, part, "ok", claim.provider if claim is not None else "registered in this process"))
+        checks.append(
+            Check(
+                kind,
+                part,
+                "ok",
+                claim.provider if claim is not None else "registered in this process",
+            )
+        )
         part = "devices"
         if registry.is_claimed(GROUP, kind):
             devices = probe(kind)
-            names = ", ".join(f"{each.name} (driver {each.driver_version or 'unknown'})" for each in devices)
-            checks.append(Check(kind, part, "ok", names) if devices else Check(kind, part, "no device", "the driver lists none"))
+            names = ", ".join(
+                f"{each.name} (driver {each.driver_version or 'unknown'})" for each in devices
+            )
+            checks.append(
+                Check(kind, part, "ok", names)
+                if devices
+                else Check(kind, part, "no device", "the driver lists none")
+            )
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything when it is imported, and a driver
         checks.append(_failure(kind, part, error))
     return checks
@@ -176,19 +232,33 @@ def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
     checks: list[Check] = []
     subject = "devmod_doctor"
     try:
-        claim, call = next(each for each in hooks.callers("devmod_doctor", kind) if (each[0].name, each[0].provider) == (name, provider))
+        claim, call = next(
+            each
+            for each in hooks.callers("devmod_doctor", kind)
+            if (each[0].name, each[0].provider) == (name, provider)
+        )
         subject += f" {'of ' if claim.distribution else ''}{provider}"
         for rows in call():
             for row in rows:
-                if not isinstance(row, (tuple, list)) or len(row) != 3 or not all(isinstance(each, str) for each in row):
-                    raise DevmodError(f"it returned the row {repr(row)[:80]}; expected (part, state, text), each a str")
+                if (
+                    not isinstance(row, (tuple, list))
+                    or len(row) != 3
+                    or not all(isinstance(each, str) for each in row)
+                ):
+                    raise DevmodError(
+                        f"it returned the row {repr(row)[:80]}; expected (part, state, text), each a str"
+                    )
                 if row[1] not in STATES:
-                    raise DevmodError(f"it returned the state {row[1]!r}; a state is one of {', '.join(STATES)}")
+                    raise DevmodError(
+                        f"it returned the state {row[1]!r}; a state is one of {', '.join(STATES)}"
+                    )
                 checks.append(Check(kind, *row))
     except BaseException as error:  # noqa: BLE001 - as above, for hooks
         failure = _failure(kind, "hook", error)
         names_distribution = isinstance(error, PluginError)
-        checks.append(failure if names_distribution else failure._replace(text=f"{subject}: {failure.text}"))
+        checks.append(
+            failure if names_distribution else failure._replace(text=f"{subject}: {failure.text}")
+        )
     return checks
 
 
@@ -236,7 +306,9 @@ def _caches() -> Check:
     """Check that the cache folder can be written, and that no other user can write to it."""
     folder = cache_dir()
     if not folder:
-        return Check("devmod", "caches", "problem", f"this user has no home folder. {_OTHER_FOLDER}")
+        return Check(
+            "devmod", "caches", "problem", f"this user has no home folder. {_OTHER_FOLDER}"
+        )
     try:
         make_folder(folder)
         problem = folder_problem(folder)

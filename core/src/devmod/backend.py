@@ -1,7 +1,8 @@
-"""The names for authors of other wheels, in addition to the public names of devmod: backends, compilers, readers.
+"""The names for authors of other wheels, in addition to the public names of devmod: backends,
+compilers, readers.
 
-A backend whose modules run derives from the classes of `devmod_runtime`. `devmod_targets.authoring` is the module for authors of
-compilers.
+A backend whose modules run derives from the classes of `devmod_runtime`. `devmod_targets.authoring`
+is the module for authors of compilers.
 """
 
 from __future__ import annotations

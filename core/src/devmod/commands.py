@@ -1,12 +1,20 @@
-"""The names for authors of commands: a wheel adds a click command by the entry-point group ``devmod.commands``.
+"""The names for authors of commands: a wheel adds a click command by the entry-point group
+``devmod.commands``.
 
-A command prints with these functions alone. They escape control characters and the commands of CI runners.
+A command prints with these functions alone. They escape control characters and the commands of CI
+runners.
 """
 
 from __future__ import annotations
 
 from devmod._cli import error_text, show_warning
-from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import (
+    FiniteRange,
+    complete_function,
+    complete_kind,
+    debug_option,
+    quiet_drivers,
+)
 from devmod._cli._output import (
     STDIN,
     STDOUT,

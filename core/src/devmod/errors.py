@@ -1,7 +1,8 @@
 """The exceptions of devmod, and functions that make the texts which several modules share.
 
-Each text has what failed, why, and what to do. Programs read the same facts from attributes: ``kind``, ``key``, ``distribution``,
-``function``, ``argument`` and ``log``. An attribute that does not apply is ``""``.
+Each text has what failed, why, and what to do. Programs read the same facts from attributes:
+``kind``, ``key``, ``distribution``, ``function``, ``argument`` and ``log``. An attribute that does
+not apply is ``""``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 class DevmodError(Exception):
     """Base class of devmod's exceptions.
 
-    The text, the log and the notes may quote a file, a compiler, a driver or a plugin. This class escapes their control characters.
-    A text of more than 8,000 characters is cut in the middle.
+    The text, the log and the notes may quote a file, a compiler, a driver or a plugin. This class
+    escapes their control characters. A text of more than 8,000 characters is cut in the middle.
 
     Parameters
     ----------
@@ -28,13 +29,28 @@ class DevmodError(Exception):
     """
 
     def __init__(
-        self, message: str, *, kind: str = "", key: str = "", distribution: str = "", function: str = "", argument: str = "", log: str = ""
+        self,
+        message: str,
+        *,
+        kind: str = "",
+        key: str = "",
+        distribution: str = "",
+        function: str = "",
+        argument: str = "",
+        log: str = "",
     ) -> None:
         super().__init__(shorten(escape(message)) if isinstance(message, str) else message)
-        self.kind, self.key, self.distribution, self.function, self.argument = kind, key, distribution, function, argument
+        self.kind, self.key, self.distribution, self.function, self.argument = (
+            kind,
+            key,
+            distribution,
+            function,
+            argument,
+        )
         self.log = escape(log)
 
-    # KeyError prints the repr of its argument, with quotes. A caller may assign to `args`, so the text is escaped again.
+    # KeyError prints the repr of its argument, with quotes. A caller may assign to `args`, so the
+    # text is escaped again.
     def __str__(self) -> str:
         return escape(str(self.args[0])) if self.args else ""
 
@@ -43,19 +59,27 @@ class DevmodError(Exception):
         super().add_note(shorten(escape(note)))
 
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback that IPython prints: the caller's frames, without those inside devmod, which ``__traceback__`` has."""
+        """Return the traceback that IPython prints: the caller's frames, without those inside
+        devmod, which ``__traceback__`` has.
+        """
         import sys
         from types import TracebackType
 
         frames = []
         trace = self.__traceback__
-        while trace is not None and not trace.tb_frame.f_globals.get("__name__", "").startswith("devmod"):
+        while trace is not None and not trace.tb_frame.f_globals.get("__name__", "").startswith(
+            "devmod"
+        ):
             frames.append(trace)
             trace = trace.tb_next
         outer = None
         for each in reversed(frames):
             outer = TracebackType(outer, each.tb_frame, each.tb_lasti, each.tb_lineno)
-        lines: list[str] = sys.modules["IPython"].get_ipython().InteractiveTB.structured_traceback(type(self), self, outer)
+        lines: list[str] = (
+            sys.modules["IPython"]
+            .get_ipython()
+            .InteractiveTB.structured_traceback(type(self), self, outer)
+        )
         return lines
 
 
@@ -116,7 +140,8 @@ class LaunchError(DevmodError, RuntimeError):
 
 
 class DeviceMemoryError(LaunchError):
-    """A device has too little free memory. Everything allocated before stays valid, and the next call works.
+    """A device has too little free memory. Everything allocated before stays valid, and the next
+    call works.
 
     Attributes
     ----------
@@ -131,20 +156,23 @@ class DeviceMemoryError(LaunchError):
 
 
 class GuardError(LaunchError):
-    """A kernel has written outside of an array, or to one that it declares read-only, as `devmod.guard` found after the launch.
+    """A kernel has written outside of an array, or to one that it declares read-only, as
+    `devmod.guard` found after the launch.
 
-    `devmod.testing.assert_kernel` and the commands also raise it for results that depend on memory outside of the arrays.
+    `devmod.testing.assert_kernel` and the commands also raise it for results that depend on memory
+    outside of the arrays.
 
     Attributes
     ----------
     index : int
-        The first element that has changed, in the array or behind it, where it is the length or more. If none of them has, the last one
-        before the array, which is negative. For a result, its place.
+        The first element that has changed, in the array or behind it, where it is the length or
+        more. If none of them has, the last one before the array, which is negative. For a result,
+        its place.
     value : object
         The value that is there, as an element of the array.
     fault : str
-        "write", "read" for a result that depends on bytes outside of the arrays, or "unwritten" for one that depends on memory of a
-        program that nothing wrote.
+        "write", "read" for a result that depends on bytes outside of the arrays, or "unwritten" for
+        one that depends on memory of a program that nothing wrote.
     """
 
     fault: str = "write"
@@ -160,7 +188,8 @@ class ArgumentError(DevmodError, TypeError, ValueError):
 __all__ = [name for name, value in sorted(globals().items()) if isinstance(value, type)]
 
 
-# -- texts ------------------------------------------------------------------------------------------------------------
+# -- texts
+# ------------------------------------------------------------------------------------------------------------
 
 
 #: The largest number of names that a message lists. A file may have a million.
@@ -173,7 +202,9 @@ def list_names(names: Iterable[str]) -> str:
     """Return the names for a message, ``'a', 'b'``, in their order. At most twelve are listed."""
     names = list(names)
     text = ", ".join(quote_name(str(name)) for name in names[:MAX_LISTED])
-    return f"{text} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else text or "none"
+    return (
+        f"{text} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else text or "none"
+    )
 
 
 def quote_name(name: str) -> str:
@@ -190,19 +221,25 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def function_not_found(kind: str, name: str, known: Iterable[str], *, noun: str = "function", source: str = "") -> FunctionNotFoundError:
-    """Return the error for an unknown function. It lists the known names, and has the nearest one or `condition_hint`."""
+def function_not_found(
+    kind: str, name: str, known: Iterable[str], *, noun: str = "function", source: str = ""
+) -> FunctionNotFoundError:
+    """Return the error for an unknown function. It lists the known names, and has the nearest one
+    or `condition_hint`.
+    """
     known = list(known)
     if not isinstance(name, str):
-        return FunctionNotFoundError(f"the name of the {kind} {noun} is not a string: expected a str, got {type(name).__name__}", kind=kind)
-    message = (
-        f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{condition_hint(source, name) or did_you_mean(name, known)}"
-    )
+        return FunctionNotFoundError(
+            f"the name of the {kind} {noun} is not a string: expected a str, got {type(name).__name__}",
+            kind=kind,
+        )
+    message = f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{condition_hint(source, name) or did_you_mean(name, known)}"
     return FunctionNotFoundError(message, kind=kind, function=name)
 
 
 def condition_hint(source: str, name: str) -> str:
-    """Return the end of a message about a missing name, if its definition in OpenCL C depends on a macro of the device's compiler; else "".
+    """Return the end of a message about a missing name, if its definition in OpenCL C depends on a
+    macro of the device's compiler; else "".
 
     Parameters
     ----------
@@ -216,7 +253,9 @@ def condition_hint(source: str, name: str) -> str:
     if not name.isidentifier() or name not in source:
         return ""
     # The bounds keep the work linear in the size of a stranger's text.
-    definition = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b|(?:^|[\w*][\s*]{{1,64}}){name}[ \t]{{0,64}}(?:[(=;\[]|$)")
+    definition = re.compile(
+        rf"^[ \t]*#[ \t]*define[ \t]+{name}\b|(?:^|[\w*][\s*]{{1,64}}){name}[ \t]{{0,64}}(?:[(=;\[]|$)"
+    )
     conditions: list[str] = []  # those that are open
     for line in source.splitlines():
         directive = re.match(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b", line)
@@ -227,7 +266,10 @@ def condition_hint(source: str, name: str) -> str:
                 conditions.append(line.strip() if directive[1] in ("if", "ifdef", "elif") else "")
         elif definition.search(line):
             for condition in reversed(conditions):
-                macro = re.search(r"(?<![!\w])(?:cl|__opencl_c)_\w+", re.sub(r"!\s*defined\s*\(?\s*\w+", "", condition))
+                macro = re.search(
+                    r"(?<![!\w])(?:cl|__opencl_c)_\w+",
+                    re.sub(r"!\s*defined\s*\(?\s*\w+", "", condition),
+                )
                 if macro:
                     return (
                         f". {name!r} is in a branch of {condition!r}, and each device's compiler has its own macros: "
@@ -237,7 +279,9 @@ def condition_hint(source: str, name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the end of a message with the known name nearest to another, in any case; "" if none is as near as `cutoff` (at most 1)."""
+    """Return the end of a message with the known name nearest to another, in any case; "" if none
+    is as near as `cutoff` (at most 1).
+    """
     from difflib import get_close_matches
     from itertools import islice
 
@@ -247,17 +291,30 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> CompileError:
-    """Return the error for a source that does not compile: its first error and the number of others. `log` has the compiler's output."""
+    """Return the error for a source that does not compile: its first error and the number of
+    others. `log` has the compiler's output.
+    """
     more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-    return CompileError(f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log)
+    return CompileError(
+        f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log
+    )
 
 
 def with_log(message: str, log: str) -> str:
-    """Return the text of a CompileError with the compiler's output below it. The message's quotation of the output is left out."""
+    """Return the text of a CompileError with the compiler's output below it. The message's
+    quotation of the output is left out.
+    """
     log = log.strip()
     if log in message:
         return message
-    quoted = next((line.strip() for line in log.split("\n") if line.strip() and f": {line.strip()}" in message), "")
+    quoted = next(
+        (
+            line.strip()
+            for line in log.split("\n")
+            if line.strip() and f": {line.strip()}" in message
+        ),
+        "",
+    )
     if not quoted:
         return f"{message}\n{log}"
     head, _, tail = message.partition(f" {quoted}")
@@ -266,7 +323,8 @@ def with_log(message: str, log: str) -> str:
 
 
 def own_module(*names: str, error: BaseException | None = None) -> str:
-    """Return the sentences about a file of the user that hides an installed package by its name; "" if there is none.
+    """Return the sentences about a file of the user that hides an installed package by its name; ""
+    if there is none.
 
     Parameters
     ----------
@@ -286,46 +344,72 @@ def own_module(*names: str, error: BaseException | None = None) -> str:
         elif isinstance(error, AttributeError) and isinstance(error.obj, type(sys)):
             found.append(error.obj.__name__)
         error = error.__cause__ or error.__context__
-    folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if isinstance(folder, str))
+    folders = dict.fromkeys(
+        os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)
+    )
     for top in dict.fromkeys(name.partition(".")[0] for name in found if name):
         specs = [spec for folder in folders if (spec := PathFinder.find_spec(top, [folder]))]
         path = specs[0].origin if len(specs) > 1 else None
         if path:
-            folder = os.path.dirname(os.path.dirname(path) if specs[0].submodule_search_locations else path)
-            if os.path.isdir(folder) and not any(each.endswith((".dist-info", ".egg-info")) for each in os.listdir(folder)):
+            folder = os.path.dirname(
+                os.path.dirname(path) if specs[0].submodule_search_locations else path
+            )
+            if os.path.isdir(folder) and not any(
+                each.endswith((".dist-info", ".egg-info")) for each in os.listdir(folder)
+            ):
                 return f"the file {path!r} hides the installed package {top!r}. Rename the file"
     return ""
 
 
 def pip_install(*words: str) -> str:
-    """Return pip's command for distributions and options: ``pip install "devmod-core[build]"``. A distribution with an extra is quoted."""
-    return " ".join(("pip install", *(f'"{word}"' if "[" in word else word for word in " ".join(words).split())))
+    """Return pip's command for distributions and options: ``pip install "devmod-core[build]"``. A
+    distribution with an extra is quoted.
+    """
+    return " ".join(
+        ("pip install", *(f'"{word}"' if "[" in word else word for word in " ".join(words).split()))
+    )
 
 
 def not_installed(subject: str, distribution: str, *modules: str) -> str:
-    """Return the sentences about a missing distribution or program, with the command that installs it.
+    """Return the sentences about a missing distribution or program, with the command that installs
+    it.
 
-    `distribution` is what pip installs, such as "devmod-core[build]". `modules` are the missing modules. If a file of the user hides
-    one, the sentences name that file.
+    `distribution` is what pip installs, such as "devmod-core[build]". `modules` are the missing
+    modules. If a file of the user hides one, the sentences name that file.
     """
     own = own_module(*modules)
-    return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {pip_install(distribution)}"
+    return (
+        f"{subject} cannot be imported: {own}"
+        if own
+        else f"{subject} is not installed. To add it: {pip_install(distribution)}"
+    )
 
 
 def fallback_cause(runtime: str, variable: str, excluded: str) -> str:
-    """Return why a fallback was made: its runtime was not installed, or an environment variable excluded it."""
+    """Return why a fallback was made: its runtime was not installed, or an environment variable
+    excluded it.
+    """
     if excluded:
         return f"{variable} excluded {excluded}"
     return f"{variable} was set" if variable else f"{runtime} was not installed"
 
 
 def admission_hint(distribution: str, variable: str) -> str:
-    """Return the clause with the change of DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY (`variable`) that admits a distribution."""
+    """Return the clause with the change of DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY (`variable`)
+    that admits a distribution.
+    """
     return f"{'add' if variable.endswith('ALLOW') else 'remove'} {distribution} {'to' if variable.endswith('ALLOW') else 'from'} {variable}"
 
 
 def runtime_not_linked(
-    kind: str, title: str, name: str, install: str, *, noun: str = "function", variable: str = "", excluded: str = ""
+    kind: str,
+    title: str,
+    name: str,
+    install: str,
+    *,
+    noun: str = "function",
+    variable: str = "",
+    excluded: str = "",
 ) -> RuntimeNotLinkedError:
     """Return the error for a function or a global of a fallback (R25).
 

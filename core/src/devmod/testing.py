@@ -1,4 +1,6 @@
-"""Tests of kernels: this name is the module `devmod_runtime.tools.testing`, which the wheel of each backend brings."""
+"""Tests of kernels: this name is the module `devmod_runtime.tools.testing`, which the wheel of each
+backend brings.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""Python processes for work that may crash or hang. A process receives a request, and answers in lines of JSON."""
+"""Python processes for work that may crash or hang. A process receives a request, and answers in
+lines of JSON.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ from weakref import WeakSet
 _Item = TypeVar("_Item")
 _AnyWorker = TypeVar("_AnyWorker", bound="Worker")
 
-#: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
-#: Imports make many objects, which stay, so garbage is collected less often.
+#: The code that the new process runs. It sets its sys.path to that of this process. The programs
+#: that it starts get no requests as input. Imports make many objects, which stay, so garbage is
+#: collected less often.
 _START = (
     "import gc,json,os,sys;gc.set_threshold(100_000);sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];"
@@ -31,7 +34,8 @@ _START = (
 _MAX_PRINTED = 1 << 14
 #: The most bytes of an answer. What the process runs may determine its size.
 _MAX_ANSWER = 1 << 30
-#: The seconds that the end of a killed process may take. A driver of the system may delay it for ever.
+#: The seconds that the end of a killed process may take. A driver of the system may delay it for
+#: ever.
 _END_TIMEOUT = 0.5
 
 #: The code of a process that kills its process group when its input ends.
@@ -39,14 +43,17 @@ _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
 #: The processes without a program to guard: the process group, and the pipe that keeps it.
 _guards: list[tuple[int, IO[bytes]]] = []
 
-#: The pipes at whose end another process ends. A fork would keep them open, and the process would outlive this one.
+#: The pipes at whose end another process ends. A fork would keep them open, and the process would
+#: outlive this one.
 _pipes: WeakSet[IO[bytes]] = WeakSet()
 #: Locked at a fork, and while a pipe is not yet in `_pipes`.
 _fork_lock = threading.RLock()
 
 
 def search_path() -> list[str]:
-    """Return the absolute folders of sys.path: the other process may have another working directory."""
+    """Return the absolute folders of sys.path: the other process may have another working
+    directory.
+    """
     return [os.path.abspath(each) for each in sys.path]
 
 
@@ -61,7 +68,9 @@ def can_start_python() -> bool:
 
 
 def answer_writer() -> Callable[[object], None]:
-    """Return the function with which the new process sends a JSON value. Other output goes to standard error."""
+    """Return the function with which the new process sends a JSON value. Other output goes to
+    standard error.
+    """
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -74,23 +83,27 @@ def answer_writer() -> Callable[[object], None]:
 
 
 class Worker:
-    """A process that runs ``main(request)`` of a module, in a session of its own. The end of the context kills it.
+    """A process that runs ``main(request)`` of a module, in a session of its own. The end of the
+    context kills it.
 
-    It ends with this process, also after a SIGKILL of this process whose forks remain, and while a driver hangs there (outside of Linux, or
-    with a folder to remove, not while the driver has Python's lock).
+    It ends with this process, also after a SIGKILL of this process whose forks remain, and while a
+    driver hangs there (outside of Linux, or with a folder to remove, not while the driver has
+    Python's lock).
 
     Parameters
     ----------
     module
         The name of the module.
     request
-        The argument of `main`, of JSON's types. The keys "path", "lifeline" and "removes" are added.
+        The argument of `main`, of JSON's types. The keys "path", "lifeline" and "removes" are
+        added.
     environment
         Its environment variables; by default those of this process.
     folder
         Its working folder; by default that of this process.
     captures
-        Whether `printed` gets other output than answers. By default that is printed to the standard error of this process.
+        Whether `printed` gets other output than answers. By default that is printed to the standard
+        error of this process.
     removes
         A folder that the process removes if this one ends before it; by default none.
 
@@ -116,12 +129,24 @@ class Worker:
         import tempfile
 
         with ExitStack() as its_files, ExitStack() as own_files:
-            self._printed = own_files.enter_context(tempfile.TemporaryFile(buffering=0)) if captures else None
+            self._printed = (
+                own_files.enter_context(tempfile.TemporaryFile(buffering=0)) if captures else None
+            )
             requests, self._requests = _pipe(its_files, own_files)
-            lifeline = _pipe(its_files, own_files)[0] if sys.platform == "linux" and not removes else None
-            flags = [flag for flag, is_set in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if is_set]
+            lifeline = (
+                _pipe(its_files, own_files)[0] if sys.platform == "linux" and not removes else None
+            )
+            flags = [
+                flag
+                for flag, is_set in (
+                    ("-E", sys.flags.ignore_environment),
+                    ("-s", sys.flags.no_user_site),
+                )
+                if is_set
+            ]
             self.process = subprocess.Popen(  # noqa: S603 - this very Python
-                # It does not import from the current folder, which may be a stranger's, unless `sys.path` names it.
+                # It does not import from the current folder, which may be a stranger's, unless
+                # `sys.path` names it.
                 [sys.executable, "-P", *flags, "-c", _START.format(module)],
                 stdin=requests,
                 stdout=subprocess.PIPE,
@@ -152,7 +177,9 @@ class Worker:
         reader = self._reader
         if reader:
             reader.join(_END_TIMEOUT)
-        if not reader or not reader.is_alive():  # else a process that cannot be ended has the other end
+        if (
+            not reader or not reader.is_alive()
+        ):  # else a process that cannot be ended has the other end
             assert self.process.stdout is not None
             self.process.stdout.close()
 
@@ -164,7 +191,9 @@ class Worker:
         return self._printed.read().decode("utf-8", "replace")
 
     def take_printed(self) -> str:
-        """Return what the process has printed since the last call, and remove it. Both processes have one position in the file."""
+        """Return what the process has printed since the last call, and remove it. Both processes
+        have one position in the file.
+        """
         assert self._printed is not None
         self._printed.seek(0)
         data = self._printed.read()
@@ -190,7 +219,9 @@ class Worker:
                 self.process.kill()
 
     def _start_reading(self, *requests: object) -> None:
-        """Send requests and read a line in a thread, which ends then: Python warns of a fork beside a thread."""
+        """Send requests and read a line in a thread, which ends then: Python warns of a fork beside
+        a thread.
+        """
 
         def read() -> None:
             line = b""
@@ -206,12 +237,16 @@ class Worker:
         self._reader = reader
 
     def answer(self, seconds: float | None = None) -> Any:
-        """Return the next answer; None if the process ends before, or takes longer than `seconds` (default: no limit)."""
+        """Return the next answer; None if the process ends before, or takes longer than `seconds`
+        (default: no limit).
+        """
         if self._reader is None:
             self._start_reading()
         assert self._reader is not None
         try:
-            line = self._lines.get(timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+            line = self._lines.get(
+                timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX)
+            )
         except Empty:
             self.is_late = self.process.poll() is None
             return None
@@ -221,8 +256,12 @@ class Worker:
             self.kill()
         return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
 
-    def ask(self, request: object, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> Any:
-        """Send a request, call `meanwhile`, and return the answer as `answer` does. The limit includes a process that reads no request."""
+    def ask(
+        self, request: object, seconds: float, meanwhile: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Send a request, call `meanwhile`, and return the answer as `answer` does. The limit
+        includes a process that reads no request.
+        """
         limit = monotonic() + seconds
         self._start_reading(request)
         meanwhile()
@@ -242,7 +281,9 @@ class Worker:
         return "does not end" if self.is_late else describe_exit(self.process.wait())
 
     def end_of_item(self, seconds: float | None) -> End:
-        """Return how the process ended, or that it took longer than `seconds`, after `answer` has returned None."""
+        """Return how the process ended, or that it took longer than `seconds`, after `answer` has
+        returned None.
+        """
         if self.is_late:
             return End(None, f"takes longer than {seconds:g} s")
         code = self.process.wait()
@@ -252,8 +293,13 @@ class Worker:
         """Wait for the end of the process, at most so many seconds."""
         from subprocess import TimeoutExpired
 
-        if sys.platform == "linux" and self.process.poll() is None:  # Popen.wait sleeps for up to 50 ms at a time
-            with suppress(OSError, ValueError), open(os.pidfd_open(self.process.pid), "rb", buffering=0) as end:
+        if (
+            sys.platform == "linux" and self.process.poll() is None
+        ):  # Popen.wait sleeps for up to 50 ms at a time
+            with (
+                suppress(OSError, ValueError),
+                open(os.pidfd_open(self.process.pid), "rb", buffering=0) as end,
+            ):
                 select.select([end], [], [], seconds)
                 seconds = 0
         with suppress(TimeoutExpired):
@@ -261,7 +307,8 @@ class Worker:
 
 
 class IdleWorkers(Generic[_AnyWorker]):
-    """Processes that wait for their next request. They end with this process. The child of a fork leaves them to its parent.
+    """Processes that wait for their next request. They end with this process. The child of a fork
+    leaves them to its parent.
 
     Parameters
     ----------
@@ -277,7 +324,9 @@ class IdleWorkers(Generic[_AnyWorker]):
             os.register_at_fork(after_in_child=self._leave)
 
     def take(self, key: str = "") -> _AnyWorker | None:
-        """Return the newest process of a key, if one is alive. What ended it while it was idle has no part in the next request."""
+        """Return the newest process of a key, if one is alive. What ended it while it was idle has
+        no part in the next request.
+        """
         for each in self._workers[::-1]:
             if each[0] == key:
                 with suppress(ValueError):  # another thread has taken it
@@ -307,7 +356,8 @@ class IdleWorkers(Generic[_AnyWorker]):
 
 
 class End(NamedTuple):
-    """How a process ended that had to answer. Its text is for messages, as in "ends the process with signal 11".
+    """How a process ended that had to answer. Its text is for messages, as in "ends the process
+    with signal 11".
 
     Attributes
     ----------
@@ -334,7 +384,8 @@ def answers(
     settings: Mapping[str, Any] | None = None,
     processes: int = 1,
 ) -> Iterator[tuple[Any, End | None]]:
-    """Yield for each item, in order, ``function(item)`` of another process and None, or None and how that process ended.
+    """Yield for each item, in order, ``function(item)`` of another process and None, or None and
+    how that process ended.
 
     Parameters
     ----------
@@ -345,10 +396,11 @@ def answers(
     function
         The function. Its results are of JSON's types.
     seconds
-        The limit for an item. Default: none. If a process ends or takes longer, another one continues with the next item.
+        The limit for an item. Default: none. If a process ends or takes longer, another one
+        continues with the next item.
     here
-        Whether an item needs this process, such as a kind that is registered in it alone. A frozen program, which has no interpreter, calls
-        `function` for each item here.
+        Whether an item needs this process, such as a kind that is registered in it alone. A frozen
+        program, which has no interpreter, calls `function` for each item here.
     settings
         Other keys of `request`.
     processes
@@ -357,7 +409,10 @@ def answers(
     others = [each for each in items if can_start_python() and not here(each)]
     with ExitStack() as stack:
         parts = [others[start::processes] for start in range(min(processes, len(others)))]
-        streams = [stack.enter_context(closing(_other_answers(module, part, seconds, settings or {}))) for part in parts]
+        streams = [
+            stack.enter_context(closing(_other_answers(module, part, seconds, settings or {})))
+            for part in parts
+        ]
         for each in streams:
             next(each)
         turns = cycle(streams)
@@ -390,10 +445,11 @@ def answer_items(request: dict[str, Any], function: Callable[[Any], object]) -> 
 
 
 def _end_with_parent(request: dict[str, Any]) -> None:
-    """End this process and its programs after the other process, as the kernel ends all pipes of a process at its SIGKILL.
+    """End this process and its programs after the other process, as the kernel ends all pipes of a
+    process at its SIGKILL.
 
-    On Linux the kernel kills them. Elsewhere, and to remove a folder first, a thread does. It needs Python's lock, which a driver that
-    hangs may have.
+    On Linux the kernel kills them. Elsewhere, and to remove a folder first, a thread does. It needs
+    Python's lock, which a driver that hangs may have.
     """
     if request["lifeline"] is not None:
         end_group_with(request["lifeline"])
@@ -416,12 +472,14 @@ def _end_with_parent(request: dict[str, Any]) -> None:
 
 
 def end_group_with(lifeline: int) -> None:
-    """Have the kernel kill this process group when no process has the other end of a pipe. Only Linux can.
+    """Have the kernel kill this process group when no process has the other end of a pipe. Only
+    Linux can.
 
     Parameters
     ----------
     lifeline
-        The file descriptor of this end. The child of a fork has the same group, and may close its copy.
+        The file descriptor of this end. The child of a fork has the same group, and may close its
+        copy.
     """
     if sys.platform == "linux":
         import fcntl
@@ -435,9 +493,11 @@ def end_group_with(lifeline: int) -> None:
 
 @contextmanager
 def guarded_group() -> Iterator[int | None]:
-    """Yield a process group for a program, as `process_group` of Popen. An exception, or the end of this process, kills the whole group.
+    """Yield a process group for a program, as `process_group` of Popen. An exception, or the end of
+    this process, kills the whole group.
 
-    Windows has no groups. A frozen program has no interpreter to start, so only its programs' own ends end them.
+    Windows has no groups. A frozen program has no interpreter to start, so only its programs' own
+    ends end them.
     """
     if not hasattr(os, "killpg") or not can_start_python():
         yield None
@@ -452,7 +512,9 @@ def guarded_group() -> Iterator[int | None]:
 
 
 def _pipe(its_files: ExitStack, own_files: ExitStack) -> tuple[int, IO[bytes]]:
-    """Open a pipe to another process, and return both ends. The child of a fork does not keep that of this process."""
+    """Open a pipe to another process, and return both ends. The child of a fork does not keep that
+    of this process.
+    """
     with _fork_lock:
         reader, writer = os.pipe()
         its_files.callback(os.close, reader)
@@ -462,7 +524,9 @@ def _pipe(its_files: ExitStack, own_files: ExitStack) -> tuple[int, IO[bytes]]:
 
 
 def _start_guard() -> tuple[int, IO[bytes]]:
-    """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return the group and the pipe to it."""
+    """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return
+    the group and the pipe to it.
+    """
     with ExitStack() as its_files, ExitStack() as own_files:
         reader, writer = _pipe(its_files, own_files)
         quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
@@ -480,13 +544,17 @@ def _end_guard(group: int, pipe: IO[bytes]) -> None:
 
 
 def _end_guards() -> None:
-    """At the end of this process: the first process of a container may wait for no child of another, which stays a zombie there."""
+    """At the end of this process: the first process of a container may wait for no child of
+    another, which stays a zombie there.
+    """
     while _guards:
         _end_guard(*_guards.pop())
 
 
 def _leave_pipes() -> None:
-    """In the child of a fork, put the null device in the place of the parent's pipes. Closing one could wait for a thread of the parent."""
+    """In the child of a fork, put the null device in the place of the parent's pipes. Closing one
+    could wait for a thread of the parent.
+    """
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         for pipe in _pipes:
@@ -501,4 +569,6 @@ def _leave_pipes() -> None:
 
 atexit.register(_end_guards)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_fork_lock.acquire, after_in_parent=_fork_lock.release, after_in_child=_leave_pipes)
+    os.register_at_fork(
+        before=_fork_lock.acquire, after_in_parent=_fork_lock.release, after_in_child=_leave_pipes
+    )

@@ -1,4 +1,6 @@
-"""Read the pictures of the test on each device of the machine, and print how many digits are right. It needs NumPy alone."""
+"""Read the pictures of the test on each device of the machine, and print how many digits are right.
+It needs NumPy alone.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Train the classifier with tinygrad, and write digits.devmod and the pictures of the test (`make digits`).
+"""Train the classifier with tinygrad, and write digits.devmod and the pictures of the test (`make
+digits`).
 
-It needs ``devmod-core[build,tinygrad]`` and scikit-learn, whose wheel has the pictures, and no device. Another processor may give other
-weights in their last bits.
+It needs ``devmod-core[build,tinygrad]`` and scikit-learn, whose wheel has the pictures, and no
+device. Another processor may give other weights in their last bits.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ from devmod.interop import tinygrad
 
 FOLDER = Path(__file__).parent
 TARGETS = ("opencl", "webgpu", "cuda -arch=compute_80", "rocm -arch=gfx1100", "metal")
-#: The pictures of the test, which the training does not see; the steps of the training, and the pictures of each.
+#: The pictures of the test, which the training does not see; the steps of the training, and the
+#: pictures of each.
 TEST, STEPS, BATCH = 360, 600, 64
 
 
 class Model:
-    """Two convolutions and a linear layer, for pictures of 8 × 8 pixels with values from 0 to 16."""
+    """Two convolutions and a linear layer, for pictures of 8 × 8 pixels with values from 0 to
+    16.
+    """
 
     def __init__(self) -> None:
-        self.first, self.second, self.last = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1), nn.Linear(512, 10)
+        self.first, self.second, self.last = (
+            nn.Conv2d(1, 16, 3, padding=1),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.Linear(512, 10),
+        )
 
     def __call__(self, pictures: Tensor) -> Tensor:
         x = (pictures.cast(dtypes.float) / 16).reshape(-1, 1, 8, 8)

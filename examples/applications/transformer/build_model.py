@@ -1,4 +1,5 @@
-"""Build the kernels, make random weights, and write both with the program of a step to transformer.devmod.
+"""Build the kernels, make random weights, and write both with the program of a step to
+transformer.devmod.
 
 python build_model.py [TARGET ...]
 """
@@ -19,7 +20,10 @@ def main(targets: list[str], folder: Path = HERE) -> None:
     result = devmod.build(HERE, targets=targets, output=folder / "kernels.devmod")
     result.raise_for_failures()
     config = Config()
-    devmod.save(add_model(devmod.load(result.output), config, random_weights(config)), folder / "transformer.devmod")
+    devmod.save(
+        add_model(devmod.load(result.output), config, random_weights(config)),
+        folder / "transformer.devmod",
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Check the kernels of the file on a device, decode tokens with a check of each step, and decode them again without copies.
+"""Check the kernels of the file on a device, decode tokens with a check of each step, and decode
+them again without copies.
 
 python run.py [--device opencl:0] [--tokens 48]
 """
@@ -17,8 +18,15 @@ PROMPT = (1, 5, 25, 125, 625)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", type=Path, default=Path(__file__).with_name("transformer.devmod"), help="the file of build_model.py")
-    parser.add_argument("--device", help="such as opencl:0 (default: the first that runs the model)")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        default=Path(__file__).with_name("transformer.devmod"),
+        help="the file of build_model.py",
+    )
+    parser.add_argument(
+        "--device", help="such as opencl:0 (default: the first that runs the model)"
+    )
     parser.add_argument("--tokens", type=int, default=48, help="the number of tokens (default: 48)")
     arguments = parser.parse_args()
 
@@ -29,8 +37,12 @@ def main() -> None:
     print(f"{check_kernels(module, device)} kernels agree with NumPy")
 
     config = Config(context=max(arguments.tokens, len(PROMPT)))
-    checked, error = check_decoding(step, Reference(config, random_weights(config)), PROMPT, arguments.tokens)
-    print(f"{arguments.tokens} steps agree with NumPy; the largest error of a logit is {error:.1g} of the largest logit")
+    checked, error = check_decoding(
+        step, Reference(config, random_weights(config)), PROMPT, arguments.tokens
+    )
+    print(
+        f"{arguments.tokens} steps agree with NumPy; the largest error of a logit is {error:.1g} of the largest logit"
+    )
 
     text = new_text(step, config, PROMPT)
     launch = step.bind(**text, logits=device.empty(config.vocabulary, "float32"))

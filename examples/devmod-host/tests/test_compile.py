@@ -60,7 +60,10 @@ def test_signatures_are_read() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("void k(int *x)\n{\n    *x = 1\n}", "the C source does not compile: <text>:3:11: expected ';' after expression"),
+        (
+            "void k(int *x)\n{\n    *x = 1\n}",
+            "the C source does not compile: <text>:3:11: expected ';' after expression",
+        ),
         (
             "void k(int *x) { *x = nothing(1); }",
             "the C source does not compile: <text>:1:23: call to undeclared function 'nothing'; "
@@ -92,7 +95,10 @@ def test_signatures_are_read() -> None:
             "Split it into steps, with variables or a loop",
             id="too deep",
         ),
-        ("static void k(void) {}", "the C source <text> has no kernel: it defines no function that is neither static nor inline"),
+        (
+            "static void k(void) {}",
+            "the C source <text> has no kernel: it defines no function that is neither static nor inline",
+        ),
     ],
 )
 def test_an_invalid_source_is_an_error_with_its_line(source: str, message: str) -> None:
@@ -103,8 +109,13 @@ def test_an_invalid_source_is_an_error_with_its_line(source: str, message: str) 
 
 def test_lines_of_errors_are_those_of_the_source_after_an_include(tmp_path: Path) -> None:
     (tmp_path / "tile.h").write_text("#define TILE 4\n\n")
-    (tmp_path / "k.c").write_text('#include "tile.h"\nvoid k(int *x) { *x = TILE; }\nvoid l(int *x) { *x = }\n')
-    with pytest.raises(devmod.CompileError, match=r"^the C source does not compile: k\.c:3:23: expected expression$"):
+    (tmp_path / "k.c").write_text(
+        '#include "tile.h"\nvoid k(int *x) { *x = TILE; }\nvoid l(int *x) { *x = }\n'
+    )
+    with pytest.raises(
+        devmod.CompileError,
+        match=r"^the C source does not compile: k\.c:3:23: expected expression$",
+    ):
         devmod.compile(tmp_path / "k.c", "host", defines={"N": 4})
 
 
@@ -126,5 +137,9 @@ def test_a_payload_does_not_depend_on_the_build_machine(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "k.c").write_text("#include <math.h>\nvoid k(float *x) { *x = sqrtf(*x); }")
         env = {"PATH": path, "DEVMOD_COMPILE_FORCE_FALLBACK": "1", "C_INCLUDE_PATH": str(folder)}
-        results.add(subprocess.run([sys.executable, "-c", script], cwd=folder, env=env, capture_output=True, check=True).stdout)
+        results.add(
+            subprocess.run(
+                [sys.executable, "-c", script], cwd=folder, env=env, capture_output=True, check=True
+            ).stdout
+        )
     assert len(results) == 1

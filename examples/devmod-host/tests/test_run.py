@@ -21,11 +21,18 @@ def module(source: str, *arg_types: str, name: str = "k") -> devmod.Module:
 def test_threads_run_in_order_with_their_indices() -> None:
     source = "void k(unsigned *out, unsigned *at) {\n"
     for number, word in enumerate(("blockIdx", "threadIdx", "blockDim", "gridDim")):
-        source += "".join(f"out[*at * 12 + {number * 3 + axis}] = {word}.{'xyz'[axis]};" for axis in range(3)) + "\n"
+        source += (
+            "".join(
+                f"out[*at * 12 + {number * 3 + axis}] = {word}.{'xyz'[axis]};" for axis in range(3)
+            )
+            + "\n"
+        )
     out, at = np.zeros((2 * 3 * 2, 12), "uint32"), np.zeros(1, "uint32")
     module(source + "++*at; }", "handle", "handle")["k"](out, at, grid=(3, 2), block=(1, 1, 2))
     assert at[0] == 12
-    assert out[:, :6].tolist() == [[x, y, 0, 0, 0, z] for y in range(2) for x in range(3) for z in range(2)]
+    assert out[:, :6].tolist() == [
+        [x, y, 0, 0, 0, z] for y in range(2) for x in range(3) for z in range(2)
+    ]
     assert (out[:, 6:] == [1, 1, 2, 3, 2, 1]).all()
 
 
@@ -37,14 +44,20 @@ def test_a_kernel_without_arguments_and_an_empty_grid() -> None:
 
 def test_each_module_has_its_own_variables() -> None:
     source = "static int count; void k(int *x) { *x = ++count; }"
-    first, second, x = module(source, "handle")["k"], module(source, "handle")["k"], np.zeros(1, "int32")
+    first, second, x = (
+        module(source, "handle")["k"],
+        module(source, "handle")["k"],
+        np.zeros(1, "int32"),
+    )
     for function, count in ((first, 1), (first, 2), (second, 1)):
         function(x, grid=1, block=1)
         assert x[0] == count
 
 
 def test_specialize_sets_defines() -> None:
-    found = devmod.compile("#ifndef TILE\n#define TILE 1\n#endif\nvoid k(int *x) { *x = TILE; }", "host")["k"]
+    found = devmod.compile(
+        "#ifndef TILE\n#define TILE 1\n#endif\nvoid k(int *x) { *x = TILE; }", "host"
+    )["k"]
     x = np.zeros(1, "int32")
     for function, tile in ((found, 1), (found.specialize(TILE=8), 8)):
         function(x, grid=1, block=1)
@@ -92,7 +105,9 @@ def test_specialize_sets_defines() -> None:
         ),
     ],
 )
-def test_invalid_payloads_are_refused_by_get_function(made: object, error: type[Exception], message: str) -> None:
+def test_invalid_payloads_are_refused_by_get_function(
+    made: object, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         made()["k"]  # type: ignore[operator]
 
@@ -119,12 +134,19 @@ print(x[0])
 
 def test_compiled_libraries_are_cached_and_damaged_files_are_compiled_again(tmp_path: Path) -> None:
     compiler = tmp_path / "counting-cc"
-    compiler.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo >> {tmp_path / "runs"}\nexec cc "$@"\n')
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] || echo >> {tmp_path / "runs"}\nexec cc "$@"\n'
+    )
     compiler.chmod(0o755)
     env = os.environ | {"DEVMOD_CACHE_DIR": str(tmp_path / "cache"), "CC": str(compiler)}
 
     def runs() -> int:
-        assert subprocess.run([sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=True).stdout == "7\n"
+        assert (
+            subprocess.run(
+                [sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=True
+            ).stdout
+            == "7\n"
+        )
         return len((tmp_path / "runs").read_text())
 
     assert [runs(), runs()] == [1, 1]
@@ -145,9 +167,13 @@ def test_compiled_libraries_are_cached_and_damaged_files_are_compiled_again(tmp_
         ({"PATH": ""}, "none of cc, gcc and clang is on PATH"),
     ],
 )
-def test_the_error_without_a_compiler_has_the_command_that_installs_one(env: dict[str, str], why: str) -> None:
+def test_the_error_without_a_compiler_has_the_command_that_installs_one(
+    env: dict[str, str], why: str
+) -> None:
     clean = {name: value for name, value in os.environ.items() if name != "CC"}
-    done = subprocess.run([sys.executable, "-c", RUN], env=clean | env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], env=clean | env, capture_output=True, text=True, check=False
+    )
     assert done.stderr.splitlines()[-1] == (
         f"devmod.errors.DeviceNotFoundError: no C compiler was found, and the host backend runs C: {why}. Install one "
         "(Debian, Ubuntu: apt-get install gcc; Fedora: dnf install gcc; macOS: xcode-select --install), or name one in the "
@@ -159,7 +185,9 @@ def test_an_array_larger_than_the_memory() -> None:
     device = devmod.device("host")
     with pytest.raises(devmod.DeviceMemoryError) as caught:
         device.empty(device.memory + 1, "uint8")
-    assert str(caught.value).startswith(f"{device} cannot allocate {device.memory + 1} bytes: its memory is {device.memory}")
+    assert str(caught.value).startswith(
+        f"{device} cannot allocate {device.memory + 1} bytes: its memory is {device.memory}"
+    )
     assert caught.value.requested == device.memory + 1
 
 
@@ -168,7 +196,10 @@ def test_the_system_has_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(device, "memory", 1 << 62)
     with pytest.raises(devmod.DeviceMemoryError) as caught:
         device.empty(1 << 61, "uint8")
-    assert str(caught.value) == f"{device} cannot allocate {1 << 61} bytes: the system has too little memory"
+    assert (
+        str(caught.value)
+        == f"{device} cannot allocate {1 << 61} bytes: the system has too little memory"
+    )
 
 
 def test_other_libraries_share_an_array() -> None:

@@ -10,7 +10,9 @@ import picture_kernels
 
 
 def test_the_bundle_has_a_module_of_each_target() -> None:
-    assert [(module.kind, list(module.functions)) for module in picture_kernels.kernels().imports] == [
+    assert [
+        (module.kind, list(module.functions)) for module in picture_kernels.kernels().imports
+    ] == [
         ("opencl", ["gray"]),
         ("webgpu", ["gray"]),
     ]
@@ -26,5 +28,8 @@ def test_gray(shape: tuple[int, ...]) -> None:
 
 
 def test_a_picture_without_alpha_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"expected a picture of shape \(height, width, 4\) and uint8, got \(2, 2, 3\) and uint8"):
+    with pytest.raises(
+        ValueError,
+        match=r"expected a picture of shape \(height, width, 4\) and uint8, got \(2, 2, 3\) and uint8",
+    ):
         picture_kernels.gray(np.zeros((2, 2, 3), "uint8"))

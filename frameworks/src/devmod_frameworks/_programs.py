@@ -1,4 +1,6 @@
-"""The programs of a module as frameworks see them: what a call takes and returns, and the shapes of the results. No device is needed."""
+"""The programs of a module as frameworks see them: what a call takes and returns, and the shapes of
+the results. No device is needed.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,24 @@ from typing import Any
 import devmod
 from devmod.backend import expression_text, read_program, walk
 from devmod.errors import ArgumentError, FormatError, list_names, pip_install, quote_name
-from devmod_readers.programs import COMPARISONS, OPERATORS, Array, ExpressionError, Scalar, bind_lengths, constant_of, evaluate, gradient_of
+from devmod_readers.programs import (
+    COMPARISONS,
+    OPERATORS,
+    Array,
+    ExpressionError,
+    Scalar,
+    bind_lengths,
+    constant_of,
+    evaluate,
+    gradient_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_readers.programs import Expression, Gradient
 
-#: Raises an error with the text unless the condition is true. A framework's own may record a symbolic condition.
+#: Raises an error with the text unless the condition is true. A framework's own may record a
+#: symbolic condition.
 Check = Callable[[Any, Callable[[], str]], None]
 
 
@@ -27,7 +40,8 @@ class Program:
     name, place
         Its name, and the file that it is from, for messages.
     arguments : list
-        What a call takes in order: each a `devmod_readers.programs.Array` (role "input" or "update") or a Scalar.
+        What a call takes in order: each a `devmod_readers.programs.Array` (role "input" or
+        "update") or a Scalar.
     arrays, outputs : list
         The arrays among them, and the outputs.
     scalars : list
@@ -35,7 +49,8 @@ class Program:
     sizes : set of str
         The integer scalars that shapes and launches depend on.
     has_images
-        Whether an argument or an output is an image. Its array has the shape (height, width), with the channels if it has several.
+        Whether an argument or an output is an image. Its array has the shape (height, width), with
+        the channels if it has several.
     definition : devmod_readers.programs.Program
         Its declarations and steps.
     """
@@ -51,10 +66,14 @@ class Program:
         self.sizes: set[str] = program.size_names
         self.has_images = any(each.format for each in (*self.arrays, *self.outputs))
         if any(program.arrays("state")):
-            raise self.format_error("it has a state, which no framework keeps: declare the arrays as updates, or call the program itself")
+            raise self.format_error(
+                "it has a state, which no framework keeps: declare the arrays as updates, or call the program itself"
+            )
         self._requires, self._constants = program.requires, [*program.arrays("constant")]
         self._bound = [*self.arrays, *self._constants]
-        self._constant_shapes = [constant_of(program, each, owner.imports).shape for each in self._constants]
+        self._constant_shapes = [
+            constant_of(program, each, owner.imports).shape for each in self._constants
+        ]
         for each in (name, *[each.name for each in (*self.arguments, *self.outputs)]):
             # `read_program` has refused what is no identifier of Python.
             if not each.isascii() or each.startswith("__"):
@@ -63,25 +82,45 @@ class Program:
                 )
 
     def gradient(self, programs: Mapping[str, Program]) -> Gradient | None:
-        """Return its gradient among the programs of the module; None without one. FormatError if that is none."""
+        """Return its gradient among the programs of the module; None without one. FormatError if
+        that is none.
+        """
         backward = self.definition.backward
-        return gradient_of(self.definition, programs[backward].definition if backward in programs else None) if backward else None
+        return (
+            gradient_of(
+                self.definition, programs[backward].definition if backward in programs else None
+            )
+            if backward
+            else None
+        )
 
     def function(self, device: Any = None) -> Any:
-        """Return the program on a device; by default, on the one that the file chooses. Call the result with arrays and scalars."""
+        """Return the program on a device; by default, on the one that the file chooses. Call the
+        result with arrays and scalars.
+        """
         function: Any = self._module[self.name]
         return function if device is None else function.on(device)
 
     def error(self, text: str, argument: str = "") -> ArgumentError:
         """Return the error of a call."""
-        return ArgumentError(f"the program {self.name!r}: {text}", kind="program", function=self.name, argument=argument)
+        return ArgumentError(
+            f"the program {self.name!r}: {text}",
+            kind="program",
+            function=self.name,
+            argument=argument,
+        )
 
     def format_error(self, text: str) -> FormatError:
         """Return the error of a program that a framework cannot have."""
-        return FormatError(f"the program {quote_name(self.name)} of {self.place}: {text}", kind="program", function=self.name)
+        return FormatError(
+            f"the program {quote_name(self.name)} of {self.place}: {text}",
+            kind="program",
+            function=self.name,
+        )
 
     def check_array(self, array: Array, dtype: str, shape: Sequence[Any], advice: str) -> None:
-        """Raise ArgumentError unless the element type and the number of dimensions are those that an array has.
+        """Raise ArgumentError unless the element type and the number of dimensions are those that
+        an array has.
 
         Parameters
         ----------
@@ -91,9 +130,15 @@ class Program:
             How to convert an array, for the message: ``"x.to(torch.float32)"``.
         """
         if dtype != array.type:
-            raise self.error(f"the argument {array.name!r} is an array of {dtype}; expected {array.type}: {advice}", array.name)
+            raise self.error(
+                f"the argument {array.name!r} is an array of {dtype}; expected {array.type}: {advice}",
+                array.name,
+            )
         if len(shape) != rank_of(array):
-            raise self.error(f"the argument {array.name!r} has {len(shape)} dimensions; expected {rank_of(array)}", array.name)
+            raise self.error(
+                f"the argument {array.name!r} has {len(shape)} dimensions; expected {rank_of(array)}",
+                array.name,
+            )
 
     def output_shapes(
         self,
@@ -102,7 +147,8 @@ class Program:
         check: Check | None = None,
         operators: Mapping[str, Callable[..., Any]] = OPERATORS,
     ) -> list[tuple[Any, ...]]:
-        """Return the shape of each output, and check the shapes of the arguments. The lengths are integers or symbols.
+        """Return the shape of each output, and check the shapes of the arguments. The lengths are
+        integers or symbols.
 
         Parameters
         ----------
@@ -117,7 +163,9 @@ class Program:
         """
         check = check or self._check
         values: dict[str, Any] = {name: scalars[name] for name in self.sizes}
-        bound = zip(self._bound, map(_lengths, self._bound), [*shapes, *self._constant_shapes], strict=True)
+        bound = zip(
+            self._bound, map(_lengths, self._bound), [*shapes, *self._constant_shapes], strict=True
+        )
         for array, place, length, given in bind_lengths(bound, values):
             value = self._value(length, values, operators)
             check(
@@ -129,14 +177,23 @@ class Program:
             )
         for name, *operands in self._requires:
             left, right = (self._value(each, values, operators) for each in operands)
-            text = f"it requires {expression_text(operands[0])} {name} {expression_text(operands[1])}"
+            text = (
+                f"it requires {expression_text(operands[0])} {name} {expression_text(operands[1])}"
+            )
             check(COMPARISONS[name](left, right), lambda text=text: text)  # type: ignore[misc]
         results = []
         for array in self.outputs:
             lengths = tuple(self._value(each, values, operators) for each in _lengths(array))
             for length, result in zip(array.shape, lengths, strict=False):
-                if not isinstance(length, int) and (not isinstance(length, str) or length in self.sizes):
-                    check(result >= 0, lambda array=array, lengths=lengths: f"the shape of {array.name!r} is {lengths}")  # type: ignore[misc]
+                if not isinstance(length, int) and (
+                    not isinstance(length, str) or length in self.sizes
+                ):
+                    check(
+                        result >= 0,
+                        lambda array=array, lengths=lengths: (
+                            f"the shape of {array.name!r} is {lengths}"
+                        ),
+                    )  # type: ignore[misc]
             results.append(lengths)
         return results
 
@@ -144,7 +201,12 @@ class Program:
         if not condition:
             raise self.error(text())
 
-    def _value(self, expression: Expression, values: dict[str, Any], operators: Mapping[str, Callable[..., Any]]) -> Any:
+    def _value(
+        self,
+        expression: Expression,
+        values: dict[str, Any],
+        operators: Mapping[str, Callable[..., Any]],
+    ) -> Any:
         try:
             return evaluate(expression, values, operators)
         except ExpressionError as problem:
@@ -152,7 +214,11 @@ class Program:
 
 
 def new_programs(
-    known: Mapping[str, tuple[str, object]], programs: Mapping[str, Program], identity: object, exists: Callable[[str], bool], where: str
+    known: Mapping[str, tuple[str, object]],
+    programs: Mapping[str, Program],
+    identity: object,
+    exists: Callable[[str], bool],
+    where: str,
 ) -> list[str]:
     """Return the names of the programs that are not registered under a namespace.
 
@@ -161,7 +227,8 @@ def new_programs(
     known
         The place and the identity of the file of each program that is registered there.
     programs, identity
-        The programs of a file; and what two loads of it have in common, the device and the other options.
+        The programs of a file; and what two loads of it have in common, the device and the other
+        options.
     exists
         Whether the framework has something of a name there.
     where
@@ -176,13 +243,26 @@ def new_programs(
         place, other = known.get(name, ("", None))
         if other is not None and other != identity:
             text = f"{program.place} has a program {name!r}, and so has {place}, whose programs, or other options, are registered there"
-            if isinstance(other, tuple) and isinstance(identity, tuple) and other[0] == identity[0] and other[1] != identity[1]:
-                old, new = (f"the device {each[1]}" if each[1] else "the default device" for each in (other, identity))
+            if (
+                isinstance(other, tuple)
+                and isinstance(identity, tuple)
+                and other[0] == identity[0]
+                and other[1] != identity[1]
+            ):
+                old, new = (
+                    f"the device {each[1]}" if each[1] else "the default device"
+                    for each in (other, identity)
+                )
                 text = f"the program {name!r} of {place} is registered there for {old}, and this call has {new}"
-            raise ArgumentError(f"register: {text}. Give the file another namespace than {where!r}", argument="namespace")
+            raise ArgumentError(
+                f"register: {text}. Give the file another namespace than {where!r}",
+                argument="namespace",
+            )
         if other is None and exists(name):
             text = f"{where} has a {name!r} that is not of devmod"
-            raise ArgumentError(f"register: {text}. Give {program.place} another namespace", argument="namespace")
+            raise ArgumentError(
+                f"register: {text}. Give {program.place} another namespace", argument="namespace"
+            )
     return [name for name in programs if name not in known]
 
 
@@ -195,7 +275,10 @@ def programs_of(module: devmod.Module) -> dict[str, Program]:
         It has none, one is invalid, or one has a name that is not an identifier.
     """
     if not isinstance(module, devmod.Module):
-        raise ArgumentError(f"expected a module, such as devmod.load(path) returns, got {type(module).__name__}", argument="module")
+        raise ArgumentError(
+            f"expected a module, such as devmod.load(path) returns, got {type(module).__name__}",
+            argument="module",
+        )
     result: dict[str, Program] = {}
     for owner in walk(module):
         if owner.kind == "program":
@@ -204,7 +287,10 @@ def programs_of(module: devmod.Module) -> dict[str, Program]:
                     result[name] = Program(module, owner, name)
     if not result:
         kernels = f"it has the kernels {list_names(list(module))}, and " if len(module) else ""
-        raise FormatError(f"the module has no programs: {kernels}only a program declares its results (devmod.program)", kind=module.kind)
+        raise FormatError(
+            f"the module has no programs: {kernels}only a program declares its results (devmod.program)",
+            kind=module.kind,
+        )
     return result
 
 
@@ -218,12 +304,17 @@ def identity_of(module: devmod.Module) -> str:
     digest = sha256()
     for each in walk(module):
         if each.kind not in ("bundle", "_lib"):  # nodes without bytes
-            digest.update(getattr(getattr(each, "entry", None), "digest", b"") or sha256(each.save_to_bytes()).digest())
+            digest.update(
+                getattr(getattr(each, "entry", None), "digest", b"")
+                or sha256(each.save_to_bytes()).digest()
+            )
     return digest.hexdigest()
 
 
 def not_importable(name: str, packages: str, error: ImportError) -> ImportError:
-    """Return the error of a module of this package whose framework cannot be imported, with the command that installs it."""
+    """Return the error of a module of this package whose framework cannot be imported, with the
+    command that installs it.
+    """
     text = f"devmod_frameworks.{name} cannot import its framework: {error}. To add it: {pip_install(packages)}"
     return ImportError(text, name=error.name)
 

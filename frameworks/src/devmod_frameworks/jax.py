@@ -1,4 +1,5 @@
-"""Programs as functions of JAX: ``register(devmod.load("normalize.devmod"))`` has ``normalize``, for `jax.jit` and `jax.grad`.
+"""Programs as functions of JAX: ``register(devmod.load("normalize.devmod"))`` has ``normalize``,
+for `jax.jit` and `jax.grad`.
 
 docs/frameworks.md has the rules.
 """
@@ -33,9 +34,11 @@ _type_of = getattr(jax, "typeof", type)
 def register(module: devmod.Module, device: devmod.Device | str | None = None) -> SimpleNamespace:
     """Return a namespace with a function for each program of a module.
 
-    A function takes arrays and scalars as the program does, and returns arrays. The arrays are copied to a device of the file and back,
-    in a callback of JAX. It runs under `jax.jit`; `jax.vmap` calls it once for each element. Its gradient is the program that the key
-    ``backward`` of the program names. Updates are not written in place: the function returns the new arrays after its outputs.
+    A function takes arrays and scalars as the program does, and returns arrays. The arrays are
+    copied to a device of the file and back, in a callback of JAX. It runs under `jax.jit`;
+    `jax.vmap` calls it once for each element. Its gradient is the program that the key ``backward``
+    of the program names. Updates are not written in place: the function returns the new arrays
+    after its outputs.
 
     Parameters
     ----------
@@ -47,7 +50,8 @@ def register(module: devmod.Module, device: devmod.Device | str | None = None) -
     Raises
     ------
     FormatError
-        The module has no programs, or one has a type, a name or gradients that a function cannot have.
+        The module has no programs, or one has a type, a name or gradients that a function cannot
+        have.
     """
     programs = programs_of(module)
     functions: dict[str, _Function] = {}
@@ -58,7 +62,9 @@ def register(module: devmod.Module, device: devmod.Device | str | None = None) -
 
 @dataclass(frozen=True)
 class _Callback:
-    """What JAX calls. It compares callbacks, and compiles one for those that are equal: of one program with the same numbers."""
+    """What JAX calls. It compares callbacks, and compiles one for those that are equal: of one
+    program with the same numbers.
+    """
 
     function: _Function
     numbers: str
@@ -73,13 +79,25 @@ class _Function:
     """A program as a function."""
 
     def __init__(
-        self, program: Program, programs: Mapping[str, Program], functions: Mapping[str, _Function], device: devmod.Device | str | None
+        self,
+        program: Program,
+        programs: Mapping[str, Program],
+        functions: Mapping[str, _Function],
+        device: devmod.Device | str | None,
     ) -> None:
         self._program, self._functions, self._device = program, functions, device
         self._gradient = program.gradient(programs)
-        self._types = {each.name: _numpy_type(program, each) for each in (*program.arrays, *program.outputs)}
-        self._updates = [place for place, each in enumerate(program.arguments) if isinstance(each, Array) and each.role == "update"]
-        self._ranks = [rank_of(each) if isinstance(each, Array) else 0 for each in program.arguments]
+        self._types = {
+            each.name: _numpy_type(program, each) for each in (*program.arrays, *program.outputs)
+        }
+        self._updates = [
+            place
+            for place, each in enumerate(program.arguments)
+            if isinstance(each, Array) and each.role == "update"
+        ]
+        self._ranks = [
+            rank_of(each) if isinstance(each, Array) else 0 for each in program.arguments
+        ]
         self._function: Any = None
         self._run = jax.custom_vjp(self._call, nondiff_argnums=(0,))
         self._run.defvjp(self._forward, self._backward, symbolic_zeros=True)
@@ -97,8 +115,12 @@ class _Function:
             results = self._call(static, *operands)
         return results[0] if len(results) == 1 else results
 
-    def _bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Any]]:
-        """Return the numbers, with _OPERAND for each other argument, and these others, after a check of types and dimensions."""
+    def _bind(
+        self, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], list[Any]]:
+        """Return the numbers, with _OPERAND for each other argument, and these others, after a
+        check of types and dimensions.
+        """
         program = self._program
         try:
             given = self.__signature__.bind(*args, **keywords)
@@ -111,7 +133,10 @@ class _Function:
             if value is None:  # it has no default, and one before it has
                 raise program.error(f"missing a required argument: {each.name!r}", each.name)
             if isinstance(each, Scalar) and getattr(value, "shape", ()) != ():
-                raise program.error(f"the argument {each.name!r}: an array of shape {value.shape} is not a number", each.name)
+                raise program.error(
+                    f"the argument {each.name!r}: an array of shape {value.shape} is not a number",
+                    each.name,
+                )
             if isinstance(each, Scalar) and not isinstance(value, jax.core.Tracer):
                 static.append(value.item() if hasattr(value, "item") else value)
                 continue
@@ -125,12 +150,21 @@ class _Function:
             if name in program.sizes:
                 text = f"the argument {name!r} is traced, and shapes depend on it: pass a number of Python, or name it in static_argnames"
                 raise program.error(text, name)
-            if argument.is_integer and not (jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool):
-                raise program.error(f"the argument {name!r} is {value.dtype}; expected an integer", name)
+            if argument.is_integer and not (
+                jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
+            ):
+                raise program.error(
+                    f"the argument {name!r} is {value.dtype}; expected an integer", name
+                )
             return value
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-            raise program.error(f"the argument {name!r} is {type(value).__name__}; expected an array: jnp.asarray({name})", name)
-        program.check_array(argument, str(value.dtype), value.shape, f"{name}.astype(jnp.{argument.type})")
+            raise program.error(
+                f"the argument {name!r} is {type(value).__name__}; expected an array: jnp.asarray({name})",
+                name,
+            )
+        program.check_array(
+            argument, str(value.dtype), value.shape, f"{name}.astype(jnp.{argument.type})"
+        )
         self._check_width(name)
         return value
 
@@ -144,42 +178,78 @@ class _Function:
     def _call(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
         """Return the outputs and the new arrays of updates."""
         results = self._results(static, operands)
-        if not any(isinstance(each, jax.core.Tracer) for each in operands):  # JAX would compile a callback
+        if not any(
+            isinstance(each, jax.core.Tracer) for each in operands
+        ):  # JAX would compile a callback
             return tuple(map(jnp.asarray, self._run_here(static, *map(np.asarray, operands))))
-        outputs = jax.pure_callback(_Callback(self, repr(static), static), results, *operands, vmap_method="expand_dims")
+        outputs = jax.pure_callback(
+            _Callback(self, repr(static), static), results, *operands, vmap_method="expand_dims"
+        )
         return tuple(_vary(outputs, operands))
 
     def _results(self, static: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the shape and the type of each output and update, for operands without the axes of `jax.vmap`."""
+        """Return the shape and the type of each output and update, for operands without the axes of
+        `jax.vmap`.
+        """
         program, values = self._program, _merge(static, operands)
-        arrays = [value for each, value in zip(program.arguments, values, strict=True) if isinstance(each, Array)]
-        scalars = {each.name: value for each, value in zip(program.arguments, values, strict=True) if isinstance(each, Scalar)}
+        arrays = [
+            value
+            for each, value in zip(program.arguments, values, strict=True)
+            if isinstance(each, Array)
+        ]
+        scalars = {
+            each.name: value
+            for each, value in zip(program.arguments, values, strict=True)
+            if isinstance(each, Scalar)
+        }
         scalars |= {name: self._size(name, scalars[name]) for name in program.sizes}
         results = []
-        for each, shape in zip(program.outputs, program.output_shapes([each.shape for each in arrays], scalars), strict=True):
+        for each, shape in zip(
+            program.outputs,
+            program.output_shapes([each.shape for each in arrays], scalars),
+            strict=True,
+        ):
             self._check_width(each.name)
             results.append(jax.ShapeDtypeStruct(shape, self._types[each.name]))
-        results += [jax.ShapeDtypeStruct(values[place].shape, values[place].dtype) for place in self._updates]
+        results += [
+            jax.ShapeDtypeStruct(values[place].shape, values[place].dtype)
+            for place in self._updates
+        ]
         return tuple(results)
 
     def _size(self, name: str, value: Any) -> int:
         try:
             return index(value)
         except TypeError:
-            raise self._program.error(f"the argument {name!r} is {value!r}; expected an integer", name) from None
+            raise self._program.error(
+                f"the argument {name!r} is {value!r}; expected an integer", name
+            ) from None
 
     def run_batch(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
-        """Run the program for each element of arrays of the host with the axes of `jax.vmap`: the callback."""
+        """Run the program for each element of arrays of the host with the axes of `jax.vmap`: the
+        callback.
+        """
         arrays = [np.asarray(each) for each in operands]
         ranks = [rank for rank, value in zip(self._ranks, static, strict=True) if value is _OPERAND]
-        if all(each.ndim == rank for each, rank in zip(arrays, ranks, strict=True)):  # 15 µs before NumPy says the same
+        if all(
+            each.ndim == rank for each, rank in zip(arrays, ranks, strict=True)
+        ):  # 15 µs before NumPy says the same
             return self._run_here(static, *arrays)
-        lengths = np.broadcast_shapes(*[each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)])
-        arrays = [np.broadcast_to(each, lengths + each.shape[each.ndim - rank :]) for each, rank in zip(arrays, ranks, strict=True)]
-        structs = self._results(static, [np.empty(each.shape[len(lengths) :], each.dtype) for each in arrays])
+        lengths = np.broadcast_shapes(
+            *[each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)]
+        )
+        arrays = [
+            np.broadcast_to(each, lengths + each.shape[each.ndim - rank :])
+            for each, rank in zip(arrays, ranks, strict=True)
+        ]
+        structs = self._results(
+            static, [np.empty(each.shape[len(lengths) :], each.dtype) for each in arrays]
+        )
         results = tuple(np.empty(lengths + each.shape, each.dtype) for each in structs)
         for place in np.ndindex(lengths):
-            for result, value in zip(results, self._run_here(static, *[each[place] for each in arrays]), strict=True):
+            for result, value in zip(
+                results, self._run_here(static, *[each[place] for each in arrays]), strict=True
+            ):
                 result[place] = value
         return results
 
@@ -202,40 +272,74 @@ class _Function:
         program, gradient = self._program, self._gradient
         for each, argument in zip(_merge(static, given), program.arguments, strict=True):
             name = argument.name
-            if not getattr(each, "perturbed", False) or (gradient is not None and f"grad_{name}" in gradient.results):
+            if not getattr(each, "perturbed", False) or (
+                gradient is not None and f"grad_{name}" in gradient.results
+            ):
                 continue
             backward = program.definition.backward
-            reason = f"the backward {backward!r} has no 'grad_{name}'" if backward else "the program has no 'backward'"
-            raise program.error(f"a gradient by the argument {name!r} is asked for, and {reason}: pass jax.lax.stop_gradient({name})", name)
+            reason = (
+                f"the backward {backward!r} has no 'grad_{name}'"
+                if backward
+                else "the program has no 'backward'"
+            )
+            raise program.error(
+                f"a gradient by the argument {name!r} is asked for, and {reason}: pass jax.lax.stop_gradient({name})",
+                name,
+            )
         operands = [each.value for each in given]
         results = self._call(static, *operands)
         kept = {"input": _merge(static, operands), "output": results}
-        return results, [kept[role][number] for role, number in (gradient.sources if gradient else ()) if role != "grad"]
+        return results, [
+            kept[role][number]
+            for role, number in (gradient.sources if gradient else ())
+            if role != "grad"
+        ]
 
-    def _backward(self, static: tuple[Any, ...], kept: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+    def _backward(
+        self, static: tuple[Any, ...], kept: Sequence[Any], grads: Sequence[Any]
+    ) -> tuple[Any, ...]:
         """Return the gradients by the operands, for those by the results."""
         if self._gradient is None:  # no operand is differentiated, as `_forward` has checked
             return tuple(None for each in static if each is _OPERAND)
-        full = [jnp.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each for each in grads]
+        full = [
+            jnp.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each
+            for each in grads
+        ]
         others = iter(kept)
-        args = [full[number] if role == "grad" else next(others) for role, number in self._gradient.sources]
+        args = [
+            full[number] if role == "grad" else next(others)
+            for role, number in self._gradient.sources
+        ]
         results = self._functions[self._program.definition.backward](*args)
-        named = dict(zip(self._gradient.results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
+        named = dict(
+            zip(
+                self._gradient.results,
+                results if isinstance(results, (tuple, list)) else (results,),
+                strict=True,
+            )
+        )
         given = zip(self._program.arguments, static, strict=True)
         return tuple(named.get(f"grad_{each.name}") for each, value in given if value is _OPERAND)
 
 
 def _vary(arrays: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-    """Return arrays that vary over each axis of a mesh over which an operand varies, as the types in `jax.shard_map` have it.
+    """Return arrays that vary over each axis of a mesh over which an operand varies, as the types
+    in `jax.shard_map` have it.
 
-    The gradient of an operand that varies over fewer axes is then a sum over the others. Older versions of JAX have no such types.
+    The gradient of an operand that varies over fewer axes is then a sum over the others. Older
+    versions of JAX have no such types.
     """
 
     def axes_of(array: Any) -> frozenset[str]:
         return getattr(getattr(_type_of(array), "manual_axis_type", None), "varying", frozenset())
 
     axes = frozenset[str]().union(*map(axes_of, operands))
-    return [jax.lax.pcast(each, tuple(axes - axes_of(each)), to="varying") if axes - axes_of(each) else each for each in arrays]
+    return [
+        jax.lax.pcast(each, tuple(axes - axes_of(each)), to="varying")
+        if axes - axes_of(each)
+        else each
+        for each in arrays
+    ]
 
 
 def _merge(static: Sequence[Any], operands: Any) -> list[Any]:
@@ -245,7 +349,9 @@ def _merge(static: Sequence[Any], operands: Any) -> list[Any]:
 
 
 def _signature(program: Program) -> Signature:
-    """Return the parameters of a function. After one with a default, None is that of a required one: Python has no other."""
+    """Return the parameters of a function. After one with a default, None is that of a required
+    one: Python has no other.
+    """
     parameters: list[Parameter] = []
     default: Any = Parameter.empty
     for each in program.arguments:
@@ -261,5 +367,7 @@ def _numpy_type(program: Program, array: Array) -> Any:
     except TypeError:
         result = None
     if result is None or result.itemsize * 8 != parse_dtype(array.type)[1]:
-        raise program.format_error(f"{array.name!r} is an array of {array.type}, which JAX does not have")
+        raise program.format_error(
+            f"{array.name!r} is an array of {array.type}, which JAX does not have"
+        )
     return result

@@ -1,4 +1,5 @@
-"""Programs as operations of PyTorch: ``register(devmod.load("normalize.devmod"), "mylib")`` makes ``torch.ops.mylib.normalize``.
+"""Programs as operations of PyTorch: ``register(devmod.load("normalize.devmod"), "mylib")`` makes
+``torch.ops.mylib.normalize``.
 
 docs/frameworks.md has the rules.
 """
@@ -13,7 +14,13 @@ from typing import Any
 
 import devmod
 from devmod.errors import ArgumentError
-from devmod_frameworks._programs import Program, identity_of, new_programs, not_importable, programs_of
+from devmod_frameworks._programs import (
+    Program,
+    identity_of,
+    new_programs,
+    not_importable,
+    programs_of,
+)
 from devmod_readers.programs import OPERATORS, Array, Gradient, Scalar
 from devmod_runtime import fork_safe
 
@@ -24,7 +31,11 @@ except ImportError as error:
     raise not_importable("torch", "devmod-frameworks[torch]", error) from error
 
 #: The operators of shapes for symbolic integers.
-_SYMBOLIC = {**OPERATORS, "min": lambda *values: _fold(torch.sym_min, values), "max": lambda *values: _fold(torch.sym_max, values)}
+_SYMBOLIC = {
+    **OPERATORS,
+    "min": lambda *values: _fold(torch.sym_min, values),
+    "max": lambda *values: _fold(torch.sym_max, values),
+}
 #: The shapes whose results are kept for each program.
 _MAX_SHAPES = 64
 #: For each namespace the place, the identity and the options of the file of each program.
@@ -34,20 +45,28 @@ _libraries: list[Any] = []
 _lock = fork_safe(Lock())
 
 
-def register(module: devmod.Module, namespace: str, device: devmod.Device | str | None = None, strict: bool = False) -> Any:
+def register(
+    module: devmod.Module,
+    namespace: str,
+    device: devmod.Device | str | None = None,
+    strict: bool = False,
+) -> Any:
     """Make an operation of each program of a module: ``torch.ops.<namespace>.<program>``.
 
-    An operation takes CUDA tensors (of ROCm builds too), or CPU tensors, which are copied to a device of the file and back. It runs under
-    `torch.compile` and `torch.export`. Its gradient is the program that the key ``backward`` of the program names.
+    An operation takes CUDA tensors (of ROCm builds too), or CPU tensors, which are copied to a
+    device of the file and back. It runs under `torch.compile` and `torch.export`. Its gradient is
+    the program that the key ``backward`` of the program names.
 
     Parameters
     ----------
     module
         The module of a file, as `devmod.load` returns it.
     namespace
-        The name behind ``torch.ops``. Several files may share one, if their programs have different names.
+        The name behind ``torch.ops``. Several files may share one, if their programs have different
+        names.
     device
-        Where CPU tensors are computed, such as "opencl:0". Default: the device that the file chooses.
+        Where CPU tensors are computed, such as "opencl:0". Default: the device that the file
+        chooses.
     strict
         Refuse tensors that are not contiguous. Default: they are copied.
 
@@ -59,20 +78,33 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
     Raises
     ------
     FormatError
-        The module has no programs, or one has a type, a name or gradients that an operation cannot have. Nothing is registered.
+        The module has no programs, or one has a type, a name or gradients that an operation cannot
+        have. Nothing is registered.
     ArgumentError
         The namespace is no identifier, or it has an operation of such a name already.
     """
     if not isinstance(namespace, str) or not (namespace.isascii() and namespace.isidentifier()):
-        raise ArgumentError(f"register: the namespace is {namespace!r}; expected an identifier, such as 'mylib'", argument="namespace")
+        raise ArgumentError(
+            f"register: the namespace is {namespace!r}; expected an identifier, such as 'mylib'",
+            argument="namespace",
+        )
     programs = programs_of(module)
     digest = identity_of(module)
     identity = digest, str(device or ""), bool(strict)
-    gradients = {name: _Gradient(each, parts, namespace) for name, each in programs.items() if (parts := each.gradient(programs))}
-    operations = {name: _Operation(each, gradients.get(name), digest, device, strict) for name, each in programs.items()}
+    gradients = {
+        name: _Gradient(each, parts, namespace)
+        for name, each in programs.items()
+        if (parts := each.gradient(programs))
+    }
+    operations = {
+        name: _Operation(each, gradients.get(name), digest, device, strict)
+        for name, each in programs.items()
+    }
     with _lock:
         known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
-        names = new_programs(known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}")
+        names = new_programs(
+            known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}"
+        )
         library = torch.library.Library(namespace, "FRAGMENT")
         for name in names:
             operation = operations[name]
@@ -95,7 +127,8 @@ class _Operation:
     Attributes
     ----------
     schema : str
-        The schema. Its names are identifiers, which `programs_of` checks, and its other parts are from here.
+        The schema. Its names are identifiers, which `programs_of` checks, and its other parts are
+        from here.
     updates : list of int
         The places of the updates among the arguments.
     run
@@ -108,30 +141,58 @@ class _Operation:
 
     overload: Any
 
-    def __init__(self, program: Program, gradient: _Gradient | None, digest: str, device: devmod.Device | str | None, strict: bool) -> None:
-        self._program, self.gradient, self._digest, self._device, self._strict = program, gradient, digest, device, strict
-        self._places = [place for place, each in enumerate(program.arguments) if isinstance(each, Array)]
-        self.updates = [place for place in self._places if program.arguments[place].role == "update"]  # type: ignore[union-attr]
+    def __init__(
+        self,
+        program: Program,
+        gradient: _Gradient | None,
+        digest: str,
+        device: devmod.Device | str | None,
+        strict: bool,
+    ) -> None:
+        self._program, self.gradient, self._digest, self._device, self._strict = (
+            program,
+            gradient,
+            digest,
+            device,
+            strict,
+        )
+        self._places = [
+            place for place, each in enumerate(program.arguments) if isinstance(each, Array)
+        ]
+        self.updates = [
+            place for place in self._places if program.arguments[place].role == "update"
+        ]  # type: ignore[union-attr]
         self.run = self.update if self.updates else self.call
-        self._defaults = [each.default if isinstance(each, Scalar) else None for each in program.arguments]
+        self._defaults = [
+            each.default if isinstance(each, Scalar) else None for each in program.arguments
+        ]
         types = [_torch_type(program, each) for each in (*program.arrays, *program.outputs)]
         self._types = types[len(program.arrays) :]
         key, keys = torch._C.DispatchKey, torch._C.DispatchKeySet
-        #: The dispatch keys of a call with ordinary tensors of the CPU or of CUDA, where nothing lies between autograd and the program.
-        self._ordinary = [(keys(one) | keys(two)).raw_repr() for one, two in ((key.CPU, key.AutogradCPU), (key.CUDA, key.AutogradCUDA))]
+        #: The dispatch keys of a call with ordinary tensors of the CPU or of CUDA, where nothing
+        #: lies between autograd and the program.
+        self._ordinary = [
+            (keys(one) | keys(two)).raw_repr()
+            for one, two in ((key.CPU, key.AutogradCPU), (key.CUDA, key.AutogradCUDA))
+        ]
         self._host: Any = None
         self._functions: dict[Any, Any] = {}
         self._shapes: dict[Any, list[tuple[int, ...]]] = {}
-        parts = [_parameter(program, each, f"a{place}") for place, each in enumerate(program.arguments)]
+        parts = [
+            _parameter(program, each, f"a{place}") for place, each in enumerate(program.arguments)
+        ]
         results = ", ".join(["Tensor"] * len(program.outputs))
         self.schema = f"{program.name}({', '.join(parts)}) -> {results if len(program.outputs) == 1 else f'({results})'}"
 
     def differentiate(self, keys: Any, *args: Any) -> Any:
         """Run the program as autograd calls it. `keys` are those of the dispatcher.
 
-        A transformation of `torch.func` marks its tensors for this call alone: `run` does not see the marks.
+        A transformation of `torch.func` marks its tensors for this call alone: `run` does not see
+        the marks.
         """
-        needs_gradient = torch.is_grad_enabled() and any(args[place].requires_grad for place in self._places)
+        needs_gradient = torch.is_grad_enabled() and any(
+            args[place].requires_grad for place in self._places
+        )
         if needs_gradient or forward_ad._current_level >= 0:
             self._check_gradients(args, needs_gradient)
             if needs_gradient:
@@ -150,19 +211,33 @@ class _Operation:
         program = self._program
         for place, array in zip(self._places, program.arrays, strict=True):
             tensor, name = args[place], array.name
-            if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
-                raise program.error(f"the argument {name!r} has a tangent, and programs have no forward mode: pass {name}.detach()", name)
+            if (
+                forward_ad._current_level >= 0
+                and forward_ad.unpack_dual(tensor).tangent is not None
+            ):
+                raise program.error(
+                    f"the argument {name!r} has a tangent, and programs have no forward mode: pass {name}.detach()",
+                    name,
+                )
             if not needs_gradient or not tensor.requires_grad:
                 continue
             if self.gradient is None:
-                text = f"the argument {name!r} requires a gradient, and the program has no 'backward'"
-                raise program.error(f"{text}: call it in torch.no_grad(), or pass {name}.detach()", name)
+                text = (
+                    f"the argument {name!r} requires a gradient, and the program has no 'backward'"
+                )
+                raise program.error(
+                    f"{text}: call it in torch.no_grad(), or pass {name}.detach()", name
+                )
             if torch._C._are_functorch_transforms_active():
                 text = f"the argument {name!r} requires a gradient of torch.func, which programs do not have"
-                raise program.error(f"{text}: use torch.autograd.grad, or pass {name}.detach()", name)
+                raise program.error(
+                    f"{text}: use torch.autograd.grad, or pass {name}.detach()", name
+                )
 
     def update(self, *args: Any) -> Any:
-        """Run a program with updates, after which autograd refuses a gradient that needs an array as it was."""
+        """Run a program with updates, after which autograd refuses a gradient that needs an array
+        as it was.
+        """
         results = self.call(*args)
         for place in self.updates:
             if not args[place].is_inference():
@@ -170,8 +245,13 @@ class _Operation:
         return results
 
     def update_view(self, *args: Any) -> Any:
-        """Run a program with updates for views that negate or conjugate. PyTorch's own function for them needs operations with results."""
-        values = [each.resolve_conj().resolve_neg() if isinstance(each, torch.Tensor) else each for each in args]
+        """Run a program with updates for views that negate or conjugate. PyTorch's own function for
+        them needs operations with results.
+        """
+        values = [
+            each.resolve_conj().resolve_neg() if isinstance(each, torch.Tensor) else each
+            for each in args
+        ]
         results = self.overload(*values)
         for place in self.updates:
             if values[place] is not args[place]:
@@ -187,12 +267,17 @@ class _Operation:
         try:
             for place in self._places:
                 values[place] = values[place].numpy()  # passed as it is, a tensor takes 30 µs more
-        except (RuntimeError, TypeError):  # on another device, of a type that NumPy lacks, or with a gradient
+        except (
+            RuntimeError,
+            TypeError,
+        ):  # on another device, of a type that NumPy lacks, or with a gradient
             return self._call(args)
         try:
             result = host(*values)
         except ArgumentError:
-            self._check([args[place] for place in self._places])  # raises the error in the words of PyTorch
+            self._check(
+                [args[place] for place in self._places]
+            )  # raises the error in the words of PyTorch
             raise
         if result.__class__ is tuple:
             return tuple(map(torch.from_numpy, result))
@@ -213,7 +298,10 @@ class _Operation:
                     raise program.error(text, array.name)
                 values[place] = plain.contiguous()
                 if array.role == "update":
-                    if any(length > 1 and not stride for length, stride in zip(plain.shape, plain.stride(), strict=True)):
+                    if any(
+                        length > 1 and not stride
+                        for length, stride in zip(plain.shape, plain.stride(), strict=True)
+                    ):
                         text = f"the argument {array.name!r} has elements that share memory, and the program writes to it"
                         raise program.error(f"{text}: {array.name}.clone()", array.name)
                     copies.append((plain, values[place]))
@@ -223,11 +311,15 @@ class _Operation:
             tensors[0].new_empty(shape, dtype=dtype) if tensors else torch.empty(shape, dtype=dtype)
             for shape, dtype in zip(self._output_shapes(args, tensors), self._types, strict=True)
         ]
-        keywords: dict[str, Any] = {each.name: output for each, output in zip(program.outputs, outputs, strict=True)}
+        keywords: dict[str, Any] = {
+            each.name: output for each, output in zip(program.outputs, outputs, strict=True)
+        }
         if device.type == "cpu":
             for place in self._places:
                 values[place] = _host_array(values[place])
-            function.call_into_new(*values, **{name: _host_array(each) for name, each in keywords.items()})
+            function.call_into_new(
+                *values, **{name: _host_array(each) for name, each in keywords.items()}
+            )
         else:
             function.call_into_new(*values, **keywords, stream=torch.cuda.current_stream(device))
         for tensor, copy in copies:
@@ -237,16 +329,26 @@ class _Operation:
     def fake(self, *args: Any) -> Any:
         """Return results without contents, for sizes that may be symbols.
 
-        The caches of `torch.compile` on the disk know an operation by its name, and compare a tag. The tag is one of this thread, which
-        compiles. It has the digest of the file, so a cached graph has the gradients and the shapes of this version of the file.
+        The caches of `torch.compile` on the disk know an operation by its name, and compare a tag.
+        The tag is one of this thread, which compiles. It has the digest of the file, so a cached
+        graph has the gradients and the shapes of this version of the file.
         """
         config = getattr(torch.compiler, "config", None)
-        if self._digest not in getattr(config, "cache_key_tag", self._digest):  # older ones have no tag
+        if self._digest not in getattr(
+            config, "cache_key_tag", self._digest
+        ):  # older ones have no tag
             config.cache_key_tag += f" {self._digest}"  # type: ignore[union-attr]
         tensors = [args[place] for place in self._places]
         device = self._check(tensors)
-        shapes = self._program.output_shapes([each.shape for each in tensors], self._scalars(args), torch._check, _SYMBOLIC)
-        return _results([torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._types, strict=True)])
+        shapes = self._program.output_shapes(
+            [each.shape for each in tensors], self._scalars(args), torch._check, _SYMBOLIC
+        )
+        return _results(
+            [
+                torch.empty(shape, dtype=dtype, device=device)
+                for shape, dtype in zip(shapes, self._types, strict=True)
+            ]
+        )
 
     def _scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         values = zip_longest(self._program.arguments, args)
@@ -267,7 +369,9 @@ class _Operation:
         return result
 
     def _check(self, tensors: Sequence[Any]) -> Any:
-        """Return the device of the tensors, after a check of their devices, types and numbers of dimensions."""
+        """Return the device of the tensors, after a check of their devices, types and numbers of
+        dimensions.
+        """
         program, device = self._program, None
         for array, tensor in zip(program.arrays, tensors, strict=True):
             name = array.name
@@ -275,7 +379,9 @@ class _Operation:
                 text = f"the argument {name!r} is on {tensor.device}, and {program.arrays[0].name!r} on {device}; expected one device"
                 raise program.error(f"{text}: {name}.to({str(device)!r})", name)
             device = tensor.device
-            program.check_array(array, _name_of(tensor.dtype), tensor.shape, f"{name}.to(torch.{array.type})")
+            program.check_array(
+                array, _name_of(tensor.dtype), tensor.shape, f"{name}.to(torch.{array.type})"
+            )
         return torch.device("cpu") if device is None else device
 
     def _function(self, device: Any) -> Any:
@@ -287,18 +393,27 @@ class _Operation:
         if device.type == "cpu":
             function = program.function(self._device)
             # An array of a type that NumPy lacks cannot be returned by a call.
-            is_plain = all(_host_array(torch.empty(0, dtype=each)).__class__.__module__ == "numpy" for each in self._types)
+            is_plain = all(
+                _host_array(torch.empty(0, dtype=each)).__class__.__module__ == "numpy"
+                for each in self._types
+            )
             self._host = function if is_plain and not self._strict else None
         elif device.type != "cuda":
-            raise program.error(f"the tensors are on {device}; expected the CPU, or CUDA with kernels of kind {kind}: pass x.cpu()")
+            raise program.error(
+                f"the tensors are on {device}; expected the CPU, or CUDA with kernels of kind {kind}: pass x.cpu()"
+            )
         elif program.has_images:
-            raise program.error(f"the tensors are on {device}, and an image is no tensor there: pass x.cpu()")
+            raise program.error(
+                f"the tensors are on {device}, and an image is no tensor there: pass x.cpu()"
+            )
         else:
             try:
                 function = program.function(devmod.device(f"{kind}:{device.index}"))
             except ArgumentError as error:
                 advice = f"Build the file with a target of kind {kind}, or pass x.cpu()"
-                raise program.error(f"the tensors are on {device}, where the file has nothing to run: {error}. {advice}") from error
+                raise program.error(
+                    f"the tensors are on {device}, where the file has nothing to run: {error}. {advice}"
+                ) from error
         self._functions[device] = function
         return function
 
@@ -329,7 +444,10 @@ class _Gradient:
 
     def save(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         """Keep what the gradient takes of a call."""
-        given = {"input": inputs, "output": output if isinstance(output, (tuple, list)) else (output,)}
+        given = {
+            "input": inputs,
+            "output": output if isinstance(output, (tuple, list)) else (output,),
+        }
         kept = [given[role][number] for role, number in self._sources if role != "grad"]
         ctx.save_for_backward(*[each for each in kept if isinstance(each, torch.Tensor)])
         ctx.numbers = [None if isinstance(each, torch.Tensor) else each for each in kept]
@@ -339,35 +457,56 @@ class _Gradient:
         tensors = iter(ctx.saved_tensors)
         kept = iter([next(tensors) if each is None else each for each in ctx.numbers])
         # The gradient of a sum is one number in all places.
-        args = [grads[number].contiguous() if role == "grad" else next(kept) for role, number in self._sources]
+        args = [
+            grads[number].contiguous() if role == "grad" else next(kept)
+            for role, number in self._sources
+        ]
         results = getattr(getattr(torch.ops, self._label[0]), self._label[1])(*args)
-        named = dict(zip(self._results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
+        named = dict(
+            zip(
+                self._results,
+                results if isinstance(results, (tuple, list)) else (results,),
+                strict=True,
+            )
+        )
         for each, needed in zip(self._program.arguments, ctx.needs_input_grad[1:], strict=True):
             if needed and f"grad_{each.name}" not in named:
                 text = f"the argument {each.name!r} requires a gradient, and the backward {self._label[1]!r} has no"
-                raise self._program.error(f"{text} 'grad_{each.name}': pass {each.name}.detach()", each.name)
+                raise self._program.error(
+                    f"{text} 'grad_{each.name}': pass {each.name}.detach()", each.name
+                )
         return tuple(named.get(f"grad_{each.name}") for each in self._program.arguments)
 
 
 def _parameter(program: Program, argument: Array | Scalar, alias: str) -> str:
     """Return an argument in a schema. `alias` is a name that no other argument has."""
     if isinstance(argument, Array):
-        return f"Tensor({alias}!) {argument.name}" if argument.role == "update" else f"Tensor {argument.name}"
+        return (
+            f"Tensor({alias}!) {argument.name}"
+            if argument.role == "update"
+            else f"Tensor {argument.name}"
+        )
     default = argument.default
-    convert: Callable[[Any], Any] = bool if argument.type == "bool" else int if argument.is_integer else float
+    convert: Callable[[Any], Any] = (
+        bool if argument.type == "bool" else int if argument.is_integer else float
+    )
     kind = {bool: "bool", int: "SymInt", float: "float"}[convert]  # type: ignore[index]
     if default is None:
         return f"{kind} {argument.name}"
     value = convert(default)
     if not (math.isfinite(value) if convert is float else -(2**63) <= value < 2**63):
-        raise program.format_error(f"the argument {argument.name!r} has the default {value}, which a schema cannot have")
+        raise program.format_error(
+            f"the argument {argument.name!r} has the default {value}, which a schema cannot have"
+        )
     return f"{kind} {argument.name}={value!r}"
 
 
 def _torch_type(program: Program, array: Array) -> Any:
     result = getattr(torch, array.type, None)
     if not isinstance(result, torch.dtype) or array.type == "uint1":
-        raise program.format_error(f"{array.name!r} is an array of {array.type}, which PyTorch does not have")
+        raise program.format_error(
+            f"{array.name!r} is an array of {array.type}, which PyTorch does not have"
+        )
     return result
 
 
@@ -376,7 +515,9 @@ def _name_of(dtype: Any) -> str:
 
 
 def _host_array(tensor: Any) -> Any:
-    """Return a CPU tensor as a NumPy array over its memory; the tensor itself if NumPy does not have its type."""
+    """Return a CPU tensor as a NumPy array over its memory; the tensor itself if NumPy does not
+    have its type.
+    """
     try:
         return tensor.numpy()
     except TypeError:

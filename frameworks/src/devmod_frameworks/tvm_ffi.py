@@ -1,4 +1,5 @@
-"""Programs as global functions of tvm-ffi: ``register(devmod.load("normalize.devmod"), "mylib")`` makes ``mylib.normalize``.
+"""Programs as global functions of tvm-ffi: ``register(devmod.load("normalize.devmod"), "mylib")``
+makes ``mylib.normalize``.
 
 docs/frameworks.md has the rules.
 """
@@ -11,7 +12,13 @@ from typing import Any
 
 import devmod
 from devmod.errors import ArgumentError
-from devmod_frameworks._programs import Program, identity_of, new_programs, not_importable, programs_of
+from devmod_frameworks._programs import (
+    Program,
+    identity_of,
+    new_programs,
+    not_importable,
+    programs_of,
+)
 from devmod_runtime import fork_safe
 
 try:
@@ -25,25 +32,31 @@ _registered: dict[str, dict[str, tuple[str, object]]] = {}
 _lock = fork_safe(Lock())
 
 
-def register(module: devmod.Module, prefix: str, device: devmod.Device | str | None = None) -> dict[str, Any]:
+def register(
+    module: devmod.Module, prefix: str, device: devmod.Device | str | None = None
+) -> dict[str, Any]:
     """Make a global function of each program of a module: ``<prefix>.<program>``.
 
-    A function takes the arguments of the program in their order, and then its outputs, which it writes: TVM allocates them. Tensors are
-    used where they are, by DLPack: those of the CPU are copied to a device of the file and back.
+    A function takes the arguments of the program in their order, and then its outputs, which it
+    writes: TVM allocates them. Tensors are used where they are, by DLPack: those of the CPU are
+    copied to a device of the file and back.
 
     Parameters
     ----------
     module
         The module of a file, as `devmod.load` returns it.
     prefix
-        What the names begin with: identifiers with dots between them. Several files may share one, if their programs have different names.
+        What the names begin with: identifiers with dots between them. Several files may share one,
+        if their programs have different names.
     device
-        Where tensors of the CPU are computed, such as "opencl:0". Default: the device that the file chooses.
+        Where tensors of the CPU are computed, such as "opencl:0". Default: the device that the file
+        chooses.
 
     Returns
     -------
     dict of str to tvm_ffi.Function
-        The functions by the names of the programs. A second call with the same file and device registers nothing.
+        The functions by the names of the programs. A second call with the same file and device
+        registers nothing.
 
     Raises
     ------
@@ -52,8 +65,13 @@ def register(module: devmod.Module, prefix: str, device: devmod.Device | str | N
     ArgumentError
         The prefix is invalid, or a function of such a name exists already.
     """
-    if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", prefix, re.ASCII):
-        raise ArgumentError(f"register: the prefix is {prefix!r}; expected identifiers, such as 'mylib' or 'mylib.ops'", argument="prefix")
+    if not isinstance(prefix, str) or not re.fullmatch(
+        r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", prefix, re.ASCII
+    ):
+        raise ArgumentError(
+            f"register: the prefix is {prefix!r}; expected identifiers, such as 'mylib' or 'mylib.ops'",
+            argument="prefix",
+        )
     programs = programs_of(module)
     identity = identity_of(module), str(device or "")
     with _lock:
@@ -63,7 +81,9 @@ def register(module: devmod.Module, prefix: str, device: devmod.Device | str | N
             return tvm_ffi.get_global_func(f"{prefix}.{name}", allow_missing=True) is not None
 
         for name in new_programs(known, programs, identity, exists, prefix):
-            tvm_ffi.register_global_func(f"{prefix}.{name}", _GlobalFunction(programs[name], device).call)
+            tvm_ffi.register_global_func(
+                f"{prefix}.{name}", _GlobalFunction(programs[name], device).call
+            )
             known[name] = programs[name].place, identity
     return {name: tvm_ffi.get_global_func(f"{prefix}.{name}") for name in programs}
 
@@ -82,16 +102,22 @@ class _GlobalFunction:
         """Run the program."""
         program, names, values = self._program, self._names, [*args]
         if len(args) != len(names):
-            raise program.error(f"expected {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+            raise program.error(
+                f"expected {len(names)} arguments ({', '.join(names)}), got {len(args)}"
+            )
         device = None
         for array, place in zip(self._arrays, self._places, strict=True):
             tensor = args[place]
             if not isinstance(tensor, tvm_ffi.Tensor):
-                raise program.error(f"the argument {array.name!r} is {type(tensor).__name__}; expected a tensor", array.name)
+                raise program.error(
+                    f"the argument {array.name!r} is {type(tensor).__name__}; expected a tensor",
+                    array.name,
+                )
             program.check_array(array, str(tensor.dtype), tensor.shape, "convert it first")
             if device is not None and tensor.device != device:
                 raise program.error(
-                    f"the argument {array.name!r} is on {tensor.device}; expected {device}, where the others are", array.name
+                    f"the argument {array.name!r} is on {tensor.device}; expected {device}, where the others are",
+                    array.name,
                 )
             device = tensor.device
             if tensor.device.type == "cpu":
@@ -100,7 +126,10 @@ class _GlobalFunction:
                 except (BufferError, TypeError, RuntimeError):  # a type that NumPy lacks
                     values[place] = tensor
         count = len(program.arguments)
-        function, keywords = self._function(device), dict(zip(names[count:], values[count:], strict=True))
+        function, keywords = (
+            self._function(device),
+            dict(zip(names[count:], values[count:], strict=True)),
+        )
         if device is not None and device.type != "cpu":
             keywords["stream"] = _Stream(tvm_ffi.get_raw_stream(device))
         function(*values[:count], **keywords)
@@ -112,8 +141,12 @@ class _GlobalFunction:
         if function is None:
             kind = key[0]
             if kind not in ("cpu", "cuda", "rocm"):
-                raise self._program.error(f"the tensors are on {device}; expected the CPU, cuda or rocm")
-            function = self._functions[key] = self._program.function(self._device if kind == "cpu" else devmod.device(f"{kind}:{key[1]}"))
+                raise self._program.error(
+                    f"the tensors are on {device}; expected the CPU, cuda or rocm"
+                )
+            function = self._functions[key] = self._program.function(
+                self._device if kind == "cpu" else devmod.device(f"{kind}:{key[1]}")
+            )
         return function
 
 

@@ -13,7 +13,9 @@ from standin_cuda import CUDA, Standin, on_hardware
 
 @pytest.fixture(name="standin")
 def standin_fixture() -> Iterator[Standin]:
-    """The stand-in driver of this process, with its devices. A test fails if it has noticed a violation."""
+    """The stand-in driver of this process, with its devices. A test fails if it has noticed a
+    violation.
+    """
     yield from CUDA.shown_standin()
 
 
@@ -25,7 +27,9 @@ def cuda_environment() -> dict[str, str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests that are marked `each_driver` with pycuda as well."""
-    if "driver_name" in metafunc.fixturenames and metafunc.definition.get_closest_marker("each_driver"):
+    if "driver_name" in metafunc.fixturenames and metafunc.definition.get_closest_marker(
+        "each_driver"
+    ):
         metafunc.parametrize("driver_name", CUDA.drivers)
 
 
@@ -36,14 +40,18 @@ def driver_name() -> str:
 
 
 @pytest.fixture
-def cuda_driver(driver_name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def cuda_driver(
+    driver_name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """What opens the driver in this process."""
     return CUDA.use_driver(driver_name, request, monkeypatch)
 
 
 @pytest.fixture
 def environment(driver_name: str, tmp_path: Path) -> dict[str, str]:
-    """The environment variables of a child process, which may import modules of these tests. It reads settings of the stand-in driver."""
+    """The environment variables of a child process, which may import modules of these tests. It
+    reads settings of the stand-in driver.
+    """
     if on_hardware():
         pytest.skip("reads the settings of the stand-in driver")
     return CUDA.driver_environment(driver_name, tmp_path)

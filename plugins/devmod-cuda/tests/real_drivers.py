@@ -1,4 +1,6 @@
-"""NVIDIA's own driver library of several versions, without a GPU. tools/vendor_runtimes.py fetches Debian's packages."""
+"""NVIDIA's own driver library of several versions, without a GPU. tools/vendor_runtimes.py fetches
+Debian's packages.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ from vendor_runtime import VendorRuntime
 #: The driver of CUDA 11.4, which is too old, and those of 12.2 and 12.4.
 OLD = VendorRuntime("libcuda-470")
 DRIVERS = (VendorRuntime("libcuda-535"), VendorRuntime("libcuda-550"))
-#: These libraries are without the kernel module of their version: with a card they would fail in another way. The device file
-#: /dev/nvidiactl is no sign of a card: cuInit of a process of root creates it.
+#: These libraries are without the kernel module of their version: with a card they would fail in
+#: another way. The device file /dev/nvidiactl is no sign of a card: cuInit of a process of root
+#: creates it.
 WITHOUT_A_CARD = pytest.mark.skipif(
-    on_hardware() or Path("/proc/driver/nvidia").exists(), reason="there is NVIDIA's kernel module, with which make gpu KIND=cuda runs"
+    on_hardware() or Path("/proc/driver/nvidia").exists(),
+    reason="there is NVIDIA's kernel module, with which make gpu KIND=cuda runs",
 )
 
 
@@ -35,6 +39,14 @@ def version_of(runtime: VendorRuntime) -> int:
 
 
 def symbols(path: Path, option: str = "--defined-only") -> set[str]:
-    """Return the functions of CUDA's driver API that a library exports, or those that it needs (``--undefined-only``)."""
-    lines = subprocess.run(["nm", "-D", option, str(path)], capture_output=True, text=True, check=True).stdout.splitlines()
-    return {name for line in lines if (name := line.split()[-1]).startswith("cu") and name[2:3].isupper()}
+    """Return the functions of CUDA's driver API that a library exports, or those that it needs
+    (``--undefined-only``).
+    """
+    lines = subprocess.run(
+        ["nm", "-D", option, str(path)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return {
+        name
+        for line in lines
+        if (name := line.split()[-1]).startswith("cu") and name[2:3].isupper()
+    }

@@ -31,7 +31,9 @@ _TEXTS = {
 
 
 class Cuda(Vendor):
-    """NVIDIA's driver: devmod-cuda, cuda-bindings, cuda.core and pycuda load libcuda by its soname."""
+    """NVIDIA's driver: devmod-cuda, cuda-bindings, cuda.core and pycuda load libcuda by its
+    soname.
+    """
 
     kind, title, api, maker = "cuda", "CUDA", "CUDA", "NVIDIA"
     drivers = ("ctypes", "pycuda")
@@ -81,12 +83,16 @@ class Cuda(Vendor):
 
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
         if library == "own":  # the protocol of cuda.core
-            return library_class("Stream", "cuda.core", __cuda_stream__=lambda self: (0, self.handle))(handle=handle)
+            return library_class(
+                "Stream", "cuda.core", __cuda_stream__=lambda self: (0, self.handle)
+            )(handle=handle)
         attribute = {"torch": "cuda_stream", "cupy": "ptr"}[library]
         return library_class("Stream", f"{library}.cuda")(**{attribute: handle, **values})
 
     def missing_driver(self, name: str) -> str:
-        """Return why the driver cannot be opened so: pycuda is built by `make test-setup`, where that works."""
+        """Return why the driver cannot be opened so: pycuda is built by `make test-setup`, where
+        that works.
+        """
         if name == "ctypes" or find_spec("pycuda") is not None:
             return ""
         return "pycuda is not installed (make test-setup builds it; .venv/devmod-pycuda has the reason of a failure)"
@@ -107,5 +113,9 @@ class Cuda(Vendor):
 
 
 CUDA = Cuda(Path(__file__).resolve().parent)
-on_hardware, missing_driver, child_environment = CUDA.on_hardware, CUDA.missing_driver, CUDA.child_environment
+on_hardware, missing_driver, child_environment = (
+    CUDA.on_hardware,
+    CUDA.missing_driver,
+    CUDA.child_environment,
+)
 standin = CUDA.standin

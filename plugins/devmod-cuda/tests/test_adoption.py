@@ -1,4 +1,6 @@
-"""Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts. runtime/tests/driver_api has DLPack."""
+"""Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts.
+runtime/tests/driver_api has DLPack.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_an_array_of_another_library(device: Any, add: Any, kind: Any, standin: 
     check_foreign_array(CUDA, device, add, kind)
 
 
-def test_the_stream_of_an_array_interface(device: Any, add: Any, b: Any, c: Any, standin: Standin) -> None:
+def test_the_stream_of_an_array_interface(
+    device: Any, add: Any, b: Any, c: Any, standin: Standin
+) -> None:
     own = device.stream()
     a = device.from_numpy(np.arange(64, dtype="float32"))
     _kept = collect_exports(device)
@@ -88,7 +92,9 @@ def test_page_locked_and_managed_memory(device: Any, add: Any, b: Any, c: Any) -
     driver, pointer = device.driver, ctypes.c_uint64()
     with device.context:
         host = driver.call("allocate_host", 256, 1)
-        driver.check("cuMemAllocManaged", ctypes.byref(pointer), ctypes.c_size_t(256), ctypes.c_uint(1))
+        driver.check(
+            "cuMemAllocManaged", ctypes.byref(pointer), ctypes.c_size_t(256), ctypes.c_uint(1)
+        )
         driver.call("fill", pointer.value, 0, 256, 1)
         ctypes.memset(host, 0, 256)
         driver.call("synchronize_stream", 1)
@@ -106,15 +112,23 @@ def test_read_only_arrays(device: Any, add: Any, b: Any, c: Any) -> None:
     add(Described(a, data=(int(a.memory), True)), b, c, 64, grid=1, block=64)
     with pytest.raises(devmod.ArgumentError) as caught:
         add(a, b, Described(a, data=(int(a.memory), True)), 64, grid=1, block=64)
-    assert str(caught.value).startswith("the cuda function 'add': argument 3 'c' is a Described that is read-only")
+    assert str(caught.value).startswith(
+        "the cuda function 'add': argument 3 'c' is a Described that is read-only"
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda a: of_library(Described, "cupy", a, **STRIDES), "is a strided cupy ndarray; pass cupy.ascontiguousarray(array)"),
+        (
+            lambda a: of_library(Described, "cupy", a, **STRIDES),
+            "is a strided cupy ndarray; pass cupy.ascontiguousarray(array)",
+        ),
         (lambda a: Described(a, **STRIDES), "is a strided numba Described; pass array.copy()"),
-        (lambda a: Described(a, version=1), "has a __cuda_array_interface__ of version 1, expected 2 or 3"),
+        (
+            lambda a: Described(a, version=1),
+            "has a __cuda_array_interface__ of version 1, expected 2 or 3",
+        ),
         (lambda a: Described(a, mask=a), "has a mask, which kernels do not take"),
         (
             lambda a: Described(a, data=(4096, False)),
@@ -123,7 +137,9 @@ def test_read_only_arrays(device: Any, add: Any, b: Any, c: Any) -> None:
     ],
     ids=["cupy", "strided", "version", "mask", "address"],
 )
-def test_an_array_that_is_refused(device: Any, add: Any, b: Any, c: Any, make: Any, text: str) -> None:
+def test_an_array_that_is_refused(
+    device: Any, add: Any, b: Any, c: Any, make: Any, text: str
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         add(make(device.zeros(64, "float32")), b, c, 64, grid=1, block=64)
     assert str(caught.value) == f"the cuda function 'add': argument 1 'a' {text}"
@@ -132,7 +148,9 @@ def test_an_array_that_is_refused(device: Any, add: Any, b: Any, c: Any, make: A
 def test_elements_that_no_device_supports(device: Any, add: Any, b: Any, c: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         add(Described(device.zeros(64, "float32"), typestr=">f4"), b, c, 64, grid=1, block=64)
-    assert str(caught.value).startswith("the cuda function 'add': argument 1 'a' has elements of a type that devices do not support: ")
+    assert str(caught.value).startswith(
+        "the cuda function 'add': argument 1 'a' has elements of a type that devices do not support: "
+    )
 
 
 class Closed:
@@ -163,23 +181,42 @@ class OfNothing(Closed):
     [
         (lambda array: Closed(), "RuntimeError: it is closed"),
         (lambda array: OfNothing(), "TypeError: 'NoneType' object is not subscriptable"),
-        (lambda array: Described(array, data=None), "TypeError: cannot unpack non-iterable NoneType object"),
+        (
+            lambda array: Described(array, data=None),
+            "TypeError: cannot unpack non-iterable NoneType object",
+        ),
         (lambda array: Described(array, typestr="zz"), "TypeError: data type 'zz' not understood"),
-        (lambda array: Described(array, version="3"), "TypeError: '<' not supported between instances of 'str' and 'int'"),
-        (lambda array: Described(array, strides=(4, 4)), "ValueError: zip() argument 2 is longer than argument 1"),
+        (
+            lambda array: Described(array, version="3"),
+            "TypeError: '<' not supported between instances of 'str' and 'int'",
+        ),
+        (
+            lambda array: Described(array, strides=(4, 4)),
+            "ValueError: zip() argument 2 is longer than argument 1",
+        ),
     ],
 )
-def test_an_array_that_its_library_does_not_export(device: Any, add: Any, b: Any, c: Any, make: Any, text: str) -> None:
+def test_an_array_that_its_library_does_not_export(
+    device: Any, add: Any, b: Any, c: Any, make: Any, text: str
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         add(make(b), b, c, 64, grid=1, block=64)
-    assert str(caught.value) == f"the cuda function 'add': argument 1 'a' is not exported by its library: {text}"
+    assert (
+        str(caught.value)
+        == f"the cuda function 'add': argument 1 'a' is not exported by its library: {text}"
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "text"),
-    [(Closed, "RuntimeError: it is closed"), (OfNothing, "TypeError: cannot unpack non-iterable NoneType object")],
+    [
+        (Closed, "RuntimeError: it is closed"),
+        (OfNothing, "TypeError: cannot unpack non-iterable NoneType object"),
+    ],
 )
-def test_a_stream_that_its_library_does_not_export(device: Any, add: Any, b: Any, c: Any, make: Any, text: str) -> None:
+def test_a_stream_that_its_library_does_not_export(
+    device: Any, add: Any, b: Any, c: Any, make: Any, text: str
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         add(b, b, c, 64, grid=1, block=64, stream=make())
     subject = "a Closed" if make is Closed else "an OfNothing"
@@ -192,7 +229,9 @@ def test_a_closed_stream_of_cuda_core(device: Any, add: Any, b: Any, c: Any) -> 
     stream = core.Device(0).create_stream()
     add(b, b, c, 64, grid=1, block=64, stream=stream)
     stream.close()
-    with pytest.raises(devmod.ArgumentError, match="stream= is a Stream that is not exported by its library: "):
+    with pytest.raises(
+        devmod.ArgumentError, match="stream= is a Stream that is not exported by its library: "
+    ):
         add(b, b, c, 64, grid=1, block=64, stream=stream)
 
 
@@ -224,7 +263,9 @@ def pycuda_context(device: Any) -> Any:
 
 
 @pytest.mark.each_driver
-def test_arrays_and_memory_of_pycuda(pycuda_context: Any, device: Any, add: Any, b: Any, c: Any, standin: Standin) -> None:
+def test_arrays_and_memory_of_pycuda(
+    pycuda_context: Any, device: Any, add: Any, b: Any, c: Any, standin: Standin
+) -> None:
     import pycuda.driver
     import pycuda.tools
     from pycuda import gpuarray
@@ -246,7 +287,10 @@ def test_arrays_and_memory_of_pycuda(pycuda_context: Any, device: Any, add: Any,
         waits = standin.calls("cuStreamSynchronize")
     with pytest.raises(devmod.ArgumentError) as caught:
         add(array.reshape(8, 8).T, b, c, 64, grid=1, block=64)
-    assert str(caught.value) == "the cuda function 'add': argument 1 'a' is a strided pycuda GPUArray; pass array.copy()"
+    assert (
+        str(caught.value)
+        == "the cuda function 'add': argument 1 'a' is a strided pycuda GPUArray; pass array.copy()"
+    )
     del array, memory, pooled, value
 
 
@@ -256,7 +300,9 @@ def test_pycuda_takes_devmods_arrays(pycuda_context: Any, device: Any, b: Any) -
     from pycuda import gpuarray
 
     back = np.zeros(64, "float32")
-    array = gpuarray.GPUArray(b.shape, np.float32, base=b, gpudata=b.__cuda_array_interface__["data"][0])
+    array = gpuarray.GPUArray(
+        b.shape, np.float32, base=b, gpudata=b.__cuda_array_interface__["data"][0]
+    )
     pycuda.driver.memcpy_dtoh(back, array.gpudata)
     assert back.tolist() == [1] * 64
 

@@ -1,4 +1,6 @@
-"""What devmod waits for before it frees and unloads, and what it leaves alone while another library captures a stream."""
+"""What devmod waits for before it frees and unloads, and what it leaves alone while another library
+captures a stream.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Foreign:
 # -- waits
 
 
-def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(device: Any, standin: Standin) -> None:
+def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(
+    device: Any, standin: Standin
+) -> None:
     driver = device.driver
     with device.context:
         handle = driver.call("create_stream", 1)
@@ -61,11 +65,15 @@ def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(
         driver.call("destroy_stream", handle)
 
 
-def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_delayed(device: Any, add: Any, standin: Standin) -> None:
+def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_delayed(
+    device: Any, add: Any, standin: Standin
+) -> None:
     driver = device.driver
     a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
     stream = device.stream()
-    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)  # unlike a call, it leaves no reference to the stream in the function
+    launch = add.bind(
+        a, b, c, 64, grid=1, block=64, stream=stream
+    )  # unlike a call, it leaves no reference to the stream in the function
     launch()
     gc.collect()
     with device.context:
@@ -88,14 +96,22 @@ def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_dela
 
 
 @pytest.mark.parametrize("where", ["default", "own", "deleted", "foreign"])
-def test_memory_is_freed_after_the_launches_that_use_it(where: str, device: Any, add: Any, standin: Standin) -> None:
+def test_memory_is_freed_after_the_launches_that_use_it(
+    where: str, device: Any, add: Any, standin: Standin
+) -> None:
     # "cuMemFree may perform implicit synchronization" (cuda.h), or not.
     driver, handle = device.driver, 0
     a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
     if where == "foreign":
         with device.context:
             handle = driver.call("create_stream", 0)
-    stream: Any = Foreign(handle) if handle else device.default_stream if where == "default" else device.stream()
+    stream: Any = (
+        Foreign(handle)
+        if handle
+        else device.default_stream
+        if where == "default"
+        else device.stream()
+    )
     launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)
     launch()
     del launch
@@ -112,8 +128,12 @@ def test_memory_is_freed_after_the_launches_that_use_it(where: str, device: Any,
             driver.call("destroy_stream", handle)
 
 
-def test_a_started_copy_of_a_driver_that_reads_pageable_memory_late(device: Any, add: Any, standin: Standin) -> None:
-    standin.set("stages_pageable", 0)  # "the function might be synchronous with respect to host" (CUDA's documentation)
+def test_a_started_copy_of_a_driver_that_reads_pageable_memory_late(
+    device: Any, add: Any, standin: Standin
+) -> None:
+    standin.set(
+        "stages_pageable", 0
+    )  # "the function might be synchronous with respect to host" (CUDA's documentation)
     stream, host, out = device.stream(), np.ones(64, "float32"), np.zeros(64, "float32")
     x = device.zeros(64, "float32")
     x.copy_from(host, wait=False, stream=stream)
@@ -129,8 +149,13 @@ def test_a_started_copy_of_a_driver_that_reads_pageable_memory_late(device: Any,
 
 
 def module_and_array(device: Any) -> tuple[Any, Any]:
-    """Return a function of a module that nothing else references, and an array, after their first launch."""
-    f, x = devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": INFO})["step"], device.zeros(4, "int32")
+    """Return a function of a module that nothing else references, and an array, after their first
+    launch.
+    """
+    f, x = (
+        devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": INFO})["step"],
+        device.zeros(4, "int32"),
+    )
     f(x, 1, grid=1, block=4)
     return f, x
 
@@ -143,21 +168,30 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     step(x, 0, grid=1, block=4)
     with context:
-        captured = driver.call("create_stream", 0 if is_blocking else 1)  # CuPy's streams block the default stream, and PyTorch's do not
+        captured = driver.call(
+            "create_stream", 0 if is_blocking else 1
+        )  # CuPy's streams block the default stream, and PyTorch's do not
     objects = [*module_and_array(device), device.stream(), device.default_stream.record()]
     calls = ("cuMemFree", "cuModuleUnload", "cuStreamDestroy")
     gc.collect()
     before = [standin.calls(name) for name in calls]
     with context:
-        driver.call("begin_capture", captured, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch and CuPy
+        driver.call(
+            "begin_capture", captured, 0
+        )  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch and CuPy
     stream = Foreign(captured)
     step(x, 1, grid=1, block=4, stream=stream)
     objects.clear()
     gc.collect()
-    # The default stream, which must be waited for, is unusable until the capture of a blocking stream ends.
-    assert [standin.calls(name) for name in calls] == [count + (not is_blocking) for count in before]
+    # The default stream, which must be waited for, is unusable until the capture of a blocking
+    # stream ends.
+    assert [standin.calls(name) for name in calls] == [
+        count + (not is_blocking) for count in before
+    ]
     with context:
-        driver.call("destroy_graph", driver.call("end_capture", captured))  # an error if the capture is invalid
+        driver.call(
+            "destroy_graph", driver.call("end_capture", captured)
+        )  # an error if the capture is invalid
     del stream
     gc.collect()
     others = device.zeros(4, "int32"), device.stream(), module_and_array(device)
@@ -168,7 +202,9 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
 
 
 @pytest.mark.row("R37")
-def test_other_threads_and_streams_work_while_another_library_captures(device: Any, step: Any, standin: Any) -> None:
+def test_other_threads_and_streams_work_while_another_library_captures(
+    device: Any, step: Any, standin: Any
+) -> None:
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     with context:
         captured = driver.call("create_stream", 1)
@@ -203,7 +239,9 @@ def test_other_threads_and_streams_work_while_another_library_captures(device: A
 
 
 @pytest.mark.parametrize("has_locked_memory", [False, True])
-def test_started_copies_work_while_another_library_captures(has_locked_memory: bool, device: Any, standin: Any) -> None:
+def test_started_copies_work_while_another_library_captures(
+    has_locked_memory: bool, device: Any, standin: Any
+) -> None:
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     stream, hosts = device.stream(), [np.full(4, number, "int32") for number in range(40)]
     device.synchronize()
@@ -220,12 +258,16 @@ def test_started_copies_work_while_another_library_captures(has_locked_memory: b
         x.copy_to(outs[-1], wait=False, stream=stream)
     stream.synchronize()
     with context:
-        driver.call("destroy_graph", driver.call("end_capture", captured))  # an error if the capture is invalid
+        driver.call(
+            "destroy_graph", driver.call("end_capture", captured)
+        )  # an error if the capture is invalid
         driver.call("destroy_stream", captured)
     assert [out.tolist() for out in outs] == [host.tolist() for host in hosts]
 
 
-def test_an_export_waits_for_a_stream_whose_end_a_capture_has_delayed(device: Any, add: Any, standin: Standin) -> None:
+def test_an_export_waits_for_a_stream_whose_end_a_capture_has_delayed(
+    device: Any, add: Any, standin: Standin
+) -> None:
     driver = device.driver
     a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
     stream, consumer = device.stream(), device.stream()
@@ -268,16 +310,22 @@ def test_threads_queue_one_graph(device: Any, step: Any) -> None:
     for thread in threads:
         thread.join()
     stream.synchronize()
-    assert x.numpy().tolist() == [1 << 28] * 4  # the fixture fails for two launches at once, which CUDA forbids
+    assert (
+        x.numpy().tolist() == [1 << 28] * 4
+    )  # the fixture fails for two launches at once, which CUDA forbids
 
 
 def test_a_graph_is_created_in_a_profile_and_under_a_guard(device: Any) -> None:
-    """The launches are only captured then: a profile records no times of them, and a guard compares nothing."""
+    """The launches are only captured then: a profile records no times of them, and a guard compares
+    nothing.
+    """
     spin = devmod.compile(SPINS["cuda"], "cuda -arch=compute_75")["spin"].on(device)
     stream = device.stream()
 
     def graph_of_a_launch() -> Any:
-        return stream.graph([spin.bind(device.zeros(8, "float32"), 4, grid=1, block=1, stream=stream)])
+        return stream.graph(
+            [spin.bind(device.zeros(8, "float32"), 4, grid=1, block=1, stream=stream)]
+        )
 
     with devmod.profile() as profile:
         graph_of_a_launch()()

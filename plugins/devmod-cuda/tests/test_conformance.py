@@ -17,7 +17,9 @@ pytest_plugins = ["devmod_conformance.plugin"]
 class TestConformance(CudaConformance):
     @pytest.fixture(autouse=True)
     def _driver(self, cuda_driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The devices of the stand-in are this process's own, and the locks on devices are in this folder."""
+        """The devices of the stand-in are this process's own, and the locks on devices are in this
+        folder.
+        """
         if not on_hardware():
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

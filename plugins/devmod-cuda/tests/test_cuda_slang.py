@@ -10,7 +10,9 @@ import devmod
 
 
 def test_entry_points_with_names_of_cuda(device: Any) -> None:
-    """The kernels use what CUDA has under these names: a barrier, the number of a thread, a minimum."""
+    """The kernels use what CUDA has under these names: a barrier, the number of a thread, a
+    minimum.
+    """
     head = '[shader("compute")] [numthreads(8, 1, 1)] void'
     arguments = "(uint t : SV_GroupIndex, uniform RWStructuredBuffer<int> y)"
     source = (
@@ -18,7 +20,11 @@ def test_entry_points_with_names_of_cuda(device: Any) -> None:
         f"{head} __syncthreads{arguments} {{ y[t] = min(int(t), 3); }} {head} min{arguments} {{ y[t] = 7; }}"
     )
     module = devmod.compile(source, "cuda -arch=compute_80", language="Slang")
-    expected = {"threadIdx": [7, 6, 5, 4, 3, 2, 1, 0], "__syncthreads": [0, 1, 2, 3, 3, 3, 3, 3], "min": [7] * 8}
+    expected = {
+        "threadIdx": [7, 6, 5, 4, 3, 2, 1, 0],
+        "__syncthreads": [0, 1, 2, 3, 3, 3, 3, 3],
+        "min": [7] * 8,
+    }
     for name, values in expected.items():
         y = np.zeros(8, np.int32)
         module[name].on(device)(y, grid=1)

@@ -1,4 +1,6 @@
-"""What only CUDA's devices have: limits, versions, contexts; runtime/tests/driver_api has the tests of devices."""
+"""What only CUDA's devices have: limits, versions, contexts; runtime/tests/driver_api has the tests
+of devices.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ def test_the_limits(device: Any, standin: Standin) -> None:
         "warp_size": 32,
     }
     assert expected.items() <= limits.items()
-    assert (limits["max_shared_memory_per_block"], limits["max_shared_memory_per_block_optin"]) == (48 << 10, 227 << 10)
+    assert (limits["max_shared_memory_per_block"], limits["max_shared_memory_per_block_optin"]) == (
+        48 << 10,
+        227 << 10,
+    )
 
 
 # -- several devices
@@ -63,4 +68,9 @@ print("done")
 
 @pytest.mark.each_driver
 def test_the_contexts_and_array_interfaces_of_two_devices(environment: dict[str, str]) -> None:
-    assert run_python(TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2", DEVMOD_STANDIN_ARCH="90,100") == "done\n"
+    assert (
+        run_python(
+            TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2", DEVMOD_STANDIN_ARCH="90,100"
+        )
+        == "done\n"
+    )

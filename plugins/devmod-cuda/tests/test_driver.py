@@ -1,4 +1,6 @@
-"""What only CUDA's driver has: the errors of opening it, its own calls; runtime/tests/driver_api has the tests of drivers."""
+"""What only CUDA's driver has: the errors of opening it, its own calls; runtime/tests/driver_api
+has the tests of drivers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ print(device.driver.name, sorted({"pycuda", "cuda.bindings.driver", "cuda.core"}
 """
 
 
-def test_the_driver_by_default_imports_no_package_of_the_vendor(cuda_environment: dict[str, str]) -> None:
+def test_the_driver_by_default_imports_no_package_of_the_vendor(
+    cuda_environment: dict[str, str],
+) -> None:
     assert run_python(NO_PACKAGE, **cuda_environment, DEVMOD_CUDA_DRIVER="") == "ctypes []\n"
 
 
@@ -83,16 +87,22 @@ except devmod.DeviceNotFoundError as error:
     ],
     ids=["missing", "broken"],
 )
-def test_a_pycuda_that_is_missing_or_broken(error: str, text: str, cuda_environment: dict[str, str]) -> None:
+def test_a_pycuda_that_is_missing_or_broken(
+    error: str, text: str, cuda_environment: dict[str, str]
+) -> None:
     if "ModuleNotFoundError" not in error and CUDA.missing_driver("pycuda"):
         pytest.skip(CUDA.missing_driver("pycuda"))
-    output = run_python(BLOCKED.format(error=error), **cuda_environment, DEVMOD_CUDA_DRIVER="pycuda")
+    output = run_python(
+        BLOCKED.format(error=error), **cuda_environment, DEVMOD_CUDA_DRIVER="pycuda"
+    )
     assert output == f"{NO_DEVICE}: {text}\n"
 
 
 @pytest.mark.row("R4", "R49")
 def test_the_simulator_is_asked_for_and_missing() -> None:
-    blocked = BLOCKED.format(error="raise ModuleNotFoundError(f'No module named {name}', name=name)")
+    blocked = BLOCKED.format(
+        error="raise ModuleNotFoundError(f'No module named {name}', name=name)"
+    )
     assert run_python(blocked, DEVMOD_CUDA_DRIVER="simulator") == (
         f"{NO_DEVICE}: devmod_simulators is not installed. To add it: pip install devmod-simulators\n"
     )
@@ -127,8 +137,14 @@ def test_no_driver_library() -> None:
 @pytest.mark.each_driver
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
-    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1") == f"{why}; nvidia-smi lists the devices of the driver"
-    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1", CUDA_VISIBLE_DEVICES="") == f"{why}; CUDA_VISIBLE_DEVICES is ''"
+    assert (
+        CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1")
+        == f"{why}; nvidia-smi lists the devices of the driver"
+    )
+    assert (
+        CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1", CUDA_VISIBLE_DEVICES="")
+        == f"{why}; CUDA_VISIBLE_DEVICES is ''"
+    )
 
 
 def test_an_old_driver(environment: dict[str, str]) -> None:
@@ -151,7 +167,9 @@ def test_a_library_that_is_no_driver(tmp_path: Path) -> None:
     (tmp_path / "libcuda.so.1").symlink_to(_ctypes.__file__)
     text = CUDA.error_of_opening(LD_LIBRARY_PATH=str(tmp_path))
     assert text.startswith(f"{NO_DEVICE}: the driver does not start: ")
-    assert text.endswith(": undefined symbol: cuDriverGetVersion. Run nvidia-smi to test the driver")
+    assert text.endswith(
+        ": undefined symbol: cuDriverGetVersion. Run nvidia-smi to test the driver"
+    )
 
 
 def test_a_driver_without_a_function() -> None:
@@ -167,9 +185,9 @@ def test_a_driver_without_a_function() -> None:
 
 
 def test_a_stub_of_the_driver(environment: dict[str, str]) -> None:
-    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_DRIVER_VERSION="0", DEVMOD_STANDIN_FAIL="cuInit=34").startswith(
-        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_STUB_LIBRARY"
-    )
+    assert CUDA.error_of_opening(
+        **environment, DEVMOD_STANDIN_DRIVER_VERSION="0", DEVMOD_STANDIN_FAIL="cuInit=34"
+    ).startswith(f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_STUB_LIBRARY")
 
 
 MISSING = """
@@ -190,7 +208,11 @@ except devmod.DeviceNotFoundError as error:
 def test_a_pycuda_that_needs_a_newer_driver(tmp_path: Path) -> None:
     if on_hardware():
         pytest.skip("reads the settings of the stand-in driver")
-    assert run_python(MISSING, **CUDA.driver_environment("pycuda", tmp_path), DEVMOD_STANDIN_DRIVER_VERSION="12020") == (
+    assert run_python(
+        MISSING,
+        **CUDA.driver_environment("pycuda", tmp_path),
+        DEVMOD_STANDIN_DRIVER_VERSION="12020",
+    ) == (
         f"{NO_DEVICE}: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA 12.2, and the driver has no "
         "cuCtxCreate_v9. Unset DEVMOD_CUDA_DRIVER, update NVIDIA's driver, or build pycuda with an older toolkit, which CUDA_ROOT names: "
         "pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda\n"
@@ -198,8 +220,19 @@ def test_a_pycuda_that_needs_a_newer_driver(tmp_path: Path) -> None:
 
 
 @pytest.mark.volume_but("cuDeviceGetCount", "cuDeviceGetAttribute")
-@pytest.mark.parametrize("call", ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceGetAttribute"])
-def test_a_driver_that_does_not_describe_its_devices(call: str, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuDeviceGetCount",
+        "cuDeviceGet",
+        "cuDeviceGetName",
+        "cuDeviceTotalMem",
+        "cuDeviceGetAttribute",
+    ],
+)
+def test_a_driver_that_does_not_describe_its_devices(
+    call: str, environment: dict[str, str]
+) -> None:
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL=f"{call}=46") == (
         f"{NO_DEVICE}: the devices cannot be listed: {call}: CUDA_ERROR_DEVICE_UNAVAILABLE (CUDA-capable device(s) is/are busy or "
         "unavailable). Run nvidia-smi to test the driver"
@@ -271,7 +304,10 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     driver, context = device.driver, device.context
     with context:
         module = driver.load_module(ptx_of(COUNT).encode())
-        function, pointer = driver.call("get_function", module, b"count"), driver.call("allocate", 256)
+        function, pointer = (
+            driver.call("get_function", module, b"count"),
+            driver.call("allocate", 256),
+        )
         driver.call("fill", pointer, 0, 256, 1)
         driver.call("synchronize_stream", 1)
     block = ParameterBlock(12)

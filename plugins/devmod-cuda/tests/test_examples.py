@@ -1,4 +1,6 @@
-"""The CUDA examples, built, saved, loaded and run, with the calls and the NumPy references of the demo."""
+"""The CUDA examples, built, saved, loaded and run, with the calls and the NumPy references of the
+demo.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,16 @@ def target_of(device: Any) -> str:
     return f"cuda -arch={device.arch.partition(':')[0] if on_hardware() else 'compute_75'}"
 
 
-@each_program("one source", "transformer", "pictures", "guard", "faults", "profile", *RANDOM, *results(KERNELS))
+@each_program(
+    "one source",
+    "transformer",
+    "pictures",
+    "guard",
+    "faults",
+    "profile",
+    *RANDOM,
+    *results(KERNELS),
+)
 def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
     program(device, target_of(device), tmp_path)
 

@@ -39,7 +39,10 @@ def test_constant_memory_is_set_from_numpy_before_a_launch(target: str, device: 
     assert (weights.dtype, weights.shape) == ("float32", (3, 4))
     weights.copy_from(np.arange(12, dtype="float32").reshape(3, 4))
     lights = np.array([((1, 2, 3), 4), ((5, 6, 7), 8)], [("direction", "f4", 3), ("kind", "i4")])
-    assert (module.get_global("lights").dtype, module.get_global("lights").shape) == ("uint8x16", (2,))
+    assert (module.get_global("lights").dtype, module.get_global("lights").shape) == (
+        "uint8x16",
+        (2,),
+    )
     module.get_global("lights").copy_from(lights)
     assert module.get_global("count").numpy() == 7
     module.get_global("count").copy_from(np.array(30, "int32"))
@@ -48,7 +51,9 @@ def test_constant_memory_is_set_from_numpy_before_a_launch(target: str, device: 
     module["k"](x, grid=1, block=1)
     assert x.tolist() == [6, 708, 1030, 41]
     # The symbol names the same variable, and dtype= returns one dimension.
-    assert module.get_global("_ZN7filters7weightsE", dtype=np.float32).numpy().tolist() == list(range(12))
+    assert module.get_global("_ZN7filters7weightsE", dtype=np.float32).numpy().tolist() == list(
+        range(12)
+    )
     bundle = devmod.bundle(module)
     assert bundle.get_global("filters::weights").numpy()[1, 2] == 6
 
@@ -80,25 +85,38 @@ def test_an_unknown_variable_lists_those_of_the_binary(device: Any) -> None:
             ["float32", 5],
             "the interface of the cuda module has the global 'count' as float32[5] of 20 bytes, and its binary has a variable of 4 bytes",
         ),
-        (["int32", 1 << 62], "int32[4611686018427387904] of 18446744073709551616 bytes, and its binary has a variable of 4 bytes"),
+        (
+            ["int32", 1 << 62],
+            "int32[4611686018427387904] of 18446744073709551616 bytes, and its binary has a variable of 4 bytes",
+        ),
     ],
 )
-def test_types_that_contradict_the_binary_are_refused(entry: list[Any], text: str, device: Any) -> None:
+def test_types_that_contradict_the_binary_are_refused(
+    entry: list[Any], text: str, device: Any
+) -> None:
     module = compiled()
     info = module.functions["k"]
     assert info.interface is not None
-    fmap = {"k": info.replace(interface=info.interface.replace(extra={"globals": {"count": entry}}))}
+    fmap = {
+        "k": info.replace(interface=info.interface.replace(extra={"globals": {"count": entry}}))
+    }
     payload = module.inspect_source("ptx").encode()
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create("cuda", payload, "ptx", fmap).get_global("count")
     assert str(caught.value).endswith(text)
 
 
-@pytest.mark.parametrize("entry", [{}, [], [3], ["int32", -1], ["int32", "4"], None, "int32", ["int32", *[1] * 33]])
+@pytest.mark.parametrize(
+    "entry", [{}, [], [3], ["int32", -1], ["int32", "4"], None, "int32", ["int32", *[1] * 33]]
+)
 def test_types_that_are_no_types_are_ignored(entry: Any, device: Any) -> None:
     module = compiled()
     info = module.functions["k"]
     assert info.interface is not None
-    fmap = {"k": info.replace(interface=info.interface.replace(extra={"globals": {"count": entry}}))}
-    array = devmod.create("cuda", module.inspect_source("ptx").encode(), "ptx", fmap).get_global("count")
+    fmap = {
+        "k": info.replace(interface=info.interface.replace(extra={"globals": {"count": entry}}))
+    }
+    array = devmod.create("cuda", module.inspect_source("ptx").encode(), "ptx", fmap).get_global(
+        "count"
+    )
     assert (array.dtype, array.shape) == ("uint8", (4,))

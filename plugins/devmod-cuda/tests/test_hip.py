@@ -36,6 +36,11 @@ def test_a_kept_source(device: Any) -> None:
 def test_an_example_for_rocm(stem: str, case: str, device: Any) -> None:
     source = REPOSITORY / "examples/rocm" / f"{stem}.hip"
     # Some have #pragma clang fp contract(off), which NVRTC ignores.
-    module = devmod.compile(source, TARGET, options=["--diag-suppress=161", "--fmad=false"], **OPTIONS.get(source.name, {}))
+    module = devmod.compile(
+        source,
+        TARGET,
+        options=["--diag-suppress=161", "--fmad=false"],
+        **OPTIONS.get(source.name, {}),
+    )
     result = SMALL_CASES[case](module, device, REPOSITORY)
     assert result.error <= result.tolerance

@@ -1,4 +1,6 @@
-"""Kernels of other compilers run: Triton's, a fatbin's, Warp's, with the hidden arguments that their own launchers pass."""
+"""Kernels of other compilers run: Triton's, a fatbin's, Warp's, with the hidden arguments that
+their own launchers pass.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,16 @@ rng = np.random.default_rng(7)
 
 
 def ptx(name: str, device: Any, arch: int = 80) -> devmod.Module:
-    """Return a recorded kernel of Triton as PTX for an older device and driver; skip the test if this device is older still."""
+    """Return a recorded kernel of Triton as PTX for an older device and driver; skip the test if
+    this device is older still.
+    """
     check(device, arch, 8.0)
     kernel = recorded_kernel(name)
-    kernel.asm["ptx"] = kernel.asm["ptx"].replace(".target sm_90a", f".target sm_{arch}").replace(".version 9.4", ".version 8.0")
+    kernel.asm["ptx"] = (
+        kernel.asm["ptx"]
+        .replace(".target sm_90a", f".target sm_{arch}")
+        .replace(".version 9.4", ".version 8.0")
+    )
     return triton.load(kernel, "ptx")
 
 
@@ -59,7 +67,10 @@ def test_the_shared_memory_of_a_kernel_of_triton_is_passed(device: Any) -> None:
 def test_functions_that_triton_compiles_here(device: Any) -> None:
     pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
     check(device, 80, 8.8)
-    source, settings = FOLDER.parents[1] / "kernels/triton/kernels.py", {"target": "cuda -arch=compute_80", "defines": {"BLOCK": 128}}
+    source, settings = (
+        FOLDER.parents[1] / "kernels/triton/kernels.py",
+        {"target": "cuda -arch=compute_80", "defines": {"BLOCK": 128}},
+    )
     types = "out: *fp32, x: *kfp32, stride: i32, n: i32"
     modules = [
         devmod.compile(source, name_expressions=[each], **settings)
@@ -121,7 +132,15 @@ def test_a_kernel_of_warp_with_a_struct_and_a_matrix(device: Any) -> None:
     ours, theirs = (device.from_numpy(each) for each in (positions, speeds))
     step = {"gravity": (0.0, 0.0, -9.5), "seconds": 0.25, "count": n}
     turn = np.array([[0.0, 1.0], [-1.0, 0.0]], np.float32)
-    module["move"](warp.bounds(n), warp.array(ours, ndim=1), warp.array(theirs, ndim=1), step, turn, 2.0, threads=n)
+    module["move"](
+        warp.bounds(n),
+        warp.array(ours, ndim=1),
+        warp.array(theirs, ndim=1),
+        step,
+        turn,
+        2.0,
+        threads=n,
+    )
     speed = speeds + np.float32([0, 0, -9.5]) * np.float32(0.25)
     speed[:, :2] = speed[:, :2] @ turn.T
     assert np.allclose(ours.numpy(), positions + speed * np.float32(0.5), rtol=1e-5)

@@ -1,4 +1,6 @@
-"""CUDA C++ that is compiled at the receiver (R30), its cache, and compilers that replace NVRTC (R31)."""
+"""CUDA C++ that is compiled at the receiver (R30), its cache, and compilers that replace NVRTC
+(R31).
+"""
 
 from __future__ import annotations
 
@@ -73,15 +75,29 @@ def arch_of(device: Any) -> str:
 @pytest.mark.row("R30")
 @pytest.mark.parametrize(
     "spelling",
-    ['#include "{path}"', "#include <{path}>", '#include "../../../../../../../../../../../../..{path}"', '#define NAME "{path}"\n#include NAME',
-     "%:include <{path}>", '#include_next "{path}"', '#if !__has_include("{path}")\n#error missing\n#endif'],
-)  # fmt: skip
+    [
+        '#include "{path}"',
+        "#include <{path}>",
+        '#include "../../../../../../../../../../../../..{path}"',
+        '#define NAME "{path}"\n#include NAME',
+        "%:include <{path}>",
+        '#include_next "{path}"',
+        '#if !__has_include("{path}")\n#error missing\n#endif',
+    ],
+)
 def test_no_source_reads_a_file_of_the_receiver(spelling: str, device: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.h"
     path.write_text("#define SCALE 3\n")
-    with pytest.raises(devmod.CompileError, match=r"a source payload is complete, and does not include a file of its receiver|missing"):
+    with pytest.raises(
+        devmod.CompileError,
+        match=r"a source payload is complete, and does not include a file of its receiver|missing",
+    ):
         adder(spelling.format(path=path) + SOURCE)["add"]
-    run_add(adder(f"#if 0\n{spelling.format(path=path)}\n#endif\n#include <cuda_fp16.h>\n" + SOURCE)["add"])
+    run_add(
+        adder(f"#if 0\n{spelling.format(path=path)}\n#endif\n#include <cuda_fp16.h>\n" + SOURCE)[
+            "add"
+        ]
+    )
 
 
 @pytest.mark.row("R30", "R32", "R37")
@@ -101,7 +117,9 @@ def test_the_first_function_compiles_once_for_all(device: Any, builds: list[list
 
 
 @pytest.mark.row("R30", "R39")
-def test_the_result_is_cached_on_the_disk(device: Any, builds: list[list[str]], cache: Path) -> None:
+def test_the_result_is_cached_on_the_disk(
+    device: Any, builds: list[list[str]], cache: Path
+) -> None:
     run_add(adder()["add"])
     (entry,) = cache.iterdir()
     valid = entry.read_bytes()
@@ -131,7 +149,9 @@ def test_a_cached_source_loads_no_compiler(cuda_driver: str, standin: Any) -> No
 
 
 @pytest.mark.row("R30")
-def test_a_source_compiles_at_create_and_load_when_a_device_is_open(device: Any, builds: list[list[str]]) -> None:
+def test_a_source_compiles_at_create_and_load_when_a_device_is_open(
+    device: Any, builds: list[list[str]]
+) -> None:
     module = adder()
     assert builds == [[f"-arch={arch_of(device)}"]]
     run_add(module["add"])
@@ -142,7 +162,9 @@ def test_a_source_compiles_at_create_and_load_when_a_device_is_open(device: Any,
 
 
 @pytest.mark.row("R30")
-def test_a_source_compiles_for_the_current_target_without_a_device(builds: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_compiles_for_the_current_target_without_a_device(
+    builds: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "devmod_cuda._device", None)
     adder()
     assert builds == []  # no device is open, and there is no target
@@ -165,8 +187,12 @@ def test_the_best_architecture_of_the_target_is_used(device: Any, builds: list[l
 
 
 @pytest.mark.row("R30")
-def test_the_target_of_create_is_used_after_its_end(device: Any, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an open device, several architectures are not compiled for when the module is made."""
+def test_the_target_of_create_is_used_after_its_end(
+    device: Any, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an open device, several architectures are not compiled for when the module is
+    made.
+    """
     with monkeypatch.context() as patch, devmod.Target("cuda", arch="compute_75,compute_80,sm_120"):
         patch.setitem(sys.modules, "devmod_cuda._device", None)
         module = adder()
@@ -175,20 +201,28 @@ def test_the_target_of_create_is_used_after_its_end(device: Any, builds: list[li
     assert builds == [["-arch=compute_80"]]
 
 
-def test_a_device_that_nvrtc_does_not_support(builds: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_nvrtc_does_not_support(
+    builds: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_cuda._jit import compile_source
     from devmod_targets.cuda import nvrtc
 
     names = nvrtc.arch_names()
     monkeypatch.delenv("CUDA_FORCE_PTX_JIT", raising=False)
-    monkeypatch.setattr(nvrtc, "arch_names", lambda **_: [each for each in names if "12" not in each])
+    monkeypatch.setattr(
+        nvrtc, "arch_names", lambda **_: [each for each in names if "12" not in each]
+    )
     fmt, binary = compile_source(SOURCE, (), "sm_125")
     assert (fmt, builds[-1]) == ("ptx", ["-arch=compute_110"])
     assert b".target sm_110" in binary
     with pytest.raises(devmod.CompileError) as caught:
         compile_source(SOURCE, (), "sm_52")
-    assert str(caught.value).startswith("the cuda source cannot be compiled for sm_52: this NVRTC supports sm_75, ")
-    assert str(caught.value).endswith('. To use another one: pip install "devmod-cuda[jit]" --upgrade')
+    assert str(caught.value).startswith(
+        "the cuda source cannot be compiled for sm_52: this NVRTC supports sm_75, "
+    )
+    assert str(caught.value).endswith(
+        '. To use another one: pip install "devmod-cuda[jit]" --upgrade'
+    )
 
 
 @pytest.mark.row("R30", "R32")
@@ -197,7 +231,10 @@ def test_errors_of_the_source_are_raised_by_the_first_function(device: Any) -> N
     for _ in range(2):
         with pytest.raises(devmod.CompileError) as caught:
             module["add"]
-        assert str(caught.value) == 'the CUDA C++ source does not compile: kernel.cu:3: error: identifier "nonsense" is undefined'
+        assert (
+            str(caught.value)
+            == 'the CUDA C++ source does not compile: kernel.cu:3: error: identifier "nonsense" is undefined'
+        )
         assert 'error: identifier "nonsense" is undefined' in caught.value.log
     assert module.format == "cuda"
 
@@ -211,8 +248,12 @@ def test_a_receiver_without_nvrtc(device: Any, monkeypatch: pytest.MonkeyPatch) 
     assert devmod.loads(devmod.dumps(module)).functions == module.functions
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         module["add"]
-    assert str(caught.value).startswith("CUDA C++ cannot be compiled here: NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings ")
-    assert str(caught.value).endswith(') is not installed. To add it: pip install "devmod-cuda[jit]"')
+    assert str(caught.value).startswith(
+        "CUDA C++ cannot be compiled here: NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings "
+    )
+    assert str(caught.value).endswith(
+        ') is not installed. To add it: pip install "devmod-cuda[jit]"'
+    )
 
 
 class NoBuildSide:
@@ -236,15 +277,23 @@ def test_a_receiver_without_the_build_side(device: Any, monkeypatch: pytest.Monk
     )
     with pytest.raises(devmod.FormatError) as refused:
         adder("//devmod: --time=report\n" + SOURCE)["add"]
-    assert str(refused.value) == "the cuda source has the build option '--time=report', which devmod-cuda does not pass to NVRTC"
+    assert (
+        str(refused.value)
+        == "the cuda source has the build option '--time=report', which devmod-cuda does not pass to NVRTC"
+    )
 
 
 def test_a_kernel_that_the_source_does_not_define(device: Any) -> None:
-    module = devmod.create("cuda", SOURCE.encode(), "cuda", {"sub": FunctionInfo("sub", ["handle"])})
+    module = devmod.create(
+        "cuda", SOURCE.encode(), "cuda", {"sub": FunctionInfo("sub", ["handle"])}
+    )
     with pytest.raises(devmod.FormatError) as caught:
         module["sub"]
     fmt = "cubin" if on_hardware() else "ptx"
-    assert str(caught.value) == f"the cuda payload of format {fmt!r} has no kernel 'sub', which its fmap names; it has: 'add'"
+    assert (
+        str(caught.value)
+        == f"the cuda payload of format {fmt!r} has no kernel 'sub', which its fmap names; it has: 'add'"
+    )
 
 
 # -- constants
@@ -258,7 +307,9 @@ def test_specialize_sets_defines(device: Any, builds: list[list[str]]) -> None:
     run_add(f.specialize(SCALE="(1 + 3)"), scale=4)
     run_add(f.specialize(SCALE=0.5), scale=0.5)
     run_add(f)
-    other = devmod.create("cuda", f"#ifdef OTHER\n#endif\n{SOURCE}".encode(), "cuda", {"add": f.info})["add"]
+    other = devmod.create(
+        "cuda", f"#ifdef OTHER\n#endif\n{SOURCE}".encode(), "cuda", {"add": f.info}
+    )["add"]
     run_add(other.specialize(SCALE=3).specialize(OTHER=1), scale=3)
 
 
@@ -306,7 +357,9 @@ def test_a_program_replaces_the_compiler(form: str, device: Any, builds: list[li
 
 
 @pytest.mark.row("R31")
-def test_a_replaced_compiler_may_return_another_source(device: Any, builds: list[list[str]]) -> None:
+def test_a_replaced_compiler_may_return_another_source(
+    device: Any, builds: list[list[str]]
+) -> None:
     devmod.set_compiler("cuda", lambda code: ("cuda", code.replace(b"SCALE 1", b"SCALE 5")))
     try:
         run_add(adder()["add"], scale=5)

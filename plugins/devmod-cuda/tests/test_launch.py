@@ -1,4 +1,6 @@
-"""What only CUDA's launches have: required blocks, clusters, dependent launches; runtime/tests/driver_api has the tests of launches."""
+"""What only CUDA's launches have: required blocks, clusters, dependent launches;
+runtime/tests/driver_api has the tests of launches.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,19 @@ X = Param("x", "buffer", "int32", "rw")
 NUMBERS = 'extern "C" __global__ void k(int *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; x[i] = i; }'
 
 
-def kernel(source: str, params: Sequence[Param] = (X,), tags: Sequence[str] = (), block: Any = None, arch: str = "compute_90") -> Any:
+def kernel(
+    source: str,
+    params: Sequence[Param] = (X,),
+    tags: Sequence[str] = (),
+    block: Any = None,
+    arch: str = "compute_90",
+) -> Any:
     """Return the kernel `k` of a source."""
     types = ["handle" if param.kind == "buffer" else param.type for param in params]
     info = FunctionInfo("k", types, [*DIMENSIONS, *tags], (), Interface(list(params), (), block))
-    return devmod.create("cuda", ptx_of(source, f"--gpu-architecture={arch}").encode(), "ptx", {"k": info})["k"]
+    return devmod.create(
+        "cuda", ptx_of(source, f"--gpu-architecture={arch}").encode(), "ptx", {"k": info}
+    )["k"]
 
 
 # -- limits of the device and the kernel
@@ -43,10 +53,18 @@ def test_the_block_that_the_kernel_requires(device: Any) -> None:
     assert x.numpy().tolist() == list(range(128))
 
 
-def test_a_kernel_with_too_many_registers_for_a_block(device: Any, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_with_too_many_registers_for_a_block(
+    device: Any, standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = device.driver.call
-    monkeypatch.setattr(device.driver, "call", lambda *args: 256 if args[:2] == ("function_attribute", 0) else real(*args))
-    assert str(launch_error(kernel(NUMBERS), device.zeros(4, "int32"), grid=1, block=512)) == CUDA.refusal(
+    monkeypatch.setattr(
+        device.driver,
+        "call",
+        lambda *args: 256 if args[:2] == ("function_attribute", 0) else real(*args),
+    )
+    assert str(
+        launch_error(kernel(NUMBERS), device.zeros(4, "int32"), grid=1, block=512)
+    ) == CUDA.refusal(
         device,
         "the kernel's registers allow 256 threads in a block (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), and block=(512, 1, 1) has 512; compile "
         "it with __launch_bounds__(512)",
@@ -81,14 +99,18 @@ extern "C" __global__ void k(int *x, int n) {
 
 @pytest.mark.row("R34", "R35")
 @pytest.mark.parametrize("nbytes", [1024, 48 << 10, 100_000, 200_000])
-def test_the_attribute_of_a_kernel_with_much_shared_memory(nbytes: int, device: Any, standin: Any) -> None:
+def test_the_attribute_of_a_kernel_with_much_shared_memory(
+    nbytes: int, device: Any, standin: Any
+) -> None:
     f = kernel(SHARED, [X, Param("n", "scalar", "int32")])
     calls = standin.calls("cuFuncSetAttribute")
     for _ in range(2):
         x = np.arange(256, dtype="int32")
         f(x, 256, grid=1, block=256, shared_memory=nbytes)
         assert x.tolist() == list(range(255, -1, -1))
-    assert standin.calls("cuFuncSetAttribute") == calls + (nbytes > 48 << 10)  # it is raised once, where it must be
+    assert standin.calls("cuFuncSetAttribute") == calls + (
+        nbytes > 48 << 10
+    )  # it is raised once, where it must be
 
 
 # -- clusters and dependent launches
@@ -166,16 +188,24 @@ def test_a_device_without_clusters(cuda_driver: str, standin: Any) -> None:
     )
 
 
-def in_child(program: str, source: str, tags: Sequence[str], driver: str, **settings: object) -> str:
-    """Run a program in a new process with other settings of the stand-in driver. Its argument is a file with the kernel."""
+def in_child(
+    program: str, source: str, tags: Sequence[str], driver: str, **settings: object
+) -> str:
+    """Run a program in a new process with other settings of the stand-in driver. Its argument is a
+    file with the kernel.
+    """
     import tempfile
 
     info = FunctionInfo("k", ["handle"], [*DIMENSIONS, *tags])
-    module = devmod.create("cuda", ptx_of(source, "--gpu-architecture=compute_75").encode(), "ptx", {"k": info})
+    module = devmod.create(
+        "cuda", ptx_of(source, "--gpu-architecture=compute_75").encode(), "ptx", {"k": info}
+    )
     with tempfile.TemporaryDirectory() as folder:
         devmod.save(module, f"{folder}/k.devmod")
         environment = child_environment(**settings) | {"DEVMOD_CUDA_DRIVER": driver}
-        output: str = run_python(f"import sys; sys.argv = ['', {folder + '/k.devmod'!r}]\n{program}", **environment)
+        output: str = run_python(
+            f"import sys; sys.argv = ['', {folder + '/k.devmod'!r}]\n{program}", **environment
+        )
         return output
 
 
@@ -201,9 +231,14 @@ def test_a_required_block_with_and_without_a_cluster(device: Any, standin: Any) 
     f(x, grid=4, block=4)
     assert x.tolist() == list(range(16))
     assert (standin.last_launch["grid"], standin.last_launch["block"]) == ("4,1,1", "4,1,1")
-    f = kernel(NUMBERS.replace("void k", "void __block_size__((4, 1, 1), (2, 1, 1)) k"), tags=[*CLUSTER, *tags])
+    f = kernel(
+        NUMBERS.replace("void k", "void __block_size__((4, 1, 1), (2, 1, 1)) k"),
+        tags=[*CLUSTER, *tags],
+    )
     x[:] = 0
-    f(x, 4, 1, 1, 4, 1, 1, 2, 1, 1)  # the driver's grid counts clusters, and TVM's and devmod's count blocks
+    f(
+        x, 4, 1, 1, 4, 1, 1, 2, 1, 1
+    )  # the driver's grid counts clusters, and TVM's and devmod's count blocks
     assert x.tolist() == list(range(16))
     assert (standin.last_launch["grid"], standin.last_launch["cluster"]) == ("4,1,1", "2,1,1")
 
@@ -212,12 +247,16 @@ def test_a_required_block_with_and_without_a_cluster(device: Any, standin: Any) 
 
 
 @pytest.mark.row("R35")
-def test_functions_of_one_kernel_share_its_limit_of_shared_memory(device: Any, standin: Any) -> None:
+def test_functions_of_one_kernel_share_its_limit_of_shared_memory(
+    device: Any, standin: Any
+) -> None:
     info = FunctionInfo("k", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"])
     module = devmod.create("cuda", ptx_of(SHARED).encode(), "ptx", {"first": info, "second": info})
     x = device.from_numpy(np.arange(64, dtype="int32"))
     launch = module["first"].bind(x, 64, grid=1, block=64, shared_memory=100 << 10)
-    module["second"](x, 64, grid=1, block=64, shared_memory=60 << 10)  # would lower the limit of the driver's function
+    module["second"](
+        x, 64, grid=1, block=64, shared_memory=60 << 10
+    )  # would lower the limit of the driver's function
     launch()
     module.get_function("first")(x, 64, grid=1, block=64, shared_memory=80 << 10)
     launch()
@@ -251,7 +290,11 @@ def test_a_prepared_launch_that_the_driver_refuses(device: Any, standin: Any) ->
     [
         ("cuModuleGetFunction", [], {"grid": 1, "block": 4}),
         ("cuFuncGetAttribute", [], {"grid": 1, "block": 4}),
-        ("cuOccupancyMaxActiveBlocksPerMultiprocessor", ["tirx.use_cooperative_launch"], {"grid": 1, "block": 4}),
+        (
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            ["tirx.use_cooperative_launch"],
+            {"grid": 1, "block": 4},
+        ),
         ("cuOccupancyMaxPotentialBlockSize", [], {"threads": 4}),
     ],
 )
@@ -259,7 +302,13 @@ def test_a_kernel_that_the_driver_cannot_load_or_describe(
     call: str, tags: list[str], shape: dict[str, int], device: Any, standin: Any
 ) -> None:
     params = [Param("x", "buffer", "int32", "rw")]
-    info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x", *tags], (), Interface(params, open_block="threads" in shape))
+    info = FunctionInfo(
+        "k",
+        ["handle"],
+        ["blockIdx.x", "threadIdx.x", *tags],
+        (),
+        Interface(params, open_block="threads" in shape),
+    )
     module = devmod.create("cuda", ptx_of(NUMBERS).encode(), "ptx", {"k": info})
     x = device.zeros(4, "int32")
     loads = call == "cuModuleGetFunction"
@@ -272,7 +321,9 @@ def test_a_kernel_that_the_driver_cannot_load_or_describe(
     standin.set("fail", f"{call}=2")  # a driver loads a function when it is first used
     error = launch_error(lambda: module["k"](x, **shape))
     assert isinstance(error, devmod.DeviceMemoryError)
-    assert str(error).startswith(f"{device} has too little free memory: {device} {what}: CUDA_ERROR_OUT_OF_MEMORY (out of memory); ")
+    assert str(error).startswith(
+        f"{device} has too little free memory: {device} {what}: CUDA_ERROR_OUT_OF_MEMORY (out of memory); "
+    )
     standin.set("fail", None)
     module["k"](x, **shape)
     assert x.numpy().tolist() == [0, 1, 2, 3]

@@ -1,4 +1,6 @@
-"""The CUDA module: before a driver is opened, binaries, refused payloads, globals, loading and unloading."""
+"""The CUDA module: before a driver is opened, binaries, refused payloads, globals, loading and
+unloading.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,16 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cuda", b"", "the cuda payload of format 'cuda' is empty"),
         ("ptx", b"\0\0", "the cuda payload of format 'ptx' is empty"),
         ("cubin", b"", "the cuda payload of format 'cubin' is empty"),
-        ("ptx", b".version \xff", "the cuda payload of format 'ptx' is not UTF-8 text: byte 9 is 0xff"),
-        ("cuda", b"int \0 x;", "the cuda payload of format 'cuda' has a zero byte at 4, which ends a source"),
+        (
+            "ptx",
+            b".version \xff",
+            "the cuda payload of format 'ptx' is not UTF-8 text: byte 9 is 0xff",
+        ),
+        (
+            "cuda",
+            b"int \0 x;",
+            "the cuda payload of format 'cuda' has a zero byte at 4, which ends a source",
+        ),
         (
             "cubin",
             b"nonsense!",
@@ -82,9 +92,13 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: bytes, text: str, no_driver: None) -> None:
+def test_invalid_payloads_are_refused_before_a_driver_is_opened(
+    fmt: str, code: bytes, text: str, no_driver: None
+) -> None:
     module = devmod.create("cuda", code, fmt, {"add": add_info()})
-    assert devmod.load_from_bytes("cuda", module.save_to_bytes()).format == fmt  # creating a module does not check its payload
+    assert (
+        devmod.load_from_bytes("cuda", module.save_to_bytes()).format == fmt
+    )  # creating a module does not check its payload
     error = error_of(module)
     assert isinstance(error, devmod.FormatError)
     assert str(error) == text
@@ -102,7 +116,9 @@ def test_ptx_runs_with_and_without_the_zero_byte_of_nvrtc(ending: bytes, device:
 
 @pytest.mark.row("R14", "R40")
 def test_a_fatbin_runs(device: Any) -> None:
-    pytest.importorskip("cuda.bindings.nvfatbin", reason="this cuda-bindings is too old for nvfatbin")
+    pytest.importorskip(
+        "cuda.bindings.nvfatbin", reason="this cuda-bindings is too old for nvfatbin"
+    )
     module = devmod.compile(ADD, "cuda -arch=sm_75,compute_75 -format=fatbin", name="add")
     assert module.format == "fatbin"
     run_add(module["add"])
@@ -111,9 +127,13 @@ def test_a_fatbin_runs(device: Any) -> None:
 @pytest.mark.row("R14", "R40")
 @pytest.mark.parametrize("options", ["-arch=sm_90", "-arch=sm_90,compute_90 -format=fatbin"])
 def test_ptx_beside_a_cubin_runs_on_the_stand_in(options: str, device: Any, standin: Any) -> None:
-    """It executes no cubin, which the choice prefers, so it refuses one as a driver refuses a binary for another device."""
+    """It executes no cubin, which the choice prefers, so it refuses one as a driver refuses a
+    binary for another device.
+    """
     if "fatbin" in options:
-        pytest.importorskip("cuda.bindings.nvfatbin", reason="this cuda-bindings is too old for nvfatbin")
+        pytest.importorskip(
+            "cuda.bindings.nvfatbin", reason="this cuda-bindings is too old for nvfatbin"
+        )
     binary = devmod.compile(ADD, f"cuda {options}", name="add")
     run_add(devmod.bundle(binary, devmod.compile(ADD, "cuda -arch=compute_90", name="add"))["add"])
     if "fatbin" in options:
@@ -133,7 +153,9 @@ def test_ptx_beside_a_cubin_runs_on_the_stand_in(options: str, device: Any, stan
 def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: Any) -> None:
     arch = device.arch.partition(":")[0]
     code = compile_program(ADD, arch).cubin
-    module = devmod.create("cuda", code, "cubin", {"add": add_info(), "short": FunctionInfo("add", ["handle"])})
+    module = devmod.create(
+        "cuda", code, "cubin", {"add": add_info(), "short": FunctionInfo("add", ["handle"])}
+    )
     standin.set("skip_cubins", 1)
     arrays = [device.zeros(8, "float32") for _ in range(3)]
     module["add"](*arrays, 8, grid=2, block=4)
@@ -141,7 +163,10 @@ def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: 
     assert standin.last_launch["name"] == "add"
     expected = b"".join(int(each.memory).to_bytes(8, "little") for each in arrays) + b"\x08\0\0\0"
     assert standin.last_launch["params"] == expected.hex()
-    assert str(error_of(module, "short")) == "the cuda kernel 'add' takes 4 arguments, and the payload's fmap has 1"
+    assert (
+        str(error_of(module, "short"))
+        == "the cuda kernel 'add' takes 4 arguments, and the payload's fmap has 1"
+    )
     with pytest.raises(devmod.LaunchError) as caught:
         module["add"].specialize(N=2)
     assert str(caught.value) == (
@@ -153,10 +178,26 @@ def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: 
 @pytest.mark.parametrize(
     ("arch", "fmt", "text"),
     [
-        ("sm_120", "cubin", "is a cubin for sm_120, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90"),
-        ("sm_90a", "cubin", "is a cubin for sm_90a, which does not run on {device}, sm_89; compile it for cuda -arch=sm_89"),
-        ("sm_80", "cubin", "is a cubin for sm_80, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90"),
-        ("compute_100", "ptx", "is PTX for compute_100, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90"),
+        (
+            "sm_120",
+            "cubin",
+            "is a cubin for sm_120, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90",
+        ),
+        (
+            "sm_90a",
+            "cubin",
+            "is a cubin for sm_90a, which does not run on {device}, sm_89; compile it for cuda -arch=sm_89",
+        ),
+        (
+            "sm_80",
+            "cubin",
+            "is a cubin for sm_80, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90",
+        ),
+        (
+            "compute_100",
+            "ptx",
+            "is PTX for compute_100, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90",
+        ),
         (
             "sm_80,sm_86",
             "fatbin",
@@ -164,9 +205,15 @@ def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: 
         ),
     ],
 )
-def test_a_binary_for_another_card(arch: str, fmt: str, text: str, cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_binary_for_another_card(
+    arch: str, fmt: str, text: str, cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = fresh_device(standin, monkeypatch, arch=text.rpartition("sm_")[2])
-    code = bytes(devmod.compile(ADD, f"cuda -arch={arch}" + (" -format=fatbin" if fmt == "fatbin" else "")).code)  # type: ignore[attr-defined]
+    code = bytes(
+        devmod.compile(
+            ADD, f"cuda -arch={arch}" + (" -format=fatbin" if fmt == "fatbin" else "")
+        ).code
+    )  # type: ignore[attr-defined]
     calls = standin.calls("cuModuleLoadDataEx")
     error = error_of(devmod.create("cuda", code, fmt, {"add": add_info()}))
     assert isinstance(error, devmod.DeviceNotFoundError)
@@ -188,7 +235,9 @@ def test_the_architectures_are_those_of_the_target_spec_in_use(device: Any) -> N
 
 
 @pytest.mark.row("R40")
-def test_ptx_that_is_newer_than_the_driver(cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ptx_that_is_newer_than_the_driver(
+    cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = fresh_device(standin, monkeypatch, driver_version=12040)
     code = ptx_of(ADD).replace(".version 9.5", ".version 8.5").encode()
     assert b".version 8.5" in code
@@ -198,7 +247,9 @@ def test_ptx_that_is_newer_than_the_driver(cuda_driver: str, standin: Any, monke
         f"the cuda payload of format 'ptx' is PTX 8.5, and the driver of {device} supports PTX up to 8.4. Update the driver, or compile for "
         "that version; a cubin (cuda -arch=sm_90) needs no newer driver"
     )
-    run_add(devmod.create("cuda", code.replace(b"8.5", b"8.4", 1), "ptx", {"add": add_info()})["add"])
+    run_add(
+        devmod.create("cuda", code.replace(b"8.5", b"8.4", 1), "ptx", {"add": add_info()})["add"]
+    )
 
 
 def fresh_device(standin: Any, monkeypatch: pytest.MonkeyPatch, **settings: object) -> Any:
@@ -220,12 +271,22 @@ def fresh_device(standin: Any, monkeypatch: pytest.MonkeyPatch, **settings: obje
             "ptx",
             "the architecture of the cuda payload of format 'ptx' cannot be read: expected the directives .version and .target at its start",
         ),
-        ("cubin", "the architecture of the cuda payload of format 'cubin' cannot be read: expected an ELF file for the machine 190 (CUDA)"),
-        ("fatbin", "the architecture of the cuda payload of format 'fatbin' cannot be read: expected an entry of PTX or of a cubin"),
+        (
+            "cubin",
+            "the architecture of the cuda payload of format 'cubin' cannot be read: expected an ELF file for the machine 190 (CUDA)",
+        ),
+        (
+            "fatbin",
+            "the architecture of the cuda payload of format 'fatbin' cannot be read: expected an entry of PTX or of a cubin",
+        ),
     ],
 )
 def test_an_architecture_that_cannot_be_read(fmt: str, text: str, device: Any) -> None:
-    code = {"ptx": b"// nothing", "cubin": b"\x7fELF" + bytes(80), "fatbin": b"\x50\xed\x55\xba" + bytes(80)}[fmt]
+    code = {
+        "ptx": b"// nothing",
+        "cubin": b"\x7fELF" + bytes(80),
+        "fatbin": b"\x50\xed\x55\xba" + bytes(80),
+    }[fmt]
     error = error_of(devmod.create("cuda", code, fmt, {"add": add_info()}))
     assert isinstance(error, devmod.FormatError)
     assert str(error) == text
@@ -271,11 +332,17 @@ def test_errors_in_ptx_have_the_log_of_the_drivers_compiler(device: Any, standin
             "the driver of {device} cannot compile PTX: its compiler, libnvidia-ptxjitcompiler.so.1, is missing. Install the complete driver, "
             "or use a cubin (cuda -arch=sm_90)",
         ),
-        (200, devmod.FormatError, "the driver of {device} refuses the cuda payload of format 'ptx': CUDA_ERROR_INVALID_IMAGE ("),
+        (
+            200,
+            devmod.FormatError,
+            "the driver of {device} refuses the cuda payload of format 'ptx': CUDA_ERROR_INVALID_IMAGE (",
+        ),
         (700, devmod.LaunchError, "{device} loads no module: CUDA_ERROR_ILLEGAL_ADDRESS ("),
     ],
 )
-def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, standin: Any) -> None:
+def test_what_the_driver_refuses(
+    code: int, kind: type, text: str, device: Any, standin: Any
+) -> None:
     module = adder()
     standin.set("fail", f"cuModuleLoadDataEx={code}")
     error = error_of(module)
@@ -286,7 +353,9 @@ def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, 
 
 
 @pytest.mark.row("R40")
-def test_static_shared_memory_over_the_limit_is_known_before_the_load(device: Any, standin: Any) -> None:
+def test_static_shared_memory_over_the_limit_is_known_before_the_load(
+    device: Any, standin: Any
+) -> None:
     limit = device.limits["max_shared_memory_per_block"]
     source = 'extern "C" __global__ void k(float *y) {{ __shared__ float t[{}]; t[threadIdx.x] = y[0]; __syncthreads(); y[1] = t[1]; }}'
     module = devmod.compile(source.format(limit // 4), "cuda -arch=compute_75")
@@ -295,25 +364,71 @@ def test_static_shared_memory_over_the_limit_is_known_before_the_load(device: An
     larger = devmod.compile(code, "cuda", language="PTX", fmap=module.functions)
     error = error_of(larger, "k")
     text = f"cannot run on {device}: its max_shared_memory_per_block is {limit}, but the kernel uses {limit + 4} bytes of shared memory"
-    assert (type(error), str(error)) == (devmod.DeviceNotFoundError, f"the cuda function 'k' {text}")
-    assert [(each.outcome, each.text.partition(";")[0]) for each in devmod.explain(larger).functions["k"]] == [("refused", text)]
+    assert (type(error), str(error)) == (
+        devmod.DeviceNotFoundError,
+        f"the cuda function 'k' {text}",
+    )
+    assert [
+        (each.outcome, each.text.partition(";")[0])
+        for each in devmod.explain(larger).functions["k"]
+    ] == [("refused", text)]
 
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize(
     ("parameter", "declared", "kind", "text"),
     [
-        ("int x", "int64", "", "takes 4 bytes as argument 2, and the payload's fmap has int64 of 8 bytes"),
-        ("int x", "handle", "buffer", "takes 4 bytes as argument 2, and the payload's fmap has a buffer of 8 bytes"),
-        ("float x", "int32", "scalar", "takes a parameter of PTX's type .f32 as argument 2, and the payload's fmap has int32"),
-        ("int x", "float32", "", "takes a parameter of PTX's type .u32 as argument 2, and the payload's fmap has float32"),
-        ("double x", "handle", "", "takes a parameter of PTX's type .f64 as argument 2, and the payload's fmap has handle"),
-        ("float3 x", "float32x4", "", "takes 12 bytes as argument 2, and the payload's fmap has float32x4 of 16 bytes"),
-        ("bool x", "int32", "scalar", "takes 1 bytes as argument 2, and the payload's fmap has int32 of 4 bytes"),
+        (
+            "int x",
+            "int64",
+            "",
+            "takes 4 bytes as argument 2, and the payload's fmap has int64 of 8 bytes",
+        ),
+        (
+            "int x",
+            "handle",
+            "buffer",
+            "takes 4 bytes as argument 2, and the payload's fmap has a buffer of 8 bytes",
+        ),
+        (
+            "float x",
+            "int32",
+            "scalar",
+            "takes a parameter of PTX's type .f32 as argument 2, and the payload's fmap has int32",
+        ),
+        (
+            "int x",
+            "float32",
+            "",
+            "takes a parameter of PTX's type .u32 as argument 2, and the payload's fmap has float32",
+        ),
+        (
+            "double x",
+            "handle",
+            "",
+            "takes a parameter of PTX's type .f64 as argument 2, and the payload's fmap has handle",
+        ),
+        (
+            "float3 x",
+            "float32x4",
+            "",
+            "takes 12 bytes as argument 2, and the payload's fmap has float32x4 of 16 bytes",
+        ),
+        (
+            "bool x",
+            "int32",
+            "scalar",
+            "takes 1 bytes as argument 2, and the payload's fmap has int32 of 4 bytes",
+        ),
     ],
 )
-def test_arguments_that_do_not_match_the_kernel_are_refused(parameter: str, declared: str, kind: str, text: str, device: Any) -> None:
-    params = [Param("n", "scalar", "int32"), Param("x", kind or "buffer", "" if declared == "handle" else declared)]
+def test_arguments_that_do_not_match_the_kernel_are_refused(
+    parameter: str, declared: str, kind: str, text: str, device: Any
+) -> None:
+    params = [
+        Param("n", "scalar", "int32"),
+        Param("x", kind or "buffer", "" if declared == "handle" else declared),
+    ]
     info = FunctionInfo("k", ["int32", declared], (), (), Interface(params) if kind else None)
     source = f'extern "C" __global__ void k(int n, {parameter}) {{}}'
     error = error_of(devmod.create("cuda", ptx_of(source).encode(), "ptx", {"k": info}), "k")
@@ -322,7 +437,12 @@ def test_arguments_that_do_not_match_the_kernel_are_refused(parameter: str, decl
 
 
 def test_a_function_that_the_binary_does_not_define(device: Any) -> None:
-    module = devmod.create("cuda", ptx_of(ADD).encode(), "ptx", {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": add_info()})
+    module = devmod.create(
+        "cuda",
+        ptx_of(ADD).encode(),
+        "ptx",
+        {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": add_info()},
+    )
     assert str(error_of(module, "sub")) == (
         "the cuda payload of format 'ptx' has no kernel 'sub_kernel', which its fmap names; it has: 'add', 'twice', 'step', 'fault'"
     )
@@ -330,7 +450,9 @@ def test_a_function_that_the_binary_does_not_define(device: Any) -> None:
 
 def test_an_offset_into_shared_memory_takes_four_bytes(device: Any) -> None:
     info = FunctionInfo("k", ["handle"], (), (), Interface([Param("scratch", "local", "float32")]))
-    module = devmod.create("cuda", ptx_of('extern "C" __global__ void k(float *x) {}').encode(), "ptx", {"k": info})
+    module = devmod.create(
+        "cuda", ptx_of('extern "C" __global__ void k(float *x) {}').encode(), "ptx", {"k": info}
+    )
     assert str(error_of(module, "k")) == (
         "the cuda kernel 'k' takes 8 bytes as argument 1, and the payload's fmap has an offset into shared memory of 4 bytes"
     )
@@ -341,7 +463,11 @@ def test_an_offset_into_shared_memory_takes_four_bytes(device: Any) -> None:
 
 def module_with_globals() -> devmod.Module:
     info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
-    code = ptx_of(GLOBALS).replace("\n.global", "\n.visible .global").replace("\n.const", "\n.visible .const")
+    code = (
+        ptx_of(GLOBALS)
+        .replace("\n.global", "\n.visible .global")
+        .replace("\n.const", "\n.visible .const")
+    )
     return devmod.create("cuda", code.encode(), "ptx", {"k": info})
 
 
@@ -349,7 +475,10 @@ def module_with_globals() -> devmod.Module:
 def test_globals_of_saved_modules_and_bundles(device: Any, tmp_path: Path) -> None:
     path = tmp_path / "k.devmod"
     devmod.save(module_with_globals(), path)
-    assert devmod.load(path).get_global("factors", device, dtype="float32").numpy().tolist() == [2, 3]
+    assert devmod.load(path).get_global("factors", device, dtype="float32").numpy().tolist() == [
+        2,
+        3,
+    ]
     assert devmod.load(path).get_global("bytes").numpy().tolist() == [1, 2, 3, 4]
     bundle = devmod.bundle(module_with_globals(), module_with_globals())
     assert bundle.get_global("factors", device, dtype="float32").numpy().tolist() == [2, 3]
@@ -362,26 +491,43 @@ def test_globals_of_saved_modules_and_bundles(device: Any, tmp_path: Path) -> No
             {"name": "nothing"},
             "the cuda module has no global 'nothing': its binary has 'bytes', 'factors'",
         ),
-        ({"name": "bytes", "dtype": "float64"}, "get_global('bytes'): the variable has 4 bytes, which is not a whole number of float64"),
+        (
+            {"name": "bytes", "dtype": "float64"},
+            "get_global('bytes'): the variable has 4 bytes, which is not a whole number of float64",
+        ),
         (
             {"name": "bytes", "device": "cuda:0"},
             "get_global('bytes') takes a device of kind cuda, such as devmod.device('cuda'), got 'cuda:0'",
         ),
-        ({"name": "bytes", "shape": 2}, "get_global of a cuda module takes the option dtype=, got ['shape']"),
+        (
+            {"name": "bytes", "shape": 2},
+            "get_global of a cuda module takes the option dtype=, got ['shape']",
+        ),
     ],
 )
 def test_invalid_requests_of_globals(arguments: dict[str, Any], text: str, device: Any) -> None:
     with pytest.raises(devmod.DevmodError) as caught:
         module_with_globals().get_global(**arguments)
     assert str(caught.value) == text
-    assert isinstance(caught.value, devmod.FunctionNotFoundError if "nothing" in text else devmod.ArgumentError)
+    assert isinstance(
+        caught.value, devmod.FunctionNotFoundError if "nothing" in text else devmod.ArgumentError
+    )
 
 
 def test_ptx_of_another_compiler_runs(device: Any, tmp_path: Path) -> None:
-    """devmod.compile takes the file: with a declaration, and without one where the symbol contains the types."""
+    """devmod.compile takes the file: with a declaration, and without one where the symbol contains
+    the types.
+    """
     plain, mangled = ptx_of(ADD), ptx_of(ADD.replace('extern "C" ', ""))
     (tmp_path / "add.ptx").write_text(plain)
-    run_add(devmod.loads(devmod.dumps(devmod.compile(tmp_path / "add.ptx", "cuda", fmap={"add": add_info()})))["add"])
+    run_add(
+        devmod.loads(
+            devmod.dumps(devmod.compile(tmp_path / "add.ptx", "cuda", fmap={"add": add_info()}))
+        )["add"]
+    )
     module = devmod.loads(devmod.dumps(devmod.compile(mangled, "cuda", language="PTX")))
-    assert str(module.functions["add"].interface) == "<Interface (float32* r, float32* r, float32* rw, int32)>"
+    assert (
+        str(module.functions["add"].interface)
+        == "<Interface (float32* r, float32* r, float32* rw, int32)>"
+    )
     run_add(module["add"])

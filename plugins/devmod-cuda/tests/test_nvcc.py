@@ -12,7 +12,8 @@ from devmod.backend import find_program
 from devmod_targets.cuda import _wheels
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not find_program("g++") or not _wheels.folder_of("bin/nvcc"), reason="nvcc needs its wheels, Linux and g++"
+    sys.platform != "linux" or not find_program("g++") or not _wheels.folder_of("bin/nvcc"),
+    reason="nvcc needs its wheels, Linux and g++",
 )
 
 PROGRAM = """
@@ -38,7 +39,9 @@ int main() {
 @pytest.mark.once
 @pytest.mark.usefixtures("cuda_driver")
 def test_kernels_of_a_program_with_host_code_run() -> None:
-    module = devmod.loads(devmod.dumps(devmod.compile(PROGRAM, "cuda -arch=compute_75 -compiler=nvcc")))
+    module = devmod.loads(
+        devmod.dumps(devmod.compile(PROGRAM, "cuda -arch=compute_75 -compiler=nvcc"))
+    )
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     module["apply<float>"](x, out, (2, 1), 64, grid=2, block=32)
     np.testing.assert_array_equal(out, 2 * x + 1)

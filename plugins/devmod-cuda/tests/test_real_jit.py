@@ -1,7 +1,8 @@
-"""The PTX that devmod writes and reads, with the compiler of NVIDIA's driver: libnvidia-ptxjitcompiler of CUDA 12.2 and 12.4, without a GPU.
+"""The PTX that devmod writes and reads, with the compiler of NVIDIA's driver:
+libnvidia-ptxjitcompiler of CUDA 12.2 and 12.4, without a GPU.
 
-The library exports the functions of the PTX Compiler API (nvPTXCompilerCreate and so on), which the CUDA toolkit documents as a static
-library. cuModuleLoadDataEx calls the same compiler.
+The library exports the functions of the PTX Compiler API (nvPTXCompilerCreate and so on), which the
+CUDA toolkit documents as a static library. cuModuleLoadDataEx calls the same compiler.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ def compiler(request: pytest.FixtureRequest, tmp_path: Path) -> Compiler:
 
 def places(entries: Mapping[str, KernelEntry]) -> dict[str, list[tuple[int, int]]]:
     """Return the offset and the size of each parameter of each kernel."""
-    return {name: [(place.offset, place.size) for place in entry.params] for name, entry in entries.items()}
+    return {
+        name: [(place.offset, place.size) for place in entry.params]
+        for name, entry in entries.items()
+    }
 
 
 def empty(version: str) -> str:
@@ -112,12 +116,21 @@ def test_ptx_of_llvm_ir_is_taken(compiler: Compiler) -> None:
     assert spec.architecture is not None
     texts = {
         f"sm_{arch}": code_of(
-            devmod.compile(LLVM_IR, f"cuda -arch=compute_{arch}", language="LLVM IR", options="--cuda-feature=+ptx80")
+            devmod.compile(
+                LLVM_IR,
+                f"cuda -arch=compute_{arch}",
+                language="LLVM IR",
+                options="--cuda-feature=+ptx80",
+            )
         ).decode()
         for arch in ("75", "80", "90")
     }
     for (arch, text), cubin in zip(texts.items(), compiler.build(*texts.items()), strict=True):
-        assert places(read_cubin(cubin)) == places(read_ptx(text)) == {"scale": [(0, 8), (8, 4), (16, 8), (24, 8)]}
+        assert (
+            places(read_cubin(cubin))
+            == places(read_ptx(text))
+            == {"scale": [(0, 8), (8, 4), (16, 8), (24, 8)]}
+        )
         assert spec.architecture("cubin", cubin) == arch
 
 
@@ -136,16 +149,30 @@ def test_ptx_that_is_too_new_for_a_driver(compiler: Compiler) -> None:
 @cache
 def example_texts() -> dict[str, str]:
     """Return the PTX of the examples and of clang, by their names."""
-    texts = {path.name: code_of(devmod.compile(path, "cuda -arch=compute_80")).decode() for path in sorted(EXAMPLES.glob("*.cu"))}
-    return texts | {name: (FOLDER / "vectors" / name).read_text() for name in ("clang-O0.ptx", "clang-O2.ptx")}
+    texts = {
+        path.name: code_of(devmod.compile(path, "cuda -arch=compute_80")).decode()
+        for path in sorted(EXAMPLES.glob("*.cu"))
+    }
+    return texts | {
+        name: (FOLDER / "vectors" / name).read_text() for name in ("clang-O0.ptx", "clang-O2.ptx")
+    }
 
 
 def test_the_readers_of_ptx_and_of_cubins_agree_with_the_compiler(compiler: Compiler) -> None:
-    """The same text with the driver's version in its first line: the examples, and what clang writes."""
-    texts = {name: re.sub(r"\.version \S+", f".version {compiler.ptx}", text, count=1) for name, text in example_texts().items()}
-    for (name, text), cubin in zip(texts.items(), compiler.build(*(("sm_80", text) for text in texts.values())), strict=True):
+    """The same text with the driver's version in its first line: the examples, and what clang
+    writes.
+    """
+    texts = {
+        name: re.sub(r"\.version \S+", f".version {compiler.ptx}", text, count=1)
+        for name, text in example_texts().items()
+    }
+    for (name, text), cubin in zip(
+        texts.items(), compiler.build(*(("sm_80", text) for text in texts.values())), strict=True
+    ):
         assert isinstance(cubin, bytes), (name, cubin)
         ptx, built = read_ptx(text), read_cubin(cubin)
         assert ptx, name
         assert places(built) == places(ptx), name
-        assert {entry: each.block for entry, each in built.items()} == {entry: each.block for entry, each in ptx.items()}, name
+        assert {entry: each.block for entry, each in built.items()} == {
+            entry: each.block for entry, each in ptx.items()
+        }, name

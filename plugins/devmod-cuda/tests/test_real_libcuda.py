@@ -1,4 +1,5 @@
-"""NVIDIA's own libcuda on a machine without a GPU: Debian's libcuda1 of three versions, which `make test-setup` fetches.
+"""NVIDIA's own libcuda on a machine without a GPU: Debian's libcuda1 of three versions, which `make
+test-setup` fetches.
 
 Each test runs in a process of its own. tools/vendor_runtimes.py has the list of the versions.
 """
@@ -31,7 +32,8 @@ def each_version(request: pytest.FixtureRequest) -> VendorRuntime:
 
 
 @pytest.fixture(
-    params=[*(pytest.param(each, marks=pytest.mark.volume) for each in DRIVERS[:-1]), DRIVERS[-1]], ids=lambda runtime: runtime.name
+    params=[*(pytest.param(each, marks=pytest.mark.volume) for each in DRIVERS[:-1]), DRIVERS[-1]],
+    ids=lambda runtime: runtime.name,
 )
 def driver(request: pytest.FixtureRequest) -> VendorRuntime:
     """NVIDIA's newest driver. The older versions are volume."""
@@ -75,7 +77,10 @@ show(lambda: [device.kind for device in devmod.devices()])
 def messages(error: str) -> str:
     """Return the output of DEVICES for an error."""
     candidate = f"no candidate of the bundle can run 'k' here:\n  1. cuda/ptx for compute_80:ptx7.0: {error}"
-    return "".join(f"DeviceNotFoundError {each}\n" for each in (error, error, error, error, candidate)) + "[]\n"
+    return (
+        "".join(f"DeviceNotFoundError {each}\n" for each in (error, error, error, error, candidate))
+        + "[]\n"
+    )
 
 
 def run(runtime: VendorRuntime, program: str, **environment: str) -> str:
@@ -86,11 +91,15 @@ def run(runtime: VendorRuntime, program: str, **environment: str) -> str:
 
 @pytest.mark.each_driver
 @pytest.mark.row("R4", "R23")
-def test_the_driver_is_there_and_a_device_is_not(driver: VendorRuntime, cuda_driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_is_there_and_a_device_is_not(
+    driver: VendorRuntime, cuda_driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert run(driver, DEVICES, DEVMOD_CUDA_DRIVER=cuda_driver) == messages(NO_DEVICE)
     hidden = f"{NO_DEVICE.partition(';')[0]}; CUDA_VISIBLE_DEVICES is '0'"
-    assert run(driver, DEVICES, DEVMOD_CUDA_DRIVER=cuda_driver, CUDA_VISIBLE_DEVICES="0") == messages(hidden)
+    assert run(
+        driver, DEVICES, DEVMOD_CUDA_DRIVER=cuda_driver, CUDA_VISIBLE_DEVICES="0"
+    ) == messages(hidden)
 
 
 @pytest.mark.each_driver
@@ -99,7 +108,9 @@ def test_a_driver_that_is_too_old(cuda_driver: str) -> None:
 
 
 @pytest.mark.row("R18", "R23", "R39")
-def test_modules_are_made_loaded_saved_and_inspected_without_the_driver(driver: VendorRuntime, cuda_driver: str, tmp_path: Path) -> None:
+def test_modules_are_made_loaded_saved_and_inspected_without_the_driver(
+    driver: VendorRuntime, cuda_driver: str, tmp_path: Path
+) -> None:
     program = """
 module = make()
 data = module.save_to_bytes()
@@ -131,15 +142,22 @@ main()
 
 
 @pytest.mark.row("R39")
-def test_a_failure_leaves_no_thread_no_file_and_no_output(driver: VendorRuntime, cuda_driver: str, tmp_path: Path) -> None:
-    """From CUDA 12.4 on the library itself has a thread, which does not delay the end of the process."""
+def test_a_failure_leaves_no_thread_no_file_and_no_output(
+    driver: VendorRuntime, cuda_driver: str, tmp_path: Path
+) -> None:
+    """From CUDA 12.4 on the library itself has a thread, which does not delay the end of the
+    process.
+    """
     program = """
 import threading, numpy
 threads = len(os.listdir("/proc/self/task"))
 show(lambda: devmod.device("cuda"))
 print(len(os.listdir("/proc/self/task")) - threads, threading.active_count())
 """
-    folders = {name: str(tmp_path) for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CUDA_CACHE_PATH")}
+    folders = {
+        name: str(tmp_path)
+        for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CUDA_CACHE_PATH")
+    }
     environment = {**folders, "DEVMOD_CUDA_DRIVER": cuda_driver, "PYTHONDONTWRITEBYTECODE": "1"}
     assert run(driver, f"os.chdir({str(tmp_path)!r})\n{program}", **environment) == (
         f"DeviceNotFoundError {NO_DEVICE}\n{int(version_of(driver) >= 12040)} 1\n"
@@ -163,14 +181,21 @@ show(devmod.devices)
 
 
 @pytest.mark.each_driver
-def test_a_forked_child_has_the_failure_of_its_parent(driver: VendorRuntime, cuda_driver: str) -> None:
-    """Without the warning of a driver that was open when the process was forked, and without a second cuInit, which has another error there."""
+def test_a_forked_child_has_the_failure_of_its_parent(
+    driver: VendorRuntime, cuda_driver: str
+) -> None:
+    """Without the warning of a driver that was open when the process was forked, and without a
+    second cuInit, which has another error there.
+    """
     parent = f"DeviceNotFoundError {NO_DEVICE}"
     child = (
         f"{parent}. That was in the parent of this process, and cuInit cannot be repeated in a forked child. Start processes that use "
         "devices with multiprocessing's 'spawn' or 'forkserver'"
     )
-    assert run(driver, FORK, DEVMOD_CUDA_DRIVER=cuda_driver) == f"{parent}\n{child}\n[]\n0\n{parent}\n[]\n"
+    assert (
+        run(driver, FORK, DEVMOD_CUDA_DRIVER=cuda_driver)
+        == f"{parent}\n{child}\n[]\n0\n{parent}\n[]\n"
+    )
 
 
 # -- the functions of libcuda that devmod and pycuda use
@@ -242,12 +267,26 @@ def test_each_call_of_devmod_has_an_answer_of_the_driver(each_version: VendorRun
     lines = dict(line.split(" ", 1) for line in each_version.run(CALLS).splitlines())
     version = version_of(each_version)
     assert lines.pop("param_places") == ("None" if version < NEWER["cuFuncGetParamInfo"] else "[]")
-    assert lines.pop("param_info") == f"CUDA_ERROR_{'NOT_SUPPORTED' if version < NEWER['cuFuncGetParamInfo'] else 'INVALID_VALUE'}"
+    assert (
+        lines.pop("param_info")
+        == f"CUDA_ERROR_{'NOT_SUPPORTED' if version < NEWER['cuFuncGetParamInfo'] else 'INVALID_VALUE'}"
+    )
     elapsed = "NOT_SUPPORTED" if version < NEWER["cuEventElapsedTime_v2"] else "INVALID_HANDLE"
     assert lines.pop("elapsed_time_v2") == f"CUDA_ERROR_{elapsed}"
     assert lines.pop("max_active_clusters") == "CUDA_ERROR_INVALID_VALUE"
-    null = ("destroy_stream", "destroy_event", "synchronize_event", "is_event_done", "elapsed_time", "array_form")
+    null = (
+        "destroy_stream",
+        "destroy_event",
+        "synchronize_event",
+        "is_event_done",
+        "elapsed_time",
+        "array_form",
+    )
     assert {lines.pop(name) for name in null} == {"CUDA_ERROR_INVALID_HANDLE"}
-    assert lines.pop("function_attribute") == ("CUDA_ERROR_NOT_INITIALIZED" if version < 12040 else "CUDA_ERROR_INVALID_HANDLE")
+    assert lines.pop("function_attribute") == (
+        "CUDA_ERROR_NOT_INITIALIZED" if version < 12040 else "CUDA_ERROR_INVALID_HANDLE"
+    )
     assert len(lines) > 45
-    assert {name for name, answer in lines.items() if answer != "CUDA_ERROR_NOT_INITIALIZED"} == set()
+    assert {
+        name for name, answer in lines.items() if answer != "CUDA_ERROR_NOT_INITIALIZED"
+    } == set()

@@ -1,4 +1,6 @@
-"""What only CUDA's streams have; runtime/tests/driver_api has the tests of streams, events and graphs."""
+"""What only CUDA's streams have; runtime/tests/driver_api has the tests of streams, events and
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,11 @@ def test_a_stream_of_another_context(device: Any, add: Any) -> None:
 @pytest.mark.each_driver
 @pytest.mark.parametrize("outcome", ["stream", "handle", "context"])
 @pytest.mark.parametrize("has_stream", [False, True])
-def test_a_launch_while_another_context_is_current(has_stream: bool, outcome: str, device: Any, add: Any, standin: Standin) -> None:
-    # CUDA documents that the contexts of the stream and the function match, and not whether theirs must be current.
+def test_a_launch_while_another_context_is_current(
+    has_stream: bool, outcome: str, device: Any, add: Any, standin: Standin
+) -> None:
+    # CUDA documents that the contexts of the stream and the function match, and not whether theirs
+    # must be current.
     standin.set("launch_context", outcome)
     a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
     stream = device.stream() if has_stream else None
@@ -116,7 +121,13 @@ def test_a_launch_after_another_library_has_destroyed_the_current_context(
         launch()
         add(a, c, c, 64, grid=1, block=64, stream=stream)
         device.synchronize()
-        results.append((standin.launches - before, c.numpy().tolist(), device.driver.call("current_context") == other))
+        results.append(
+            (
+                standin.launches - before,
+                c.numpy().tolist(),
+                device.driver.call("current_context") == other,
+            )
+        )
 
     with foreign_context(device) as other:
         thread = threading.Thread(target=work, args=[other])

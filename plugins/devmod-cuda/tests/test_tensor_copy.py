@@ -40,7 +40,9 @@ def test_a_box_goes_through_shared_memory(device: Any) -> None:
         pytest.skip(f"{device.arch} copies no boxes of tensors")
     numbers = np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
     source, target = device.from_numpy(numbers), device.zeros((8, 8), "float32")
-    info = FunctionInfo("k", ["handle", "handle", "int32", "int32"], ["blockIdx.x", "threadIdx.x"], [1, 1, 0, 0])
+    info = FunctionInfo(
+        "k", ["handle", "handle", "int32", "int32"], ["blockIdx.x", "threadIdx.x"], [1, 1, 0, 0]
+    )
     function = devmod.create("cuda", ptx_of(SOURCE).encode(), "ptx", {"k": info})["k"]
     maps = [devmod_cuda.tensor_map(array, (4, 8)) for array in (source, target)]
     function(*maps, 28, 3, grid=1, block=32)

@@ -1,4 +1,6 @@
-"""Tensor maps: the descriptor of an array, as an argument of kernels with and without an interface."""
+"""Tensor maps: the descriptor of an array, as an argument of kernels with and without an
+interface.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,25 @@ def array(device: Any) -> Any:
     "info",
     [
         FunctionInfo("k", ["int32", "handle", "handle"], TAGS, [0, 1, 0]),
-        FunctionInfo("k", ["int32", "uint8x128", "handle"], TAGS, (), Interface([N, Param("map", "scalar", "uint8x128", align=64), OUT])),
-        FunctionInfo("k", ["int32", "handle", "handle"], TAGS, [0, 1, 0], Interface([N, Param("map", "buffer"), OUT])),
+        FunctionInfo(
+            "k",
+            ["int32", "uint8x128", "handle"],
+            TAGS,
+            (),
+            Interface([N, Param("map", "scalar", "uint8x128", align=64), OUT]),
+        ),
+        FunctionInfo(
+            "k",
+            ["int32", "handle", "handle"],
+            TAGS,
+            [0, 1, 0],
+            Interface([N, Param("map", "buffer"), OUT]),
+        ),
     ],
 )
-def test_a_kernel_gets_the_descriptor_by_value(info: FunctionInfo, device: Any, array: Any, standin: Any) -> None:
+def test_a_kernel_gets_the_descriptor_by_value(
+    info: FunctionInfo, device: Any, array: Any, standin: Any
+) -> None:
     f = kernel(info)
     tensor_map = devmod_cuda.tensor_map(array, (16, 32))
     assert len(tensor_map) == 128
@@ -60,7 +76,12 @@ def test_a_kernel_gets_the_descriptor_by_value(info: FunctionInfo, device: Any, 
     assert (on_device.numpy() - 1).tobytes() == bytes(tensor_map)
     assert (
         standin.last_launch["params"]
-        == ((1).to_bytes(4, "little") + bytes(60) + bytes(tensor_map) + int(on_device.memory).to_bytes(8, "little")).hex()
+        == (
+            (1).to_bytes(4, "little")
+            + bytes(60)
+            + bytes(tensor_map)
+            + int(on_device.memory).to_bytes(8, "little")
+        ).hex()
     )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(0, array, out, grid=1, block=32)
@@ -72,19 +93,29 @@ def test_a_kernel_gets_the_descriptor_by_value(info: FunctionInfo, device: Any, 
 
 
 def test_a_tensor_map_keeps_its_array_and_is_for_one_process(device: Any, array: Any) -> None:
-    tensor_map = devmod_cuda.tensor_map(array, [16, 32], steps=(1, 2), swizzle="128B", l2_promotion="256B", fill="nan")
-    assert repr(tensor_map) == f"<TensorMap of <Array float32[64, 32] on {device}> in boxes of [16, 32]>"
+    tensor_map = devmod_cuda.tensor_map(
+        array, [16, 32], steps=(1, 2), swizzle="128B", l2_promotion="256B", fill="nan"
+    )
+    assert (
+        repr(tensor_map)
+        == f"<TensorMap of <Array float32[64, 32] on {device}> in boxes of [16, 32]>"
+    )
     assert (tensor_map.array, tensor_map.box) == (array, (16, 32))
     assert tensor_map != devmod_cuda.tensor_map(array, [16, 32])
     with pytest.raises(TypeError) as caught:
         pickle.dumps(tensor_map)
-    assert str(caught.value) == "a TensorMap has an address of this process and cannot be pickled; make one there"
+    assert (
+        str(caught.value)
+        == "a TensorMap has an address of this process and cannot be pickled; make one there"
+    )
     del array
     gc.collect()
     assert tensor_map.array.numpy()[0, :3].tolist() == [0, 1, 2]
 
 
-def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dimensions_are_in_the_order_of_the_array(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[Any] = []
 
     def encode(self: Any, *arguments: Any) -> bytes:
@@ -93,7 +124,9 @@ def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: 
 
     monkeypatch.setattr(type(device.driver), "encode_tensor_map", encode)
     array = device.zeros((5, 7, 64), "float16")
-    devmod_cuda.tensor_map(array, (2, 3, 32), steps=(1, 2, 4), interleave="none", swizzle="64B", l2_promotion="64B")
+    devmod_cuda.tensor_map(
+        array, (2, 3, 32), steps=(1, 2, 4), interleave="none", swizzle="64B", l2_promotion="64B"
+    )
     assert calls == [(6, array.memory, (64, 7, 5), [128, 896], (32, 3, 2), (4, 2, 1), 0, 2, 1, 0)]
 
 
@@ -101,13 +134,62 @@ def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: 
     ("shape", "dtype", "box", "options", "argument", "text"),
     [
         ((8, 32), "float32x4", (8, 32), {}, "array", "supports elements of uint8, int8, bool, "),
-        ((), "float32", (), {}, "array", "takes an array of 1 to 5 dimensions with elements, got the shape ()"),
-        ((2,) * 6, "float32", (2,) * 6, {}, "array", "takes an array of 1 to 5 dimensions with elements, got the shape (2, 2, 2, 2, 2, 2)"),
-        ((0, 32), "float32", (1, 32), {}, "array", "takes an array of 1 to 5 dimensions with elements, got the shape (0, 32)"),
-        ((8, 32), "float32", (8,), {}, "box", "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (8,)"),
-        ((8, 32), "float32", (257, 32), {}, "box", "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (257, 32)"),
-        ((8, 32), "float32", (8, 0), {}, "box", "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (8, 0)"),
-        ((8, 32), "float32", (8, 2.0), {}, "box", "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (8, 2.0)"),
+        (
+            (),
+            "float32",
+            (),
+            {},
+            "array",
+            "takes an array of 1 to 5 dimensions with elements, got the shape ()",
+        ),
+        (
+            (2,) * 6,
+            "float32",
+            (2,) * 6,
+            {},
+            "array",
+            "takes an array of 1 to 5 dimensions with elements, got the shape (2, 2, 2, 2, 2, 2)",
+        ),
+        (
+            (0, 32),
+            "float32",
+            (1, 32),
+            {},
+            "array",
+            "takes an array of 1 to 5 dimensions with elements, got the shape (0, 32)",
+        ),
+        (
+            (8, 32),
+            "float32",
+            (8,),
+            {},
+            "box",
+            "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (8,)",
+        ),
+        (
+            (8, 32),
+            "float32",
+            (257, 32),
+            {},
+            "box",
+            "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (257, 32)",
+        ),
+        (
+            (8, 32),
+            "float32",
+            (8, 0),
+            {},
+            "box",
+            "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (8, 0)",
+        ),
+        (
+            (8, 32),
+            "float32",
+            (8, 2.0),
+            {},
+            "box",
+            "takes box= with an int from 1 to 256 for each of the 2 dimensions, got (8, 2.0)",
+        ),
         (
             (8, 32),
             "float32",
@@ -148,7 +230,14 @@ def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: 
             "fill",
             "takes fill='nan' for elements of float16, bfloat16, float32 and float64, got int32",
         ),
-        ((8, 32), "float32", (8, 3), {}, "box", "needs a multiple of 16 bytes in the last dimension, got 3 elements of 4 bytes"),
+        (
+            (8, 32),
+            "float32",
+            (8, 3),
+            {},
+            "box",
+            "needs a multiple of 16 bytes in the last dimension, got 3 elements of 4 bytes",
+        ),
         (
             (8, 64),
             "float32",
@@ -157,13 +246,41 @@ def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: 
             "box",
             "takes at most 64 bytes in the last dimension with swizzle='64B', got 128",
         ),
-        ((8, 64), "float32", (8, 32), {"swizzle": "48B"}, "swizzle", "takes swizzle= as one of 'none', '32B', '64B', '128B', got '48B'"),
-        ((8, 64), "float32", (8, 32), {"fill": 0}, "fill", "takes fill= as one of 'zeros', 'nan', got 0"),
-        ((8, 33), "float32", (8, 32), {}, "array", "needs rows of a multiple of 16 bytes, got the shape (8, 33) of float32; pad the rows"),
+        (
+            (8, 64),
+            "float32",
+            (8, 32),
+            {"swizzle": "48B"},
+            "swizzle",
+            "takes swizzle= as one of 'none', '32B', '64B', '128B', got '48B'",
+        ),
+        (
+            (8, 64),
+            "float32",
+            (8, 32),
+            {"fill": 0},
+            "fill",
+            "takes fill= as one of 'zeros', 'nan', got 0",
+        ),
+        (
+            (8, 33),
+            "float32",
+            (8, 32),
+            {},
+            "array",
+            "needs rows of a multiple of 16 bytes, got the shape (8, 33) of float32; pad the rows",
+        ),
     ],
 )
 def test_invalid_arguments(
-    shape: Sequence[int], dtype: str, box: Any, options: dict[str, Any], argument: str, text: str, device: Any, standin: Any
+    shape: Sequence[int],
+    dtype: str,
+    box: Any,
+    options: dict[str, Any],
+    argument: str,
+    text: str,
+    device: Any,
+    standin: Any,
 ) -> None:
     calls = standin.calls("cuTensorMapEncodeTiled")
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -177,11 +294,16 @@ def test_arrays_that_have_no_tensor_map(device: Any) -> None:
     host: Any = np.zeros((8, 32), "float32")
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod_cuda.tensor_map(host, (8, 32))
-    assert str(caught.value).startswith("devmod_cuda.tensor_map takes an array of a cuda device, got array(")
+    assert str(caught.value).startswith(
+        "devmod_cuda.tensor_map takes an array of a cuda device, got array("
+    )
     view = device.zeros(64, "float32")[1:33]
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod_cuda.tensor_map(view, (32,))
-    assert str(caught.value) == "devmod_cuda.tensor_map takes an array that begins at a multiple of 16 bytes; copy the view"
+    assert (
+        str(caught.value)
+        == "devmod_cuda.tensor_map takes an array that begins at a multiple of 16 bytes; copy the view"
+    )
 
 
 def test_an_interleaved_array_begins_at_a_multiple_of_its_chunks(device: Any) -> None:
@@ -189,17 +311,28 @@ def test_an_interleaved_array_begins_at_a_multiple_of_its_chunks(device: Any) ->
     assert devmod_cuda.tensor_map(view, (4, 2, 8, 8), interleave="16B").array is view
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod_cuda.tensor_map(view, (4, 2, 8, 8), interleave="32B", swizzle="32B")
-    assert str(caught.value) == "devmod_cuda.tensor_map takes an array that begins at a multiple of 32 bytes; copy the view"
+    assert (
+        str(caught.value)
+        == "devmod_cuda.tensor_map takes an array that begins at a multiple of 32 bytes; copy the view"
+    )
 
 
 def test_an_array_on_another_device(cuda_driver: str, tmp_path: Path) -> None:
     devmod.save(
-        devmod.create("cuda", ptx_of(SOURCE).encode(), "ptx", {"k": FunctionInfo("k", ["int32", "handle", "handle"], TAGS, [0, 1, 0])}),
+        devmod.create(
+            "cuda",
+            ptx_of(SOURCE).encode(),
+            "ptx",
+            {"k": FunctionInfo("k", ["int32", "handle", "handle"], TAGS, [0, 1, 0])},
+        ),
         tmp_path / "tvm.devmod",
     )
     interface = Interface([N, Param("map", "scalar", "uint8x128", align=64), OUT])
     info = FunctionInfo("k", ["int32", "uint8x128", "handle"], TAGS, (), interface)
-    devmod.save(devmod.create("cuda", ptx_of(SOURCE).encode(), "ptx", {"k": info}), tmp_path / "named.devmod")
+    devmod.save(
+        devmod.create("cuda", ptx_of(SOURCE).encode(), "ptx", {"k": info}),
+        tmp_path / "named.devmod",
+    )
     program = (
         "import numpy as np, devmod, devmod_cuda\n"
         "first, second = devmod.device('cuda', 0), devmod.device('cuda', 1)\n"

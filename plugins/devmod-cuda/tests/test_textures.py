@@ -51,7 +51,11 @@ def test_the_signature_has_the_images() -> None:
     assert str(f) == (
         "<FunctionInfo resample(source: image 2d float r, source_sampler: sampler, target: image 2d w, width: int32, height: int32) any block>"
     )
-    assert [(param.at, param.sample) for param in f.interface.params[:3]] == [(0, "float"), (0, ""), (1, "")]
+    assert [(param.at, param.sample) for param in f.interface.params[:3]] == [
+        (0, "float"),
+        (0, ""),
+        (1, ""),
+    ]
     assert f.arg_types == ("handle", "handle", "handle", "int32", "int32")
 
 
@@ -61,14 +65,26 @@ def test_a_resampler_with_a_linear_filter(device: Any) -> None:
     picture = rng.random((5, 7, 4), "float32")
     source, target = device.image_from_numpy(picture), device.image((13, 9), "rgba32float")
     assert not target.numpy().any()
-    module()["resample"](source, device.sampler(filter="linear"), target, 13, 9, threads=(13, 9), block=(8, 4))
+    module()["resample"](
+        source, device.sampler(filter="linear"), target, 13, 9, threads=(13, 9), block=(8, 4)
+    )
     x, y = np.meshgrid((np.arange(13) + 0.5) / 13, (np.arange(9) + 0.5) / 9)
-    expected = sample_image(picture, np.stack([x.ravel(), y.ravel()], 1), filter="linear", address="clamp")
+    expected = sample_image(
+        picture, np.stack([x.ravel(), y.ravel()], 1), filter="linear", address="clamp"
+    )
     # CUDA's weights have 8 bits behind the point.
     assert np.abs(target.numpy().reshape(-1, 4) - expected).max() < 2 / 512 + 1e-5
     # The same size gives the picture itself.
     same = device.image((7, 5), "rgba32float")
-    module()["resample"](source=source, source_sampler=device.sampler(), target=same, width=7, height=5, threads=(7, 5), block=(8, 4))
+    module()["resample"](
+        source=source,
+        source_sampler=device.sampler(),
+        target=same,
+        width=7,
+        height=5,
+        threads=(7, 5),
+        block=(8, 4),
+    )
     assert np.array_equal(same.numpy(), picture)
 
 
@@ -85,7 +101,9 @@ def test_a_resampler_with_a_linear_filter(device: Any) -> None:
         ("r32float", "float32", 1),
     ],
 )
-def test_formats_that_a_kernel_reads_as_floats(format_: str, dtype: str, scale: int, device: Any) -> None:
+def test_formats_that_a_kernel_reads_as_floats(
+    format_: str, dtype: str, scale: int, device: Any
+) -> None:
     image = device.image((3, 2), format_)
     texels = np.random.default_rng(3).integers(0, 100, image.array_shape).astype(dtype)
     if dtype.startswith("int"):
@@ -94,7 +112,14 @@ def test_formats_that_a_kernel_reads_as_floats(format_: str, dtype: str, scale: 
     assert np.array_equal(image.numpy(), texels)
     x, y = np.meshgrid(np.arange(3) + 0.5, np.arange(2) + 0.5)
     out = np.zeros((6, 4), "float32")
-    module()["read_at"](image, device.sampler(normalized=False), np.stack([x.ravel(), y.ravel()], 1).astype("f4"), out, 6, threads=6)
+    module()["read_at"](
+        image,
+        device.sampler(normalized=False),
+        np.stack([x.ravel(), y.ravel()], 1).astype("f4"),
+        out,
+        6,
+        threads=6,
+    )
     channels = image.texel.channels
     expected = np.zeros((6, 4))
     expected[:, 3] = 1
@@ -103,18 +128,43 @@ def test_formats_that_a_kernel_reads_as_floats(format_: str, dtype: str, scale: 
 
 
 def test_images_in_batches_graphs_and_specialized_functions(device: Any) -> None:
-    """The receiver compiles the source; a capture creates the objects, and the images live until the graph has run."""
-    source = RESAMPLE.replace("float4 fetch", "float4 scaled(float4 v) { v.x *= FACTOR; return v; }\n__device__ float4 fetch")
-    source = source.replace("surf2Dwrite(fetch(", "surf2Dwrite(scaled(fetch(").replace("/ height), target", "/ height)), target")
+    """The receiver compiles the source; a capture creates the objects, and the images live until
+    the graph has run.
+    """
+    source = RESAMPLE.replace(
+        "float4 fetch",
+        "float4 scaled(float4 v) { v.x *= FACTOR; return v; }\n__device__ float4 fetch",
+    )
+    source = source.replace("surf2Dwrite(fetch(", "surf2Dwrite(scaled(fetch(").replace(
+        "/ height), target", "/ height)), target"
+    )
     f = devmod.compile(source, "cuda -format=cuda", defines={"FACTOR": 2})["resample"]
     picture = np.random.default_rng(6).random((4, 4, 4), "float32")
     stream, target = device.stream(), device.image((4, 4), "rgba32float")
     with stream.batch():
-        f(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+        f(
+            device.image_from_numpy(picture),
+            device.sampler(),
+            target,
+            4,
+            4,
+            threads=(4, 4),
+            block=4,
+            stream=stream,
+        )
         gc.collect()
     assert np.array_equal(target.numpy(), picture * np.float32([2, 1, 1, 1]))
     tripled = f.specialize(FACTOR=3)
-    launch = tripled.bind(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+    launch = tripled.bind(
+        device.image_from_numpy(picture),
+        device.sampler(),
+        target,
+        4,
+        4,
+        threads=(4, 4),
+        block=4,
+        stream=stream,
+    )
     graph = stream.graph([launch])
     del launch
     gc.collect()
@@ -167,9 +217,26 @@ def test_all_types_of_images(device: Any) -> None:
     pixels = device.sampler(normalized=False)
     out = np.zeros((4, 4), "int32")
     module(KINDS)["kinds"](
-        line, pixels, cube, pixels, pages, pixels, lines, pixels, volume, layers, row, out, grid=1, block=1
-    )  # fmt: skip
-    assert out[:3].tolist() == [of_line[2].tolist(), of_cube[3, 2, 1].tolist(), of_pages[1, 2, 1].tolist()]
+        line,
+        pixels,
+        cube,
+        pixels,
+        pages,
+        pixels,
+        lines,
+        pixels,
+        volume,
+        layers,
+        row,
+        out,
+        grid=1,
+        block=1,
+    )
+    assert out[:3].tolist() == [
+        of_line[2].tolist(),
+        of_cube[3, 2, 1].tolist(),
+        of_pages[1, 2, 1].tolist(),
+    ]
     assert out[3, 0] == of_lines[1, 2]
     of_volume[2, 1, 0] = of_volume[3, 2, 1] + np.array([1, 0, 0, 0], "uint16")
     assert np.array_equal(volume.numpy(), of_volume)
@@ -188,7 +255,10 @@ extern "C" __global__ void k(cudaTextureObject_t a, cudaTextureObject_t b, float
 }
 """
     f = module(source)["k"]
-    assert str(f.info.interface) == "<Interface (a: image r, a_sampler: sampler, b: image r, b_sampler: sampler, out: float32* rw)>"
+    assert (
+        str(f.info.interface)
+        == "<Interface (a: image r, a_sampler: sampler, b: image r, b_sampler: sampler, out: float32* rw)>"
+    )
     images = [device.image(8, "r32float") for _ in range(2)]
     for number, image in enumerate(images):
         image.copy_from(np.arange(8, dtype="float32") + 10 * number)
@@ -198,8 +268,19 @@ extern "C" __global__ void k(cudaTextureObject_t a, cudaTextureObject_t b, float
 
 
 def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
-    image, target = device.image_from_numpy(np.ones((4, 4, 4), "float32")), device.image((4, 4), "rgba32float")
-    before = [standin.calls(name) for name in ("cuTexObjectCreate", "cuSurfObjectCreate", "cuTexObjectDestroy", "cuArrayDestroy")]
+    image, target = (
+        device.image_from_numpy(np.ones((4, 4, 4), "float32")),
+        device.image((4, 4), "rgba32float"),
+    )
+    before = [
+        standin.calls(name)
+        for name in (
+            "cuTexObjectCreate",
+            "cuSurfObjectCreate",
+            "cuTexObjectDestroy",
+            "cuArrayDestroy",
+        )
+    ]
     f = module()["resample"]
     for _ in range(3):
         f(image, device.sampler(filter="linear"), target, 4, 4, threads=(4, 4), block=4)
@@ -230,7 +311,10 @@ def test_an_image_in_a_cycle_of_references(standin: Any, device: Any) -> None:
     gc.collect()  # images of other tests
     count = standin.calls("cuArrayDestroy")
     for _ in range(10):
-        cycle: list[Any] = [device.image((4, 4), "rgba32float"), device.image((4, 4), "rgba32float")]
+        cycle: list[Any] = [
+            device.image((4, 4), "rgba32float"),
+            device.image((4, 4), "rgba32float"),
+        ]
         cycle.append(cycle)
         f(cycle[0], device.sampler(), cycle[1], 4, 4, threads=(4, 4), block=4)
         del cycle
@@ -248,12 +332,24 @@ def error_of(call: Any) -> str:
 @pytest.mark.row("R34")
 def test_misuse_is_refused_before_the_driver(device: Any) -> None:
     integers = module(KINDS)["kinds"]
-    whole, pixels = device.image((4,), "rgba32sint"), device.sampler(filter="linear", normalized=False)
+    whole, pixels = (
+        device.image((4,), "rgba32sint"),
+        device.sampler(filter="linear", normalized=False),
+    )
     arguments = (
-        whole, pixels, device.image((4, 4, 4), "rgba8sint"), pixels, device.image((3, 4), "rgba16uint", layers=2), pixels,
-        device.image((3,), "r16sint", layers=2), pixels, device.image((3, 4, 5), "rgba16uint"),
-        device.image((3, 4), "r8uint", layers=2), device.image(6, "r32sint"), np.zeros((4, 4), "int32"),
-    )  # fmt: skip
+        whole,
+        pixels,
+        device.image((4, 4, 4), "rgba8sint"),
+        pixels,
+        device.image((3, 4), "rgba16uint", layers=2),
+        pixels,
+        device.image((3,), "r16sint", layers=2),
+        pixels,
+        device.image((3, 4, 5), "rgba16uint"),
+        device.image((3, 4), "r8uint", layers=2),
+        device.image(6, "r32sint"),
+        np.zeros((4, 4), "int32"),
+    )
     assert error_of(lambda: integers(*arguments, grid=1, block=1)) == (
         "the cuda function 'kinds': argument 1 'line' is an image of rgba32sint, which a linear sampler cannot read: CUDA filters no "
         "integers (CU_TR_FILTER_MODE_LINEAR); pass a sampler with filter='nearest'"
@@ -277,18 +373,30 @@ def test_misuse_is_refused_before_the_driver(device: Any) -> None:
             [("source", "image", 1), ("s", "sampler", 0)],
             "has the image 'source' at 1; expected the number of the kernel's parameter, 0, and a",
         ),
-        ([("source", "image", 0), ("s", "sampler", None)], "has the sampler 's' at None; expected the number of the kernel's parameter, 0"),
+        (
+            [("source", "image", 0), ("s", "sampler", None)],
+            "has the sampler 's' at None; expected the number of the kernel's parameter, 0",
+        ),
         (
             [("s", "sampler", 0), ("source", "image", 0)],
             "has the sampler 's' at 0; expected the number of the kernel's parameter, 0, and a",
         ),
-        ([("a", "image", 0), ("s", "sampler", 0), ("t", "sampler", 0)], "has the sampler 't' at 0; expected the number"),
+        (
+            [("a", "image", 0), ("s", "sampler", 0), ("t", "sampler", 0)],
+            "has the sampler 't' at 0; expected the number",
+        ),
     ],
 )
-def test_a_wrong_interface_never_reaches_the_driver(params: list[tuple[Any, ...]], text: str, device: Any) -> None:
+def test_a_wrong_interface_never_reaches_the_driver(
+    params: list[tuple[Any, ...]], text: str, device: Any
+) -> None:
     interface = devmod.Interface([devmod.Param(name, kind, at=at) for name, kind, at in params])
-    info = devmod.FunctionInfo("resample", ["handle"] * len(params), ["blockIdx.x"], interface=interface)
-    loaded = devmod.create("cuda", module().inspect_source("ptx").encode(), "ptx", {"resample": info})
+    info = devmod.FunctionInfo(
+        "resample", ["handle"] * len(params), ["blockIdx.x"], interface=interface
+    )
+    loaded = devmod.create(
+        "cuda", module().inspect_source("ptx").encode(), "ptx", {"resample": info}
+    )
     image, sampler = device.image((4, 4), "rgba32float"), device.sampler()
     values = [image if kind == "image" else sampler for _, kind, _ in params]
     with pytest.raises(devmod.FormatError) as caught:
@@ -309,19 +417,25 @@ extern "C" __global__ void k(const Picture picture, unsigned long long number, P
 
 
 def test_which_parameters_are_images() -> None:
-    """A number, a member of a struct, linear memory and a cube map stay numbers: other libraries make their objects."""
+    """A number, a member of a struct, linear memory and a cube map stay numbers: other libraries
+    make their objects.
+    """
     f = devmod.compile(OBJECTS, "cuda -arch=compute_80").functions["k"]
     assert str(f.interface) == (
         "<Interface (picture: image 2d float r, picture_sampler: sampler, number: uint64, "
         "pair: {one: uint64, two: uint64}, linear: uint64, cube: uint64, unused: image r, unused_sampler: sampler, …) any block>"
     )
     types = ["uint64", "uint64", "uint8x16", "uint64", "uint64", "uint64", "handle"]
-    declared = devmod.compile(OBJECTS, "cuda -arch=compute_80", fmap={"k": devmod.FunctionInfo("k", types)}).functions["k"]
+    declared = devmod.compile(
+        OBJECTS, "cuda -arch=compute_80", fmap={"k": devmod.FunctionInfo("k", types)}
+    ).functions["k"]
     assert declared.arg_types == tuple(types)
 
 
 def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CUDA array of CuPy or pycuda is an image, also without the flag of surfaces. Its texels of 8 and 16 bits are integers."""
+    """A CUDA array of CuPy or pycuda is an image, also without the flag of surfaces. Its texels of
+    8 and 16 bits are integers.
+    """
     cuda = SimpleNamespace(get_current_stream=lambda index: SimpleNamespace(ptr=0))
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
 
@@ -335,14 +449,33 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
     texels = np.random.default_rng(5).random((5, 7, 4), "float32")
     source, target = array(0, (7, 5, 0, 32, 4), "pycuda"), array(2, (7, 5, 0, 32, 4))
     (image, stream), (result, _) = ADOPTION.adopt_array(source), ADOPTION.adopt_array(target)
-    assert (image.shape, image.format, image.layers, stream) == ((7, 5), "rgba32float", 0, device.default_stream)
+    assert (image.shape, image.format, image.layers, stream) == (
+        (7, 5),
+        "rgba32float",
+        0,
+        device.default_stream,
+    )
     image.copy_from(texels)
-    module()["resample"](source, device.sampler(), target, 7, 5, threads=(7, 5), stream=device.default_stream)
+    module()["resample"](
+        source, device.sampler(), target, 7, 5, threads=(7, 5), stream=device.default_stream
+    )
     assert np.array_equal(result.numpy(), texels)
-    forms = {(3, 0, 0, 1, 1): "r8uint", (3, 4, 0, 9, 2): "rg16sint", (3, 4, 5, 16, 4): "rgba16float", (3, 0, 2, 10, 1): "r32sint"}
-    images = {form: ADOPTION.adopt_array(array(form == (3, 0, 2, 10, 1), form))[0] for form in forms}
+    forms = {
+        (3, 0, 0, 1, 1): "r8uint",
+        (3, 4, 0, 9, 2): "rg16sint",
+        (3, 4, 5, 16, 4): "rgba16float",
+        (3, 0, 2, 10, 1): "r32sint",
+    }
+    images = {
+        form: ADOPTION.adopt_array(array(form == (3, 0, 2, 10, 1), form))[0] for form in forms
+    }
     assert {form: each.format for form, each in images.items()} == forms
-    assert [(each.shape, each.layers) for each in images.values()] == [((3,), 0), ((3, 4), 0), ((3, 4, 5), 0), ((3,), 2)]
+    assert [(each.shape, each.layers) for each in images.values()] == [
+        ((3,), 0),
+        ((3, 4), 0),
+        ((3, 4, 5), 0),
+        ((3,), 2),
+    ]
 
     def error(*arguments: Any) -> str:
         return error_of(lambda: module()["resample"](*arguments, 7, 5, threads=(7, 5)))
@@ -353,7 +486,11 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
     )
     # A program checks the arrays of each call, also behind a call of the same sizes.
     step = "resample(source=a, source_sampler=s, target=b, width=w, height=h, threads=(w, h), block=(8, 4))"
-    declared: dict[str, Any] = {"inputs": ["a: rgba32float[h, w]"], "outputs": ["b: rgba32float[h, w]"], "samplers": ["s: nearest clamp"]}
+    declared: dict[str, Any] = {
+        "inputs": ["a: rgba32float[h, w]"],
+        "outputs": ["b: rgba32float[h, w]"],
+        "samplers": ["s: nearest clamp"],
+    }
     program = devmod.program("p", module(), **declared, steps=[step])["p"].on(device)
     program(source, b=target)
     other = library_class("CUDAarray", "cupy.cuda.texture")(ptr=target.ptr)
@@ -370,9 +507,13 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("form", "flags"), [((7, 5, 0, 0xB1, 4), 0), ((7, 5, 0, 1, 3), 0), ((7, 7, 6, 1, 4), 4)], ids=["format", "channels", "cube"]
+    ("form", "flags"),
+    [((7, 5, 0, 0xB1, 4), 0), ((7, 5, 0, 1, 3), 0), ((7, 7, 6, 1, 4), 4)],
+    ids=["format", "channels", "cube"],
 )
-def test_arrays_that_are_no_images(form: tuple[int, ...], flags: int, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_that_are_no_images(
+    form: tuple[int, ...], flags: int, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = pack("<3Q3I4x", *form, flags)
     call = type(device.driver).call
 

@@ -34,7 +34,9 @@ def test_matmul(device: Any) -> None:
 @pytest.mark.row("R24", "R35")
 def test_a_module_dumped_for_tvm_runs_after_it_is_loaded(device: Any) -> None:
     module = vector_module("vadd", "cuda")
-    loaded = devmod.interop.tvm.load_module_bytes("cuda", devmod.interop.tvm.dump_module_bytes(module))
+    loaded = devmod.interop.tvm.load_module_bytes(
+        "cuda", devmod.interop.tvm.dump_module_bytes(module)
+    )
     a = device.from_numpy(np.ones(1024, "float32"))
     c = device.zeros(1024, "float32")
     launch = loaded["vadd_kernel"].bind(a, a, c, 16, 64)

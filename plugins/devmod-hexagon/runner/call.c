@@ -1,7 +1,9 @@
-/* A call by the Hexagon C ABI: six words in r0 to r5, the others on the stack, the result in r1:0. The host decides the places. */
+/* A call by the Hexagon C ABI: six words in r0 to r5, the others on the stack, the result in r1:0.
+ * The host decides the places. */
 #include "runner.h"
 
-uint64_t devmod_call(uint32_t function, const uint32_t *registers, const uint32_t *stack, uint32_t words);
+uint64_t devmod_call(uint32_t function, const uint32_t *registers, const uint32_t *stack,
+                     uint32_t words);
 
 __asm__(".text\n"
         ".p2align 4\n"
@@ -33,8 +35,8 @@ __asm__(".text\n"
         "  { dealloc_return }\n"
         ".size devmod_call, .-devmod_call\n");
 
-uint64_t call_function(uint32_t function, const uint32_t registers[REGISTERS], const uint32_t *stack, uint32_t words)
-{
+uint64_t call_function(uint32_t function, const uint32_t registers[REGISTERS],
+                       const uint32_t *stack, uint32_t words) {
     _Alignas(8) uint32_t aligned[REGISTERS];
 
     for (int number = 0; number < REGISTERS; number++)

@@ -5,8 +5,7 @@
 
 #include "runner.h"
 
-void *cpp_new(size_t size)
-{
+void *cpp_new(size_t size) {
     char text[MAX_NAME];
     void *memory = malloc(size ? size : 1);
 
@@ -16,8 +15,7 @@ void *cpp_new(size_t size)
     reply_last("fault", text);
 }
 
-void cpp_fail(const char *format, int r1, int r2, int r3, int r4, int r5, const char *message)
-{
+void cpp_fail(const char *format, int r1, int r2, int r3, int r4, int r5, const char *message) {
     char text[MAX_NAME];
     const char *place = strstr(format, "%s");
 
@@ -29,8 +27,7 @@ void cpp_fail(const char *format, int r1, int r2, int r3, int r4, int r5, const 
     reply_last("fault", text);
 }
 
-int cpp_at_exit(void (*destroy)(void *), void *object, void *module)
-{
+int cpp_at_exit(void (*destroy)(void *), void *object, void *module) {
     (void)destroy, (void)object, (void)module;
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Frames: four bytes of length (little-endian), then one array of msgpack. Only the forms that the protocol uses are read and written. */
+/* Frames: four bytes of length (little-endian), then one array of msgpack. Only the forms that the
+ * protocol uses are read and written. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +16,7 @@ static uint32_t input_start, input_end, output_size;
 /* The unread bytes of the current frame. */
 static uint32_t frame_left;
 
-static void write_all(const void *data, size_t size)
-{
+static void write_all(const void *data, size_t size) {
     const uint8_t *next = data;
 
     while (size) {
@@ -31,8 +31,7 @@ static void write_all(const void *data, size_t size)
 }
 
 /* Read at least one byte to `out`. Return 0 at the end of the input. */
-static uint32_t read_some(void *out, uint32_t size)
-{
+static uint32_t read_some(void *out, uint32_t size) {
     for (;;) {
         ssize_t count = read(STDIN_FILENO, out, size);
         if (count >= 0)
@@ -42,8 +41,7 @@ static uint32_t read_some(void *out, uint32_t size)
     }
 }
 
-static int take(void *out, uint32_t size)
-{
+static int take(void *out, uint32_t size) {
     uint8_t *next = out;
 
     while (size) {
@@ -69,8 +67,7 @@ static int take(void *out, uint32_t size)
     return 1;
 }
 
-static void take_from_frame(void *out, uint32_t size)
-{
+static void take_from_frame(void *out, uint32_t size) {
     if (size > frame_left)
         reply_last("protocol", "the frame is shorter than its contents");
     frame_left -= size;
@@ -78,8 +75,7 @@ static void take_from_frame(void *out, uint32_t size)
         _exit(0);
 }
 
-static uint64_t big_endian(uint32_t size)
-{
+static uint64_t big_endian(uint32_t size) {
     uint8_t bytes[8];
     uint64_t value = 0;
 
@@ -89,15 +85,15 @@ static uint64_t big_endian(uint32_t size)
     return value;
 }
 
-int frame_begin(void)
-{
+int frame_begin(void) {
     uint8_t head[4], first;
 
     if (frame_left)
         frame_skip();
     if (!take(head, sizeof head))
         return -1;
-    frame_left = head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 24;
+    frame_left =
+        head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 24;
     take_from_frame(&first, 1);
     if ((first & 0xf0) == 0x90)
         return first & 0x0f;
@@ -108,8 +104,7 @@ int frame_begin(void)
     reply_last("protocol", "expected an array");
 }
 
-uint64_t frame_unsigned(void)
-{
+uint64_t frame_unsigned(void) {
     uint8_t first;
 
     take_from_frame(&first, 1);
@@ -120,8 +115,7 @@ uint64_t frame_unsigned(void)
     reply_last("protocol", "expected an unsigned integer");
 }
 
-void frame_text(char out[MAX_NAME])
-{
+void frame_text(char out[MAX_NAME]) {
     uint8_t first;
     uint32_t size;
 
@@ -138,8 +132,7 @@ void frame_text(char out[MAX_NAME])
     out[size] = 0;
 }
 
-uint32_t frame_bin(void)
-{
+uint32_t frame_bin(void) {
     uint8_t first;
     uint32_t size;
 
@@ -152,24 +145,20 @@ uint32_t frame_bin(void)
     return size;
 }
 
-void frame_bytes(void *out, uint32_t size)
-{
+void frame_bytes(void *out, uint32_t size) {
     take_from_frame(out, size);
 }
 
-const uint8_t *frame_window(uint32_t size)
-{
+const uint8_t *frame_window(uint32_t size) {
     return size <= frame_left && size <= input_end - input_start ? input + input_start : NULL;
 }
 
-void frame_drop(uint32_t size)
-{
+void frame_drop(uint32_t size) {
     frame_left -= size;
     input_start += size;
 }
 
-void frame_skip(void)
-{
+void frame_skip(void) {
     uint8_t part[4096];
 
     while (frame_left)
@@ -178,14 +167,12 @@ void frame_skip(void)
 
 /* -- replies */
 
-static void put(const void *data, uint32_t size)
-{
+static void put(const void *data, uint32_t size) {
     memcpy(output + output_size, data, size);
     output_size += size;
 }
 
-static void put_number(uint8_t first, uint64_t value, uint32_t size)
-{
+static void put_number(uint8_t first, uint64_t value, uint32_t size) {
     uint8_t bytes[9];
 
     bytes[0] = first;
@@ -197,14 +184,12 @@ static void put_number(uint8_t first, uint64_t value, uint32_t size)
 /* The start of the reply in `output`. `reply_end` writes the length of the reply there. */
 static uint32_t reply_start;
 
-static void send_replies(void)
-{
+static void send_replies(void) {
     write_all(output, output_size);
     output_size = 0;
 }
 
-void reply_begin(uint32_t items)
-{
+void reply_begin(uint32_t items) {
     if (BUFFER - output_size < MAX_REPLY)
         send_replies();
     reply_start = output_size;
@@ -212,27 +197,23 @@ void reply_begin(uint32_t items)
     put_number(0xdd, items, 4);
 }
 
-void reply_unsigned(uint64_t value)
-{
+void reply_unsigned(uint64_t value) {
     put_number(0xcf, value, 8);
 }
 
-void reply_text(const char *text)
-{
+void reply_text(const char *text) {
     uint32_t size = (uint32_t)strnlen(text, MAX_NAME);
 
     put_number(0xdb, size, 4);
     put(text, size);
 }
 
-void reply_bin(const void *data, uint32_t size)
-{
+void reply_bin(const void *data, uint32_t size) {
     put_number(0xc6, size, 4);
     put(data, size);
 }
 
-void reply_end(void)
-{
+void reply_end(void) {
     uint32_t length = output_size - reply_start - 4;
 
     for (uint32_t number = 0; number < 4; number++)
@@ -242,8 +223,7 @@ void reply_end(void)
         send_replies();
 }
 
-void reply_error(uint64_t id, const char *code, const char *format, ...)
-{
+void reply_error(uint64_t id, const char *code, const char *format, ...) {
     char text[MAX_NAME];
     va_list values;
 
@@ -259,9 +239,9 @@ void reply_error(uint64_t id, const char *code, const char *format, ...)
     reply_end();
 }
 
-/* The function runs in a signal handler too, so it uses neither the reply's buffer nor the standard library's streams. */
-void reply_last(const char *code, const char *text)
-{
+/* The function runs in a signal handler too, so it uses neither the reply's buffer nor the standard
+ * library's streams. */
+void reply_last(const char *code, const char *text) {
     uint8_t frame[4 + 8 + 2 * MAX_NAME];
     uint32_t size = 4;
     const char *texts[] = {code, text};

@@ -1,6 +1,8 @@
-/* Maps the segments of a shared object into memory that the host has reserved, resolves its imports and applies its relocations.
+/* Maps the segments of a shared object into memory that the host has reserved, resolves its imports
+ * and applies its relocations.
  *
- * The file comes from a stranger: each offset is checked against the file, and each address against the reserved memory.
+ * The file comes from a stranger: each offset is checked against the file, and each address against
+ * the reserved memory.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -28,27 +30,27 @@ typedef struct {
 } dynamic_table;
 
 /* Return the memory at an address of the file; NULL if `size` bytes do not fit. */
-static void *at(const image *loaded, uint32_t address, uint32_t size)
-{
-    return address <= loaded->span && size <= loaded->span - address ? loaded->base + address : NULL;
+static void *at(const image *loaded, uint32_t address, uint32_t size) {
+    return address <= loaded->span && size <= loaded->span - address ? loaded->base + address
+                                                                     : NULL;
 }
 
-static const char *symbol_name(const image *loaded, const Elf32_Sym *symbol)
-{
+static const char *symbol_name(const image *loaded, const Elf32_Sym *symbol) {
     if (symbol->st_name >= loaded->names_size)
         return "";
     const char *name = loaded->names + symbol->st_name;
     return memchr(name, 0, loaded->names_size - symbol->st_name) ? name : "";
 }
 
-static int copy_segments(image *loaded, const uint8_t *file, uint32_t size, const Elf32_Phdr *segments, uint32_t count)
-{
+static int copy_segments(image *loaded, const uint8_t *file, uint32_t size,
+                         const Elf32_Phdr *segments, uint32_t count) {
     for (uint32_t number = 0; number < count; number++) {
         const Elf32_Phdr *segment = &segments[number];
         if (segment->p_type != PT_LOAD)
             continue;
         uint8_t *target = at(loaded, segment->p_vaddr, segment->p_memsz);
-        if (!target || segment->p_filesz > segment->p_memsz || segment->p_offset > size || segment->p_filesz > size - segment->p_offset)
+        if (!target || segment->p_filesz > segment->p_memsz || segment->p_offset > size ||
+            segment->p_filesz > size - segment->p_offset)
             return 0;
         memcpy(target, file + segment->p_offset, segment->p_filesz);
         memset(target + segment->p_filesz, 0, segment->p_memsz - segment->p_filesz);
@@ -56,26 +58,28 @@ static int copy_segments(image *loaded, const uint8_t *file, uint32_t size, cons
     return 1;
 }
 
-/* Protect code: a kernel that writes to it faults. A page that also contains data stays writable. */
-static void protect_segments(const image *loaded, const Elf32_Phdr *segments, uint32_t count)
-{
+/* Protect code: a kernel that writes to it faults. A page that also contains data stays writable.
+ */
+static void protect_segments(const image *loaded, const Elf32_Phdr *segments, uint32_t count) {
     for (uint32_t number = 0; number < count; number++) {
         const Elf32_Phdr *segment = &segments[number];
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
             continue;
-        uint32_t start = segment->p_vaddr / PAGE * PAGE, end = (segment->p_vaddr + segment->p_memsz + PAGE - 1) / PAGE * PAGE;
+        uint32_t start = segment->p_vaddr / PAGE * PAGE,
+                 end = (segment->p_vaddr + segment->p_memsz + PAGE - 1) / PAGE * PAGE;
         int flags = PROT_READ | PROT_EXEC;
         for (uint32_t other = 0; other < count; other++) {
-            uint32_t from = segments[other].p_vaddr / PAGE * PAGE, to = segments[other].p_vaddr + segments[other].p_memsz;
-            if (segments[other].p_type == PT_LOAD && segments[other].p_flags & PF_W && from < end && to > start)
+            uint32_t from = segments[other].p_vaddr / PAGE * PAGE,
+                     to = segments[other].p_vaddr + segments[other].p_memsz;
+            if (segments[other].p_type == PT_LOAD && segments[other].p_flags & PF_W && from < end &&
+                to > start)
                 flags |= PROT_WRITE;
         }
         mprotect(loaded->base + start, end - start, flags);
     }
 }
 
-static uint32_t gnu_symbol_count(const image *loaded, uint32_t address)
-{
+static uint32_t gnu_symbol_count(const image *loaded, uint32_t address) {
     const uint32_t *table = at(loaded, address, 16);
     if (!table)
         return 0;
@@ -92,7 +96,8 @@ static uint32_t gnu_symbol_count(const image *loaded, uint32_t address)
     if (last < first)
         return first;
     for (;; last++) {
-        const uint32_t *chain = last - first < loaded->span / 4 ? at(loaded, chains + (last - first) * 4, 4) : NULL;
+        const uint32_t *chain =
+            last - first < loaded->span / 4 ? at(loaded, chains + (last - first) * 4, 4) : NULL;
         if (!chain)
             return 0;
         if (*chain & 1)
@@ -100,8 +105,8 @@ static uint32_t gnu_symbol_count(const image *loaded, uint32_t address)
     }
 }
 
-static int read_dynamic(image *loaded, const Elf32_Phdr *segments, uint32_t count, dynamic_table *table)
-{
+static int read_dynamic(image *loaded, const Elf32_Phdr *segments, uint32_t count,
+                        dynamic_table *table) {
     memset(table, 0, sizeof *table);
     for (uint32_t number = 0; number < count; number++) {
         if (segments[number].p_type != PT_DYNAMIC)
@@ -109,7 +114,9 @@ static int read_dynamic(image *loaded, const Elf32_Phdr *segments, uint32_t coun
         const Elf32_Dyn *entries = at(loaded, segments[number].p_vaddr, segments[number].p_memsz);
         if (!entries || segments[number].p_vaddr % 4)
             return 0;
-        for (uint32_t entry = 0; entry < segments[number].p_memsz / sizeof *entries && entries[entry].d_tag != DT_NULL; entry++) {
+        for (uint32_t entry = 0;
+             entry < segments[number].p_memsz / sizeof *entries && entries[entry].d_tag != DT_NULL;
+             entry++) {
             if (entries[entry].d_tag >= 0 && entries[entry].d_tag < 64)
                 table->address[entries[entry].d_tag] = entries[entry].d_un.d_val;
             else if (entries[entry].d_tag == 0x6ffffef5)
@@ -117,18 +124,21 @@ static int read_dynamic(image *loaded, const Elf32_Phdr *segments, uint32_t coun
         }
     }
     const uint32_t *hash = table->address[DT_HASH] ? at(loaded, table->address[DT_HASH], 8) : NULL;
-    loaded->symbol_count = hash ? hash[1] : table->gnu_hash ? gnu_symbol_count(loaded, table->gnu_hash) : 0;
+    loaded->symbol_count = hash              ? hash[1]
+                           : table->gnu_hash ? gnu_symbol_count(loaded, table->gnu_hash)
+                                             : 0;
     if (loaded->symbol_count > loaded->span / sizeof(Elf32_Sym))
         return 0;
-    loaded->symbols = at(loaded, table->address[DT_SYMTAB], loaded->symbol_count * (uint32_t)sizeof(Elf32_Sym));
+    loaded->symbols =
+        at(loaded, table->address[DT_SYMTAB], loaded->symbol_count * (uint32_t)sizeof(Elf32_Sym));
     loaded->names_size = table->address[DT_STRSZ];
     loaded->names = at(loaded, table->address[DT_STRTAB], loaded->names_size);
     return loaded->symbols && loaded->names && table->address[DT_SYMTAB] % 4 == 0;
 }
 
 /* Return whether the symbol has a value. If it has none, add its name to `missing`. */
-static int resolve(const image *loaded, uint32_t number, uint32_t *value, char *missing, size_t missing_size)
-{
+static int resolve(const image *loaded, uint32_t number, uint32_t *value, char *missing,
+                   size_t missing_size) {
     const Elf32_Sym *symbol = &loaded->symbols[number];
     const char *name = symbol_name(loaded, symbol);
 
@@ -136,7 +146,8 @@ static int resolve(const image *loaded, uint32_t number, uint32_t *value, char *
     if (number == 0)
         return 1;
     if (symbol->st_shndx != SHN_UNDEF) {
-        *value = symbol->st_shndx == SHN_ABS ? symbol->st_value : (uint32_t)loaded->base + symbol->st_value;
+        *value = symbol->st_shndx == SHN_ABS ? symbol->st_value
+                                             : (uint32_t)loaded->base + symbol->st_value;
         return 1;
     }
     *value = export_address(name);
@@ -148,8 +159,8 @@ static int resolve(const image *loaded, uint32_t number, uint32_t *value, char *
     return 0;
 }
 
-static int relocate(const image *loaded, uint32_t address, uint32_t size, char *error, size_t error_size)
-{
+static int relocate(const image *loaded, uint32_t address, uint32_t size, char *error,
+                    size_t error_size) {
     char missing[MAX_NAME / 2] = "";
     const Elf32_Rela *entries = at(loaded, address, size);
 
@@ -158,7 +169,8 @@ static int relocate(const image *loaded, uint32_t address, uint32_t size, char *
         return 0;
     }
     for (uint32_t number = 0; number < size / sizeof *entries; number++) {
-        uint32_t type = ELF32_R_TYPE(entries[number].r_info), symbol = ELF32_R_SYM(entries[number].r_info), value = 0;
+        uint32_t type = ELF32_R_TYPE(entries[number].r_info),
+                 symbol = ELF32_R_SYM(entries[number].r_info), value = 0;
         uint8_t *place = at(loaded, entries[number].r_offset, 4);
         if (!place || symbol >= (loaded->symbol_count ? loaded->symbol_count : 1)) {
             snprintf(error, error_size, "a relocation is outside the file");
@@ -169,7 +181,8 @@ static int relocate(const image *loaded, uint32_t address, uint32_t size, char *
         if (type == R_RELATIVE)
             value = (uint32_t)loaded->base;
         else if (type != R_32 && type != R_GLOB_DAT && type != R_JMP_SLOT) {
-            snprintf(error, error_size, "it has a relocation of type %u, which is not supported", (unsigned)type);
+            snprintf(error, error_size, "it has a relocation of type %u, which is not supported",
+                     (unsigned)type);
             return 0;
         } else if (!resolve(loaded, symbol, &value, missing, sizeof missing))
             continue;
@@ -181,9 +194,9 @@ static int relocate(const image *loaded, uint32_t address, uint32_t size, char *
     return !*missing;
 }
 
-static void run_constructors(const image *loaded, const dynamic_table *table)
-{
-    const uint32_t *functions = at(loaded, table->address[DT_INIT_ARRAY], table->address[DT_INIT_ARRAYSZ]);
+static void run_constructors(const image *loaded, const dynamic_table *table) {
+    const uint32_t *functions =
+        at(loaded, table->address[DT_INIT_ARRAY], table->address[DT_INIT_ARRAYSZ]);
 
     if (!table->address[DT_INIT_ARRAY] || !functions)
         return;
@@ -193,8 +206,8 @@ static void run_constructors(const image *loaded, const dynamic_table *table)
     }
 }
 
-image *image_load(uint8_t *base, uint32_t span, const uint8_t *file, uint32_t size, char *error, size_t error_size)
-{
+image *image_load(uint8_t *base, uint32_t span, const uint8_t *file, uint32_t size, char *error,
+                  size_t error_size) {
     const Elf32_Ehdr *header = (const void *)file;
     dynamic_table table;
     image *loaded = calloc(1, sizeof *loaded);
@@ -206,12 +219,14 @@ image *image_load(uint8_t *base, uint32_t span, const uint8_t *file, uint32_t si
     loaded->base = base;
     loaded->span = span;
     snprintf(error, error_size, "it is not a shared object for Hexagon, or it is damaged");
-    if (size < sizeof *header || memcmp(file, ELFMAG, SELFMAG) || file[EI_CLASS] != ELFCLASS32 || file[EI_DATA] != ELFDATA2LSB ||
-        header->e_machine != MACHINE || header->e_type != ET_DYN || header->e_phentsize != sizeof(Elf32_Phdr) || header->e_phoff % 4 ||
+    if (size < sizeof *header || memcmp(file, ELFMAG, SELFMAG) || file[EI_CLASS] != ELFCLASS32 ||
+        file[EI_DATA] != ELFDATA2LSB || header->e_machine != MACHINE || header->e_type != ET_DYN ||
+        header->e_phentsize != sizeof(Elf32_Phdr) || header->e_phoff % 4 ||
         header->e_phoff > size || header->e_phnum > (size - header->e_phoff) / sizeof(Elf32_Phdr))
         goto failed;
     const Elf32_Phdr *segments = (const void *)(file + header->e_phoff);
-    if (!copy_segments(loaded, file, size, segments, header->e_phnum) || !read_dynamic(loaded, segments, header->e_phnum, &table))
+    if (!copy_segments(loaded, file, size, segments, header->e_phnum) ||
+        !read_dynamic(loaded, segments, header->e_phnum, &table))
         goto failed;
     if (!relocate(loaded, table.address[DT_RELA], table.address[DT_RELASZ], error, error_size) ||
         !relocate(loaded, table.address[DT_JMPREL], table.address[DT_PLTRELSZ], error, error_size))
@@ -224,14 +239,12 @@ failed:
     return NULL;
 }
 
-void image_unload(image *loaded)
-{
+void image_unload(image *loaded) {
     mprotect(loaded->base, loaded->span, PROT_READ | PROT_WRITE);
     free(loaded);
 }
 
-uint32_t image_symbol(const image *loaded, const char *name, uint32_t *size)
-{
+uint32_t image_symbol(const image *loaded, const char *name, uint32_t *size) {
     for (uint32_t number = 1; number < loaded->symbol_count; number++) {
         const Elf32_Sym *symbol = &loaded->symbols[number];
         if (symbol->st_shndx == SHN_UNDEF || strcmp(symbol_name(loaded, symbol), name) != 0)
@@ -244,8 +257,7 @@ uint32_t image_symbol(const image *loaded, const char *name, uint32_t *size)
     return 0;
 }
 
-int image_describe(const image *loaded, uint32_t address, char *out, size_t size)
-{
+int image_describe(const image *loaded, uint32_t address, char *out, size_t size) {
     uint32_t offset = address - (uint32_t)loaded->base, nearest = 0;
     const char *name = NULL;
 
@@ -253,7 +265,8 @@ int image_describe(const image *loaded, uint32_t address, char *out, size_t size
         return 0;
     for (uint32_t number = 1; number < loaded->symbol_count; number++) {
         const Elf32_Sym *symbol = &loaded->symbols[number];
-        if (symbol->st_shndx == SHN_UNDEF || symbol->st_value > offset || (name && symbol->st_value < nearest))
+        if (symbol->st_shndx == SHN_UNDEF || symbol->st_value > offset ||
+            (name && symbol->st_value < nearest))
             continue;
         nearest = symbol->st_value;
         name = symbol_name(loaded, symbol);

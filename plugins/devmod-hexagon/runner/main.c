@@ -1,4 +1,5 @@
-/* The loop of the runner. It reads requests from file 0 and writes replies to file 1 (docs/hexagon-runner.md).
+/* The loop of the runner. It reads requests from file 0 and writes replies to file 1
+ * (docs/hexagon-runner.md).
  *
  *     runner ARENA_BYTES FILE
  *
@@ -20,16 +21,14 @@ static uint8_t *arena;
 static uint32_t arena_size;
 static image *images[MAX_IMAGES];
 
-void describe_address(uint32_t address, char *out, size_t size)
-{
+void describe_address(uint32_t address, char *out, size_t size) {
     for (uint32_t number = 0; number < MAX_IMAGES; number++)
         if (images[number] && image_describe(images[number], address, out, size))
             return;
     snprintf(out, size, "0x%08x", (unsigned)address);
 }
 
-static uint64_t nanoseconds(void)
-{
+static uint64_t nanoseconds(void) {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -37,8 +36,7 @@ static uint64_t nanoseconds(void)
 }
 
 /* ["hello", id] -> [id, 0, address of the arena] */
-static void do_hello(uint64_t id)
-{
+static void do_hello(uint64_t id) {
     reply_begin(3);
     reply_unsigned(id);
     reply_unsigned(0);
@@ -47,8 +45,7 @@ static void do_hello(uint64_t id)
 }
 
 /* ["load", id, address, span, file] -> [id, 0, number] */
-static void do_load(uint64_t id)
-{
+static void do_load(uint64_t id) {
     char error[MAX_NAME];
     uint64_t offset = frame_unsigned() - (uint32_t)arena, span = frame_unsigned();
     uint32_t size = frame_bin(), number = 0;
@@ -62,14 +59,16 @@ static void do_load(uint64_t id)
         number++;
     file = number < MAX_IMAGES ? malloc(size ? size : 1) : NULL;
     if (!file) {
-        reply_error(id, "memory", "the runner has no memory for a module of %u bytes", (unsigned)size);
+        reply_error(id, "memory", "the runner has no memory for a module of %u bytes",
+                    (unsigned)size);
         return;
     }
     frame_bytes(file, size);
     images[number] = image_load(arena + offset, (uint32_t)span, file, size, error, sizeof error);
     free(file);
     if (!images[number]) {
-        reply_error(id, strncmp(error, "unresolved ", 11) == 0 ? "unresolved" : "image", "%s", error);
+        reply_error(id, strncmp(error, "unresolved ", 11) == 0 ? "unresolved" : "image", "%s",
+                    error);
         return;
     }
     reply_begin(3);
@@ -79,8 +78,7 @@ static void do_load(uint64_t id)
     reply_end();
 }
 
-static image *image_number(uint64_t id, uint64_t number)
-{
+static image *image_number(uint64_t id, uint64_t number) {
     if (number < MAX_IMAGES && images[number])
         return images[number];
     reply_error(id, "image", "there is no module %llu", (unsigned long long)number);
@@ -88,8 +86,7 @@ static image *image_number(uint64_t id, uint64_t number)
 }
 
 /* ["unload", id, number] -> [id, 0] */
-static void do_unload(uint64_t id)
-{
+static void do_unload(uint64_t id) {
     uint64_t number = frame_unsigned();
     image *loaded = image_number(id, number);
 
@@ -104,8 +101,7 @@ static void do_unload(uint64_t id)
 }
 
 /* ["symbol", id, number, name] -> [id, 0, address, size]; the address is 0 if there is none */
-static void do_symbol(uint64_t id)
-{
+static void do_symbol(uint64_t id) {
     char name[MAX_NAME];
     uint32_t size = 0, address;
     const image *loaded = image_number(id, frame_unsigned());
@@ -122,29 +118,32 @@ static void do_symbol(uint64_t id)
     reply_end();
 }
 
-/* A call without a stack, as the host writes it: address (uint32), registers (bin), an empty stack (bin). */
+/* A call without a stack, as the host writes it: address (uint32), registers (bin), an empty stack
+ * (bin). */
 enum { PLAIN_CALL = 5 + 2 + 4 * REGISTERS + 5 };
 
-/* Read a call without a stack. Return 0, and read nothing, if the next item is another one or is not in the buffer yet. In an emulator,
- * reading the parts one by one takes longer than a small function. */
-static int plain_call(uint32_t *address, uint32_t registers[REGISTERS])
-{
+/* Read a call without a stack. Return 0, and read nothing, if the next item is another one or is
+ * not in the buffer yet. In an emulator, reading the parts one by one takes longer than a small
+ * function. */
+static int plain_call(uint32_t *address, uint32_t registers[REGISTERS]) {
     static const uint8_t no_stack[] = {0xc6, 0, 0, 0, 0};
     const uint8_t *item = frame_window(PLAIN_CALL);
 
-    if (!item || item[0] != 0xce || item[5] != 0xc4 || item[6] != 4 * REGISTERS || memcmp(item + PLAIN_CALL - 5, no_stack, 5) != 0)
+    if (!item || item[0] != 0xce || item[5] != 0xc4 || item[6] != 4 * REGISTERS ||
+        memcmp(item + PLAIN_CALL - 5, no_stack, 5) != 0)
         return 0;
     *address = (uint32_t)item[1] << 24 | (uint32_t)item[2] << 16 | (uint32_t)item[3] << 8 | item[4];
     item += 7;
     for (int number = 0; number < REGISTERS; number++, item += 4)
-        registers[number] = item[0] | (uint32_t)item[1] << 8 | (uint32_t)item[2] << 16 | (uint32_t)item[3] << 24;
+        registers[number] =
+            item[0] | (uint32_t)item[1] << 8 | (uint32_t)item[2] << 16 | (uint32_t)item[3] << 24;
     frame_drop(PLAIN_CALL);
     return 1;
 }
 
-/* ["call", id, count, address, registers, stack, ...] -> [id, 0, nanoseconds, results of 8 bytes each] */
-static void do_call(uint64_t id)
-{
+/* ["call", id, count, address, registers, stack, ...] -> [id, 0, nanoseconds, results of 8 bytes
+ * each] */
+static void do_call(uint64_t id) {
     static uint64_t results[MAX_CALLS];
     static uint32_t stack[MAX_STACK_WORDS];
     uint64_t count = frame_unsigned(), time = nanoseconds();
@@ -178,8 +177,7 @@ static void do_call(uint64_t id)
 }
 
 /* ["clock", id] -> [id, 0, nanoseconds] */
-static void do_clock(uint64_t id)
-{
+static void do_clock(uint64_t id) {
     reply_begin(3);
     reply_unsigned(id);
     reply_unsigned(0);
@@ -194,11 +192,11 @@ typedef struct {
 } operation;
 
 static const operation operations[] = {
-    {"hello", do_hello, 2}, {"load", do_load, 5}, {"unload", do_unload, 3}, {"symbol", do_symbol, 4}, {"clock", do_clock, 2},
+    {"hello", do_hello, 2},   {"load", do_load, 5},   {"unload", do_unload, 3},
+    {"symbol", do_symbol, 4}, {"clock", do_clock, 2},
 };
 
-static void answer(int items)
-{
+static void answer(int items) {
     char name[MAX_NAME];
     uint64_t id;
 
@@ -218,8 +216,7 @@ static void answer(int items)
     reply_error(id, "protocol", "unknown operation '%s' with %d items", name, items);
 }
 
-int main(int count, char **texts)
-{
+int main(int count, char **texts) {
     int items;
 
     if (count != 3)

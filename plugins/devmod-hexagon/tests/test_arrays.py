@@ -92,5 +92,7 @@ print(*(module().get_global("calls", each, dtype="int32").numpy()[0] for each in
 """
     from pathlib import Path
 
-    printed = run_python(program.format(folder=str(Path(__file__).parent)), DEVMOD_HEXAGON_DEVICES="2")
+    printed = run_python(
+        program.format(folder=str(Path(__file__).parent)), DEVMOD_HEXAGON_DEVICES="2"
+    )
     assert printed.split() == ["1", "3"]

@@ -1,4 +1,6 @@
-"""The C examples, built, saved, loaded and run, with the calls and the NumPy references of the demo."""
+"""The C examples, built, saved, loaded and run, with the calls and the NumPy references of the
+demo.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from cases import DSP_CASES, dsp_matmul  # noqa: E402
 
 @pytest.fixture(scope="module")
 def loaded() -> devmod.Module:
-    return devmod.loads(devmod.dumps(devmod.bundle(*(module for _, module in compile_dsp(REPOSITORY)))))
+    return devmod.loads(
+        devmod.dumps(devmod.bundle(*(module for _, module in compile_dsp(REPOSITORY))))
+    )
 
 
 @pytest.mark.row("R37")
@@ -34,7 +38,9 @@ def test_example(name: str, loaded: devmod.Module, device: Any) -> None:
 
 @pytest.mark.row("R37")
 def test_a_kernel_of_two_seconds(loaded: devmod.Module, device: Any) -> None:
-    """In qemu-hexagon 7.2, a kernel that a signal handler has interrupted computes wrong results. The runner uses no timer signals."""
+    """In qemu-hexagon 7.2, a kernel that a signal handler has interrupted computes wrong results.
+    The runner uses no timer signals.
+    """
     result = dsp_matmul(loaded, device, m=190, n=200, k=210)
     assert result.error <= result.tolerance
 
@@ -44,7 +50,8 @@ SOME = {"saxpy", "particles", "halves", "functions", "atomics", "constants"}
 
 
 @each_program(
-    *("one source", "transformer", "guard", "profile", *RANDOM, *results(PLAIN)), volume=results(each for each in PLAIN if each not in SOME)
+    *("one source", "transformer", "guard", "profile", *RANDOM, *results(PLAIN)),
+    volume=results(each for each in PLAIN if each not in SOME),
 )
 def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
     program(device, "hexagon -arch=v66", tmp_path)
@@ -59,4 +66,11 @@ def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) 
         runner.queue_clock(clock.extend)
         return clock
 
-    check_busy_queue(device, "hexagon -arch=v66", 100_000, tmp_path, mark, lambda earlier, later: (later[0] - earlier[0]) * 1e-9)
+    check_busy_queue(
+        device,
+        "hexagon -arch=v66",
+        100_000,
+        tmp_path,
+        mark,
+        lambda earlier, later: (later[0] - earlier[0]) * 1e-9,
+    )

@@ -1,6 +1,8 @@
-"""KeyboardInterrupt while a runner starts, calls and ends: no file is written to, no process and no file is left, and no wait hangs.
+"""KeyboardInterrupt while a runner starts, calls and ends: no file is written to, no process and no
+file is left, and no wait hangs.
 
-`tests/test_interrupts.py` raises it at random places, and the kit's row R37-interrupts at random moments.
+`tests/test_interrupts.py` raises it at random places, and the kit's row R37-interrupts at random
+moments.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ PRELUDE = (
 
 
 def test_an_interrupt_ends_a_wait_and_not_the_kernel(device: Any) -> None:
-    """Arrays keep their content. A time limit that is set later stops a kernel that does not end."""
+    """Arrays keep their content. A time limit that is set later stops a kernel that does not
+    end.
+    """
     program = PRELUDE + (
         "import os, signal, threading\ndevice = devmod.device('hexagon')\narray, go = device.from_numpy(np.arange(3)), device.zeros(1, 'int32')\n"
         "def interrupt_wait():\n"

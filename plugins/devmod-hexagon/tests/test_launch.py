@@ -1,4 +1,6 @@
-"""Calls of Hexagon functions: the C ABI, results, streams, batches, and kernels that fault or do not end."""
+"""Calls of Hexagon functions: the C ABI, results, streams, batches, and kernels that fault or do
+not end.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from backend_checks import check_deleted_streams, check_error, check_foreign_events, make_arrays, run_in_threads
+from backend_checks import (
+    check_deleted_streams,
+    check_error,
+    check_foreign_events,
+    make_arrays,
+    run_in_threads,
+)
 from hexagon_kernels import module, new_module
 
 import devmod
@@ -47,15 +55,22 @@ def _value(rng: random.Random, dtype: str) -> Any:
 
 @pytest.fixture(scope="module")
 def functions() -> tuple[list[list[str]], Any]:
-    """Functions of 1 to 16 arguments of random types; each writes every argument to its place in `out`."""
+    """Functions of 1 to 16 arguments of random types; each writes every argument to its place in
+    `out`.
+    """
     rng = random.Random(12)
     names = [*_C_TYPES, *_STRUCTS]
     signatures = [[rng.choice(names) for _ in range(rng.randint(1, 16))] for _ in range(60)]
     lines = ["#include <stdint.h>", "#include <string.h>"]
     lines += [f"typedef struct {{ {body} }} {name};" for name, (body, _) in _STRUCTS.items()]
     for number, types in enumerate(signatures):
-        parameters = ", ".join(f"{_C_TYPES.get(each, each)} v{place}" for place, each in enumerate(types))
-        copies = " ".join(f"memcpy(out + {32 * place}, &v{place}, sizeof v{place});" for place in range(len(types)))
+        parameters = ", ".join(
+            f"{_C_TYPES.get(each, each)} v{place}" for place, each in enumerate(types)
+        )
+        copies = " ".join(
+            f"memcpy(out + {32 * place}, &v{place}, sizeof v{place});"
+            for place in range(len(types))
+        )
         lines.append(f"void f{number}(uint8_t *out, {parameters}) {{ {copies} }}")
     return signatures, module("\n".join(lines))
 
@@ -73,7 +88,13 @@ def test_arguments_are_placed_by_the_c_abi(device: Any, functions: Any, number: 
         else:
             value = _STRUCTS[type_][1] or bytes(range(5))
             layout = np.dtype(
-                {"Three": "u1,u1,u1", "Five": "5u1", "Pair": "i4,f4", "Wide": [("a", "f8")], "Large": "i4,V4,f8,i2,V6"}[type_]
+                {
+                    "Three": "u1,u1,u1",
+                    "Five": "5u1",
+                    "Pair": "i4,f4",
+                    "Wide": [("a", "f8")],
+                    "Large": "i4,V4,f8,i2,V6",
+                }[type_]
             )
             data = _struct_bytes(type_, value, layout)
         values.append(value)
@@ -100,14 +121,35 @@ def _struct_bytes(name: str, value: Any, layout: np.dtype[Any]) -> bytes:
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
-        *(("int8", -128), ("uint8", 255), ("int16", -32768), ("uint16", 65535), ("int32", -(1 << 31)), ("uint32", (1 << 32) - 1)),
-        *(("int64", -(1 << 63)), ("uint64", (1 << 64) - 1), ("float32", -0.625), ("float64", 1e300), ("bool", True)),
+        *(
+            ("int8", -128),
+            ("uint8", 255),
+            ("int16", -32768),
+            ("uint16", 65535),
+            ("int32", -(1 << 31)),
+            ("uint32", (1 << 32) - 1),
+        ),
+        *(
+            ("int64", -(1 << 63)),
+            ("uint64", (1 << 64) - 1),
+            ("float32", -0.625),
+            ("float64", 1e300),
+            ("bool", True),
+        ),
     ],
 )
 def test_a_call_returns_what_the_function_returns(device: Any, dtype: str, value: Any) -> None:
     lines = ["#include <stdint.h>"]
-    lines += [f"{ctype} {name}(const {ctype} *x) {{ return x[0]; }}" for name, ctype in (*_C_TYPES.items(), ("bool", "_Bool"))]
-    function = module("\n".join(lines).replace(" float32(", " f32(").replace(" float64(", " f64(").replace(" bool(", " b("))
+    lines += [
+        f"{ctype} {name}(const {ctype} *x) {{ return x[0]; }}"
+        for name, ctype in (*_C_TYPES.items(), ("bool", "_Bool"))
+    ]
+    function = module(
+        "\n".join(lines)
+        .replace(" float32(", " f32(")
+        .replace(" float64(", " f64(")
+        .replace(" bool(", " b(")
+    )
     name = {"float32": "f32", "float64": "f64", "bool": "b"}.get(dtype, dtype)
     x = np.array([value], dtype)
     result = function[name](x)
@@ -175,7 +217,9 @@ def test_launches_without_a_wait_may_fill_the_connection(device: Any) -> None:
 
 
 def test_a_batch_may_be_larger_than_the_buffer_of_the_runner(device: Any) -> None:
-    """Calls with and without a stack, of which some lie across the ends of the runner's buffer of 64 KiB."""
+    """Calls with and without a stack, of which some lie across the ends of the runner's buffer of
+    64 KiB.
+    """
     source = """
     void step(int *x, int a) { x[0] = 3 * x[0] + a; }
     void many(int *x, int a, int b, int c, int d, int e, int f, int g) { x[0] = 5 * x[0] + a + b + c + d + e + f + g; }
@@ -204,7 +248,10 @@ void mark(int *out, int n, unsigned columns, unsigned rows)
 def test_a_function_with_launch_tags_takes_the_numbers_of_blocks(device: Any) -> None:
     params = [devmod.Param("out", "buffer", "int32", "rw"), devmod.Param("n", "scalar", "int32")]
     info = devmod.FunctionInfo(
-        "mark", ["handle", "int32"], ["blockIdx.x", "blockIdx.y"], interface=devmod.Interface(params, block=(4, 1, 1))
+        "mark",
+        ["handle", "int32"],
+        ["blockIdx.x", "blockIdx.y"],
+        interface=devmod.Interface(params, block=(4, 1, 1)),
     )
     payload = module(_GRID).payload()[1]
     mark = devmod.create("hexagon", payload, "so", {"mark": info})["mark"]
@@ -242,9 +289,14 @@ def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: An
         device.synchronize()
     place = r"a kernel has ended its runner: SIGSEGV at address 0x00000010 in spoil\+\d+"
     assert re.fullmatch(
-        rf"{re.escape(repr(device))}: {place}\. The next call starts a new runner; arrays of the old one are lost", str(error_info.value)
+        rf"{re.escape(repr(device))}: {place}\. The next call starts a new runner; arrays of the old one are lost",
+        str(error_info.value),
     )
-    for use in (array.numpy, lambda: loaded["spoil"](array), lambda: array.copy_from(np.ones(1, "int32"))):
+    for use in (
+        array.numpy,
+        lambda: loaded["spoil"](array),
+        lambda: array.copy_from(np.ones(1, "int32")),
+    ):
         with pytest.raises(devmod.LaunchError) as error_info:
             use()
         assert re.fullmatch(
@@ -252,7 +304,9 @@ def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: An
             "Make the array again; the device works in a new runner",
             str(error_info.value),
         )
-    with pytest.raises(devmod.LaunchError, match=place):  # what a copy gets if the runner ends between its wait and its bytes
+    with pytest.raises(
+        devmod.LaunchError, match=place
+    ):  # what a copy gets if the runner ends between its wait and its bytes
         array.memory.runner.view(array.memory)
     x = np.arange(4, dtype="float32")
     y = np.zeros(4, "float32")
@@ -262,7 +316,9 @@ def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: An
 
 
 def test_a_finalizer_in_the_thread_of_the_device_does_not_hang(device: Any) -> None:
-    device.runner().queue_clock(lambda values: device.zeros(1, "int32"))  # the garbage collector may run in any thread
+    device.runner().queue_clock(
+        lambda values: device.zeros(1, "int32")
+    )  # the garbage collector may run in any thread
     check_error(
         devmod.LaunchError,
         device.synchronize,
@@ -275,7 +331,9 @@ def test_nothing_keeps_a_runner_that_has_ended(device: Any) -> None:
     loaded = new_module()
     with pytest.raises(devmod.LaunchError):
         loaded["spoil"](np.zeros(1, "int32"))
-    ended = ref(device.runner())  # a new one: kernels of other tests keep theirs until they are called again
+    ended = ref(
+        device.runner()
+    )  # a new one: kernels of other tests keep theirs until they are called again
     with pytest.raises(devmod.LaunchError):
         loaded["spoil"](np.zeros(1, "int32"))
     loaded["spoil"].on(device)
@@ -296,7 +354,9 @@ def test_a_prepared_launch_of_a_lost_runner_raises(device: Any) -> None:
         launch()
 
 
-def test_a_kernel_that_does_not_end_is_stopped(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_does_not_end_is_stopped(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_HEXAGON_TIMEOUT", "0.5")
     check_error(
         devmod.LaunchError,

@@ -1,4 +1,6 @@
-"""What kernels call: functions of the standard libraries of C and C++, assert, and the intrinsics of HVX."""
+"""What kernels call: functions of the standard libraries of C and C++, assert, and the intrinsics
+of HVX.
+"""
 
 from __future__ import annotations
 
@@ -115,10 +117,15 @@ def test_a_failed_assertion_ends_the_call_with_its_place(device: Any) -> None:
         f"{device!r}: a kernel has ended its runner: source.c:4: the assertion '{condition}' failed in scale. {ending}",
     )
     functions["scale"](x, 4)
-    with pytest.raises(devmod.LaunchError, match=rf"source.c:5: the assertion '!ö+\ufffd. {ending}"):
-        call_and_wait(device, functions["stop"], 1)  # the runner shortens the text, here inside a character
     with pytest.raises(
-        devmod.LaunchError, match=rf"a kernel has ended its runner: abort\(\) was called in leave\+\d+\. {re.escape(ending)}"
+        devmod.LaunchError, match=rf"source.c:5: the assertion '!ö+\ufffd. {ending}"
+    ):
+        call_and_wait(
+            device, functions["stop"], 1
+        )  # the runner shortens the text, here inside a character
+    with pytest.raises(
+        devmod.LaunchError,
+        match=rf"a kernel has ended its runner: abort\(\) was called in leave\+\d+\. {re.escape(ending)}",
     ):
         call_and_wait(device, functions["leave"], 1)
     call_and_wait(device, module(source, "C", "-DNDEBUG")["stop"], 1)
@@ -196,7 +203,9 @@ def shifted(x: Any, y: Any) -> Any:
         ("shifted", "uint8", shifted),
     ],
 )
-def test_intrinsics_of_hvx_compute_what_numpy_does(device: Any, name: str, dtype: str, expected: Callable[[Any, Any], Any]) -> None:
+def test_intrinsics_of_hvx_compute_what_numpy_does(
+    device: Any, name: str, dtype: str, expected: Callable[[Any, Any], Any]
+) -> None:
     info = np.iinfo(dtype)
     rng = np.random.default_rng(5)
     x, y = (rng.integers(info.min, info.max, 1024, dtype, endpoint=True) for _ in range(2))

@@ -1,4 +1,6 @@
-"""Hexagon modules: checks before a runner loads a file, errors of the runner, and modules that load."""
+"""Hexagon modules: checks before a runner loads a file, errors of the runner, and modules that
+load.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,14 @@ DAMAGED = {
         lambda code: replace_bytes(code, 16, b"\1\0"),
         "it is of ELF type 1, expected 3, a shared object: link it with ld.lld -shared",
     ),
-    "no program headers": (lambda code: replace_bytes(code, 42, b"\0\0"), "its program headers end outside the file"),
-    "many program headers": (lambda code: replace_bytes(code, 44, b"\xff\xff"), "its program headers end outside the file"),
+    "no program headers": (
+        lambda code: replace_bytes(code, 42, b"\0\0"),
+        "its program headers end outside the file",
+    ),
+    "many program headers": (
+        lambda code: replace_bytes(code, 44, b"\xff\xff"),
+        "its program headers end outside the file",
+    ),
     "a truncated file": (lambda code: code[:600], "segment 2 ends outside the file"),
 }
 
@@ -90,7 +98,8 @@ def test_the_error_for_missing_functions_names_them(device: Any) -> None:
 
 
 PACKED_ARGUMENTS = "void *self, void *args, int count, void *result"
-#: Modules with TVM's packed arguments: the source, and the declared function if its name is not that of the symbol.
+#: Modules with TVM's packed arguments: the source, and the declared function if its name is not
+#: that of the symbol.
 PACKED_MODULES = {
     "no import": (f"int __tvm_ffi_k({PACKED_ARGUMENTS}) {{ return 0; }}", "__tvm_ffi_k"),
     "another import": (
@@ -98,8 +107,14 @@ PACKED_MODULES = {
         "__tvm_ffi_k",
     ),
     "a name without the prefix": (f"int __tvm_ffi_k({PACKED_ARGUMENTS}) {{ return 0; }}", "k"),
-    "pointers that TVM sets": (f"void *__TVMAPISetLastError, *__tvm_module_ctx; int k({PACKED_ARGUMENTS}) {{ return 0; }}", "k"),
-    "functions of TVM": (f"int TVMFFIErrorSetRaised(void *); int k({PACKED_ARGUMENTS}) {{ return TVMFFIErrorSetRaised(args); }}", "k"),
+    "pointers that TVM sets": (
+        f"void *__TVMAPISetLastError, *__tvm_module_ctx; int k({PACKED_ARGUMENTS}) {{ return 0; }}",
+        "k",
+    ),
+    "functions of TVM": (
+        f"int TVMFFIErrorSetRaised(void *); int k({PACKED_ARGUMENTS}) {{ return TVMFFIErrorSetRaised(args); }}",
+        "k",
+    ),
     "functions of TVM and others": (
         f"int TVMBackendAlloc(void *); float tanf(float); int k({PACKED_ARGUMENTS}) {{ return tanf(TVMBackendAlloc(args)); }}",
         "k",
@@ -115,21 +130,33 @@ def test_tvms_packed_arguments_have_an_error_of_their_own(case: str, device: Any
         "functions"
     )
     tvms = {"k": FunctionInfo(symbol, ["handle", "handle", "int32", "handle"])}
-    check_error(devmod.FormatError, lambda: devmod.create("hexagon", code_of(module(source)), "so", tvms)["k"], text)
+    check_error(
+        devmod.FormatError,
+        lambda: devmod.create("hexagon", code_of(module(source)), "so", tvms)["k"],
+        text,
+    )
     if case.startswith("functions"):
         check_error(devmod.FormatError, lambda: module(source)["k"], text)
 
 
 def test_a_plain_function_with_the_types_of_packed_arguments(device: Any) -> None:
-    code = code_of(module("void k(float *a, float *b, int n, float *c) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"))
-    f = devmod.create("hexagon", code, "so", {"k": FunctionInfo("k", ["handle", "handle", "int32", "handle"])})["k"]
+    code = code_of(
+        module(
+            "void k(float *a, float *b, int n, float *c) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"
+        )
+    )
+    f = devmod.create(
+        "hexagon", code, "so", {"k": FunctionInfo("k", ["handle", "handle", "int32", "handle"])}
+    )["k"]
     x, out = np.ones(4, "float32"), np.zeros(4, "float32")
     f(x, x, 4, out)
     assert out.tolist() == [2, 2, 2, 2]
 
 
 def test_the_error_for_a_missing_symbol_names_it(device: Any) -> None:
-    mismatch = devmod.create("hexagon", code_of(module()), "so", {"add": FunctionInfo("plus", ["handle"])})
+    mismatch = devmod.create(
+        "hexagon", code_of(module()), "so", {"add": FunctionInfo("plus", ["handle"])}
+    )
     check_error(
         devmod.FormatError,
         lambda: mismatch["add"],

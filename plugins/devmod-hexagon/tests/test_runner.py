@@ -51,11 +51,15 @@ def test_a_killed_runner_is_replaced(device: Any) -> None:
     os.kill(pid, signal.SIGKILL)
     wait_for_end(pid)
 
-    def call() -> None:  # the kernel of the host may close the pipes after the process counts as ended: the wait then raises
+    def call() -> (
+        None
+    ):  # the kernel of the host may close the pipes after the process counts as ended: the wait then raises
         add(*arrays, 64)
         device.synchronize()
 
-    with pytest.raises(devmod.LaunchError, match=r"its runner has ended \(it was killed by SIGKILL\)"):
+    with pytest.raises(
+        devmod.LaunchError, match=r"its runner has ended \(it was killed by SIGKILL\)"
+    ):
         call()
     x = np.ones(4, "float32")
     out = np.zeros(4, "float32")
@@ -70,7 +74,11 @@ def test_the_runner_ends_after_its_process(device: Any) -> None:
     wait_for_end(pid)
 
 
-@pytest.mark.parametrize("fork", ["", "if os.fork() == 0: os._exit(len(sys.stdin.read()))\n"], ids=["no fork", "a fork that stays"])
+@pytest.mark.parametrize(
+    "fork",
+    ["", "if os.fork() == 0: os._exit(len(sys.stdin.read()))\n"],
+    ids=["no fork", "a fork that stays"],
+)
 def test_the_runner_ends_after_its_process_is_killed_in_a_call(fork: str, device: Any) -> None:
     """Also where a fork remains, which has the ends of the runner's pipes too."""
     program = PRELUDE + (
@@ -79,7 +87,10 @@ def test_the_runner_ends_after_its_process_is_killed_in_a_call(fork: str, device
         "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\ndevmod.device('hexagon').synchronize()\n"
     ).replace("print(", f"{fork}print(")
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
@@ -92,11 +103,20 @@ def test_requests_before_the_end_of_the_input_are_answered(device: Any) -> None:
 
     arena = os.memfd_create("arena")
     os.ftruncate(arena, 1 << 20)
-    command = [_emulator.find_emulator(), "-cpu", device.arch, str(_emulator.RUNNER), str(1 << 20), str(arena)]
+    command = [
+        _emulator.find_emulator(),
+        "-cpu",
+        device.arch,
+        str(_emulator.RUNNER),
+        str(1 << 20),
+        str(arena),
+    ]
     requests = [msgpack.packb(["clock", number]) for number in range(1, 200)]
     sent = b"".join(struct.pack("<I", len(request)) + request for request in requests)
     for _ in range(5):
-        replies = subprocess.run(command, input=sent, stdout=subprocess.PIPE, check=True, pass_fds=[arena]).stdout
+        replies = subprocess.run(
+            command, input=sent, stdout=subprocess.PIPE, check=True, pass_fds=[arena]
+        ).stdout
         numbers = []
         while replies:
             end = 4 + struct.unpack("<I", replies[:4])[0]
@@ -126,7 +146,9 @@ def test_a_runner_started_in_a_thread_outlives_the_thread(device: Any) -> None:
 
 
 def errors_of(*environments: dict[str, str]) -> list[str]:
-    """Return the error of a device with each environment. One process forks for all: its imports would take most of the time."""
+    """Return the error of a device with each environment. One process forks for all: its imports
+    would take most of the time.
+    """
     program = (
         f"import os, devmod, devmod_hexagon._device, devmod_hexagon._runner\nfor environment in {environments!r}:\n"
         "    child = os.fork()\n    if not child:\n        os.environ.update(environment)\n        try:\n"
@@ -139,7 +161,10 @@ def errors_of(*environments: dict[str, str]) -> list[str]:
 INVALID_REPLIES = {
     "nothing": ("pass", "its runner has ended (it ended with exit status 0)"),
     "no msgpack": ("out(b'\\xc1')", "its runner sent bytes that are not a reply"),
-    "another number": ("out(b'\\x96\\x07\\x00\\x01\\x00\\x00\\x01')", "its runner replied to request 7, expected 1"),
+    "another number": (
+        "out(b'\\x96\\x07\\x00\\x01\\x00\\x00\\x01')",
+        "its runner replied to request 7, expected 1",
+    ),
     "a long frame": (
         "sys.stdout.buffer.write(b'\\xff\\xff\\xff\\x7f'); flush()",
         "its runner sent a frame of 2147483647 bytes, expected 1 to 16777216",
@@ -148,8 +173,14 @@ INVALID_REPLIES = {
         "sys.stdout.buffer.write(b'\\x08\\x00\\x00\\x00\\x96'); flush()",
         "its runner has ended (it ended with exit status 0)",
     ),
-    "other values": ("out(b'\\x93\\x01\\x00\\xa1x')", "the runner replied ['x'] to the first request"),
-    "an error that ends the runner": ("out(b'\\x94\\x00\\x01\\xa6memory\\xa3why')", "its runner has ended: why"),
+    "other values": (
+        "out(b'\\x93\\x01\\x00\\xa1x')",
+        "the runner replied ['x'] to the first request",
+    ),
+    "an error that ends the runner": (
+        "out(b'\\x94\\x00\\x01\\xa6memory\\xa3why')",
+        "its runner has ended: why",
+    ),
     "a refusal": ("out(b'\\x94\\x01\\x01\\xa1x\\xa3why')", "the runner refused the first request"),
 }
 
@@ -163,8 +194,16 @@ def test_a_program_with_invalid_replies_is_not_a_device(device: Any, tmp_path: P
             f"sys.stdin.buffer.read(4)\n{code}\n"
         )
         emulator.chmod(emulator.stat().st_mode | stat.S_IXUSR)
-    printed = errors_of(*({"DEVMOD_HEXAGON_QEMU": str(tmp_path / name), "DEVMOD_HEXAGON_ARCH": "v66"} for name in INVALID_REPLIES))
-    assert printed == [f"hexagon device 0 (v66 in qemu-hexagon) cannot be used: {reason}" for _, reason in INVALID_REPLIES.values()]
+    printed = errors_of(
+        *(
+            {"DEVMOD_HEXAGON_QEMU": str(tmp_path / name), "DEVMOD_HEXAGON_ARCH": "v66"}
+            for name in INVALID_REPLIES
+        )
+    )
+    assert printed == [
+        f"hexagon device 0 (v66 in qemu-hexagon) cannot be used: {reason}"
+        for _, reason in INVALID_REPLIES.values()
+    ]
 
 
 FALSE_RUNNER = """
@@ -203,14 +242,25 @@ INVALID_SETTINGS: list[tuple[dict[str, str], str]] = [
         "no Hexagon device was found: DEVMOD_HEXAGON_QEMU is '/nowhere/qemu', which is not a program. Install it (Debian and Ubuntu: "
         "apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU",
     ),
-    ({"DEVMOD_HEXAGON_ARCH": "68"}, "DEVMOD_HEXAGON_ARCH is '68': expected an architecture such as 'v66'"),
-    ({"DEVMOD_HEXAGON_DEVICES": "0"}, "DEVMOD_HEXAGON_DEVICES is '0': expected a number of devices from 1 to 64"),
-    ({"DEVMOD_HEXAGON_MEMORY": "1G"}, "DEVMOD_HEXAGON_MEMORY is '1G': expected a number of bytes from 65536 to 2147483648"),
+    (
+        {"DEVMOD_HEXAGON_ARCH": "68"},
+        "DEVMOD_HEXAGON_ARCH is '68': expected an architecture such as 'v66'",
+    ),
+    (
+        {"DEVMOD_HEXAGON_DEVICES": "0"},
+        "DEVMOD_HEXAGON_DEVICES is '0': expected a number of devices from 1 to 64",
+    ),
+    (
+        {"DEVMOD_HEXAGON_MEMORY": "1G"},
+        "DEVMOD_HEXAGON_MEMORY is '1G': expected a number of bytes from 65536 to 2147483648",
+    ),
 ]
 
 
 def test_an_invalid_setting_raises_an_error_that_names_it() -> None:
-    assert errors_of(*(environment for environment, _ in INVALID_SETTINGS)) == [text for _, text in INVALID_SETTINGS]
+    assert errors_of(*(environment for environment, _ in INVALID_SETTINGS)) == [
+        text for _, text in INVALID_SETTINGS
+    ]
 
 
 def test_the_runner_is_built_from_its_sources() -> None:
@@ -219,12 +269,12 @@ def test_the_runner_is_built_from_its_sources() -> None:
         import hexagon_runner
     finally:
         sys.path.pop(0)
-    assert hexagon_runner.DIGEST.read_text().strip() == hexagon_runner.digest(), "the sources have changed: make hexagon-runner"
+    assert hexagon_runner.DIGEST.read_text().strip() == hexagon_runner.digest(), (
+        "the sources have changed: make hexagon-runner"
+    )
 
 
 def test_importing_the_distribution_starts_nothing() -> None:
-    program = (
-        "import sys, devmod_hexagon; print([name for name in sys.modules if name.startswith('devmod_hexagon.') or name == 'subprocess'])"
-    )
+    program = "import sys, devmod_hexagon; print([name for name in sys.modules if name.startswith('devmod_hexagon.') or name == 'subprocess'])"
     assert run_python(program) == "[]\n"
     assert new_module().kind == "hexagon"

@@ -1,4 +1,6 @@
-"""Fixtures of the Metal tests. `device` is the GPU of a Mac; on other machines it is the double of Metal."""
+"""Fixtures of the Metal tests. `device` is the GPU of a Mac; on other machines it is the double of
+Metal.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""A double of Metal: it records every call in order, and computes launches in NumPy. It does not show that a kernel runs on a device.
+"""A double of Metal: it records every call in order, and computes launches in NumPy. It does not
+show that a kernel runs on a device.
 
-Kernels that are not in KERNELS run as C++ on the CPU (`devmod_standins.metal`), those with textures too: their samplers filter.
+Kernels that are not in KERNELS run as C++ on the CPU (`devmod_standins.metal`), those with textures
+too: their samplers filter.
 
-devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown functions and wrong arguments, as Metal does.
-Commands run only when the host waits for them, so a test that reads too early sees the old values.
+devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown
+functions and wrong arguments, as Metal does. Commands run only when the host waits for them, so a
+test that reads too early sees the old values.
 """
 
 from __future__ import annotations
@@ -20,7 +23,13 @@ import pytest
 import devmod
 from devmod.backend import IMAGE_FORMATS, Once
 from devmod_metal import _device
-from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
+from devmod_metal._interface import (
+    ConstantValue,
+    DeviceProperties,
+    MetalError,
+    Pipeline,
+    TextureProperties,
+)
 from devmod_standins import metal as simulated
 from devmod_targets.authoring import CompileRequest, complete_source
 from devmod_targets.metal._reflect import read
@@ -63,9 +72,19 @@ class Part(Buffer):
 
 
 class Texture:
-    """A texture, with the selector of pyobjc's objects that tells protocols. New memory of a device is not zero."""
+    """A texture, with the selector of pyobjc's objects that tells protocols. New memory of a device
+    is not zero.
+    """
 
-    def __init__(self, device: Device, type_: Any, format_: Any, extent: Any, layers: int, missing_usage: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        device: Device,
+        type_: Any,
+        format_: Any,
+        extent: Any,
+        layers: int,
+        missing_usage: tuple[str, ...] = (),
+    ) -> None:
         self.facts = TextureProperties(device, type_, format_, extent, layers, missing_usage)
         if isinstance(format_, str):
             width, height, depth = extent
@@ -126,10 +145,23 @@ class Double:
     """
 
     def __init__(self, devices: int = 2) -> None:
-        facts = DeviceProperties("Double GPU", "a double of macOS", 1 << 30, (1024, 1024, 64), 32768, 1 << 28, 2, True, True)
+        facts = DeviceProperties(
+            "Double GPU",
+            "a double of macOS",
+            1 << 30,
+            (1024, 1024, 64),
+            32768,
+            1 << 28,
+            2,
+            True,
+            True,
+        )
         # The second device is of an older family.
         self._devices = [
-            Device(f"device {number}", facts._replace(read_write_tier=1, filters_float32=False) if number else facts)
+            Device(
+                f"device {number}",
+                facts._replace(read_write_tier=1, filters_float32=False) if number else facts,
+            )
             for number in range(devices)
         ]
         self.calls: list[tuple[Any, ...]] = []
@@ -175,7 +207,9 @@ class Double:
 
     def sampler(self, device: Any, filter_: str, address: str, normalized: bool) -> Any:
         self._record("sampler", device, filter_, address, normalized)
-        assert normalized or address in ("clamp", "border"), "Metal's assertion for normalizedCoordinates"
+        assert normalized or address in ("clamp", "border"), (
+            "Metal's assertion for normalizedCoordinates"
+        )
         return Sampler(device, filter_, address, normalized)
 
     def sampler_device(self, value: Any) -> Any:
@@ -205,7 +239,9 @@ class Double:
     def functions(self, library: Any) -> Sequence[str]:
         return list(library.functions)
 
-    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+    def pipeline(
+        self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]
+    ) -> Pipeline:
         self._record("pipeline", device, name, tuple(constants))
         found = library.functions[name]
         given = {constant.at: constant for constant in constants}
@@ -218,42 +254,83 @@ class Double:
                 assert len(constant.data) == size, constant
                 values[declared["name"]] = np.frombuffer(constant.data, constant.type)[0]
             elif f"is_function_constant_defined({declared['name']})" not in library.text:
-                raise MetalError(f"function {name} cannot be used to build a pipeline state: constant {declared['name']} has no value")
-        own = sum(int(size) * 4 for size in re.findall(r"threadgroup float \w+\[(\d+)\]", library.text))
-        return Pipeline(Function(found, values, library.text), found.extra.get("max_total_threads_per_threadgroup", 1024), own)
+                raise MetalError(
+                    f"function {name} cannot be used to build a pipeline state: constant {declared['name']} has no value"
+                )
+        own = sum(
+            int(size) * 4 for size in re.findall(r"threadgroup float \w+\[(\d+)\]", library.text)
+        )
+        return Pipeline(
+            Function(found, values, library.text),
+            found.extra.get("max_total_threads_per_threadgroup", 1024),
+            own,
+        )
 
     def launch(
-        self, queue: Any, pipeline: Any, buffers: Any, values: Any, local: Any, textures: Any, samplers: Any, grid: Any, block: Any
+        self,
+        queue: Any,
+        pipeline: Any,
+        buffers: Any,
+        values: Any,
+        local: Any,
+        textures: Any,
+        samplers: Any,
+        grid: Any,
+        block: Any,
     ) -> Any:
         images = (tuple(textures), tuple(samplers)) if textures or samplers else ()
-        self._record("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), *images, grid, block)
+        self._record(
+            "launch",
+            queue,
+            pipeline.found.symbol,
+            tuple(buffers),
+            tuple(values),
+            tuple(local),
+            *images,
+            grid,
+            block,
+        )
         assert all(offset % 32 == 0 for _, _, offset in buffers), "a misaligned argument"
-        given = {("buffer", index): Part(buffer, offset) if offset else buffer for index, buffer, offset in buffers}
+        given = {
+            ("buffer", index): Part(buffer, offset) if offset else buffer
+            for index, buffer, offset in buffers
+        }
         given |= {("buffer", index): data for index, data in values}
         given |= {("local", index): nbytes for index, nbytes in local}
         assert len(given) == len(buffers) + len(values) + len(local), "two arguments at one index"
         bound = {("texture", index): texture.simulated for index, texture in textures}
         bound |= {("sampler", index): sampler.simulated for index, sampler in samplers}
         assert len(bound) == len(textures) + len(samplers), "two textures or samplers at one index"
-        assert all(nbytes % 16 == 0 for _, nbytes in local), "threadgroup memory comes in multiples of 16 bytes"
+        assert all(nbytes % 16 == 0 for _, nbytes in local), (
+            "threadgroup memory comes in multiples of 16 bytes"
+        )
         assert all(len(data) <= 4096 for _, data in values), "too many bytes for setBytes"
 
         def run() -> None:
             if pipeline.found.symbol not in KERNELS:
                 data = bound | {
-                    ("threadgroup" if table == "local" else table, index): each.data if isinstance(each, Buffer) else each
+                    ("threadgroup" if table == "local" else table, index): each.data
+                    if isinstance(each, Buffer)
+                    else each
                     for (table, index), each in given.items()
                 }
                 simulated.compile_kernel(pipeline.text, pipeline.found.symbol)(data, grid, block)
                 return
-            arguments = {param.name: _argument(pipeline.found.symbol, param, given) for param in pipeline.found.params}
+            arguments = {
+                param.name: _argument(pipeline.found.symbol, param, given)
+                for param in pipeline.found.params
+            }
             KERNELS[pipeline.found.symbol](
-                arguments, pipeline, tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))
+                arguments,
+                pipeline,
+                tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True)),
             )
 
         return Commands(queue, run)
 
-    def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
+    def copy(
+        self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int
+    ) -> Any:
         self._record("copy", queue, start, offset, nbytes)
         assert start % 4 == offset % 4 == nbytes % 4 == 0, "Metal copies whole words"
         assert source is not target or abs(start - offset) >= nbytes, "an overlapping copy"
@@ -263,7 +340,17 @@ class Double:
 
         return Commands(queue, run)
 
-    def copy_texture(self, queue: Any, buffer: Any, texture: Any, extent: Any, layers: int, row: int, *, is_read: bool) -> Any:
+    def copy_texture(
+        self,
+        queue: Any,
+        buffer: Any,
+        texture: Any,
+        extent: Any,
+        layers: int,
+        row: int,
+        *,
+        is_read: bool,
+    ) -> Any:
         self._record("copy_texture", queue, texture, is_read)
         assert (extent, layers) == (texture.facts.extent, texture.facts.layers)
         texels = texture.simulated.data
@@ -340,7 +427,9 @@ def _argument(function: str, param: Any, given: dict[tuple[str, int], Any]) -> A
         size = np.dtype(base).itemsize * int(lanes or 1)
         assert len(data) >= size, f"{param.name}: {len(data)} bytes for {param.type}"
         return np.frombuffer(data[:size], base) if lanes else np.frombuffer(data[:size], base)[0]
-    found: Any = np.frombuffer(data, base or "uint8", count=len(data) // np.dtype(base or "uint8").itemsize)
+    found: Any = np.frombuffer(
+        data, base or "uint8", count=len(data) // np.dtype(base or "uint8").itemsize
+    )
     return found
 
 
@@ -360,7 +449,10 @@ def _count(a: dict[str, Any], f: Any, threads: Any) -> None:
 def _transpose(a: dict[str, Any], f: Any, threads: Any) -> None:
     width, height = (int(each) for each in a["arg"].view("int32")[::2])
     x, y = threads[:2]
-    target, source = a["target"][: width * height].reshape(width, height), a["source"][: width * height].reshape(height, width)
+    target, source = (
+        a["target"][: width * height].reshape(width, height),
+        a["source"][: width * height].reshape(height, width),
+    )
     target[:x, :y] = source[:y, :x].T
 
 
@@ -384,7 +476,8 @@ def _fails(a: dict[str, Any], f: Any, threads: Any) -> None:
 def _takes(a: dict[str, Any], f: Any, threads: Any) -> None:
     """Record the value of each argument for the tests."""
     taken.append(
-        {name: value.tolist() if hasattr(value, "tolist") else value for name, value in a.items()} | {"constants": dict(f.constants)}
+        {name: value.tolist() if hasattr(value, "tolist") else value for name, value in a.items()}
+        | {"constants": dict(f.constants)}
     )
 
 

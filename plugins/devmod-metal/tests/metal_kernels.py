@@ -30,9 +30,18 @@ kernel void add(device const float *a [[buffer(0)]], device const float *b [[buf
 
 def add_info() -> FunctionInfo:
     """Return the FunctionInfo of `add`."""
-    params = [Param(name, "buffer", "float32", access, at) for at, (name, access) in enumerate((("a", "r"), ("b", "r"), ("c", "rw")))]
+    params = [
+        Param(name, "buffer", "float32", access, at)
+        for at, (name, access) in enumerate((("a", "r"), ("b", "r"), ("c", "rw")))
+    ]
     n = Param("n", "scalar", "int32", at=3)
-    return FunctionInfo("add", ["handle"] * 3 + ["int32"], ["blockIdx.x", "threadIdx.x"], (), Interface([*params, n]))
+    return FunctionInfo(
+        "add",
+        ["handle"] * 3 + ["int32"],
+        ["blockIdx.x", "threadIdx.x"],
+        (),
+        Interface([*params, n]),
+    )
 
 
 def twice_info() -> FunctionInfo:
@@ -44,12 +53,21 @@ def twice_info() -> FunctionInfo:
 def adder(source: str = ADD) -> devmod.Module:
     """Return a new module with `add` and `twice`."""
     data = source.encode()
-    return devmod.create("metal", {"add": data, "twice": data}, "metal", {"add": add_info(), "twice": twice_info()})
+    return devmod.create(
+        "metal", {"add": data, "twice": data}, "metal", {"add": add_info(), "twice": twice_info()}
+    )
 
 
-def kernel(source: str, name: str, params: list[Param], block: tuple[int, int, int] | None = None) -> devmod.Function:
+def kernel(
+    source: str, name: str, params: list[Param], block: tuple[int, int, int] | None = None
+) -> devmod.Function:
     """Return the only function of a new module."""
-    types = ["handle" if param.kind in ("buffer", "local", "image", "sampler") else param.type for param in params]
+    types = [
+        "handle" if param.kind in ("buffer", "local", "image", "sampler") else param.type
+        for param in params
+    ]
     info = FunctionInfo(name, types, (), (), Interface(params, (), block))
-    function: devmod.Function = devmod.create("metal", {name: source.encode()}, "metal", {name: info})[name]
+    function: devmod.Function = devmod.create(
+        "metal", {name: source.encode()}, "metal", {name: info}
+    )[name]
     return function

@@ -1,4 +1,6 @@
-"""Arrays on Metal devices: copies, views, DLPack, and too little memory. `device` is the GPU of a Mac or the double."""
+"""Arrays on Metal devices: copies, views, DLPack, and too little memory. `device` is the GPU of a
+Mac or the double.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def test_a_copy_runs_in_the_queue(double: Any) -> None:
     double.calls.clear()
     event = target[8:40].copy_from(source[16:48], wait=False)
     target[40:].copy_from(np.full(24, 3, "float32"), wait=False)
-    assert [(name, *numbers) for name, *numbers in ((call[0], *call[2:]) for call in double.calls) if name == "copy"] == [
+    assert [
+        (name, *numbers)
+        for name, *numbers in ((call[0], *call[2:]) for call in double.calls)
+        if name == "copy"
+    ] == [
         ("copy", 64, 32, 128),
         ("copy", 0, 160, 96),
     ]
@@ -67,7 +73,12 @@ def test_a_copy_that_metal_refuses(double: Any) -> None:
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32))
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+    )
 
 
 @pytest.mark.parametrize("dl_device", [None, (8, 0)])
@@ -75,10 +86,17 @@ def test_dlpack_exports_metals_buffer(dl_device: tuple[int, int] | None, double:
     device = devmod.device("metal")
     array = device.from_numpy(np.arange(64, dtype="float32"))[16:].reshape(4, 12)
     capsule = array.__dlpack__(dl_device=dl_device)
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
     address = pointer(capsule, b"dltensor")
     tensor = Tensor.from_address(address)
-    assert (tensor.data, tensor.device_type, tensor.device_id, tensor.ndim) == (id(array.memory.handle), 8, 0, 2)
+    assert (tensor.data, tensor.device_type, tensor.device_id, tensor.ndim) == (
+        id(array.memory.handle),
+        8,
+        0,
+        2,
+    )
     assert ctypes.c_uint64.from_address(address + 40).value == 64  # byte_offset
     view = np.from_dlpack(array, device="cpu")
     assert view[0].tolist() == list(range(16, 28))

@@ -1,4 +1,7 @@
-"""Every row of the contract, with the conformance kit: on this machine, and on the double of Metal."""
+"""Every row of the contract, with the conformance kit:
+
+on this machine, and on the double of Metal.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ pytest_plugins = ["devmod_conformance.plugin"]
 
 
 class TestConformance(MetalConformance):
-    """The GPU of a Mac. On other machines the rows that run kernels are skipped, and the double's show the others."""
+    """The GPU of a Mac. On other machines the rows that run kernels are skipped, and the double's
+    show the others.
+    """
 
     pytestmark = [] if sys.platform == "darwin" else [pytest.mark.volume]
 

@@ -1,4 +1,6 @@
-"""The file that calls pyobjc: its selectors, their order and arguments, on a double of the framework."""
+"""The file that calls pyobjc: its selectors, their order and arguments, on a double of the
+framework.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,37 @@ def sent(framework: FrameworkDouble, start: int = 0) -> list[str]:
 
 def test_pyobjcs_metadata_have_every_selector_of_the_driver() -> None:
     source = (Path(__file__).parents[1] / "src" / "devmod_metal" / "_driver.py").read_text()
-    own = {"autorelease_pool", "registerMetaDataForSelector", "protocolNamed", "dispatch_data_create", "pyobjc_id"}
+    own = {
+        "autorelease_pool",
+        "registerMetaDataForSelector",
+        "protocolNamed",
+        "dispatch_data_create",
+        "pyobjc_id",
+    }
     own |= {"MTLCopyAllDevices", "MTLSizeMake", "MTLOriginMake"}
-    python = {"capitalize", "cast", "endswith", "fullmatch", "get", "ljust", "partition", "rpartition", "startswith", "upper"}
-    called = {node.func.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    python = {
+        "capitalize",
+        "cast",
+        "endswith",
+        "fullmatch",
+        "get",
+        "ljust",
+        "partition",
+        "rpartition",
+        "startswith",
+        "upper",
+    }
+    called = {
+        node.func.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
     assert called - own - python == FrameworkDouble.selectors
-    named = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and node.attr.startswith("MTL")}
+    named = {
+        node.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("MTL")
+    }
     assert named - own - set(FrameworkDouble.classes) <= FrameworkDouble.enums
 
 
@@ -98,13 +125,25 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
 
 def test_a_copy_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -> None:
     device = driver.devices()[0]
-    queue, source, target = driver.queue(device), driver.buffer(device, 64), driver.buffer(device, 64)
+    queue, source, target = (
+        driver.queue(device),
+        driver.buffer(device, 64),
+        driver.buffer(device, 64),
+    )
     start, pools = len(framework.log), framework.pools
     commands = driver.copy(queue, source, 4, target, 32, 16)
     assert framework.log[start:] == [
         ("queue", "commandBuffer"),
         ("commands", "blitCommandEncoder"),
-        ("encoder", "copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_", source, 4, target, 32, 16),
+        (
+            "encoder",
+            "copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_",
+            source,
+            4,
+            target,
+            32,
+            16,
+        ),
         ("encoder", "endEncoding"),
         ("commands", "commit"),
     ]
@@ -133,7 +172,11 @@ def test_a_texture_is_described(framework: FrameworkDouble, driver: Any) -> None
         start = len(framework.log)
         driver.texture(device, name, "r32float", (7, 1, 1), 0)
         sent = {entry[1]: entry[2] for entry in framework.log[start:] if entry[1].startswith("set")}
-        assert (sent["setTextureType_"], sent["setArrayLength_"], sent["setPixelFormat_"]) == (value, 1, 55)
+        assert (sent["setTextureType_"], sent["setArrayLength_"], sent["setPixelFormat_"]) == (
+            value,
+            1,
+            55,
+        )
 
 
 def test_a_sampler_is_described(framework: FrameworkDouble, driver: Any) -> None:
@@ -147,24 +190,54 @@ def test_a_sampler_is_described(framework: FrameworkDouble, driver: Any) -> None
         ("setRAddressMode_", 4),
         ("setNormalizedCoordinates_", False),
     ]
-    assert driver.texture_properties(sampler) is driver.sampler_device(sampler) is driver.sampler_device(3) is None
+    assert (
+        driver.texture_properties(sampler)
+        is driver.sampler_device(sampler)
+        is driver.sampler_device(3)
+        is None
+    )
 
 
 def test_the_properties_of_a_texture_of_pyobjc(framework: FrameworkDouble, driver: Any) -> None:
-    answers = {"conformsToProtocol_": lambda name: name == "MTLTexture", "width": 7, "height": 5, "depth": 1, "arrayLength": 4}
+    answers = {
+        "conformsToProtocol_": lambda name: name == "MTLTexture",
+        "width": 7,
+        "height": 5,
+        "depth": 1,
+        "arrayLength": 4,
+    }
     device = driver.devices()[0]
-    texture = framework.object("texture", **answers, device=device, textureType=3, pixelFormat=73, usage=1)
-    assert driver.texture_properties(texture) == (device, "2d_array", "rgba8uint", (7, 5, 1), 4, ("MTLTextureUsageShaderWrite",))
-    texture = framework.object("texture", **answers, device=device, textureType=5, pixelFormat=71, usage=0)
+    texture = framework.object(
+        "texture", **answers, device=device, textureType=3, pixelFormat=73, usage=1
+    )
+    assert driver.texture_properties(texture) == (
+        device,
+        "2d_array",
+        "rgba8uint",
+        (7, 5, 1),
+        4,
+        ("MTLTextureUsageShaderWrite",),
+    )
+    texture = framework.object(
+        "texture", **answers, device=device, textureType=5, pixelFormat=71, usage=0
+    )
     assert driver.texture_properties(texture) == (device, 5, 71, (7, 5, 1), 0, ())
-    sampler = framework.object("sampler", conformsToProtocol_=lambda name: name == "MTLSamplerState", device=device)
+    sampler = framework.object(
+        "sampler", conformsToProtocol_=lambda name: name == "MTLSamplerState", device=device
+    )
     assert driver.sampler_device(sampler) is device
     assert driver.texture_properties(sampler) is None
 
 
-def test_a_copy_of_a_texture_has_its_layers_and_planes(framework: FrameworkDouble, driver: Any) -> None:
+def test_a_copy_of_a_texture_has_its_layers_and_planes(
+    framework: FrameworkDouble, driver: Any
+) -> None:
     device = driver.devices()[0]
-    queue, buffer, texture = driver.queue(device), driver.buffer(device, 560), driver.texture(device, "2d_array", "r32float", (7, 5, 1), 2)
+    queue, buffer, texture = (
+        driver.queue(device),
+        driver.buffer(device, 560),
+        driver.texture(device, "2d_array", "r32float", (7, 5, 1), 2),
+    )
     start = len(framework.log)
     driver.copy_texture(queue, buffer, texture, (7, 5, 1), 2, 28, is_read=False)
     size, origin = (7, 5, 1), (0, 0, 0)
@@ -200,9 +273,18 @@ def test_options_and_constants(framework: FrameworkDouble, driver: Any) -> None:
     ]
     start = len(framework.log)
     driver.pipeline(
-        device, library, "k", (ConstantValue(3, "int32", b"\7\0\0\0"), ConstantValue(1, "bool", b"\1"), ConstantValue(0, "float16", b"\0<"))
+        device,
+        library,
+        "k",
+        (
+            ConstantValue(3, "int32", b"\7\0\0\0"),
+            ConstantValue(1, "bool", b"\1"),
+            ConstantValue(0, "float16", b"\0<"),
+        ),
     )
-    assert [entry[2:] for entry in framework.log[start:] if entry[1] == "setConstantValue_type_atIndex_"] == [
+    assert [
+        entry[2:] for entry in framework.log[start:] if entry[1] == "setConstantValue_type_atIndex_"
+    ] == [
         (b"\7\0\0\0\0\0\0\0", 29, 3),
         (b"\1\0\0\0\0\0\0\0", 53, 1),
         (b"\0<\0\0\0\0\0\0", 16, 0),
@@ -210,7 +292,11 @@ def test_options_and_constants(framework: FrameworkDouble, driver: Any) -> None:
     # The metadata that the driver registers set the number of bytes that pyobjc copies.
     ((name, selector),) = framework.registered
     assert (name, selector) == (b"MTLFunctionConstantValues", b"setConstantValue:type:atIndex:")
-    assert framework.registered[name, selector]["arguments"][2] == {"type": b"^v", "type_modifier": b"n", "c_array_of_fixed_length": 8}
+    assert framework.registered[name, selector]["arguments"][2] == {
+        "type": b"^v",
+        "type_modifier": b"n",
+        "c_array_of_fixed_length": 8,
+    }
 
 
 def test_a_metallib_is_passed_as_dispatch_data(framework: FrameworkDouble, driver: Any) -> None:
@@ -227,7 +313,15 @@ def test_events(framework: FrameworkDouble, driver: Any) -> None:
     assert framework.log[start:] == [
         ("queue", "commandBuffer"),
         ("commands", "blitCommandEncoder"),
-        ("encoder", "copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_", scratch, 0, scratch, 4, 4),
+        (
+            "encoder",
+            "copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_",
+            scratch,
+            0,
+            scratch,
+            4,
+            4,
+        ),
         ("encoder", "endEncoding"),
         ("commands", "encodeSignalEvent_value_", event, 1),
         ("commands", "commit"),
@@ -241,7 +335,10 @@ def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) 
     device = driver.devices()[0]
     library = driver.compile(device, "text", ())
     for options, text in (
-        (("-std=metal9.9",), "error: this macOS does not support Metal 9.9 of the option '-std=metal9.9'"),
+        (
+            ("-std=metal9.9",),
+            "error: this macOS does not support Metal 9.9 of the option '-std=metal9.9'",
+        ),
         (("-O2",), "error: Metal's compiler does not support the option '-O2'"),
     ):
         with pytest.raises(MetalError) as caught:
@@ -255,7 +352,12 @@ def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) 
         driver.compile(device, "text", ())
     with pytest.raises(MetalError, match=r"^program_source:1:1"):
         driver.load(device, b"MTLB")
-    framework.nothing = {"newBufferWithLength_options_", "newCommandQueue", "commandBuffer", "newSharedEvent"}
+    framework.nothing = {
+        "newBufferWithLength_options_",
+        "newCommandQueue",
+        "commandBuffer",
+        "newSharedEvent",
+    }
     framework.nothing |= {"newTextureWithDescriptor_", "newSamplerStateWithDescriptor_"}
     poor = framework.device("poor")
     for ask, text in (

@@ -1,4 +1,5 @@
-"""The Metal examples, built, saved, loaded and run by this plugin: on the GPU of a Mac, or as C++ on the CPU behind the double of Metal.
+"""The Metal examples, built, saved, loaded and run by this plugin: on the GPU of a Mac, or as C++
+on the CPU behind the double of Metal.
 
 The calls and the NumPy references are those of the demo.
 """
@@ -35,7 +36,9 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def module() -> devmod.Module:
-    return devmod.loads(devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "metal")))))
+    return devmod.loads(
+        devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "metal"))))
+    )
 
 
 @pytest.mark.row("R37")
@@ -47,9 +50,24 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
 
 
 @each_program(
-    *("one source", "transformer", "pictures", "guard", "faults", "profile", "entry points", "parameters", "matrices", "images"),
+    *(
+        "one source",
+        "transformer",
+        "pictures",
+        "guard",
+        "faults",
+        "profile",
+        "entry points",
+        "parameters",
+        "matrices",
+        "images",
+    ),
     *(*RANDOM, *results(["constants", "logic"])),
-    volume=("one source", "transformer", "faults"),  # the double compiles each of 38 kernels for itself
+    volume=(
+        "one source",
+        "transformer",
+        "faults",
+    ),  # the double compiles each of 38 kernels for itself
 )
 def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
     program(device, "metal", tmp_path)

@@ -1,4 +1,6 @@
-"""Images and samplers. `device` is the GPU of a Mac, or the double, whose kernels sample as C++ on the CPU."""
+"""Images and samplers. `device` is the GPU of a Mac, or the double, whose kernels sample as C++ on
+the CPU.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,19 @@ def resize(**keywords: Any) -> Any:
 @pytest.mark.row("R34")
 def test_textures_and_samplers_are_set_at_their_indices(double: Any) -> None:
     device: Any = devmod.device("metal")
-    source, target, sampler = device.image_from_numpy(picture()), device.image((2, 2), "rgba8unorm"), device.sampler(address="repeat")
+    source, target, sampler = (
+        device.image_from_numpy(picture()),
+        device.image((2, 2), "rgba8unorm"),
+        device.sampler(address="repeat"),
+    )
     function = resize()
     assert [param.name for param in function.info.interface.params] == ["smaller", "picture", "how"]
     function(how=sampler, picture=source, smaller=target, threads=(2, 2))
     call = next(call for call in double.calls if call[0] == "launch")
     assert call[6:8] == (((1, target.handle), (3, source.handle)), ((2, sampler.handle),))
-    assert [call[1:] for call in double.calls if call[0] == "sampler"] == [(device.handle, "nearest", "repeat", True)]
+    assert [call[1:] for call in double.calls if call[0] == "sampler"] == [
+        (device.handle, "nearest", "repeat", True)
+    ]
 
 
 @pytest.mark.row("R37")
@@ -106,7 +114,10 @@ def test_unsupported_textures_are_refused_by_name(double: Any) -> None:
     module["takes"](np.zeros(1, "float32"), grid=1, block=1)
     for name, text in (
         ("shade", "argument 2 'shadows' is of a type that devmod does not support: depth2d"),
-        ("many", "argument 1 'parts' is of a type that devmod does not support: arrays of textures"),
+        (
+            "many",
+            "argument 1 'parts' is of a type that devmod does not support: arrays of textures",
+        ),
     ):
         with pytest.raises(devmod.LaunchError) as caught:
             module[name]
@@ -120,10 +131,16 @@ def test_unsupported_textures_are_refused_by_name(double: Any) -> None:
         ((16385,), 0, "the shape (16385,): its maximum 1D texture width is 16384"),
         ((4, 16385), 0, "the shape (4, 16385): its maximum 2D texture height is 16384"),
         ((4, 4, 2049), 0, "the shape (4, 4, 2049): its maximum 3D texture depth is 2048"),
-        ((4, 4), 2049, "the shape (4, 4) with 2049 layers: its maximum number of layers per texture array is 2048"),
+        (
+            (4, 4),
+            2049,
+            "the shape (4, 4) with 2049 layers: its maximum number of layers per texture array is 2048",
+        ),
     ],
 )
-def test_the_limits_of_textures(shape: tuple[int, ...], layers: int, text: str, double: Any) -> None:
+def test_the_limits_of_textures(
+    shape: tuple[int, ...], layers: int, text: str, double: Any
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.device("metal").image(shape, "r8unorm", layers=layers)
     assert str(caught.value) == f"image: metal device 0 (Double GPU) supports no image of {text}"
@@ -143,12 +160,17 @@ def test_the_limits_of_textures(shape: tuple[int, ...], layers: int, text: str, 
         ),
     ],
 )
-def test_the_tiers_of_read_write_textures(number: int, format_: str, text: str, double: Any) -> None:
+def test_the_tiers_of_read_write_textures(
+    number: int, format_: str, text: str, double: Any
+) -> None:
     source = "kernel void takes(texture2d<float, access::read_write> t [[texture(0)]]) {}"
     takes = kernel(BEGIN + source, "takes", [Param("t", "image", "2d", "rw", 0, sample="float")])
     with pytest.raises(devmod.ArgumentError) as caught:
         takes(devmod.device("metal", number).image((2, 2), format_), grid=1, block=1)
-    assert str(caught.value) == f"the metal function 'takes': argument 1 't' is an image of {format_}: {text}"
+    assert (
+        str(caught.value)
+        == f"the metal function 'takes': argument 1 't' is an image of {format_}: {text}"
+    )
     takes(devmod.device("metal", number).image((2, 2), "r32float"), grid=1, block=1)
 
 
@@ -162,7 +184,12 @@ def test_a_linear_sampler_needs_a_format_that_the_device_filters(double: Any) ->
     )
     module = devmod.compile(source, "metal")
     for number, name, format_, text in (
-        (1, "filter", "r32float", "supports32BitFloatFiltering of metal device 1 (Double GPU) is NO"),
+        (
+            1,
+            "filter",
+            "r32float",
+            "supports32BitFloatFiltering of metal device 1 (Double GPU) is NO",
+        ),
         (0, "integers", "r32uint", "Metal filters no integers"),
     ):
         device: Any = devmod.device("metal", number)
@@ -175,15 +202,28 @@ def test_a_linear_sampler_needs_a_format_that_the_device_filters(double: Any) ->
         )
         module[name](image, device.sampler(), grid=1, block=1)
     device = devmod.device("metal", 1)
-    module["reads"](device.image((2, 2), "r32float"), device.image((2, 2), "r8uint"), device.sampler(filter="linear"), grid=1, block=1)
-    module["filter"](device.image((2, 2), "r16float"), device.sampler(filter="linear"), grid=1, block=1)
+    module["reads"](
+        device.image((2, 2), "r32float"),
+        device.image((2, 2), "r8uint"),
+        device.sampler(filter="linear"),
+        grid=1,
+        block=1,
+    )
+    module["filter"](
+        device.image((2, 2), "r16float"), device.sampler(filter="linear"), grid=1, block=1
+    )
     device = devmod.device("metal", 0)
-    module["filter"](device.image((2, 2), "r32float"), device.sampler(filter="linear"), grid=1, block=1)
+    module["filter"](
+        device.image((2, 2), "r32float"), device.sampler(filter="linear"), grid=1, block=1
+    )
 
 
 @pytest.mark.row("R40")
 def test_indices_of_textures_and_samplers_are_bounded(double: Any) -> None:
-    for param, last in ((Param("t", "image", "2d", "r", 128), 127), (Param("s", "sampler", at=16), 15)):
+    for param, last in (
+        (Param("t", "image", "2d", "r", 128), 127),
+        (Param("s", "sampler", at=16), 15),
+    ):
         with pytest.raises(devmod.FormatError) as caught:
             kernel("kernel void takes(device float *x) {}", "takes", [param])
         assert str(caught.value) == (
@@ -196,7 +236,12 @@ def test_errors_of_metal_for_textures(double: Any) -> None:
     device: Any = devmod.device("metal")
     image = device.image((4, 4), "r8unorm")
     for name, error, action, text in (
-        ("texture", devmod.DeviceMemoryError, lambda: device.image((4, 4), "r32float"), "cannot allocate 64 bytes: out of memory"),
+        (
+            "texture",
+            devmod.DeviceMemoryError,
+            lambda: device.image((4, 4), "r32float"),
+            "cannot allocate 64 bytes: out of memory",
+        ),
         ("sampler", devmod.LaunchError, device.sampler, "gives no sampler: out of memory"),
         ("copy_texture", devmod.LaunchError, image.numpy, "failed: out of memory"),
     ):
@@ -216,7 +261,12 @@ def test_textures_and_samplers_of_pyobjc_are_taken_as_they_are(double: Any) -> N
     target = device.image((12, 9), "rgba8unorm")
     source = metal_double.Texture(device.handle, "2d", "rgba8unorm", (12, 9, 1), 0)
     source.simulated.data[:] = picture().tobytes()
-    resize()(target, source, metal_double.Sampler(device.handle, "nearest", "clamp", True), threads=(12, 9))
+    resize()(
+        target,
+        source,
+        metal_double.Sampler(device.handle, "nearest", "clamp", True),
+        threads=(12, 9),
+    )
     np.testing.assert_array_equal(target.numpy(), picture())
 
 
@@ -238,7 +288,10 @@ def test_textures_of_pyobjc_that_devmod_does_not_take(double: Any) -> None:
             metal_double.Texture(device.handle, "2d", "r8unorm", extent, 0, usage),
             "is a texture whose usage lacks MTLTextureUsageShaderWrite",
         ),
-        (metal_double.Texture(other, "2d", "r8unorm", extent, 0), "is a texture of a device that devmod does not list"),
+        (
+            metal_double.Texture(other, "2d", "r8unorm", extent, 0),
+            "is a texture of a device that devmod does not list",
+        ),
         (
             metal_double.Texture(device.handle, "2d_array", "r8unorm", extent, 2),
             "is an image of type 2d_array, and the kernel takes 2d",

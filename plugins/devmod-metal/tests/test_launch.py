@@ -1,4 +1,6 @@
-"""Launching: arguments at their indices, limits, streams, events, errors. `device` is the GPU of a Mac or the double."""
+"""Launching: arguments at their indices, limits, streams, events, errors. `device` is the GPU of a
+Mac or the double.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,32 @@ def test_every_argument_is_set_at_its_index(double: Any) -> None:
     out = np.zeros(2, "float32")
     metal_double.taken.clear()
     f(7, True, out, (1, 2, 3, 4), devmod.Local(4), devmod.Local(40), grid=1, block=1)
-    assert metal_double.taken == [{"n": 7, "b": True, "out": [0, 0], "v": [1, 2, 3, 4], "u": 16, "t": 48, "constants": {}}]
+    assert metal_double.taken == [
+        {"n": 7, "b": True, "out": [0, 0], "v": [1, 2, 3, 4], "u": 16, "t": 48, "constants": {}}
+    ]
     ((_, _, name, buffers, values, local, grid, block),) = launches(double)
-    assert (name, [index for index, *_ in buffers], local, grid, block) == ("takes", [2], ((0, 16), (1, 48)), (1, 1, 1), (1, 1, 1))
-    assert values == ((0, b"\7\0\0\0"), (1, b"\1"), (5, np.array([1, 2, 3, 4], "float32").tobytes()))
+    assert (name, [index for index, *_ in buffers], local, grid, block) == (
+        "takes",
+        [2],
+        ((0, 16), (1, 48)),
+        (1, 1, 1),
+        (1, 1, 1),
+    )
+    assert values == (
+        (0, b"\7\0\0\0"),
+        (1, b"\1"),
+        (5, np.array([1, 2, 3, 4], "float32").tobytes()),
+    )
 
 
 def test_large_values_are_copied_to_a_buffer(double: Any) -> None:
     f = kernel(
         TAKES.format("constant uchar *s [[buffer(0)]], device float *x [[buffer(1)]]"),
         "takes",
-        [Param("s", "scalar", "uint8x5000", at=0, align=1), Param("x", "buffer", "float32", "rw", 1)],
+        [
+            Param("s", "scalar", "uint8x5000", at=0, align=1),
+            Param("x", "buffer", "float32", "rw", 1),
+        ],
     )
     x = np.zeros(1, "float32")
     metal_double.taken.clear()
@@ -65,8 +82,12 @@ def test_large_values_are_copied_to_a_buffer(double: Any) -> None:
 
 @pytest.mark.row("R34", "R35")
 def test_scalars_of_tvm_are_one_struct_after_the_buffers(double: Any) -> None:
-    source = TAKES.format("device float *A [[buffer(0)]], device int *B [[buffer(1)]], constant ulong *args [[buffer(2)]]")
-    info = devmod.FunctionInfo("takes", ["handle", "int32", "float32", "handle", "int64"], ["blockIdx.x", "threadIdx.x"])
+    source = TAKES.format(
+        "device float *A [[buffer(0)]], device int *B [[buffer(1)]], constant ulong *args [[buffer(2)]]"
+    )
+    info = devmod.FunctionInfo(
+        "takes", ["handle", "int32", "float32", "handle", "int64"], ["blockIdx.x", "threadIdx.x"]
+    )
     f = devmod.create("metal", {"takes": source.encode()}, "metal", {"takes": info})["takes"]
     f(np.zeros(1, "float32"), 5, 2.0, np.zeros(1, "int32"), -1, 1, 1)
     ((_, _, _, buffers, values, _, _, _),) = launches(double)
@@ -78,31 +99,60 @@ def test_scalars_of_tvm_are_one_struct_after_the_buffers(double: Any) -> None:
 @pytest.mark.parametrize(
     ("params", "problem"),
     [
-        ([Param("x", "buffer", "", "rw", 0), Param("y", "buffer", "", "rw", 0)], "argument 2 has the index of argument 1"),
-        ([Param("x", "buffer", "", "rw", 0), Param("n", "scalar", "int32")], "argument 2 has the index None"),
+        (
+            [Param("x", "buffer", "", "rw", 0), Param("y", "buffer", "", "rw", 0)],
+            "argument 2 has the index of argument 1",
+        ),
+        (
+            [Param("x", "buffer", "", "rw", 0), Param("n", "scalar", "int32")],
+            "argument 2 has the index None",
+        ),
         ([Param("x", "buffer", "", "rw", (0, 1))], "argument 1 has the index (0, 1)"),
         ([Param("x", "buffer", "", "rw", 31)], "argument 1 has the index 31"),
         ([Param("n", "scalar", "int32", at=1 << 40)], "argument 1 has the index 1099511627776"),
         ([Param("t", "local", "float32", at=31)], "argument 1 has the index 31"),
         ([Param("n", "scalar", "int32", at=(0, 0)), Block(31, 8)], "a block of scalars at 31"),
-        ([Param("n", "scalar", "int32", at=(0, 0)), Block((0, 1), 8)], "a block of scalars at (0, 1)"),
-        ([Param("n", "scalar", "int32", at=(0, 0)), Param("x", "buffer", at=2), Block(2, 8)], "a block of scalars at 2"),
         (
-            [Param("n", "scalar", "int32", at=(0, 0)), Param("m", "scalar", "int32", at=(1, 0)), Block(2, 8), Block(2, 8)],
+            [Param("n", "scalar", "int32", at=(0, 0)), Block((0, 1), 8)],
+            "a block of scalars at (0, 1)",
+        ),
+        (
+            [Param("n", "scalar", "int32", at=(0, 0)), Param("x", "buffer", at=2), Block(2, 8)],
+            "a block of scalars at 2",
+        ),
+        (
+            [
+                Param("n", "scalar", "int32", at=(0, 0)),
+                Param("m", "scalar", "int32", at=(1, 0)),
+                Block(2, 8),
+                Block(2, 8),
+            ],
             "a block of scalars at 2",
         ),
     ],
 )
-def test_an_interface_with_invalid_indices_is_refused(params: list[Param | Block], problem: str, double: Any) -> None:
+def test_an_interface_with_invalid_indices_is_refused(
+    params: list[Param | Block], problem: str, double: Any
+) -> None:
     blocks = [each for each in params if isinstance(each, Block)]
     interface = Interface([each for each in params if isinstance(each, Param)], blocks)
     source = TAKES.format("device float *x").encode()
-    types = ["handle" if each.kind in ("buffer", "local") else each.type for each in interface.params]
-    module = devmod.create("metal", {"takes": source}, "metal", {"takes": devmod.FunctionInfo("takes", types, (), (), interface)})
+    types = [
+        "handle" if each.kind in ("buffer", "local") else each.type for each in interface.params
+    ]
+    module = devmod.create(
+        "metal",
+        {"takes": source},
+        "metal",
+        {"takes": devmod.FunctionInfo("takes", types, (), (), interface)},
+    )
     with pytest.raises(devmod.FormatError) as caught:
         module["takes"]
     start = f"the metal function 'takes'{' has' if blocks else ':'} {problem}"
-    assert str(caught.value) == f"{start} in the payload's interface; expected a unique index from 0 to 30"
+    assert (
+        str(caught.value)
+        == f"{start} in the payload's interface; expected a unique index from 0 to 30"
+    )
     assert "launch" not in double.names()
 
 
@@ -112,8 +162,14 @@ def test_an_interface_with_invalid_indices_is_refused(params: list[Param | Block
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        ({"grid": 1, "block": 2000}, "its maxThreadsPerThreadgroup.width is 1024, got block=(2000, 1, 1)"),
-        ({"grid": 1, "block": (1, 1, 65)}, "its maxThreadsPerThreadgroup.depth is 64, got block=(1, 1, 65)"),
+        (
+            {"grid": 1, "block": 2000},
+            "its maxThreadsPerThreadgroup.width is 1024, got block=(2000, 1, 1)",
+        ),
+        (
+            {"grid": 1, "block": (1, 1, 65)},
+            "its maxThreadsPerThreadgroup.depth is 64, got block=(1, 1, 65)",
+        ),
         (
             {"grid": 1, "block": (64, 32)},
             "the pipeline's maxTotalThreadsPerThreadgroup is 256, and block=(64, 32, 1) has 2048 threads",
@@ -132,7 +188,10 @@ def test_errors_name_the_limit(shape: dict[str, Any], text: str, double: Any) ->
     )
     with pytest.raises(devmod.LaunchError) as caught:
         f(np.zeros(64, "float32"), **shape)
-    assert str(caught.value) == f"the metal function 'twice' cannot be launched on metal device 0 (Double GPU): {text}"
+    assert (
+        str(caught.value)
+        == f"the metal function 'twice' cannot be launched on metal device 0 (Double GPU): {text}"
+    )
     assert launches(double) == []
 
 
@@ -196,7 +255,9 @@ def test_an_open_block_has_rows_of_the_execution_width(double: Any) -> None:
     param = Param("x", "buffer", "float32", "rw", 0)
     info = devmod.FunctionInfo("takes", ["handle"], (), (), Interface([param], open_block=True))
     f = devmod.create("metal", {"takes": source.encode()}, "metal", {"takes": info})["takes"]
-    assert [f.launch_config(threads=threads).block for threads in (1, 100, 100_000, (100, 100))] == [
+    assert [
+        f.launch_config(threads=threads).block for threads in (1, 100, 100_000, (100, 100))
+    ] == [
         (1, 1, 1),
         (128, 1, 1),
         (256, 1, 1),
@@ -224,7 +285,9 @@ def test_events_of_another_backend_are_refused(device: Any) -> None:
     check_foreign_events(device)
 
 
-def test_the_time_of_an_event_is_the_end_of_all_commands_before_it(double: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_an_event_is_the_end_of_all_commands_before_it(
+    double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A launch and the copy of an event have no memory in common, so a GPU may run them at once."""
     device = devmod.device("metal")
     a = device.from_numpy(np.ones(4, "float32"))
@@ -246,7 +309,9 @@ def test_waiting_for_a_stream_does_not_block_the_host(double: Any) -> None:
     twice(a, grid=1, block=4, stream=first)
     second.wait(first.record())
     twice(a, grid=1, block=4, stream=second)
-    assert [name for name in double.names() if name not in ("compile", "pipeline", "event", "buffer")] == [
+    assert [
+        name for name in double.names() if name not in ("compile", "pipeline", "event", "buffer")
+    ] == [
         "launch",
         "signal",
         "wait_for",
@@ -267,7 +332,11 @@ def test_a_copy_waits_for_launches_in_deleted_streams(double: Any) -> None:
 
 
 def failing() -> Any:
-    return kernel("kernel void fails(device float *x) { x[1 << 30] = 1; }", "fails", [Param("x", "buffer", "float32", "rw", 0)])
+    return kernel(
+        "kernel void fails(device float *x) { x[1 << 30] = 1; }",
+        "fails",
+        [Param("x", "buffer", "float32", "rw", 0)],
+    )
 
 
 def test_a_fault_is_raised_once_by_the_first_wait(double: Any) -> None:
@@ -312,9 +381,16 @@ def test_a_fault_among_many_launches_is_raised(double: Any) -> None:
 def test_errors_of_metal_are_launch_errors(double: Any) -> None:
     device = devmod.device("metal")
     add, a = adder()["twice"], device.from_numpy(np.ones(4, "float32"))
-    double.refuse = {"launch": "no command buffer", "queue": "no command queue", "event": "no event"}
+    double.refuse = {
+        "launch": "no command buffer",
+        "queue": "no command queue",
+        "event": "no event",
+    }
     for call, text in (
-        (lambda: add(a, grid=1, block=4), "metal device 0 (Double GPU) refused a launch of the metal function 'twice': no command buffer"),
+        (
+            lambda: add(a, grid=1, block=4),
+            "metal device 0 (Double GPU) refused a launch of the metal function 'twice': no command buffer",
+        ),
         (device.stream, "metal device 0 (Double GPU) gives no command queue: no command queue"),
         (device.default_stream.record, "metal device 0 (Double GPU) gives no event: no event"),
     ):
@@ -331,7 +407,8 @@ def test_function_constants(device: Any) -> None:
     module = devmod.compile(CONSTANTS, "metal")
     add = module["add"]
     with pytest.raises(
-        devmod.LaunchError, match=r"function constants without a value: 'SCALE', 'OFFSET'\. Set them: f\.specialize\(SCALE=…\)\."
+        devmod.LaunchError,
+        match=r"function constants without a value: 'SCALE', 'OFFSET'\. Set them: f\.specialize\(SCALE=…\)\.",
     ):
         add(a, b, c, 4, grid=1, block=4)
     add.specialize(SCALE=3)(a, b, c, 4, grid=1, block=4)
@@ -367,7 +444,9 @@ def test_defines_of_a_source(device: Any) -> None:
     x = np.ones(4, "float32")
     devmod.compile(source, "metal")["scale"].specialize(FACTOR=4)(x, grid=1, block=4)
     assert x.tolist() == [4] * 4
-    other = devmod.compile(f"#ifdef OTHER\n#endif\n{source}", "metal", defines={"FACTOR": 2})["scale"].specialize(OTHER=1)
+    other = devmod.compile(f"#ifdef OTHER\n#endif\n{source}", "metal", defines={"FACTOR": 2})[
+        "scale"
+    ].specialize(OTHER=1)
     other(x, grid=1, block=4)
     assert x.tolist() == [8] * 4
     other.specialize(FACTOR=5)(x, grid=1, block=4)
@@ -410,4 +489,7 @@ def test_two_devices(double: Any) -> None:
 @pytest.mark.row("R31")
 def test_options_reach_the_compiler(double: Any) -> None:
     devmod.compile("//devmod: -std=metal3.1 -fno-fast-math\n" + ADD, "metal")["add"]
-    assert next(call for call in double.calls if call[0] == "compile")[2] == ("-std=metal3.1", "-fno-fast-math")
+    assert next(call for call in double.calls if call[0] == "compile")[2] == (
+        "-std=metal3.1",
+        "-fno-fast-math",
+    )

@@ -32,7 +32,14 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
     try: ask()
     except devmod.DeviceNotFoundError as error: print(error)
 """
-    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    process = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     assert process.stderr == ""
     text = (
         f"Metal needs macOS, got {sys.platform}. This machine can compile, save, load and inspect metal modules. To run them, on a Mac: "
@@ -46,16 +53,28 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
     ("fmt", "code", "text"),
     [
         ("metal", b"", "the metal shader 'k' of format 'metal' is empty"),
-        ("metal", b"kernel \xff", "the metal shader 'k' of format 'metal' is not UTF-8 text: byte 7 is 0xff"),
-        ("metal", b"kernel \0", "the metal shader 'k' of format 'metal' has a zero byte at 7, which ends a source"),
-        ("metallib", b"\x03\x02\x23\x07", "the metal shader 'k' of format 'metallib' is not such a file: expected b'MTLB' at its start, got b'\\x03\\x02#\\x07'"),
+        (
+            "metal",
+            b"kernel \xff",
+            "the metal shader 'k' of format 'metal' is not UTF-8 text: byte 7 is 0xff",
+        ),
+        (
+            "metal",
+            b"kernel \0",
+            "the metal shader 'k' of format 'metal' has a zero byte at 7, which ends a source",
+        ),
+        (
+            "metallib",
+            b"\x03\x02\x23\x07",
+            "the metal shader 'k' of format 'metallib' is not such a file: expected b'MTLB' at its start, got b'\\x03\\x02#\\x07'",
+        ),
         (
             "metal",
             b"//devmod: -I/tmp\n",
             "the source's first line has the option '-I/tmp', which names a path",
         ),
     ],
-)  # fmt: skip
+)
 def test_invalid_payloads(fmt: str, code: bytes, text: str) -> None:
     """They are refused without Metal too."""
     with pytest.raises(devmod.FormatError) as caught:
@@ -68,7 +87,10 @@ def test_a_missing_shader() -> None:
     module = devmod.create("metal", {"other": b"x"}, "metal", {"k": K})
     with pytest.raises(devmod.FormatError) as caught:
         module["k"]
-    assert str(caught.value) == "the metal module has no shader for its function 'k'; it has those of 'other'"
+    assert (
+        str(caught.value)
+        == "the metal module has no shader for its function 'k'; it has those of 'other'"
+    )
 
 
 def test_a_shader_under_the_name_of_its_entry(double: Any) -> None:
@@ -87,14 +109,26 @@ def test_a_source_that_does_not_compile(double: Any) -> None:
 
 
 @pytest.mark.row("R30")
-def test_no_source_reads_a_file_of_the_receiver(double: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_source_reads_a_file_of_the_receiver(
+    double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts: list[str] = []
     compile_text = double.compile
-    monkeypatch.setattr(double, "compile", lambda device, text, options: texts.append(text) or compile_text(device, text, options))
+    monkeypatch.setattr(
+        double,
+        "compile",
+        lambda device, text, options: texts.append(text) or compile_text(device, text, options),
+    )
     kernel = "kernel void k(device float *x) {}\n"
-    module_of(f'#include "/etc/passwd"\n#if 0\n#include <../x>\n#endif\n#include <metal_stdlib>\n{kernel}'.encode())["k"]
-    refused = "#error devmod: a source payload is complete, and does not include a file of its receiver: "
-    assert texts == [f'{refused} "/etc/passwd"\n#if 0\n{refused} <../x>\n#endif\n#include <metal_stdlib>\n{kernel}']
+    module_of(
+        f'#include "/etc/passwd"\n#if 0\n#include <../x>\n#endif\n#include <metal_stdlib>\n{kernel}'.encode()
+    )["k"]
+    refused = (
+        "#error devmod: a source payload is complete, and does not include a file of its receiver: "
+    )
+    assert texts == [
+        f'{refused} "/etc/passwd"\n#if 0\n{refused} <../x>\n#endif\n#include <metal_stdlib>\n{kernel}'
+    ]
 
 
 def test_a_library_that_metal_refuses(double: Any) -> None:
@@ -119,7 +153,10 @@ def test_a_library_has_no_defines(double: Any) -> None:
 def test_a_function_that_the_library_does_not_contain(double: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         module_of(b"kernel void other(device float *x) {}")["k"]
-    assert str(caught.value) == "the metal library has no function 'k', which the payload's fmap names; it has: 'other'"
+    assert (
+        str(caught.value)
+        == "the metal library has no function 'k', which the payload's fmap names; it has: 'other'"
+    )
 
 
 def test_a_pipeline_that_metal_refuses(double: Any) -> None:
@@ -142,7 +179,12 @@ def test_no_gpu(double: Any) -> None:
 
 def test_properties_of_a_device(double: Any) -> None:
     device = devmod.device("metal", 1)
-    assert (device.name, device.vendor, device.driver_version, device.memory) == ("Double GPU", "Double", "a double of macOS", 1 << 30)
+    assert (device.name, device.vendor, device.driver_version, device.memory) == (
+        "Double GPU",
+        "Double",
+        "a double of macOS",
+        1 << 30,
+    )
     assert dict(device.limits) == {
         "maxThreadsPerThreadgroup.width": 1024,
         "maxThreadsPerThreadgroup.height": 1024,

@@ -1,4 +1,6 @@
-"""Fixtures of the OpenCL tests. In `make test` they run on the first device: Intel's, where its runtime is installed. PoCL has tests of its own."""
+"""Fixtures of the OpenCL tests. In `make test` they run on the first device: Intel's, where its
+runtime is installed. PoCL has tests of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from devmod_opencl._driver import POCL
 from devmod_opencl._pocl import name_processor
 
 
-@pytest.fixture(params=[pytest.param(0, id="first"), pytest.param(1, id="second", marks=pytest.mark.volume)])
+@pytest.fixture(
+    params=[pytest.param(0, id="first"), pytest.param(1, id="second", marks=pytest.mark.volume)]
+)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The default device: the first, then the second. Skip the test if there is none."""
     if request.param:

@@ -20,23 +20,40 @@ __kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }
 
 def add_info() -> FunctionInfo:
     """Return the FunctionInfo of `add`."""
-    params = [Param(name, "buffer", "float32", access) for name, access in (("a", "r"), ("b", "r"), ("c", "w"))]
+    params = [
+        Param(name, "buffer", "float32", access)
+        for name, access in (("a", "r"), ("b", "r"), ("c", "w"))
+    ]
     return FunctionInfo(
-        "add", ["handle"] * 3 + ["int32"], ["blockIdx.x", "threadIdx.x"], (), Interface([*params, Param("n", "scalar", "int32")])
+        "add",
+        ["handle"] * 3 + ["int32"],
+        ["blockIdx.x", "threadIdx.x"],
+        (),
+        Interface([*params, Param("n", "scalar", "int32")]),
     )
 
 
 def twice_info() -> FunctionInfo:
     """Return the FunctionInfo of `twice`."""
-    return FunctionInfo("twice", ["handle"], ["blockIdx.x", "threadIdx.x"], (), Interface([Param("x", "buffer", "float32", "rw")]))
+    return FunctionInfo(
+        "twice",
+        ["handle"],
+        ["blockIdx.x", "threadIdx.x"],
+        (),
+        Interface([Param("x", "buffer", "float32", "rw")]),
+    )
 
 
 def adder(source: str = ADD) -> devmod.Module:
     """Return a new module with `add` and `twice`."""
-    return devmod.create("opencl", source.encode(), "cl", {"add": add_info(), "twice": twice_info()})
+    return devmod.create(
+        "opencl", source.encode(), "cl", {"add": add_info(), "twice": twice_info()}
+    )
 
 
-def kernel(source: str, name: str, params: list[Param], block: tuple[int, int, int] | None = None) -> devmod.Function:
+def kernel(
+    source: str, name: str, params: list[Param], block: tuple[int, int, int] | None = None
+) -> devmod.Function:
     """Return the only function of a new module."""
     types = ["handle" if param.kind in ("buffer", "local") else param.type for param in params]
     info = FunctionInfo(name, types, (), (), Interface(params, (), block))

@@ -31,7 +31,9 @@ __kernel void slow(__global uint *x, uint n) {
 
 
 def test_new_arrays_are_complete_for_every_stream(device: Any) -> None:
-    slow = kernel(SLOW, "slow", [Param("x", "buffer", "uint32", "rw"), Param("n", "scalar", "uint32")])
+    slow = kernel(
+        SLOW, "slow", [Param("x", "buffer", "uint32", "rw"), Param("n", "scalar", "uint32")]
+    )
     x = device.zeros(1, "uint32")
     check_new_arrays(device, lambda: slow(x, 30_000_000, grid=1, block=1))
 
@@ -55,7 +57,9 @@ def test_a_started_copy_does_not_wait_and_keeps_the_host_array(device: Any) -> N
     thread.join(60)  # a copy that waits never ends before the gate opens
     started = len(copied)
     gc.collect()
-    others = [np.full(1 << 20, 7, "float32") for _ in range(4)]  # may have the memory of a freed array
+    others = [
+        np.full(1 << 20, 7, "float32") for _ in range(4)
+    ]  # may have the memory of a freed array
     gate.set_status(cl.command_execution_status.COMPLETE)
     thread.join()
     assert started == 2
@@ -149,7 +153,9 @@ def test_a_full_device_loses_nothing() -> None:
     assert run_python(LITTLE_MEMORY, PYTHONPATH=str(Path(__file__).parent)) == "done\n"
 
 
-def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_missing_at_the_first_use(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyopencl as cl
 
     from devmod_opencl import _device, _launch
@@ -160,10 +166,16 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
     name = "MEM_OBJECT_ALLOCATION_FAILURE"
     refused = f"{device} cannot allocate 256 bytes: {name}"
-    launch_refused = f"{device} has too little free memory: {name} in a launch of the opencl function 'add'"
+    launch_refused = (
+        f"{device} has too little free memory: {name} in a launch of the opencl function 'add'"
+    )
     enqueue = _launch._enqueue
     # A launch caches the function of the driver.
-    monkeypatch.setattr(_launch, "_enqueue", lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args))
+    monkeypatch.setattr(
+        _launch,
+        "_enqueue",
+        lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args),
+    )
     with monkeypatch.context() as patch:
         for owner, function in (
             (cl, "enqueue_copy"),

@@ -1,4 +1,6 @@
-"""The call on real devices: names, threads, default and chosen blocks, defaults of local memory, the current stream."""
+"""The call on real devices: names, threads, default and chosen blocks, defaults of local memory,
+the current stream.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,17 @@ __kernel void sum(__global const float *x, __global float *out, __local float *s
 
 @pytest.fixture
 def module(device: Any) -> Any:
-    return devmod.compile(SOURCE, "opencl", block={"axpy": 32}, local={"scratch": Local(per_thread=4)})
+    return devmod.compile(
+        SOURCE, "opencl", block={"axpy": 32}, local={"scratch": Local(per_thread=4)}
+    )
 
 
-def test_no_call_after_the_first_makes_a_kernel_object(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither to ask for the preferred block, nor where the arguments are checked again: the strided array is."""
+def test_no_call_after_the_first_makes_a_kernel_object(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither to ask for the preferred block, nor where the arguments are checked again: the
+    strided array is.
+    """
     f = devmod.compile(SOURCE, "opencl")["axpy"]
     x, y = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     arguments = [(x, y), (x.data, y.data), (np.arange(128, dtype="float32")[::2], y)]
@@ -66,7 +74,11 @@ def test_the_device_chooses_an_open_block(device: Any) -> None:
     for name, info in found.functions.items():
         assert info.interface is not None
         functions[name] = devmod.FunctionInfo(
-            info.name, info.arg_types, info.launch_param_tags, (), info.interface.replace(open_block=name != "sum")
+            info.name,
+            info.arg_types,
+            info.launch_param_tags,
+            (),
+            info.interface.replace(open_block=name != "sum"),
         )
     f = devmod.create("opencl", SOURCE.encode(), "cl", functions)["threads"]
     for threads in (1, 7, 100000, (1000, 1000), (3, 500)):
@@ -78,14 +90,19 @@ def test_the_device_chooses_an_open_block(device: Any) -> None:
         x, y, _ = (blocks * each for blocks, each in zip(config.grid, config.block, strict=True))
         wanted = (*threads, 1)[:2] if isinstance(threads, tuple) else (threads, 1)
         assert count[0] == x * y
-        assert all(0 <= given - least < each for given, least, each in zip((x, y), wanted, config.block, strict=False))
+        assert all(
+            0 <= given - least < each
+            for given, least, each in zip((x, y), wanted, config.block, strict=False)
+        )
         assert config.block[0] * config.block[1] <= device.limits["max_work_group_size"]
     assert f.launch_config(threads=1).block == (1, 1, 1)
 
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("block", [1, 8, 64])
-def test_the_default_of_a_local_parameter_follows_the_block(block: int, module: Any, device: Any) -> None:
+def test_the_default_of_a_local_parameter_follows_the_block(
+    block: int, module: Any, device: Any
+) -> None:
     x = np.arange(1000, dtype="float32")
     out = np.zeros(4, "float32")
     for _ in range(2):
@@ -112,7 +129,9 @@ def test_a_default_that_the_device_cannot_give_is_named(device: Any) -> None:
     assert caught.value.argument == "scratch"
 
 
-@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of the kernels that pyopencl.array builds
+@pytest.mark.filterwarnings(
+    "ignore:Non-empty compiler output"
+)  # of the kernels that pyopencl.array builds
 def test_arrays_of_pyopencl_in_the_current_stream(module: Any, device: Any) -> None:
     cl_array = pytest.importorskip("pyopencl.array")
     import pyopencl as cl
@@ -145,7 +164,8 @@ def test_the_docstring_has_the_origin_and_the_candidates(module: Any) -> None:
     assert "Variants\n--------\n    opencl/cl\n" in (devmod.bundle(module)["axpy"].__doc__ or "")
 
 
-#: Waits for a kernel that never ends, and ends at once after the interrupt: a runtime may wait for the kernel at its own end.
+#: Waits for a kernel that never ends, and ends at once after the interrupt: a runtime may wait for
+#: the kernel at its own end.
 ENDLESS = """
 import os, signal, sys, threading
 import numpy as np, devmod
@@ -195,12 +215,24 @@ os._exit(0)
         "program again",
     ],
 )
-def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(
+    what: str, device: Any, tmp_path: Path
+) -> None:
     source = "kernel void endless(global volatile int *x, int on) { while (on && x[0] == 0) { } x[1] = 1; }"
     steps = ["endless(x=x, on=on, grid=1, block=64)"]
-    program = devmod.program("program", devmod.compile(source, "opencl"), inputs=["on: int32"], updates=["x: int32[n]"], steps=steps)
+    program = devmod.program(
+        "program",
+        devmod.compile(source, "opencl"),
+        inputs=["on: int32"],
+        updates=["x: int32[n]"],
+        steps=steps,
+    )
     devmod.save(program, file := tmp_path / "endless.devmod")
     done = subprocess.run(
-        interruptible_python("-W", "ignore", "-c", ENDLESS, str(file), what), capture_output=True, text=True, timeout=HANGS, check=False
+        interruptible_python("-W", "ignore", "-c", ENDLESS, str(file), what),
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

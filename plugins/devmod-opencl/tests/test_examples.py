@@ -15,7 +15,9 @@ from devmod_opencl._driver import cl
 
 
 @pytest.mark.row("R37")
-@pytest.mark.parametrize("target", ["opencl", pytest.param("opencl -format=il", marks=pytest.mark.volume)])
+@pytest.mark.parametrize(
+    "target", ["opencl", pytest.param("opencl -format=il", marks=pytest.mark.volume)]
+)
 def test_one_source(target: str, device: Any) -> None:
     if target != "opencl" and not _driver.takes_il(device.handle):
         pytest.skip("the device builds no programs from SPIR-V")

@@ -23,7 +23,11 @@ kernel void axpy(global const float *x, global float *y, float a, int n)
 }
 """
 TYPES = "typedef unsigned int uint;\ntypedef unsigned long ulong;\n"
-AXPY = {"axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"])}
+AXPY = {
+    "axpy": FunctionInfo(
+        "axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"]
+    )
+}
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +37,9 @@ def spirv(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("spirv")
     (folder / "k.cl").write_text(TYPES + SOURCE)
     options = "--target=spirv64-unknown-unknown -x cl -cl-std=CL2.0 -O2 -Xclang -disable-llvm-passes -cl-no-stdinc -c k.cl -o k.spv"
-    subprocess.run([sys.executable, "-m", "ziglang", "clang", *options.split()], cwd=folder, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "ziglang", "clang", *options.split()], cwd=folder, check=True
+    )
     return (folder / "k.spv").read_bytes()
 
 
@@ -67,7 +73,9 @@ def test_spirv_runs_where_the_driver_builds_it(able: Any, spirv: bytes, tmp_path
 
 
 @pytest.mark.row("R16")
-def test_a_device_without_spirv_gets_the_next_candidate(device: Any, spirv: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_spirv_gets_the_next_candidate(
+    device: Any, spirv: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_driver, "takes_il", lambda handle: False)
     hint = (
         "Install an OpenCL driver with the extension cl_khr_il_program (for a CPU with Linux: "
@@ -77,18 +85,27 @@ def test_a_device_without_spirv_gets_the_next_candidate(device: Any, spirv: byte
         wrap(spirv)["axpy"]
     text = f"cannot run on {device}: it does not support the format 'il' (SPIR-V). {hint}"
     assert str(caught.value) == f"the opencl function 'axpy' {text}"
-    assert [(each.outcome, each.text) for each in devmod.explain(wrap(spirv)).functions["axpy"]] == [("refused", text)]
+    assert [
+        (each.outcome, each.text) for each in devmod.explain(wrap(spirv)).functions["axpy"]
+    ] == [("refused", text)]
     source = devmod.create("opencl", SOURCE.partition(";\n")[2].encode(), "cl", AXPY)
     bundle = devmod.bundle(wrap(spirv), source)
     assert run(bundle["axpy"]) == [1, 3, 5, 7, 9, 11, 13, 15]
-    assert [(each.format, each.outcome) for each in devmod.explain(bundle).functions["axpy"]] == [("cl", "unknown"), ("il", "refused")]
+    assert [(each.format, each.outcome) for each in devmod.explain(bundle).functions["axpy"]] == [
+        ("cl", "unknown"),
+        ("il", "refused"),
+    ]
 
 
-def test_what_the_driver_builds_is_cached(able: Any, spirv: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_driver_builds_is_cached(
+    able: Any, spirv: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     builds = []
     build = _driver.build_il
-    monkeypatch.setattr(_driver, "build_il", lambda *arguments: builds.append(arguments) or build(*arguments))
+    monkeypatch.setattr(
+        _driver, "build_il", lambda *arguments: builds.append(arguments) or build(*arguments)
+    )
     for _ in range(2):
         assert run(wrap(spirv)["axpy"])[1] == 3
     assert len(builds) == 1
@@ -101,14 +118,25 @@ def test_damaged_spirv_is_an_error(able: Any, spirv: bytes) -> None:
             spirv[:20] + bytes(len(spirv) - 20),
             "the opencl payload of format 'il' is truncated or damaged: the instruction at word 5 has the length 0",
         ),
-        (spirv[:-2], f"the opencl payload of format 'il' is truncated: it has {len(spirv) - 2} bytes; expected a multiple of 4"),
+        (
+            spirv[:-2],
+            f"the opencl payload of format 'il' is truncated: it has {len(spirv) - 2} bytes; expected a multiple of 4",
+        ),
     ):
         with pytest.raises(devmod.FormatError) as caught:
             wrap(damaged)["axpy"]
         assert str(caught.value) == text
     # A pointer to the undefined type 60000, for which Intel's reader ends the process.
-    with pytest.raises(devmod.FormatError, match=r"SPIR-V of [0-9]+ bytes is damaged: the process that built it for .* crashed"):
-        wrap(spirv[:-4] + (4 << 16 | 61).to_bytes(4, "little") + (60000).to_bytes(4, "little") * 3 + spirv[-4:])["axpy"]
+    with pytest.raises(
+        devmod.FormatError,
+        match=r"SPIR-V of [0-9]+ bytes is damaged: the process that built it for .* crashed",
+    ):
+        wrap(
+            spirv[:-4]
+            + (4 << 16 | 61).to_bytes(4, "little")
+            + (60000).to_bytes(4, "little") * 3
+            + spirv[-4:]
+        )["axpy"]
     with pytest.raises(devmod.CompileError) as error:
         wrap(spirv[:20])["axpy"]
     assert str(error.value).startswith(f"{able.name} cannot build the SPIR-V: ")

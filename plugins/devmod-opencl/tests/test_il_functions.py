@@ -1,4 +1,6 @@
-"""The built-in functions of OpenCL C compute as source and as SPIR-V what NumPy and Python do, one by one."""
+"""The built-in functions of OpenCL C compute as source and as SPIR-V what NumPy and Python do, one
+by one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import numpy as np
 from test_il_kernels import run
 from test_il_kernels import target as target  # the fixture
 
-#: Expressions of a float v from -7 to 7, with the exact value of a double, and the error relative to 1 + |exact|.
+#: Expressions of a float v from -7 to 7, with the exact value of a double, and the error relative
+#: to 1 + |exact|.
 FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "acos(v / 7)": (lambda v: np.arccos(v / 7), 4e-7),
     "acosh(fabs(v) + 1)": (lambda v: np.arccosh(np.abs(v) + 1), 5e-7),
@@ -24,7 +27,10 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "atanh(v / 8)": (lambda v: np.arctanh(v / 8), 5e-7),
     "atanpi(v)": (lambda v: np.arctan(v) / math.pi, 4e-7),
     "cbrt(v)": (np.cbrt, 4e-7),
-    "ceil(v) + 10 * floor(v) + 100 * trunc(v)": (lambda v: np.ceil(v) + 10 * np.floor(v) + 100 * np.trunc(v), 0),
+    "ceil(v) + 10 * floor(v) + 100 * trunc(v)": (
+        lambda v: np.ceil(v) + 10 * np.floor(v) + 100 * np.trunc(v),
+        0,
+    ),
     "copysign(3.0f, v)": (lambda v: np.copysign(3, v), 0),
     "cos(v)": (np.cos, 1e-6),
     "cosh(v)": (np.cosh, 1e-6),
@@ -37,13 +43,18 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "expm1(v)": (np.expm1, 1e-6),
     "fdim(v, 1.0f)": (lambda v: np.maximum(v - 1, 0), 1e-7),
     "fma(v, v, 1.0f) + mad(v, 2.0f, v)": (lambda v: v * v + 1 + 3 * v, 3e-7),
-    "fmax(v, 1.0f) + 10 * fmin(v, -1.0f)": (lambda v: np.maximum(v, 1) + 10 * np.minimum(v, -1), 2e-7),
+    "fmax(v, 1.0f) + 10 * fmin(v, -1.0f)": (
+        lambda v: np.maximum(v, 1) + 10 * np.minimum(v, -1),
+        2e-7,
+    ),
     "fmod(v, 0.75f)": (lambda v: np.fmod(v, 0.75), 0),
     "hypot(v, 3.0f)": (lambda v: np.hypot(v, 3), 4e-7),
     "ilogb(v) + 100 * logb(v)": (lambda v: 101 * (np.frexp(v)[1] - 1), 0),
     "ldexp(v, 3) + ldexp(v, -140)": (lambda v: v * 8, 0),
     "log(fabs(v)) + log2(fabs(v)) + log10(fabs(v)) + log1p(fabs(v))": (
-        lambda v: np.log(np.abs(v)) + np.log2(np.abs(v)) + np.log10(np.abs(v)) + np.log1p(np.abs(v)),
+        lambda v: (
+            np.log(np.abs(v)) + np.log2(np.abs(v)) + np.log10(np.abs(v)) + np.log1p(np.abs(v))
+        ),
         2e-6,
     ),
     "maxmag(v, -2.0f) + 10 * minmag(v, -2.0f)": (
@@ -56,7 +67,10 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "remainder(v, 0.75f)": (np.vectorize(lambda v: math.remainder(v, 0.75)), 0),
     "rint(v) + 10 * round(v)": (lambda v: np.rint(v) + 10 * np.trunc(v + np.copysign(0.5, v)), 0),
     "rootn(v, 3)": (np.cbrt, 1e-6),
-    "rsqrt(fabs(v) + 1) + sqrt(fabs(v))": (lambda v: 1 / np.sqrt(np.abs(v) + 1) + np.sqrt(np.abs(v)), 6e-7),
+    "rsqrt(fabs(v) + 1) + sqrt(fabs(v))": (
+        lambda v: 1 / np.sqrt(np.abs(v) + 1) + np.sqrt(np.abs(v)),
+        6e-7,
+    ),
     "sin(v)": (np.sin, 1e-6),
     "sinh(v)": (np.sinh, 1e-6),
     "sinpi(v)": (lambda v: np.sin(math.pi * v), 2e-6),
@@ -64,7 +78,10 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "tanh(v)": (np.tanh, 1e-6),
     "tanpi(v / 16)": (lambda v: np.tan(math.pi * v / 16), 2e-5),
     "native_sin(v) + native_cos(v)": (lambda v: np.sin(v) + np.cos(v), 3e-5),
-    "native_exp(v / 4) + native_exp2(v / 4) + native_exp10(v / 4)": (lambda v: np.exp(v / 4) + 2 ** (v / 4) + 10 ** (v / 4), 2e-4),
+    "native_exp(v / 4) + native_exp2(v / 4) + native_exp10(v / 4)": (
+        lambda v: np.exp(v / 4) + 2 ** (v / 4) + 10 ** (v / 4),
+        2e-4,
+    ),
     "native_log(fabs(v)) + native_log2(fabs(v)) + native_log10(fabs(v))": (
         lambda v: np.log(np.abs(v)) + np.log2(np.abs(v)) + np.log10(np.abs(v)),
         2e-4,
@@ -73,10 +90,19 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
         lambda v: v / 3 + 1 / v + np.sqrt(np.abs(v)) + 1 / np.sqrt(np.abs(v)),
         2e-4,
     ),
-    "native_powr(fabs(v), 1.5f) + native_tan(v / 8)": (lambda v: np.abs(v) ** 1.5 + np.tan(v / 8), 3e-4),
+    "native_powr(fabs(v), 1.5f) + native_tan(v / 8)": (
+        lambda v: np.abs(v) ** 1.5 + np.tan(v / 8),
+        3e-4,
+    ),
     "degrees(v) + radians(v)": (lambda v: np.degrees(v) + np.radians(v), 4e-7),
     "mix(v, 1.0f, 0.25f) + smoothstep(-2.0f, 2.0f, v) + step(1.0f, v) + sign(v)": (
-        lambda v: v + (1 - v) * 0.25 + (t := np.clip((v + 2) / 4, 0, 1)) * t * (3 - 2 * t) + (v >= 1) + np.sign(v),
+        lambda v: (
+            v
+            + (1 - v) * 0.25
+            + (t := np.clip((v + 2) / 4, 0, 1)) * t * (3 - 2 * t)
+            + (v >= 1)
+            + np.sign(v)
+        ),
         5e-7,
     ),
     "length((float3)(v, 1, 2)) + distance((float2)(v, 1), (float2)(0, 2)) + fast_length((float2)(v, 1))": (
@@ -95,23 +121,38 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
         lambda v: 7 + 8 * (v != 1) + 16 * (v >= 1),
         0,
     ),
-    "-isequal((float2)(v), (float2)(v)).y + any((int2)(v < 0 ? -1 : 0, 0)) * 2": (lambda v: 1 + 2 * (v < 0), 0),
+    "-isequal((float2)(v), (float2)(v)).y + any((int2)(v < 0 ? -1 : 0, 0)) * 2": (
+        lambda v: 1 + 2 * (v < 0),
+        0,
+    ),
     "vload_half(0, h) * 0 + convert_float(convert_half(v))": (lambda v: v.astype("float16"), 0),
     "sub_group_any(1) + sub_group_all(1) * 2": (lambda v: np.full_like(v, 3), 0),
-    "work_group_reduce_add(v) + work_group_reduce_max(v)": (lambda v: np.full_like(v, v.sum() + v.max()), 2e-6),
+    "work_group_reduce_add(v) + work_group_reduce_max(v)": (
+        lambda v: np.full_like(v, v.sum() + v.max()),
+        2e-6,
+    ),
     "work_group_scan_inclusive_add(v) + fmax(work_group_scan_exclusive_max(v), -100.0f)": (
         lambda v: np.cumsum(v) + np.concatenate([[-100], np.maximum.accumulate(v)[:-1]]),
         2e-6,
     ),
-    "work_group_broadcast(v, 3) + work_group_any(i == 5) + work_group_all(i < 5)": (lambda v: np.full_like(v, v[3] + 1), 1e-7),
+    "work_group_broadcast(v, 3) + work_group_any(i == 5) + work_group_all(i < 5)": (
+        lambda v: np.full_like(v, v[3] + 1),
+        1e-7,
+    ),
 }
 
 
 def test_the_functions_of_floats(target: str) -> None:
-    values = np.array([-7, -6.125, -4.5, -3.3, -2.5, -1.7, -1, -0.3, 0.2, 0.5, 1, 1.5, 2.25, 3.9, 5.5, 7], "float32")
-    # PoCL 3 has neither sub-groups nor the functions of work-groups of OpenCL C 2.0, and no conversion from float to half.
+    values = np.array(
+        [-7, -6.125, -4.5, -3.3, -2.5, -1.7, -1, -0.3, 0.2, 0.5, 1, 1.5, 2.25, 3.9, 5.5, 7],
+        "float32",
+    )
+    # PoCL 3 has neither sub-groups nor the functions of work-groups of OpenCL C 2.0, and no
+    # conversion from float to half.
     calls = {
-        name: each for name, each in FLOATS.items() if target != "source" or not name.startswith(("sub_group", "work_group", "vload_half"))
+        name: each
+        for name, each in FLOATS.items()
+        if target != "source" or not name.startswith(("sub_group", "work_group", "vload_half"))
     }
     stores = "".join(f"o[{number}] = {expression};\n" for number, expression in enumerate(calls))
     text = (
@@ -125,5 +166,7 @@ def test_the_functions_of_floats(target: str) -> None:
         expected = np.asarray(exact(values.astype("float64")), "float64")
         error = np.max(np.abs(out[:, number] - expected) / (1 + np.abs(expected)))
         if not error <= max(bound, 6e-8 * (bound > 0)):
-            problems.append(f"{expression}: {error:.1e} at {values[np.argmax(np.abs(out[:, number] - expected))]}")
+            problems.append(
+                f"{expression}: {error:.1e} at {values[np.argmax(np.abs(out[:, number] - expected))]}"
+            )
     assert problems == []

@@ -1,4 +1,7 @@
-"""Kernels in OpenCL C as source and as SPIR-V (`opencl -format=il`): each computes what NumPy does."""
+"""Kernels in OpenCL C as source and as SPIR-V (`opencl -format=il`):
+
+each computes what NumPy does.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ def module_of(target: str, text: str = "") -> devmod.Module:
 
 @pytest.fixture(params=[pytest.param("source", marks=pytest.mark.volume), "SPIR-V"])
 def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("DEVMOD_OPENCL_TRIAL", "0")  # a trial builds everything once more; test_il.py has the tests of it
+    monkeypatch.setenv(
+        "DEVMOD_OPENCL_TRIAL", "0"
+    )  # a trial builds everything once more; test_il.py has the tests of it
     name: str = request.param
     devices = [each for each in devmod.devices() if each.kind == "opencl"]
     if not devices:
@@ -59,7 +64,9 @@ def test_the_ids_of_three_dimensions(target: str) -> None:
     x, y, z = (each * size for each, size in zip(grid, block, strict=True))
     out = np.zeros((z, y, x, 4), "int32")
     run(target, "ids", out, grid=grid, block=block)
-    at = np.stack(np.meshgrid(np.arange(z), np.arange(y), np.arange(x), indexing="ij"), -1)[..., ::-1]
+    at = np.stack(np.meshgrid(np.arange(z), np.arange(y), np.arange(x), indexing="ij"), -1)[
+        ..., ::-1
+    ]
     digits = np.array([1, 10, 100])
     np.testing.assert_array_equal(out[..., 0], at // block @ digits)
     np.testing.assert_array_equal(out[..., 1], at % block @ digits)
@@ -75,7 +82,18 @@ def test_a_histogram_in_static_local_memory(target: str) -> None:
 
 def test_a_product_of_matrices_with_two_local_arguments(target: str) -> None:
     a, b, c = floats(16, 16), floats(16, 16), np.zeros((16, 16), "float32")
-    run(target, "matmul", a, b, c, np.int32(16), devmod.Local(256), devmod.Local(256), grid=(2, 2), block=(8, 8))
+    run(
+        target,
+        "matmul",
+        a,
+        b,
+        c,
+        np.int32(16),
+        devmod.Local(256),
+        devmod.Local(256),
+        grid=(2, 2),
+        block=(8, 8),
+    )
     np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
 
 
@@ -94,18 +112,38 @@ def test_softmax(target: str) -> None:
 
 
 def test_a_blur_of_bytes(target: str) -> None:
-    image, out = RANDOM.integers(0, 256, (12, 16, 4)).astype("uint8"), np.zeros((12, 16, 4), "uint8")
+    image, out = (
+        RANDOM.integers(0, 256, (12, 16, 4)).astype("uint8"),
+        np.zeros((12, 16, 4), "uint8"),
+    )
     run(target, "blur", image, out, np.int32(16), np.int32(12), grid=(2, 3), block=(8, 4))
     padded = np.pad(image.astype(float), ((2, 2), (2, 2), (0, 0)), mode="edge")
     weights = np.array([1, 4, 6, 4, 1])
-    expected = sum(weights[i] * weights[j] * padded[i : i + 12, j : j + 16] for i in range(5) for j in range(5)) / 256
+    expected = (
+        sum(
+            weights[i] * weights[j] * padded[i : i + 12, j : j + 16]
+            for i in range(5)
+            for j in range(5)
+        )
+        / 256
+    )
     assert np.abs(out - expected).max() <= 0.5
 
 
 def test_mandelbrot(target: str) -> None:
     out = np.zeros((16, 24), "int32")
     corner, step = np.array([-2, -1], "float32"), np.float32(0.125)
-    run(target, "mandelbrot", out, np.int32(24), corner, step, np.int32(50), grid=(3, 2), block=(8, 8))
+    run(
+        target,
+        "mandelbrot",
+        out,
+        np.int32(24),
+        corner,
+        step,
+        np.int32(50),
+        grid=(3, 2),
+        block=(8, 8),
+    )
     c = (-2 + 0.125 * np.arange(24)) + 1j * (-1 + 0.125 * np.arange(16))[:, None]
     z, expected = np.zeros_like(c), np.zeros(c.shape, "int32")
     for _ in range(50):
@@ -121,11 +159,23 @@ def test_vectors_of_three(target: str) -> None:
     shift, added = np.array([1, 2, 3], "float32"), np.array([7, 0, 255], "uint8")
     run(target, "three", x, y, shift, added, grid=1, block=32)
     np.testing.assert_allclose(y, np.cross(x, shift) + added, rtol=1e-5, atol=1e-5)
-    assert module_of(target).functions["three"].arg_types == ("handle", "handle", "float32x3", "uint8x3")
+    assert module_of(target).functions["three"].arg_types == (
+        "handle",
+        "handle",
+        "float32x3",
+        "uint8x3",
+    )
 
 
 WAVE = np.dtype([("height", "float32"), ("period", "int32")])
-MIXED = np.dtype({"names": ["tag", "weight", "pair"], "formats": ["int8", "float64", ("int16", 2)], "offsets": [0, 8, 16], "itemsize": 24})
+MIXED = np.dtype(
+    {
+        "names": ["tag", "weight", "pair"],
+        "formats": ["int8", "float64", ("int16", 2)],
+        "offsets": [0, 8, 16],
+        "itemsize": 24,
+    }
+)
 
 
 def test_structs(target: str) -> None:
@@ -142,7 +192,27 @@ def test_structs(target: str) -> None:
 
 
 def test_conversions(target: str) -> None:
-    x = np.array([0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.75, -3.75, 100.4, 127.5, 128.5, 200.6, 255.5, 300, -130], "float32")
+    x = np.array(
+        [
+            0,
+            0.5,
+            1.5,
+            2.5,
+            -0.5,
+            -1.5,
+            -2.5,
+            3.75,
+            -3.75,
+            100.4,
+            127.5,
+            128.5,
+            200.6,
+            255.5,
+            300,
+            -130,
+        ],
+        "float32",
+    )
     out, halves = np.zeros((16, 16), "int32"), np.zeros(16, "float16")
     run(target, "conversions", x, out, halves, grid=1, block=16)
     exact = x.astype(float)
@@ -152,7 +222,14 @@ def test_conversions(target: str) -> None:
 
     rounded = exact * 1e7
     whole = (x * np.float32(1e7)).astype("float64").astype("int64")
-    up = np.array([np.float32(each) if np.float32(each) >= each else np.nextafter(np.float32(each), np.float32(np.inf)) for each in whole])
+    up = np.array(
+        [
+            np.float32(each)
+            if np.float32(each) >= each
+            else np.nextafter(np.float32(each), np.float32(np.inf))
+            for each in whole
+        ]
+    )
     expected = [
         *(np.rint(exact), np.trunc(exact), np.ceil(exact), np.floor(exact)),
         *(clip(exact, 0, 255), np.clip(np.rint(exact), -128, 127)),
@@ -170,7 +247,11 @@ def test_conversions(target: str) -> None:
 
 
 def signed(values: Any) -> Any:
-    return np.asarray(values, "int64").astype("uint64").astype("uint32").view("int32") if np.ndim(values) else signed([values])[0]
+    return (
+        np.asarray(values, "int64").astype("uint64").astype("uint32").view("int32")
+        if np.ndim(values)
+        else signed([values])[0]
+    )
 
 
 def test_vectors_of_integers(target: str) -> None:
@@ -181,7 +262,11 @@ def test_vectors_of_integers(target: str) -> None:
     x, y = a.astype("int64"), b.astype("int64")
     count = np.vectorize(lambda v: (int(v) & 0xFFFFFFFF).bit_count())
     zeros = np.vectorize(lambda v: 32 - (int(v) & 0xFFFFFFFF).bit_length())
-    shifted = [np.vectorize(lambda v, s=s: ((int(v) << s) + 2**31) % 2**32 - 2**31)(each) for s in (20, 28) for each in (a, b)]
+    shifted = [
+        np.vectorize(lambda v, s=s: ((int(v) << s) + 2**31) % 2**32 - 2**31)(each)
+        for s in (20, 28)
+        for each in (a, b)
+    ]
     saturated = [np.clip(shifted[2] + sign * shifted[3], -(2**31), 2**31 - 1) for sign in (1, -1)]
     mask = 0xFF00FF
     expected = [
@@ -193,9 +278,19 @@ def test_vectors_of_integers(target: str) -> None:
         a[:, ::-1] * b,
         (a & ~mask) | (b & mask),
         signed((ua << np.uint64(5) | ua >> np.uint64(27)) & np.uint64(0xFFFFFFFF)) ^ count(b),
-        (shifted[0].astype(object) * shifted[1].astype(object) // 2**32).astype("int64") + x * y + 1,
+        (shifted[0].astype(object) * shifted[1].astype(object) // 2**32).astype("int64")
+        + x * y
+        + 1,
         zeros(a) + (x + y >> 1) + (x + y + 1 >> 1),
-        np.stack([(a < 0).any(1), (a < b).all(1), a[:, 0] == b[:, 0], (x[:, 0] << 16) | (y[:, 0] & 0xFFFF)], 1),
+        np.stack(
+            [
+                (a < 0).any(1),
+                (a < b).all(1),
+                a[:, 0] == b[:, 0],
+                (x[:, 0] << 16) | (y[:, 0] & 0xFFFF),
+            ],
+            1,
+        ),
         saturated[0] ^ saturated[1],
     ]
     for number, each in enumerate(expected):
@@ -225,7 +320,16 @@ def test_results_behind_pointers(target: str) -> None:
     mantissa, exponent = np.frexp(x)
     rest = np.array([math.remainder(float(each), 0.75) for each in x])
     floor = np.floor(x)
-    expected = [x - floor, floor, np.modf(x)[0], np.trunc(x), np.sin(x.astype(float)), np.cos(x.astype(float)), mantissa, rest]
+    expected = [
+        x - floor,
+        floor,
+        np.modf(x)[0],
+        np.trunc(x),
+        np.sin(x.astype(float)),
+        np.cos(x.astype(float)),
+        mantissa,
+        rest,
+    ]
     np.testing.assert_allclose(out, np.stack(expected, 1), rtol=2e-6, atol=2e-6)
     np.testing.assert_array_equal(parts[:, 0], exponent)
     quotient = np.rint((x - rest) / 0.75).astype(int)
@@ -241,8 +345,16 @@ def test_integers_of_64_bits(target: str) -> None:
         x, y = int(a[i]), int(b[i])
         most = max(x, -3)
         rotated = (y << 13 | y >> 51) % 2**64
-        expected = [abs(x * 3) // 7 * (1 if x >= 0 else -1), x * y >> 64, 64 - y.bit_length(), abs(x - 5)]
-        expected += [rotated - 2**64 if rotated >= 2**63 else rotated, abs(most) % 11 * (1 if most >= 0 else -1)]
+        expected = [
+            abs(x * 3) // 7 * (1 if x >= 0 else -1),
+            x * y >> 64,
+            64 - y.bit_length(),
+            abs(x - 5),
+        ]
+        expected += [
+            rotated - 2**64 if rotated >= 2**63 else rotated,
+            abs(most) % 11 * (1 if most >= 0 else -1),
+        ]
         assert out[i].tolist() == expected
 
 
@@ -258,9 +370,16 @@ kernel void k(global const float4 *v, global const int *n, global const half *h)
 
 
 def test_print(capfd: pytest.CaptureFixture[str]) -> None:
-    if not any(each.kind == "opencl" and each.index == 0 and "fp16" in each.features for each in devmod.devices()):
+    if not any(
+        each.kind == "opencl" and each.index == 0 and "fp16" in each.features
+        for each in devmod.devices()
+    ):
         pytest.skip("there is no OpenCL device, or the first has no half")
-    v, n, h = np.array([[1, -2.5, 3, 4]], "float32"), np.array([300], "int32"), np.array([0.5], "float16")
+    v, n, h = (
+        np.array([[1, -2.5, 3, 4]], "float32"),
+        np.array([300], "int32"),
+        np.array([0.5], "float16"),
+    )
     run("source", "k", v, n, h, text=PRINTS)
     words = ",".join(str(each) for each in v[0, :2].view("uint32"))
     assert capfd.readouterr().out == (
@@ -307,16 +426,24 @@ def directed(exact: Fraction, dtype: type[np.floating[Any]], mode: str) -> Any:
 
 def test_conversions_with_a_rounding() -> None:
     if not any(
-        each.kind == "opencl" and {"fp16", "fp64"} <= each.features and "SPIR-V" in each.handle.il_version for each in devmod.devices()
+        each.kind == "opencl"
+        and {"fp16", "fp64"} <= each.features
+        and "SPIR-V" in each.handle.il_version
+        for each in devmod.devices()
     ):
-        pytest.skip("no OpenCL device here takes SPIR-V with half and double: pip install 'devmod-opencl[intel]'")
+        pytest.skip(
+            "no OpenCL device here takes SPIR-V with half and double: pip install 'devmod-opencl[intel]'"
+        )
     u = np.array([2**64 - 1, 2**63 + 1025, 2**53 + 1, 7], "uint64")
     n = np.array([-(2**63), -(2**63) + 1025, -(2**53) - 1, 2**63 - 1], "int64")
     d = np.array([-1e-9, 1 / 3, -70000, 2.5], "float64")
     doubles, halves = np.zeros((4, 6)), np.zeros((4, 6), "float16")
     run("SPIR-V", "k", u, n, d, doubles, halves, grid=1, block=4, text=CONVERTED)
     modes = ("rtz", "rtp", "rtn")
-    expected = [[directed(Fraction(int(each)), np.float64, mode) for each in pair for mode in modes] for pair in zip(u, n, strict=True)]
+    expected = [
+        [directed(Fraction(int(each)), np.float64, mode) for each in pair for mode in modes]
+        for pair in zip(u, n, strict=True)
+    ]
     np.testing.assert_array_equal(doubles, expected)
     small = [[directed(Fraction(each), np.float16, mode) for mode in modes] for each in d.tolist()]
     np.testing.assert_array_equal(halves, [[*each, *each] for each in small])

@@ -12,8 +12,15 @@ import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import IMAGE_FORMATS
 
-TYPES = {"1d": ((7,), 0), "2d": ((7, 5), 0), "3d": ((7, 5, 3), 0), "1d_array": ((7,), 4), "2d_array": ((7, 5), 4)}
-#: OpenCL C's type of a coordinate, and the coordinate of the texel of a thread, by the type of an image.
+TYPES = {
+    "1d": ((7,), 0),
+    "2d": ((7, 5), 0),
+    "3d": ((7, 5, 3), 0),
+    "1d_array": ((7,), 4),
+    "2d_array": ((7, 5), 4),
+}
+#: OpenCL C's type of a coordinate, and the coordinate of the texel of a thread, by the type of an
+#: image.
 PLACES = {
     "1d": ("int", "x"),
     "2d": ("int2", "(int2)(x, y)"),
@@ -39,7 +46,9 @@ def texels(format: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Return different texels for each place and channel."""
     dtype = np.dtype(IMAGE_FORMATS[format].dtype)
     values = np.random.default_rng(1).random(shape)
-    return values.astype(dtype) if dtype.kind == "f" else (values * np.iinfo(dtype).max).astype(dtype)
+    return (
+        values.astype(dtype) if dtype.kind == "f" else (values * np.iinfo(dtype).max).astype(dtype)
+    )
 
 
 def error_of(call: Any, *args: Any, **named: Any) -> str:
@@ -64,8 +73,16 @@ def test_a_kernel_sees_each_texel_at_its_place(device: Any, type_: str) -> None:
     shape, layers = TYPES[type_]
     place, at = PLACES[type_]
     array = type_.endswith("_array")
-    depth = f"get_image_{'array_size' if array else 'depth'}(a)" if type_ in ("3d", "2d_array") else "1"
-    height = "1" if type_ == "1d" else "get_image_array_size(a)" if type_ == "1d_array" else "get_image_height(a)"
+    depth = (
+        f"get_image_{'array_size' if array else 'depth'}(a)" if type_ in ("3d", "2d_array") else "1"
+    )
+    height = (
+        "1"
+        if type_ == "1d"
+        else "get_image_array_size(a)"
+        if type_ == "1d_array"
+        else "get_image_height(a)"
+    )
     source = f"""
     #pragma OPENCL EXTENSION cl_khr_3d_image_writes : enable
     constant sampler_t S = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
@@ -76,8 +93,13 @@ def test_a_kernel_sees_each_texel_at_its_place(device: Any, type_: str) -> None:
     }}"""
     add = devmod.compile(source, "opencl")["add"]
     params = add.info.interface.params
-    assert [(each.type, each.access, each.sample) for each in params] == [(type_, "r", "uint"), (type_, "w", "uint")]
-    assert add.info.interface.needs == (("image_writes_3d", "images") if type_ == "3d" else ("images",))
+    assert [(each.type, each.access, each.sample) for each in params] == [
+        (type_, "r", "uint"),
+        (type_, "w", "uint"),
+    ]
+    assert add.info.interface.needs == (
+        ("image_writes_3d", "images") if type_ == "3d" else ("images",)
+    )
     a, b = (device.image(shape, "rgba16uint", layers=layers) for _ in range(2))
     values = np.random.default_rng(2).integers(0, 1000, a.array_shape).astype("uint16")
     a.copy_from(values)
@@ -104,7 +126,11 @@ def test_a_format_that_the_device_lacks(device: Any, monkeypatch: pytest.MonkeyP
 
 def test_images_beyond_the_limits(device: Any) -> None:
     handle = device.handle
-    width, depth, layers = handle.image2d_max_width, handle.image3d_max_depth, handle.image_max_array_size
+    width, depth, layers = (
+        handle.image2d_max_width,
+        handle.image3d_max_depth,
+        handle.image_max_array_size,
+    )
     for shape, options, name, limit in (
         ((width + 1, 1), {}, "image2d_max_width", width),
         ((width + 1,), {}, "image2d_max_width", width),
@@ -113,15 +139,21 @@ def test_images_beyond_the_limits(device: Any) -> None:
         ((1, 1), {"layers": layers + 1}, "image_max_array_size", layers),
     ):
         text = f" with {options['layers']} layers" if options else ""
-        problem = f"image: {device} supports no image of the shape {shape}{text}: its {name} is {limit}"
+        problem = (
+            f"image: {device} supports no image of the shape {shape}{text}: its {name} is {limit}"
+        )
         assert error_of(device.image, shape, "r32float", **options) == problem
 
 
-def test_an_image_that_is_too_large_for_the_memory(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_is_too_large_for_the_memory(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(device.limits, "max_mem_alloc_size", 1023)
     with pytest.raises(devmod.DeviceMemoryError) as caught:
         device.image((16, 16), "r32float")
-    assert str(caught.value) == f"{device} cannot allocate 1024 bytes: its max_mem_alloc_size is 1023"
+    assert (
+        str(caught.value) == f"{device} cannot allocate 1024 bytes: its max_mem_alloc_size is 1023"
+    )
 
 
 def test_a_device_without_images(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +162,18 @@ def test_a_device_without_images(device: Any, monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patch:
         patch.setattr(device, "handle", Handle())
-        assert error_of(device.image, 4, "r32float") == f"image: {device} has no images: its image_support is 0"
+        assert (
+            error_of(device.image, 4, "r32float")
+            == f"image: {device} has no images: its image_support is 0"
+        )
 
 
 # -- samplers
 
 
 def test_a_sampler_reads_the_nearest_layer_of_an_array(device: Any) -> None:
-    # With coordinates in texels: for normalized ones PoCL 3.0 multiplies the layer by the number of layers.
+    # With coordinates in texels: for normalized ones PoCL 3.0 multiplies the layer by the number of
+    # layers.
     source = """__kernel void read(read_only image2d_array_t a, sampler_t how, __global const float4 *places, __global float *x) {
         x[get_global_id(0)] = read_imagef(a, how, places[get_global_id(0)]).x;
     }"""
@@ -146,10 +182,21 @@ def test_a_sampler_reads_the_nearest_layer_of_an_array(device: Any) -> None:
     image = device.image((7, 5), "r32float", layers=3)
     image.copy_from(values)
     layers = {-1: 0, 0: 0, 1: 1, 1.4: 1, 1.6: 2, 2: 2, 9: 2}
-    places = np.array([[3, 2.5, layer, 0] for layer in layers], "float32")  # between two texels of a row
+    places = np.array(
+        [[3, 2.5, layer, 0] for layer in layers], "float32"
+    )  # between two texels of a row
     x = np.zeros(len(places), "float32")
-    f(image, device.sampler(filter="linear", normalized=False), places, x, grid=len(places), block=1)
-    np.testing.assert_allclose(x, [values[layer, 2, 2:4].mean() for layer in layers.values()], rtol=1e-5)
+    f(
+        image,
+        device.sampler(filter="linear", normalized=False),
+        places,
+        x,
+        grid=len(places),
+        block=1,
+    )
+    np.testing.assert_allclose(
+        x, [values[layer, 2, 2:4].mean() for layer in layers.values()], rtol=1e-5
+    )
 
 
 def test_a_linear_sampler_does_not_read_whole_numbers(device: Any) -> None:
@@ -188,7 +235,12 @@ def test_a_prepared_launch_keeps_its_images_and_its_sampler(device: Any, resize:
     picture = texels("rgba8unorm", (5, 7, 4))
     result = device.image((7, 5), "rgba8unorm")
     launch = resize.bind(
-        source=device.image_from_numpy(picture), how=device.sampler(), result=result, scale=(1 / 7, 1 / 5), offset=(0, 0), threads=(7, 5)
+        source=device.image_from_numpy(picture),
+        how=device.sampler(),
+        result=result,
+        scale=(1 / 7, 1 / 5),
+        offset=(0, 0),
+        threads=(7, 5),
     )
     gc.collect()
     others = [device.image((7, 5), "rgba8unorm") for _ in range(4)]
@@ -215,16 +267,22 @@ def test_images_beside_arrays_locals_and_numbers(device: Any) -> None:
         out[0] = 0
 
 
-def test_a_format_that_kernels_cannot_access(device: Any, resize: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_that_kernels_cannot_access(
+    device: Any, resize: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images = [device.image((4, 4), name) for name in ("r32float", "rgba8unorm")]
     monkeypatch.setattr(
-        type(device), "image_formats", lambda _, flags, __: {"WRITE_ONLY": {"r32float"}, "READ_ONLY": {"rgba8unorm"}}[flags]
+        type(device),
+        "image_formats",
+        lambda _, flags, __: {"WRITE_ONLY": {"r32float"}, "READ_ONLY": {"rgba8unorm"}}[flags],
     )
     for source, result, number, name, verb, flags in (
         (images[0], images[0], "1 'source'", "r32float", "read", "READ_ONLY"),
         (images[1], images[1], "2 'result'", "rgba8unorm", "write to", "WRITE_ONLY"),
     ):
-        assert error_of(resize, source, result, device.sampler(), (0, 0), (0, 0), threads=(4, 4)) == (
+        assert error_of(
+            resize, source, result, device.sampler(), (0, 0), (0, 0), threads=(4, 4)
+        ) == (
             f"the opencl function 'resize': argument {number} is an image of {name}: {device} does not list it for kernels that {verb} "
             f"images (clGetSupportedImageFormats, CL_MEM_{flags})"
         )
@@ -233,7 +291,9 @@ def test_a_format_that_kernels_cannot_access(device: Any, resize: Any, monkeypat
 # -- images and samplers of pyopencl
 
 
-def pyopencl_image(context: Any, flags: str, shape: tuple[int, ...], order: str = "R", **options: Any) -> Any:
+def pyopencl_image(
+    context: Any, flags: str, shape: tuple[int, ...], order: str = "R", **options: Any
+) -> Any:
     import pyopencl as cl
 
     format_ = cl.ImageFormat(getattr(cl.channel_order, order), cl.channel_type.FLOAT)
@@ -247,7 +307,10 @@ def test_images_and_samplers_of_pyopencl(device: Any, resize: Any) -> None:
     context = device.context
     queue = cl.CommandQueue(context, device.handle)
     picture = texels("r32float", (5, 7))
-    source, result = pyopencl_image(context, "READ_ONLY", (7, 5)), pyopencl_image(context, "WRITE_ONLY", (7, 5))
+    source, result = (
+        pyopencl_image(context, "READ_ONLY", (7, 5)),
+        pyopencl_image(context, "WRITE_ONLY", (7, 5)),
+    )
     cl.enqueue_copy(queue, source, picture, origin=(0, 0), region=(7, 5))
     how = cl.Sampler(context, True, cl.addressing_mode.CLAMP_TO_EDGE, cl.filter_mode.NEAREST)
     resize(source, result, how, (1 / 7, 1 / 5), (0, 0), threads=(7, 5))
@@ -258,8 +321,14 @@ def test_images_and_samplers_of_pyopencl(device: Any, resize: Any) -> None:
     resize(source, own, device.sampler(), (1 / 7, 1 / 5), (0, 0), threads=(7, 5))
     np.testing.assert_array_equal(own.numpy(), picture)
     other = cl.Context([device.handle])
-    foreign = pyopencl_image(other, "READ_ONLY", (7, 5)), cl.Sampler(other, True, how.addressing_mode, how.filter_mode)
-    for arguments, number, name in (((foreign[0], own, how), "1 'source'", "Image"), ((source, own, foreign[1]), "3 'how'", "Sampler")):
+    foreign = (
+        pyopencl_image(other, "READ_ONLY", (7, 5)),
+        cl.Sampler(other, True, how.addressing_mode, how.filter_mode),
+    )
+    for arguments, number, name in (
+        ((foreign[0], own, how), "1 'source'", "Image"),
+        ((source, own, foreign[1]), "3 'how'", "Sampler"),
+    ):
         assert error_of(resize, *arguments, (0, 0), (0, 0), threads=1) == (
             f"the opencl function 'resize': argument {number} is a pyopencl {name} in {other!r}, and {device} has {context!r}; create it in "
             f"devmod.device('opencl', {device.index}).context"
@@ -269,12 +338,22 @@ def test_images_and_samplers_of_pyopencl(device: Any, resize: Any) -> None:
 @pytest.mark.row("R34")
 def test_images_of_pyopencl_that_are_refused(device: Any, resize: Any) -> None:
     image, how = device.image((4, 4), "r32float"), device.sampler()
-    read, write = (pyopencl_image(device.context, flags, (4, 4)) for flags in ("READ_ONLY", "WRITE_ONLY"))
+    read, write = (
+        pyopencl_image(device.context, flags, (4, 4)) for flags in ("READ_ONLY", "WRITE_ONLY")
+    )
     volume = pyopencl_image(device.context, "READ_WRITE", (4, 4, 4))
     alpha = pyopencl_image(device.context, "READ_WRITE", (4, 4), "A")
     for source, result, text in (
-        (write, image, "1 'source' is write-only, and the kernel may read it; pass an image that kernels may read"),
-        (image, read, "2 'result' is read-only, and the kernel may write to it; pass an image that kernels may write to"),
+        (
+            write,
+            image,
+            "1 'source' is write-only, and the kernel may read it; pass an image that kernels may read",
+        ),
+        (
+            image,
+            read,
+            "2 'result' is read-only, and the kernel may write to it; pass an image that kernels may write to",
+        ),
         (volume, image, "1 'source' is an image of type 3d, and the kernel takes 2d"),
     ):
         text = f"the opencl function 'resize': argument {text}"
@@ -292,8 +371,13 @@ def test_an_image_over_a_buffer(device: Any) -> None:
     f = devmod.compile(source, "opencl")["k"]
     assert [param.type for param in f.info.interface.params] == ["1d_buffer", "float32"]
     values = np.arange(20000, dtype="float32")  # more than an image of one dimension has
-    buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=values)
-    image, x = pyopencl_image(device.context, "READ_WRITE", (20000,), buffer=buffer), np.zeros_like(values)
+    buffer = cl.Buffer(
+        device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=values
+    )
+    image, x = (
+        pyopencl_image(device.context, "READ_WRITE", (20000,), buffer=buffer),
+        np.zeros_like(values),
+    )
     f(image, x, grid=200, block=100)
     np.testing.assert_array_equal(x, values)
     assert error_of(f, device.image(64, "r32float"), x, grid=1, block=64) == (
@@ -306,9 +390,19 @@ def test_an_image_over_a_buffer(device: Any) -> None:
 
 
 def test_the_drivers_type_counts_where_the_interface_has_none(device: Any) -> None:
-    f = devmod.compile("__kernel void k(read_only image2d_t a, read_only image2d_depth_t b) {}", "opencl", options=["-cl-std=CL2.0"])
-    functions = {"k": FunctionInfo("k", ["handle"] * 2, (), (), Interface([Param("a", "image"), Param("b", "image")]))}
-    module = devmod.create("opencl", f.save_to_bytes() and f.inspect_source().encode(), "cl", functions)
+    f = devmod.compile(
+        "__kernel void k(read_only image2d_t a, read_only image2d_depth_t b) {}",
+        "opencl",
+        options=["-cl-std=CL2.0"],
+    )
+    functions = {
+        "k": FunctionInfo(
+            "k", ["handle"] * 2, (), (), Interface([Param("a", "image"), Param("b", "image")])
+        )
+    }
+    module = devmod.create(
+        "opencl", f.save_to_bytes() and f.inspect_source().encode(), "cl", functions
+    )
     image = device.image((4, 4), "r32float")
     assert error_of(module["k"], device.image(4, "r32float"), image, grid=1, block=1) == (
         "the opencl function 'k': argument 1 'a' is an image of type 1d, and the kernel takes image2d_t"
@@ -329,8 +423,16 @@ def test_the_drivers_type_counts_where_the_interface_has_none(device: Any) -> No
             Param("x", "image", "2d", "r"),
             "a __global pointer (float*) as argument 1, and the payload's fmap has image 2d",
         ),
-        ("__global float *x", Param("x", "sampler"), "a __global pointer (float*) as argument 1, and the payload's fmap has sampler"),
-        ("ulong x", Param("x", "image", "2d", "r"), "a value (ulong) as argument 1, and the payload's fmap has image 2d"),
+        (
+            "__global float *x",
+            Param("x", "sampler"),
+            "a __global pointer (float*) as argument 1, and the payload's fmap has sampler",
+        ),
+        (
+            "ulong x",
+            Param("x", "image", "2d", "r"),
+            "a value (ulong) as argument 1, and the payload's fmap has image 2d",
+        ),
         (
             "read_only image2d_t x",
             Param("x", "buffer", "float32", "r"),
@@ -341,16 +443,46 @@ def test_the_drivers_type_counts_where_the_interface_has_none(device: Any) -> No
             Param("x", "image", "3d", "r"),
             "an image (image2d_t) as argument 1, and the payload's fmap has image 3d",
         ),
-        ("read_only image2d_t x", Param("x", "sampler"), "an image (image2d_t) as argument 1, and the payload's fmap has sampler"),
-        ("read_only image2d_t x", Param("x", "scalar", "uint64"), "an image (image2d_t) as argument 1, and the payload's fmap has uint64"),
-        ("read_only image2d_t x", Param("x", "local", ""), "an image (image2d_t) as argument 1, and the payload's fmap has local"),
-        ("read_only image2d_t x", None, "an image (image2d_t) as argument 1, and the payload's fmap has handle"),
-        ("sampler_t x", Param("x", "image", "2d", "r"), "a sampler (sampler_t) as argument 1, and the payload's fmap has image 2d"),
-        ("sampler_t x", Param("x", "buffer", "float32", "r"), "a sampler (sampler_t) as argument 1, and the payload's fmap has buffer"),
-        ("sampler_t x", Param("x", "scalar", "uint64"), "a sampler (sampler_t) as argument 1, and the payload's fmap has uint64"),
+        (
+            "read_only image2d_t x",
+            Param("x", "sampler"),
+            "an image (image2d_t) as argument 1, and the payload's fmap has sampler",
+        ),
+        (
+            "read_only image2d_t x",
+            Param("x", "scalar", "uint64"),
+            "an image (image2d_t) as argument 1, and the payload's fmap has uint64",
+        ),
+        (
+            "read_only image2d_t x",
+            Param("x", "local", ""),
+            "an image (image2d_t) as argument 1, and the payload's fmap has local",
+        ),
+        (
+            "read_only image2d_t x",
+            None,
+            "an image (image2d_t) as argument 1, and the payload's fmap has handle",
+        ),
+        (
+            "sampler_t x",
+            Param("x", "image", "2d", "r"),
+            "a sampler (sampler_t) as argument 1, and the payload's fmap has image 2d",
+        ),
+        (
+            "sampler_t x",
+            Param("x", "buffer", "float32", "r"),
+            "a sampler (sampler_t) as argument 1, and the payload's fmap has buffer",
+        ),
+        (
+            "sampler_t x",
+            Param("x", "scalar", "uint64"),
+            "a sampler (sampler_t) as argument 1, and the payload's fmap has uint64",
+        ),
     ],
 )
-def test_a_wrong_fmap_never_reaches_the_driver(device: Any, argument: str, param: Param | None, text: str) -> None:
+def test_a_wrong_fmap_never_reaches_the_driver(
+    device: Any, argument: str, param: Param | None, text: str
+) -> None:
     type_ = param.type if param is not None and param.kind == "scalar" else "handle"
     interface = Interface([param]) if param is not None else None
     functions = {"k": FunctionInfo("k", [type_], (), (), interface)}
@@ -377,20 +509,37 @@ def test_images_of_a_binary(device: Any) -> None:
     binary = devmod.create("opencl", _driver.binary_of(program), "clbin", module.functions)
     picture = texels("r32float", (5, 7))
     result = device.image((7, 5), "r32float")
-    binary["resize"](device.image_from_numpy(picture), result, device.sampler(), (1 / 7, 1 / 5), (0, 0), threads=(7, 5))
+    binary["resize"](
+        device.image_from_numpy(picture),
+        result,
+        device.sampler(),
+        (1 / 7, 1 / 5),
+        (0, 0),
+        threads=(7, 5),
+    )
     np.testing.assert_array_equal(result.numpy(), picture)
 
 
 # -- needs
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, device: Any, features: str, sizes: tuple[int, ...] = ()) -> None:
+def pretend(
+    monkeypatch: pytest.MonkeyPatch, device: Any, features: str, sizes: tuple[int, ...] = ()
+) -> None:
     monkeypatch.setattr(device, "features", frozenset(features.split()))
     monkeypatch.setattr(device, "subgroup_sizes", sizes)
 
 
 def test_the_features_of_a_device(device: Any) -> None:
-    known = {"fp16", "fp64", "image_writes_3d", "images", "int64_atomics", "subgroup_size", "subgroups"}
+    known = {
+        "fp16",
+        "fp64",
+        "image_writes_3d",
+        "images",
+        "int64_atomics",
+        "subgroup_size",
+        "subgroups",
+    }
     assert device.features <= known
     extensions = device.handle.extensions.split()
     assert ("fp16" in device.features) == ("cl_khr_fp16" in extensions)
@@ -402,7 +551,9 @@ HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n__kernel void k(__global 
 SINGLE = "__kernel void k(__global float *x) { x[0] += 2; }"
 
 
-def test_a_bundle_skips_what_the_device_cannot_run(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_skips_what_the_device_cannot_run(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     half, single = devmod.compile(HALF, "opencl"), devmod.compile(SINGLE, "opencl")
     with monkeypatch.context() as patch:
         pretend(patch, device, "fp64 images")
@@ -419,10 +570,13 @@ def test_a_bundle_skips_what_the_device_cannot_run(device: Any, monkeypatch: pyt
         assert x[0] == 2
 
 
-def test_a_bundle_chooses_by_the_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_chooses_by_the_size_of_subgroups(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     modules = [
         devmod.compile(
-            f"__attribute__((intel_reqd_sub_group_size({size}))) __kernel void k(__global float *x) {{ x[0] = {size}; }}", "opencl"
+            f"__attribute__((intel_reqd_sub_group_size({size}))) __kernel void k(__global float *x) {{ x[0] = {size}; }}",
+            "opencl",
         )
         for size in (16, 8)
     ]
@@ -440,4 +594,7 @@ def test_a_bundle_chooses_by_the_size_of_subgroups(device: Any, monkeypatch: pyt
         pretend(patch, device, "subgroups")
         with pytest.raises(devmod.DeviceNotFoundError) as caught:
             devmod.compile(modules[0].inspect_source(), "opencl")["k"](x, grid=1, block=1)
-        assert str(caught.value) == f"the opencl function 'k' needs subgroup_size, which {device} does not have"
+        assert (
+            str(caught.value)
+            == f"the opencl function 'k' needs subgroup_size, which {device} does not have"
+        )

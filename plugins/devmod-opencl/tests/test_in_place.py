@@ -61,15 +61,21 @@ def test_a_large_array_of_empty_is_not_copied(kernels: Any) -> None:
         assert copies(lambda: kernels["twice"](x, y, threads=N)) == []
         assert (y == 2).all()
         y[:] = 1
-    assert copies(lambda: kernels["twice"](x[::2], y, threads=N // 2)) == [2 * N]  # a strided array is
+    assert copies(lambda: kernels["twice"](x[::2], y, threads=N // 2)) == [
+        2 * N
+    ]  # a strided array is
     small = ones(count=64)
     assert copies(lambda: kernels["twice"](small, small.copy(), threads=64)) == [256, 256, 256]
 
 
 @pytest.mark.parametrize("name", ["wide", "cast"])
 @pytest.mark.parametrize("offset", [0, 4, 16, 64, 128])
-def test_vectors_in_arrays_that_begin_anywhere(name: str, offset: int, tmp_path: Path, module: Any) -> None:
-    """A driver may take any address for one of a multiple of its vectors' size, and end the process."""
+def test_vectors_in_arrays_that_begin_anywhere(
+    name: str, offset: int, tmp_path: Path, module: Any
+) -> None:
+    """A driver may take any address for one of a multiple of its vectors' size, and end the
+    process.
+    """
     devmod.save(module, file := tmp_path / "kernels.devmod")
     text = f"""
 import sys, numpy as np, devmod
@@ -85,9 +91,15 @@ for device in [each for each in devmod.devices() if each.kind == "opencl"]:
 """
     environment = {**os.environ, "DEVMOD_OPENCL_POCL_CPU": "1"}
     done = subprocess.run(
-        interruptible_python("-W", "ignore", "-c", text, str(file)), capture_output=True, text=True, env=environment, check=False
+        interruptible_python("-W", "ignore", "-c", text, str(file)),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
-    assert (done.returncode, done.stdout.split()) == (0, [str(each.index) for each in devices()]), done.stderr
+    assert (done.returncode, done.stdout.split()) == (0, [str(each.index) for each in devices()]), (
+        done.stderr
+    )
 
 
 @pytest.mark.row("R20")
@@ -107,16 +119,22 @@ def test_overlaps_are_copied(kernels: Any) -> None:
     first, second = x[:N], x[32 : 32 + N]
     assert copies(lambda: kernels["sum"](first, second, z, threads=N)) == [4 * N]  # one of them
     assert (z == first + second).all()
-    assert copies(lambda: kernels["sum"](first, first, z, threads=N)) == []  # one object of the driver
+    assert (
+        copies(lambda: kernels["sum"](first, first, z, threads=N)) == []
+    )  # one object of the driver
     assert (z == 2 * first).all()
-    with pytest.raises(devmod.ArgumentError, match="overlaps argument 1 'x', and the kernel writes to one of them"):
+    with pytest.raises(
+        devmod.ArgumentError, match="overlaps argument 1 'x', and the kernel writes to one of them"
+    ):
         kernels["sum"](first, first, second, threads=N)
 
 
 def test_an_array_of_a_call_in_flight_is_copied(device: Any, kernels: Any) -> None:
     flag, y = ones(), ones()
     flag[:] = 0
-    thread = threading.Thread(target=lambda: kernels["wait"](flag, grid=1, block=1, stream=device.stream()))
+    thread = threading.Thread(
+        target=lambda: kernels["wait"](flag, grid=1, block=1, stream=device.stream())
+    )
     thread.start()
     while not copies(lambda: kernels["twice"](flag, y, threads=N, stream=device.stream())):
         assert thread.is_alive()
@@ -159,7 +177,9 @@ os._exit(0)
 def test_an_interrupted_call_keeps_its_arrays_until_the_kernel_has_ended(
     name: str, when: str, device: Any, module: Any, tmp_path: Path
 ) -> None:
-    program = devmod.program("program", module, updates=["x: float32[n]"], steps=["wait(x=x, grid=1, block=1)"])
+    program = devmod.program(
+        "program", module, updates=["x: float32[n]"], steps=["wait(x=x, grid=1, block=1)"]
+    )
     devmod.save(program, file := tmp_path / "kernels.devmod")
     done = subprocess.run(
         interruptible_python("-W", "ignore", "-c", INTERRUPTED, str(file), name, when),
@@ -176,11 +196,18 @@ def test_an_interrupted_call_keeps_its_arrays_until_the_kernel_has_ended(
 def program(device: Any, module: Any) -> Any:
     steps = ["slow(x=t, n=turns, grid=1, block=1)", "twice(x=x, y=y, threads=n)"]
     return devmod.program(
-        "program", module, inputs=["x: float32[n]", "turns: int32"], updates=["t: float32[1]"], outputs=["y: float32[n]"], steps=steps
+        "program",
+        module,
+        inputs=["x: float32[n]", "turns: int32"],
+        updates=["t: float32[1]"],
+        outputs=["y: float32[n]"],
+        steps=steps,
     )["program"].on(device)
 
 
-def test_a_program_that_returns_before_its_kernels_copies_its_arrays(device: Any, program: Any) -> None:
+def test_a_program_that_returns_before_its_kernels_copies_its_arrays(
+    device: Any, program: Any
+) -> None:
     x, t, y = ones(), device.zeros(1, "float32"), device.empty(N, "float32")
     program(x, 1, t, y=y)
     for _ in range(2):
@@ -202,14 +229,22 @@ def test_the_outputs_of_a_program_are_not_copied(program: Any) -> None:
 
 def test_tools_that_judge_use_memory_of_their_own(kernels: Any) -> None:
     y = ones()
-    with devmod.guard(), pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"):
+    with (
+        devmod.guard(),
+        pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"),
+    ):
         kernels["past"](y, N - 4, threads=8)
 
 
 def test_a_guard_of_a_program_uses_memory_of_its_own(device: Any, module: Any) -> None:
     steps = ["past(y=y, n=shift, threads=8)"]
-    program = devmod.program("program", module, inputs=["shift: int32"], updates=["y: float32[n]"], steps=steps)["program"].on(device)
-    with devmod.guard(), pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"):
+    program = devmod.program(
+        "program", module, inputs=["shift: int32"], updates=["y: float32[n]"], steps=steps
+    )["program"].on(device)
+    with (
+        devmod.guard(),
+        pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"),
+    ):
         program(N - 4, ones())
 
 
@@ -265,7 +300,10 @@ def test_calls_at_random(everywhere: Any, kernels: Any) -> None:
             count = int(rng.integers(1, 1000))
             arrays = []
             for _ in range(3):
-                start, step = int(rng.integers(0, 1000)) * int(rng.integers(1, 3)), int(rng.integers(1, 3))
+                start, step = (
+                    int(rng.integers(0, 1000)) * int(rng.integers(1, 3)),
+                    int(rng.integers(1, 3)),
+                )
                 arrays.append(memory[int(rng.integers(0, 2))][start : start + count * step : step])
             *inputs, out = arrays
             memory[0][:], memory[1][:] = rng.random(4096), rng.random(4096)

@@ -18,13 +18,20 @@ from devmod_opencl._device import OpenCLDevice
 
 LIST = "import devmod\nfor each in devmod.devices():\n    if each.kind == 'opencl': print(each.index, each.platform)"
 #: No variable of the user chooses drivers or libraries.
-UNSET = {**dict.fromkeys(_intel.LOADER_VARIABLES, ""), "LD_LIBRARY_PATH": "", "DEVMOD_DEVICE": "", "DEVMOD_PLUGINS_ALLOW": "devmod-opencl"}
+UNSET = {
+    **dict.fromkeys(_intel.LOADER_VARIABLES, ""),
+    "LD_LIBRARY_PATH": "",
+    "DEVMOD_DEVICE": "",
+    "DEVMOD_PLUGINS_ALLOW": "devmod-opencl",
+}
 
 
 def platforms(**environment: str) -> list[str]:
     """Return the platform of each device that a new process lists."""
     lines = run_python(LIST, **{**UNSET, **environment}).splitlines()
-    assert [line.partition(" ")[0] for line in lines] == [str(number) for number in range(len(lines))]
+    assert [line.partition(" ")[0] for line in lines] == [
+        str(number) for number in range(len(lines))
+    ]
     return [line.partition(" ")[2] for line in lines]
 
 
@@ -35,7 +42,9 @@ def library() -> Path:
         files = metadata.files("intel-opencl-rt") or ()
     except metadata.PackageNotFoundError:
         pytest.skip('Intel\'s runtime is not installed: pip install "devmod-opencl[intel]"')
-    return next(Path(str(each.locate())).resolve() for each in files if each.name == "libintelocl.so")
+    return next(
+        Path(str(each.locate())).resolve() for each in files if each.name == "libintelocl.so"
+    )
 
 
 @pytest.mark.usefixtures("library")
@@ -48,7 +57,9 @@ def test_the_wheel_is_found_without_settings_and_comes_before_pocl() -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_the_drivers_that_the_user_chooses_are_used_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drivers_that_the_user_chooses_are_used_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "Intel(R) OpenCL" not in platforms(OCL_ICD_VENDORS=str(tmp_path))
     for variable in _intel.LOADER_VARIABLES:
         with monkeypatch.context() as patch:
@@ -56,21 +67,29 @@ def test_the_drivers_that_the_user_chooses_are_used_alone(tmp_path: Path, monkey
             assert _intel.open_platform() == 0
 
 
-def test_the_driver_that_the_user_chooses_is_not_listed_twice(library: Path, tmp_path: Path) -> None:
+def test_the_driver_that_the_user_chooses_is_not_listed_twice(
+    library: Path, tmp_path: Path
+) -> None:
     (tmp_path / "intel.icd").write_text(f"{library}\n")
     assert platforms(OCL_ICD_VENDORS=str(tmp_path / "intel.icd")) == ["Intel(R) OpenCL"]
     assert platforms(OCL_ICD_VENDORS=str(tmp_path)).count("Intel(R) OpenCL") == 1
 
 
 @pytest.mark.usefixtures("library")
-def test_the_wheel_is_not_opened_where_the_loader_lists_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wheel_is_not_opened_where_the_loader_lists_the_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     handles = [each.handle for each in devmod.devices() if isinstance(each, OpenCLDevice)]
     if all(handle.platform.name != "Intel(R) OpenCL" for handle in handles):
         pytest.skip("the environment chooses other drivers")
     monkeypatch.setattr(
-        _driver.cl, "get_platforms", lambda: list({handle.platform.int_ptr: handle.platform for handle in handles}.values())
+        _driver.cl,
+        "get_platforms",
+        lambda: list({handle.platform.int_ptr: handle.platform for handle in handles}.values()),
     )
-    assert [handle.int_ptr for handle in _driver.list_devices()] == [handle.int_ptr for handle in handles]
+    assert [handle.int_ptr for handle in _driver.list_devices()] == [
+        handle.int_ptr for handle in handles
+    ]
 
 
 @pytest.mark.volume_but("text", "other")
@@ -78,7 +97,9 @@ def test_the_wheel_is_not_opened_where_the_loader_lists_the_runtime(monkeypatch:
 def test_a_damaged_wheel_leaves_the_other_devices(damage: str, tmp_path: Path) -> None:
     info = tmp_path / "intel_opencl_rt-2099.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: intel-opencl-rt\nVersion: 2099.0\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: intel-opencl-rt\nVersion: 2099.0\n"
+    )
     (info / "RECORD").write_text("libintelocl.so,,\n")
     if damage == "text":
         (tmp_path / "libintelocl.so").write_text("no library")
@@ -95,16 +116,22 @@ def test_a_driver_that_only_its_loader_can_initialize_is_not_used() -> None:
         assert _intel.needs_loader(ctypes.addressof(platform)) == expected
 
 
-def test_a_build_warns_of_warnings_alone_and_once(device: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_warns_of_warnings_alone_and_once(
+    device: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyopencl as cl
 
     _driver._warn_once.cache_clear()
     info = {"add": add_info()}
-    assert devmod.create("opencl", f"{ADD}// without a warning".encode(), "cl", info)["add"]  # a warning would be an error
+    assert devmod.create("opencl", f"{ADD}// without a warning".encode(), "cl", info)[
+        "add"
+    ]  # a warning would be an error
 
     def build(*conditions: str) -> None:
         for each in conditions:
-            devmod.create("opencl", ADD.replace("if (i < n)", f"if ({each})").encode(), "cl", info)["add"]
+            devmod.create("opencl", ADD.replace("if (i < n)", f"if ({each})").encode(), "cl", info)[
+                "add"
+            ]
 
     with pytest.warns(cl.CompilerWarning) as records:
         build("n = n", "n = 2")

@@ -1,4 +1,6 @@
-"""Launching on a device: arguments, limits, arrays of other libraries, streams, events, several devices."""
+"""Launching on a device: arguments, limits, arrays of other libraries, streams, events, several
+devices.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ def add(device: Any) -> Any:
     return adder()["add"]
 
 
-def test_the_first_call_of_a_file_imports_nothing_that_it_does_not_use(device: Any, tmp_path: Path) -> None:
-    """Without a policy devmod-trust checks nothing. The second process has what the driver built from a cache."""
+def test_the_first_call_of_a_file_imports_nothing_that_it_does_not_use(
+    device: Any, tmp_path: Path
+) -> None:
+    """Without a policy devmod-trust checks nothing. The second process has what the driver built
+    from a cache.
+    """
     devmod.save(adder(), tmp_path / "add.devmod")
     program = (
         "import sys, numpy as np, pyopencl, devmod\n"
@@ -36,14 +42,18 @@ def test_the_first_call_of_a_file_imports_nothing_that_it_does_not_use(device: A
         f"devmod.load({str(tmp_path / 'add.devmod')!r})['twice'](x, grid=1, block=4)\n"
         "print(x[0], {'devmod_trust', 'heapq', 'json', 'pluggy', 'queue'} & (set(sys.modules) - before))\n"
     )
-    _, second = (run_python(program, DEVMOD_CACHE_DIR=str(tmp_path / "cache"), DEVMOD_TRUST="") for _ in (1, 2))
+    _, second = (
+        run_python(program, DEVMOD_CACHE_DIR=str(tmp_path / "cache"), DEVMOD_TRUST="")
+        for _ in (1, 2)
+    )
     assert second == "2.0 set()\n"
 
 
 # -- arguments
 
 
-#: The numbers of a kernel that takes many: name, type, and the range of the type (of a float: its largest value).
+#: The numbers of a kernel that takes many: name, type, and the range of the type (of a float: its
+#: largest value).
 NUMBERS = {
     "a": ("int8", "char", -(2**7), 2**7 - 1),
     "b": ("uint8", "uchar", 0, 2**8 - 1),
@@ -60,14 +70,20 @@ NUMBERS = {
 @pytest.fixture
 def many(device: Any) -> Any:
     params = ", ".join(f"{type_} {name}" for name, (_, type_, _, _) in NUMBERS.items())
-    body = " ".join(f"out[{place}] = {name};" if name != "s" else f"out[{place}] = as_uint(s);" for place, name in enumerate(NUMBERS))
-    return devmod.compile(f"kernel void many(global long *out, {params}, global const float *x) {{ {body} out[9] = x[0]; }}", "opencl")[
-        "many"
-    ]
+    body = " ".join(
+        f"out[{place}] = {name};" if name != "s" else f"out[{place}] = as_uint(s);"
+        for place, name in enumerate(NUMBERS)
+    )
+    return devmod.compile(
+        f"kernel void many(global long *out, {params}, global const float *x) {{ {body} out[9] = x[0]; }}",
+        "opencl",
+    )["many"]
 
 
 def wanted(values: dict[str, Any]) -> list[int]:
-    integers = [np.array(value).astype(np.int64).item() for name, value in values.items() if name != "s"]
+    integers = [
+        np.array(value).astype(np.int64).item() for name, value in values.items() if name != "s"
+    ]
     return [*integers, int(np.float32(values["s"]).view(np.uint32)), 3]
 
 
@@ -102,18 +118,33 @@ def test_a_call_with_many_numbers_checks_each(device: Any, many: Any) -> None:
 
     for _ in range(2):  # before and after a plain call
         for name, (dtype, _, low, high) in NUMBERS.items():
-            for value, problem in [(low * 2 - 1, f"does not fit {dtype}"), (high * 2, f"does not fit {dtype}"), ("1", "is")]:
-                with pytest.raises(devmod.ArgumentError, match=f"argument {list(NUMBERS).index(name) + 2} '{name}'.*{problem}"):
+            for value, problem in [
+                (low * 2 - 1, f"does not fit {dtype}"),
+                (high * 2, f"does not fit {dtype}"),
+                ("1", "is"),
+            ]:
+                with pytest.raises(
+                    devmod.ArgumentError,
+                    match=f"argument {list(NUMBERS).index(name) + 2} '{name}'.*{problem}",
+                ):
                     call(**{name: value})
         with pytest.raises(devmod.ArgumentError, match="argument 6 'e': "):
             call(e=1.0)
-        with pytest.raises(devmod.ArgumentError, match=r"argument 6 'e': an array of shape \(1,\) is not a whole number"):
+        with pytest.raises(
+            devmod.ArgumentError,
+            match=r"argument 6 'e': an array of shape \(1,\) is not a whole number",
+        ):
             call(e=np.ones(1, np.int32))
-        with pytest.raises(devmod.ArgumentError, match="argument 6 'e': a ndarray is not a whole number"):
+        with pytest.raises(
+            devmod.ArgumentError, match="argument 6 'e': a ndarray is not a whole number"
+        ):
             call(e=np.array(1.5))
         with pytest.raises(devmod.ArgumentError, match="argument 10 's': "):
             call(s=np.ones(1, np.float32))
-        with pytest.raises(devmod.ArgumentError, match="argument 11 'x' is an array of int32, and the kernel takes float32"):
+        with pytest.raises(
+            devmod.ArgumentError,
+            match="argument 11 'x' is an array of int32, and the kernel takes float32",
+        ):
             call(x=device.zeros(1, "int32"))
         with pytest.raises(devmod.ArgumentError, match="has no argument 'y'"):
             call(y=1)
@@ -130,18 +161,27 @@ def test_calls_with_many_numbers_from_many_threads(device: Any, many: Any) -> No
         rows = [dict.fromkeys(NUMBERS, number + place) for place in range(50)]
         for out, values in zip(outs, rows, strict=True):
             many(out, *values.values(), x, grid=1, block=1)
-        return all(out.numpy().tolist() == wanted(values) for out, values in zip(outs, rows, strict=True))
+        return all(
+            out.numpy().tolist() == wanted(values) for out, values in zip(outs, rows, strict=True)
+        )
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(calls, range(8)))
 
 
 def test_local_memory_is_counted_without_an_interface(device: Any) -> None:
-    source = b"__kernel void k(__global float *x, __local float *t) { t[0] = x[0]; x[0] = t[0] + 1; }"
-    f = devmod.create("opencl", source, "cl", {"k": devmod.FunctionInfo("k", ["handle", "handle"])})["k"]
+    source = (
+        b"__kernel void k(__global float *x, __local float *t) { t[0] = x[0]; x[0] = t[0] + 1; }"
+    )
+    f = devmod.create(
+        "opencl", source, "cl", {"k": devmod.FunctionInfo("k", ["handle", "handle"])}
+    )["k"]
     x = np.zeros(1, "float32")
     f(x, devmod.Local(4), grid=1, block=1)
-    for size in (devmod.Local(1 << 40), devmod.Local(per_thread=1 << 62)):  # the second has 2⁶⁴ bytes, which no driver takes
+    for size in (
+        devmod.Local(1 << 40),
+        devmod.Local(per_thread=1 << 62),
+    ):  # the second has 2⁶⁴ bytes, which no driver takes
         with pytest.raises(devmod.LaunchError) as caught:
             f(x, size, grid=1, block=4)
         assert "its local_mem_size is" in str(caught.value)
@@ -154,7 +194,9 @@ def test_local_and_global_pointers_without_an_interface(count: int, device: Any)
     more = "".join(f", int n{number}" for number in range(count))
     numbers = range(count)
     source = f"__kernel void k(__global float *x, __local float *s{more}) {{ s[0] = 3; x[get_global_id(0)] = s[0]; }}".encode()
-    info = devmod.FunctionInfo("k", ["handle", "handle"] + ["int32"] * count, ["blockIdx.x", "threadIdx.x"])
+    info = devmod.FunctionInfo(
+        "k", ["handle", "handle"] + ["int32"] * count, ["blockIdx.x", "threadIdx.x"]
+    )
     f = devmod.create("opencl", source, "cl", {"k": info})["k"]
     x, y = np.zeros(4, "float32"), device.empty(4, "float32")
     f(x, devmod.Local(4), *numbers, grid=1, block=4)
@@ -163,8 +205,16 @@ def test_local_and_global_pointers_without_an_interface(count: int, device: Any)
     # A Local of a pointer's size would be a null pointer in the kernel.
     for first, second, text in (
         (devmod.Local(8), devmod.Local(8), "argument 1 is a Local, and the kernel takes an array"),
-        (x, x, "argument 2 is an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)"),
-        (y, y, "argument 2 is an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)"),
+        (
+            x,
+            x,
+            "argument 2 is an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)",
+        ),
+        (
+            y,
+            y,
+            "argument 2 is an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)",
+        ),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             f(first, second, *numbers, grid=1, block=4)
@@ -175,7 +225,9 @@ def test_local_and_global_pointers_without_an_interface(count: int, device: Any)
 
 def test_a_kernel_that_the_devices_compiler_skips_is_an_error_with_the_macro(device: Any) -> None:
     source = "#ifdef cl_none\nkernel void k(global int *x) { x[0] = 1; }\n#endif\nkernel void other(global int *x) { x[0] = 1; }"
-    module = devmod.create("opencl", source.encode(), "cl", {"k": devmod.FunctionInfo("k", ["handle"])}, {})
+    module = devmod.create(
+        "opencl", source.encode(), "cl", {"k": devmod.FunctionInfo("k", ["handle"])}, {}
+    )
     with pytest.raises(devmod.FormatError) as caught:
         module["k"].on(device)
     assert str(caught.value) == (
@@ -188,7 +240,9 @@ def test_a_kernel_that_the_devices_compiler_skips_is_an_error_with_the_macro(dev
 def test_an_array_whose_const_the_kernel_casts_away_is_copied_back(device: Any) -> None:
     source = "kernel void k(global const int *x, global const char *y) { int i = get_global_id(0); ((global int *)y)[i] = 2 * x[i]; }"
     y = np.zeros(4, "int32")
-    devmod.compile(source, "opencl")["k"].on(device)(np.arange(4, dtype="int32"), y.view("int8"), threads=4)
+    devmod.compile(source, "opencl")["k"].on(device)(
+        np.arange(4, dtype="int32"), y.view("int8"), threads=4
+    )
     assert y.tolist() == [0, 2, 4, 6]
 
 
@@ -199,7 +253,10 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
     limit = device.limits["max_work_item_sizes[0]"]
     with pytest.raises(devmod.LaunchError) as caught:
         add(a, b, c, 64, grid=1, block=limit + 1)
-    assert str(caught.value) == start + f"its max_work_item_sizes[0] is {limit}, got block=({limit + 1}, 1, 1)"
+    assert (
+        str(caught.value)
+        == start + f"its max_work_item_sizes[0] is {limit}, got block=({limit + 1}, 1, 1)"
+    )
     group = device.limits["max_work_group_size"]
     with pytest.raises(devmod.LaunchError) as caught:
         add(a, b, c, 64, grid=1, block=(group, 2))
@@ -210,7 +267,11 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
     assert str(caught.value) == start + (
         f"its address_bits are {device.limits['address_bits']}, and grid=({2**62}, 1, 1) of block=(64, 1, 1) has {2**68} threads in x"
     )
-    f = kernel("__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void k(__global int *x) {}", "k", [Param("x", "buffer", "int32")])
+    f = kernel(
+        "__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void k(__global int *x) {}",
+        "k",
+        [Param("x", "buffer", "int32")],
+    )
     with pytest.raises(devmod.LaunchError) as caught:
         f(np.zeros(8, "int32"), grid=1, block=4)
     assert str(caught.value) == (
@@ -231,14 +292,20 @@ def test_shared_memory_is_an_argument(add: Any) -> None:
 
 
 @pytest.mark.row("R34")
-@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of the kernels that pyopencl.array builds
+@pytest.mark.filterwarnings(
+    "ignore:Non-empty compiler output"
+)  # of the kernels that pyopencl.array builds
 def test_pyopencl_buffers_and_arrays(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
 
     a, b, _ = host_arrays()
     queue = cl.CommandQueue(device.context)
-    x, y, z = cl_array.to_device(queue, a), cl_array.to_device(queue, b), cl_array.zeros(queue, 64, "float32")
+    x, y, z = (
+        cl_array.to_device(queue, a),
+        cl_array.to_device(queue, b),
+        cl_array.zeros(queue, 64, "float32"),
+    )
     add(x, y, z, 64, grid=1, block=64)
     np.testing.assert_array_equal(z.get(), a + b)
     z.fill(0)
@@ -262,13 +329,17 @@ def test_arrays_of_pyopencl_devmod_and_numpy_in_one_call(device: Any, add: Any) 
     import pyopencl as cl
 
     a, b, c = host_arrays()
-    buffer = cl.Buffer(device.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=a)
+    buffer = cl.Buffer(
+        device.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=a
+    )
     add(buffer, device.from_numpy(b), c, 64, grid=1, block=64)
     np.testing.assert_array_equal(c, a + b)
 
 
 @pytest.mark.row("R34")
-@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of the kernels that pyopencl.array builds
+@pytest.mark.filterwarnings(
+    "ignore:Non-empty compiler output"
+)  # of the kernels that pyopencl.array builds
 def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
@@ -277,7 +348,12 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     queue = cl.CommandQueue(device.context)
     strided = cl_array.to_device(queue, np.zeros((8, 16), "float32"))[:, ::2]
     double, single = cl_array.zeros(queue, 64, "float64"), cl_array.zeros(queue, 67, "float32")
-    image = cl.create_image(device.context, cl.mem_flags.READ_ONLY, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT), (4, 4))
+    image = cl.create_image(
+        device.context,
+        cl.mem_flags.READ_ONLY,
+        cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT),
+        (4, 4),
+    )
     for first, second, text in (
         (strided, b, "argument 1 'a' is a strided pyopencl Array; pass array.copy()"),
         (
@@ -308,13 +384,27 @@ def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
     queue, buffer = cl.CommandQueue(context), cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
     array, (a, b, c) = cl_array.Array(queue, 64, np.float32), host_arrays()
     step = "add(a=a, b=b, c=c, n=n, grid=1, block=64)"
-    program = devmod.program("p", adder(), inputs=["a: float32[n]", "b: float32[n]"], outputs=["c: float32[n]"], steps=[step])["p"]
+    program = devmod.program(
+        "p",
+        adder(),
+        inputs=["a: float32[n]", "b: float32[n]"],
+        outputs=["c: float32[n]"],
+        steps=[step],
+    )["p"]
     where = f"in {context!r}, and {device} has {device.context!r}; create it in devmod.device('opencl', {device.index}).context"
     ours = device.from_numpy(a)
     for values, stream, text in (
-        ((buffer, buffer, buffer), None, f"the opencl function 'add': argument 1 'a' is a pyopencl Buffer {where}"),
+        (
+            (buffer, buffer, buffer),
+            None,
+            f"the opencl function 'add': argument 1 'a' is a pyopencl Buffer {where}",
+        ),
         ((ours, buffer, c), queue, f"stream= is a pyopencl CommandQueue {where}"),
-        ((ours, array, c), None, f"the opencl function 'add': argument 2 'b' is a pyopencl Array {where}"),
+        (
+            (ours, array, c),
+            None,
+            f"the opencl function 'add': argument 2 'b' is a pyopencl Array {where}",
+        ),
         ((a, b, c), queue, f"stream= is a pyopencl CommandQueue {where}"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
@@ -372,7 +462,9 @@ def test_a_queue_of_another_library_without_timestamps_has_no_times(device: Any,
 
 
 def test_a_stream_waits_for_the_event_of_another_one(device: Any) -> None:
-    """The first stream waits for a gate. Work of the second one after `wait` must not begin before the gate opens."""
+    """The first stream waits for a gate. Work of the second one after `wait` must not begin before
+    the gate opens.
+    """
     import pyopencl as cl
 
     twice = adder()["twice"]
@@ -402,13 +494,17 @@ def test_events_of_another_backend_are_refused(device: Any) -> None:
     check_foreign_events(device)
 
 
-def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_driver_are_launch_errors(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyopencl as cl
 
     from devmod_opencl import _launch
 
     def refuse(*_: object) -> None:
-        raise cl.RuntimeError(cl._cl._ErrorRecord(msg="", code=-5, routine="clEnqueueNDRangeKernel"))
+        raise cl.RuntimeError(
+            cl._cl._ErrorRecord(msg="", code=-5, routine="clEnqueueNDRangeKernel")
+        )
 
     a, b, c = (device.from_numpy(each) for each in host_arrays())
     monkeypatch.setattr(_launch, "_enqueue", refuse)
@@ -445,7 +541,12 @@ check_two_devices(adder()["add"], *devices, grid=1, block=64)
 def test_two_devices() -> None:
     """Only PoCL can show several devices of one processor."""
     path = str(Path(__file__).parent)
-    run_python(TWO_DEVICES, POCL_DEVICES="pthread pthread", DEVMOD_PLUGINS_ALLOW="devmod-opencl", PYTHONPATH=path)
+    run_python(
+        TWO_DEVICES,
+        POCL_DEVICES="pthread pthread",
+        DEVMOD_PLUGINS_ALLOW="devmod-opencl",
+        PYTHONPATH=path,
+    )
 
 
 @pytest.mark.row("R34")
@@ -514,7 +615,15 @@ def test_a_result_waits_for_the_queue_of_another_library(device: Any, add: Any, 
     queue.finish()
     cl.enqueue_barrier(queue, wait_for=[gate])
     timer = threading.Timer(0.2, gate.set_status, [cl.command_execution_status.COMPLETE])
-    add(given, device.from_numpy(b), c, 64, grid=1, block=64, **({} if how == "an array's queue" else {"stream": queue}))
+    add(
+        given,
+        device.from_numpy(b),
+        c,
+        64,
+        grid=1,
+        block=64,
+        **({} if how == "an array's queue" else {"stream": queue}),
+    )
     timer.start()
     try:
         np.testing.assert_array_equal(c.numpy(), a + b)

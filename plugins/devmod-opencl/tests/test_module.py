@@ -68,10 +68,26 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
             "the opencl payload of format 'clbin' is SPIR-V; use the format 'il' for kernels of OpenCL, or a vulkan module for shaders",
         ),
         ("il", b"", "the opencl payload of format 'il' is empty"),
-        ("il", b"kernel", "the opencl payload of format 'il' begins with 0x6e72656b; expected SPIR-V's magic number 0x07230203"),
-        ("il", b"\x03\x02\x23\x07\0", "the opencl payload of format 'il' is truncated: it has 5 bytes; expected a multiple of 4"),
-        ("cl", b"kernel \xff", "the opencl payload of format 'cl' is not UTF-8 text: byte 7 is 0xff"),
-        ("cl", b"kernel \0", "the opencl payload of format 'cl' has a zero byte at 7, which ends a source"),
+        (
+            "il",
+            b"kernel",
+            "the opencl payload of format 'il' begins with 0x6e72656b; expected SPIR-V's magic number 0x07230203",
+        ),
+        (
+            "il",
+            b"\x03\x02\x23\x07\0",
+            "the opencl payload of format 'il' is truncated: it has 5 bytes; expected a multiple of 4",
+        ),
+        (
+            "cl",
+            b"kernel \xff",
+            "the opencl payload of format 'cl' is not UTF-8 text: byte 7 is 0xff",
+        ),
+        (
+            "cl",
+            b"kernel \0",
+            "the opencl payload of format 'cl' has a zero byte at 7, which ends a source",
+        ),
         (
             "xclbin",
             b"nonsense",
@@ -84,16 +100,22 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: bytes, text: str, no_driver: None) -> None:
+def test_invalid_payloads_are_refused_before_a_driver_is_opened(
+    fmt: str, code: bytes, text: str, no_driver: None
+) -> None:
     module = devmod.create("opencl", code, fmt, {"add": add_info()})
-    assert devmod.load_from_bytes("opencl", module.save_to_bytes()).format == fmt  # creating a module does not check its payload
+    assert (
+        devmod.load_from_bytes("opencl", module.save_to_bytes()).format == fmt
+    )  # creating a module does not check its payload
     with pytest.raises(devmod.FormatError) as caught:
         module["add"]
     assert str(caught.value) == text
 
 
 @pytest.mark.parametrize("fmt", ["xclbin", "awsxclbin", "aocx"])
-def test_a_vendors_binary_without_that_vendors_device(fmt: str, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vendors_binary_without_that_vendors_device(
+    fmt: str, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = (b"\x7fELF" if fmt == "aocx" else b"xclbin2\0") + bytes(64)
     monkeypatch.delenv("DEVMOD_DEVICE", raising=False)  # with it, there is no search for a device
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
@@ -114,7 +136,10 @@ def test_pocl_without_a_writable_cache(tmp_path: Path) -> None:
     drivers = {"OCL_ICD_VENDORS": str(tmp_path), "DEVMOD_DEVICE": ""}  # PoCL's wheel alone
     output = run_python(program, POCL_CACHE_DIR=str(tmp_path / "file" / "pocl"), **drivers)
     assert output.startswith("no OpenCL device was found: the platform")
-    assert " none (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder). For a device" in output
+    assert (
+        " none (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder). For a device"
+        in output
+    )
 
 
 # -- building
@@ -138,7 +163,9 @@ def no_cache_of_the_driver(device: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("pocl")
-def test_a_driver_that_keeps_its_builds_gets_no_second_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_driver_that_keeps_its_builds_gets_no_second_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     builds = watch_builds(monkeypatch)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     for _ in range(2):
@@ -148,7 +175,9 @@ def test_a_driver_that_keeps_its_builds_gets_no_second_cache(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("no_cache_of_the_driver")
-def test_binaries_are_cached_and_damaged_ones_are_built_again(builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_binaries_are_cached_and_damaged_ones_are_built_again(
+    builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     run_add(adder()["add"])
     (entry,) = (tmp_path / "opencl").iterdir()
@@ -187,7 +216,9 @@ def test_a_cached_binary_that_other_users_can_write_is_ignored(
 
 
 @pytest.mark.usefixtures("no_cache_of_the_driver")
-def test_a_source_is_built_without_a_cache_folder(builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_source_is_built_without_a_cache_folder(
+    builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "file"))
     for _ in range(2):
@@ -204,16 +235,23 @@ def test_the_options_of_the_first_line_reach_the_compiler(builds: list[str]) -> 
 def test_an_option_that_names_a_path_reaches_no_compiler(builds: list[str]) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         adder("//devmod: -I/etc\n" + ADD)["add"]
-    assert str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+    assert (
+        str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+    )
     assert caught.value.kind == "opencl"
     assert builds == []
 
 
-@pytest.mark.parametrize("option", ["-save-temps=x", "-Xclang", "-fplugin=x.so", "-x", "-cl-std=CL2.0,x"])
+@pytest.mark.parametrize(
+    "option", ["-save-temps=x", "-Xclang", "-fplugin=x.so", "-x", "-cl-std=CL2.0,x"]
+)
 def test_an_option_that_is_not_opencls_reaches_no_compiler(option: str, builds: list[str]) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         adder(f"//devmod: -cl-mad-enable {option}\n" + ADD)["add"]
-    assert str(caught.value) == f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver"
+    assert (
+        str(caught.value)
+        == f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver"
+    )
     assert builds == []
 
 
@@ -221,12 +259,24 @@ def test_an_option_that_is_not_opencls_reaches_no_compiler(option: str, builds: 
 @pytest.mark.parametrize(
     "spelling",
     [
-        '#include "{path}"', "#include <{path}>", '#include "x.h"', "#include <x.h>", '#include "../{folder}/x.h"', '#import "x.h"', "%:include <x.h>",
-        '#define NAME "x.h"\n#include NAME', '# \\ \ninclude "x.h"', '/* " */ # /* " */ include "x.h"', '// a\r#include "x.h"',
-        "#\finclude <x.h>", "#\u180einclude <x.h>",
+        '#include "{path}"',
+        "#include <{path}>",
+        '#include "x.h"',
+        "#include <x.h>",
+        '#include "../{folder}/x.h"',
+        '#import "x.h"',
+        "%:include <x.h>",
+        '#define NAME "x.h"\n#include NAME',
+        '# \\ \ninclude "x.h"',
+        '/* " */ # /* " */ include "x.h"',
+        '// a\r#include "x.h"',
+        "#\finclude <x.h>",
+        "#\u180einclude <x.h>",
     ],
-)  # fmt: skip
-def test_no_source_reads_a_file_of_the_receiver(spelling: str, device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+)
+def test_no_source_reads_a_file_of_the_receiver(
+    spelling: str, device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.h").write_text("#define VALUE 1\n")
     text = spelling.format(path=tmp_path / "x.h", folder=tmp_path.name)
@@ -235,10 +285,18 @@ def test_no_source_reads_a_file_of_the_receiver(spelling: str, device: Any, tmp_
         f"{text}\nkernel void k(global int *x) {{ x[0] = 2; }}",
         f"#if 1\n{text}\n#endif\nkernel void k(global int *x) {{ x[0] = 2; }}",
     ):
-        with pytest.raises(devmod.CompileError, match="a source payload is complete, and does not include a file of its receiver"):
+        with pytest.raises(
+            devmod.CompileError,
+            match="a source payload is complete, and does not include a file of its receiver",
+        ):
             devmod.create("opencl", source.encode(), "cl", {"k": info})["k"]
     dead = f"#if 0\n{text}\n#endif\n#if __has_include(<x.h>)\n#define VALUE 1\n#else\n#define VALUE 3\n#endif\n"
-    module = devmod.create("opencl", (dead + "kernel void k(global int *x) { x[0] = VALUE; }").encode(), "cl", {"k": info})
+    module = devmod.create(
+        "opencl",
+        (dead + "kernel void k(global int *x) { x[0] = VALUE; }").encode(),
+        "cl",
+        {"k": info},
+    )
     x = np.zeros(1, "int32")
     module["k"](x, grid=1, block=1)
     assert x.tolist() == [3]
@@ -260,13 +318,19 @@ def test_a_line_keeps_its_number_behind_an_include(device: Any) -> None:
         ("", "//x\\\x1c\n__asm__", '".incbin {}'),
         ("#define CAT(a, b) a##b\n", "CAT(as, m)", '".incbin {}'),
         ("#define CAT(a, b) a#??=b\n", "CAT(__as, m__)", '".incbin {}'),
-        ("#define CAT(a, b) a##b\n#define devmod_has_no_assembly __as##m__\n", "CAT(__as, m__)", '".incbin {}'),
+        (
+            "#define CAT(a, b) a##b\n#define devmod_has_no_assembly __as##m__\n",
+            "CAT(__as, m__)",
+            '".incbin {}',
+        ),
         ("//devmod: -DS(x)=#x\n", "__asm__", 'S(.inc) "bin {}'),
         ("#define S(x) /*\n*/ #x\n", "__asm__", 'S(.inc) "bin {}'),
         ("#define S(x) #x\n#define A __asm__\n", "A", 'S(.inc) "bin {}'),
     ],
 )
-def test_no_assembly_reads_a_file(before: str, keyword: str, directive: str, device: Any, tmp_path: Path) -> None:
+def test_no_assembly_reads_a_file(
+    before: str, keyword: str, directive: str, device: Any, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(b"!!!!")
     template = directive.format(f'\\"{tmp_path / "x"}\\"\\n')
     source = (
@@ -279,7 +343,9 @@ def test_no_assembly_reads_a_file(before: str, keyword: str, directive: str, dev
 
 @pytest.mark.row("R30")
 def test_plain_assembly_is_assembled(device: Any) -> None:
-    """A line break in it continues the line, also in a kernel whose other text looks like a directive."""
+    """A line break in it continues the line, also in a kernel whose other text looks like a
+    directive.
+    """
     if platform.machine() not in {"x86_64", "AMD64"}:
         pytest.skip("the assembly is that of x86-64")
     source = (
@@ -287,7 +353,9 @@ def test_plain_assembly_is_assembled(device: Any) -> None:
         '  int r;\n  asm volatile(\n    "movl $3, %0\\n\\t"\n    "incl %0"\n    : "=r"(r));\n  printf("done.");\n  x[0] = r;\n}\n'
     )
     x = np.zeros(1, "int32")
-    devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"](x, grid=1, block=1)
+    devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"](
+        x, grid=1, block=1
+    )
     assert x.tolist() == [4]
 
 
@@ -319,39 +387,86 @@ def test_a_kernel_that_pocl_renames_is_named() -> None:
 
 def test_a_function_that_the_source_does_not_define(device: Any) -> None:
     module = devmod.create(
-        "opencl", ADD.encode(), "cl", {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": FunctionInfo("add", ["handle"])}
+        "opencl",
+        ADD.encode(),
+        "cl",
+        {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": FunctionInfo("add", ["handle"])},
     )
     with pytest.raises(devmod.FormatError) as caught:
         module["sub"]
     start, _, names = str(caught.value).rpartition("; it has: ")
-    assert start == "the built opencl program has no kernel 'sub_kernel', which the payload's fmap names"
+    assert (
+        start
+        == "the built opencl program has no kernel 'sub_kernel', which the payload's fmap names"
+    )
     assert {*names.split(", ")} == {"add", "twice"}
     with pytest.raises(devmod.FormatError) as caught:
         module["add"]
-    assert str(caught.value) == "the opencl kernel 'add' takes 4 arguments, and the payload's fmap has 1"
+    assert (
+        str(caught.value)
+        == "the opencl kernel 'add' takes 4 arguments, and the payload's fmap has 1"
+    )
 
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize(
     ("argument", "declared", "kind", "text"),
     [
-        ("__global int *x", "int64", "", "a __global pointer (int*) as argument 2, and the payload's fmap has int64"),
-        ("__constant int *x", "float64", "scalar", "a __constant pointer (int*) as argument 2, and the payload's fmap has float64"),
-        ("__local int *x", "handle", "buffer", "a __local pointer (int*) as argument 2, and the payload's fmap has buffer"),
-        ("__global int *x", "handle", "local", "a __global pointer (int*) as argument 2, and the payload's fmap has local"),
+        (
+            "__global int *x",
+            "int64",
+            "",
+            "a __global pointer (int*) as argument 2, and the payload's fmap has int64",
+        ),
+        (
+            "__constant int *x",
+            "float64",
+            "scalar",
+            "a __constant pointer (int*) as argument 2, and the payload's fmap has float64",
+        ),
+        (
+            "__local int *x",
+            "handle",
+            "buffer",
+            "a __local pointer (int*) as argument 2, and the payload's fmap has buffer",
+        ),
+        (
+            "__global int *x",
+            "handle",
+            "local",
+            "a __global pointer (int*) as argument 2, and the payload's fmap has local",
+        ),
         ("long x", "handle", "", "a value (long) as argument 2, and the payload's fmap has handle"),
-        ("long x", "handle", "buffer", "a value (long) as argument 2, and the payload's fmap has buffer"),
+        (
+            "long x",
+            "handle",
+            "buffer",
+            "a value (long) as argument 2, and the payload's fmap has buffer",
+        ),
     ],
 )
 @pytest.mark.parametrize("kept", [True, False], ids=["kept by the driver", "not kept"])
 def test_arguments_that_do_not_match_the_kernel_are_refused(
-    kept: bool, argument: str, declared: str, kind: str, text: str, device: Any, request: pytest.FixtureRequest
+    kept: bool,
+    argument: str,
+    declared: str,
+    kind: str,
+    text: str,
+    device: Any,
+    request: pytest.FixtureRequest,
 ) -> None:
     if not kept:
         request.getfixturevalue("no_cache_of_the_driver")
-    params = [devmod.Param("n", "scalar", "int32"), devmod.Param("x", kind or "buffer", "" if declared == "handle" else declared)]
-    info = FunctionInfo("k", ["int32", declared], (), (), devmod.Interface(params) if kind else None)
-    module = devmod.create("opencl", f"__kernel void k(int n, {argument}) {{}}".encode(), "cl", {"k": info})
+    params = [
+        devmod.Param("n", "scalar", "int32"),
+        devmod.Param("x", kind or "buffer", "" if declared == "handle" else declared),
+    ]
+    info = FunctionInfo(
+        "k", ["int32", declared], (), (), devmod.Interface(params) if kind else None
+    )
+    module = devmod.create(
+        "opencl", f"__kernel void k(int n, {argument}) {{}}".encode(), "cl", {"k": info}
+    )
     for _ in range(2):  # built, and from the cache
         with pytest.raises(devmod.FormatError) as caught:
             devmod.load_from_bytes("opencl", module.save_to_bytes())["k"]
@@ -379,12 +494,24 @@ def test_a_program_binary_runs_without_a_build(device: Any, builds: list[str]) -
 
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("size", [8, 50, 200, 1000, 20000])
-def test_a_truncated_pocl_binary_does_not_crash_pocl(size: int, device: Any, no_driver: None) -> None:
-    # The layout of PoCL 3.0: a header, the name and the size of the program, the program, the kernels.
-    binary = b"poclbin\0" + bytes(64) + b"\x0b\0\0\0/program.bc" + (30000).to_bytes(4, "little") + bytes(40000)
+def test_a_truncated_pocl_binary_does_not_crash_pocl(
+    size: int, device: Any, no_driver: None
+) -> None:
+    # The layout of PoCL 3.0: a header, the name and the size of the program, the program, the
+    # kernels.
+    binary = (
+        b"poclbin\0"
+        + bytes(64)
+        + b"\x0b\0\0\0/program.bc"
+        + (30000).to_bytes(4, "little")
+        + bytes(40000)
+    )
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create("opencl", binary[:size], "clbin", {"add": add_info()})["add"]
-    assert str(caught.value) == "the opencl payload of format 'clbin' is a truncated or damaged binary of PoCL"
+    assert (
+        str(caught.value)
+        == "the opencl payload of format 'clbin' is a truncated or damaged binary of PoCL"
+    )
 
 
 def test_a_binary_that_the_driver_does_not_support(device: Any) -> None:
@@ -406,11 +533,16 @@ def test_specialize_sets_defines(device: Any, builds: list[str]) -> None:
     run_add(adder("#define SCALE 7\n#line 1\n" + ADD)["add"].specialize(SCALE=2), scale=2)
     with pytest.raises(devmod.ArgumentError) as caught:
         # devmod.compile writes no define over two lines, so this one stays.
-        adder("#define SCALE \\\n  7\n" + ADD.replace("#ifndef SCALE\n#define SCALE 1\n#endif\n", ""))["add"].specialize(SCALE=2)
+        adder(
+            "#define SCALE \\\n  7\n" + ADD.replace("#ifndef SCALE\n#define SCALE 1\n#endif\n", "")
+        )["add"].specialize(SCALE=2)
     assert "defines 'SCALE' unconditionally" in str(caught.value)
     with pytest.raises(devmod.ArgumentError) as caught:
         f.specialize(SKALE=2)
-    assert str(caught.value) == "the opencl source has no constant 'SKALE' to specialize; it has: 'SCALE'. Did you mean 'SCALE'?"
+    assert (
+        str(caught.value)
+        == "the opencl source has no constant 'SKALE' to specialize; it has: 'SCALE'. Did you mean 'SCALE'?"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         f.specialize(n=3)
     assert (
@@ -475,7 +607,9 @@ def set_compiler() -> Iterator[Any]:
 def test_a_replaced_compiler_may_return_a_binary(device: Any, set_compiler: Any) -> None:
     from devmod_opencl import _driver
 
-    binary = _driver.binary_of(_driver.build_source(device.context, device.handle, ADD, (), "the source"))
+    binary = _driver.binary_of(
+        _driver.build_source(device.context, device.handle, ADD, (), "the source")
+    )
     set_compiler("opencl", lambda code: ("clbin", binary))
     run_add(adder("any text")["add"])
 
@@ -484,7 +618,9 @@ def test_a_replaced_compiler_may_return_a_binary(device: Any, set_compiler: Any)
 
 
 @pytest.mark.row("R32")
-def test_concurrent_calls_use_separate_kernel_objects(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_calls_use_separate_kernel_objects(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_opencl import _launch
 
     barrier, real, handles = threading.Barrier(4, timeout=300), _launch._enqueue, []

@@ -15,7 +15,9 @@ class NoCompilerError(_driver.Error):  # type: ignore[misc]
 
 
 @pytest.mark.row("R40")
-def test_a_driver_without_a_compiler_runs_no_source(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_a_driver_without_a_compiler_runs_no_source(
+    device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
 
     def refuse(*args: object) -> None:
@@ -23,5 +25,7 @@ def test_a_driver_without_a_compiler_runs_no_source(device: Any, monkeypatch: py
 
     monkeypatch.setattr(_driver, "_build", refuse)
     module = devmod.compile("__kernel void k(__global float *y) { y[0] = 41; }", "opencl")
-    with pytest.raises(devmod.DeviceNotFoundError, match="cannot build the opencl source: COMPILER_NOT_AVAILABLE"):
+    with pytest.raises(
+        devmod.DeviceNotFoundError, match="cannot build the opencl source: COMPILER_NOT_AVAILABLE"
+    ):
         module["k"]

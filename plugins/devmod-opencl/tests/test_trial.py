@@ -61,7 +61,8 @@ def test_a_valid_binary_is_tried_once(binary: bytes, binary_trials: list[int]) -
     assert binary_trials == [len(binary)]
 
 
-#: Loads a binary and launches it. PoCL ignores the code of a binary that its cache contains, so the cache is empty.
+#: Loads a binary and launches it. PoCL ignores the code of a binary that its cache contains, so the
+#: cache is empty.
 LAUNCH = """
 import sys, numpy as np, devmod
 info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"])
@@ -79,21 +80,37 @@ def test_a_damaged_binary_does_not_end_the_process(binary: bytes, tmp_path: Path
     body = binary.index(b"BC\xc0\xde")
     count = int(os.environ.get("DEVMOD_TEST_BINARIES", "2"))
     number = refused = 0
-    while number < count or refused < max(1, count // 3):  # not every damage makes the compiler crash
+    while number < count or refused < max(
+        1, count // 3
+    ):  # not every damage makes the compiler crash
         data = bytearray(binary)
         for _ in range(8):  # a single flipped bit often hits code that the kernel does not use
             data[rng.randrange(body, body + 35000)] ^= 1 << rng.randrange(8)
-        env = os.environ | {"POCL_CACHE_DIR": str(tmp_path / str(number)), "DEVMOD_CACHE_DIR": str(tmp_path / "cache")}
+        env = os.environ | {
+            "POCL_CACHE_DIR": str(tmp_path / str(number)),
+            "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
+        }
         (tmp_path / str(number)).mkdir()
-        process = subprocess.run([sys.executable, "-c", LAUNCH], input=bytes(data), env=env, capture_output=True, timeout=300, check=False)
+        process = subprocess.run(
+            [sys.executable, "-c", LAUNCH],
+            input=bytes(data),
+            env=env,
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
         assert process.returncode == 0, process.stderr.decode(errors="replace")
         refused += b"the process that built it" in process.stdout
         number += 1
 
 
-def test_a_kernel_that_crashes_on_zeros_is_not_reported_as_damaged(pocl: Any, binary_trials: list[int]) -> None:
+def test_a_kernel_that_crashes_on_zeros_is_not_reported_as_damaged(
+    pocl: Any, binary_trials: list[int]
+) -> None:
     source = "kernel void k(global int *a) { global int *p = (global int *)(size_t)a[0]; *p = 1; }"
-    binary = _driver.binary_of(_driver.build_source(pocl.context, pocl.handle, source, (), "the source"))
+    binary = _driver.binary_of(
+        _driver.build_source(pocl.context, pocl.handle, source, (), "the source")
+    )
     info = devmod.FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
     assert devmod.create("opencl", binary, "clbin", {"k": info})["k"]
     assert binary_trials == [len(binary)]
@@ -114,7 +131,9 @@ for fmt, code in (("cl", sys.argv[1].encode()), ("clbin", sys.stdin.buffer.read(
 
 @pytest.mark.volume_but("unset")
 @pytest.mark.parametrize("path", ["a folder without programs", "unset"])
-def test_a_machine_without_a_linker_is_an_error(path: str, pocl: Any, binary: bytes, tmp_path: Path) -> None:
+def test_a_machine_without_a_linker_is_an_error(
+    path: str, pocl: Any, binary: bytes, tmp_path: Path
+) -> None:
     for name in ("bin", "pocl"):
         (tmp_path / name).mkdir()
     env = os.environ | {
@@ -125,7 +144,12 @@ def test_a_machine_without_a_linker_is_an_error(path: str, pocl: Any, binary: by
     if path == "unset":
         del env["PATH"]
     process = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LINKER, ADD], input=binary, env=env, capture_output=True, timeout=600, check=False
+        [sys.executable, "-c", WITHOUT_LINKER, ADD],
+        input=binary,
+        env=env,
+        capture_output=True,
+        timeout=600,
+        check=False,
     )
     assert process.returncode == 0, process.stderr.decode(errors="replace")
     text = (
@@ -150,30 +174,41 @@ def no_link(pocl: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(_linker, "_LIBRARIES", ("-l-missing",))
 
 
-def test_the_linker_is_tried_once_for_a_path(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_linker_is_tried_once_for_a_path(
+    no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = os.environ["PATH"]
-    for number, (value, count) in enumerate(((path, 1), (path, 1), (f"{path}{os.pathsep}/nowhere", 2), (path, 2))):
+    for number, (value, count) in enumerate(
+        ((path, 1), (path, 1), (f"{path}{os.pathsep}/nowhere", 2), (path, 2))
+    ):
         if number < 2:
             monkeypatch.setattr(_linker, "_tried", set())  # as in a new process
         monkeypatch.setenv("PATH", value)
-        assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
+        assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})[
+            "add"
+        ]
         assert len(trials) == count
 
 
 @pytest.mark.volume
-def test_a_relative_folder_in_path_may_have_the_linker_of_pocl(pocl: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_in_path_may_have_the_linker_of_pocl(
+    pocl: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", f"nowhere{os.pathsep}{os.environ['PATH']}")
     assert devmod.create("opencl", ADD.encode(), "cl", {"add": add_info()})["add"]
     assert len(trials) == 1
 
 
-def test_an_environment_variable_disables_the_trial(binary: bytes, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_disables_the_trial(
+    binary: bytes, trials: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEVMOD_OPENCL_TRIAL", "0")
     assert load_add(binary)
     assert trials == []
 
 
-#: Makes PoCL forget its name of the processor, as on one that its LLVM does not know; then builds and runs a kernel.
+#: Makes PoCL forget its name of the processor, as on one that its LLVM does not know; then builds
+#: and runs a kernel.
 UNKNOWN_PROCESSOR = """
 import ctypes, os, sys
 import numpy as np, devmod, pyopencl
@@ -213,7 +248,9 @@ def test_a_processor_that_pocl_does_not_know(allowed: str, pocl: Any, tmp_path: 
         "DEVMOD_OPENCL_TRIAL": "0",
     }
     command = [sys.executable, "-c", UNKNOWN_PROCESSOR, ADD, processor]
-    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    process = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=600, check=False
+    )
     assert process.returncode == 0, process.stderr
     expected = (
         f"the opencl function 'add' cannot be built: {pocl.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL driver, such as "
@@ -236,14 +273,36 @@ except devmod.ToolchainNotFoundError as error:
 
 
 @pytest.mark.parametrize(("size", "is_enough"), [("64k", False), ("16m", True)])
-def test_a_full_disk_of_pocls_cache_is_an_error(size: str, is_enough: bool, pocl: Any, tmp_path: Path) -> None:
+def test_a_full_disk_of_pocls_cache_is_an_error(
+    size: str, is_enough: bool, pocl: Any, tmp_path: Path
+) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    mount = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@"', str(small)]
-    if not shutil.which("unshare") or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+    mount = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@"',
+        str(small),
+    ]
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip("this machine permits no mount in a namespace")
-    env = os.environ | {"POCL_CACHE_DIR": str(small / "pocl"), "DEVMOD_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([*mount, sys.executable, "-c", BUILD, ADD], env=env, capture_output=True, text=True, timeout=600, check=False)
+    env = os.environ | {
+        "POCL_CACHE_DIR": str(small / "pocl"),
+        "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        [*mount, sys.executable, "-c", BUILD, ADD],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     text = (
         f"{pocl.name} cannot compile kernels: PoCL writes them to {str(small / 'pocl')!r}, whose disk has 65536 bytes free; a build needs "
         "2097152, and PoCL ends the process without them. Free space on that disk, or set POCL_CACHE_DIR to a folder on another one"
@@ -268,15 +327,22 @@ def test_the_error_names_the_folder_that_pocl_uses(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))  # type: ignore[attr-defined]
-    with pytest.raises(devmod.ToolchainNotFoundError, match=f"PoCL writes them to '{folder}', whose disk has 0 bytes free"):
+    with pytest.raises(
+        devmod.ToolchainNotFoundError,
+        match=f"PoCL writes them to '{folder}', whose disk has 0 bytes free",
+    ):
         devmod.create("opencl", f"// {folder}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc"), reason="the state of other processes is read from /proc"
+)
 def test_the_linker_of_a_killed_process_ends(pocl: Any, tmp_path: Path) -> None:
     """Also where a fork of the process remains."""
     linker = tmp_path / "ld"
-    linker.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
+    linker.write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n"
+    )
     linker.chmod(0o755)
     program = (
         "import os, sys, threading, time; from devmod_opencl import _linker\n"
@@ -287,7 +353,10 @@ def test_the_linker_of_a_killed_process_ends(pocl: Any, tmp_path: Path) -> None:
     )
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program], env=os.environ | {"PATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=os.environ | {"PATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

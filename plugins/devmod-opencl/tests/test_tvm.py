@@ -25,13 +25,15 @@ def test_matmul(device: Any) -> None:
 
 @pytest.mark.row("R24")
 def test_source_dumped_for_tvm_builds_in_parts_and_as_a_whole(device: Any) -> None:
-    source = (
-        "int one(void) { return 1; }\nkernel void f(global int *x) { x[0] = one(); }\nkernel void g(global int *x) { x[0] = 2 * one(); }"
-    )
+    source = "int one(void) { return 1; }\nkernel void f(global int *x) { x[0] = one(); }\nkernel void g(global int *x) { x[0] = 2 * one(); }"
     result = devmod.compile(source, "opencl")
-    dumped: Any = devmod.interop.tvm.load_module_bytes("opencl", devmod.interop.tvm.dump_module_bytes(result))
+    dumped: Any = devmod.interop.tvm.load_module_bytes(
+        "opencl", devmod.interop.tvm.dump_module_bytes(result)
+    )
     text = bytes(dumped.code).decode()
-    parts = dict(part.split("\n", 1) for part in text.split("// Function: ")[1:])  # TVM's runtime splits it like this
+    parts = dict(
+        part.split("\n", 1) for part in text.split("// Function: ")[1:]
+    )  # TVM's runtime splits it like this
     assert list(parts) == ["f", "g"]
     for name, expected in (("f", 1), ("g", 2)):
         alone = devmod.create("opencl", parts[name].encode(), "cl", {name: result.functions[name]})

@@ -17,13 +17,17 @@ from devmod_standins import libhiprtc
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_garbage() -> None:
-    """Collect what other files have left: a module is unloaded after a wait for the device, which runs the queued work of a test."""
+    """Collect what other files have left: a module is unloaded after a wait for the device, which
+    runs the queued work of a test.
+    """
     gc.collect()
 
 
 @pytest.fixture(name="standin")
 def standin_fixture() -> Iterator[Standin]:
-    """The stand-in runtime of this process, with its devices. A test fails if it has noticed a violation."""
+    """The stand-in runtime of this process, with its devices. A test fails if it has noticed a
+    violation.
+    """
     yield from ROCM.shown_standin()
 
 
@@ -41,7 +45,9 @@ def rocm_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment variables of a child process, which may import modules of these tests. It reads settings of the stand-in runtime."""
+    """The environment variables of a child process, which may import modules of these tests. It
+    reads settings of the stand-in runtime.
+    """
     if on_hardware():
         pytest.skip("reads the settings of the stand-in runtime")
     return ROCM.driver_environment(ROCM.drivers[0], tmp_path)
@@ -69,8 +75,12 @@ def device(rocm_driver: str) -> Any:
 
 
 @pytest.fixture
-def card_of(rocm_driver: str, standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Return a function that makes the stand-in runtime have another card, and returns the first device."""
+def card_of(
+    rocm_driver: str, standin: Standin, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """Return a function that makes the stand-in runtime have another card, and returns the first
+    device.
+    """
     from devmod_rocm import _device
 
     def change(arch: str, **settings: object) -> Any:

@@ -30,7 +30,11 @@ WHAT = "the rocm payload of format 'hsaco'"
 @cache
 def saved(source: str, arch: str = "", *options: str) -> bytes:
     """Return a module of HIP source, as a file has it."""
-    return devmod.dumps(devmod.compile(source, f"rocm -arch={arch or device_arch()}", language="HIP", options=options))
+    return devmod.dumps(
+        devmod.compile(
+            source, f"rocm -arch={arch or device_arch()}", language="HIP", options=options
+        )
+    )
 
 
 def module_of(source: str, arch: str = "", *options: str) -> devmod.Module:
@@ -51,7 +55,9 @@ def function_of(source: str, *options: str) -> Any:
     return module[name]
 
 
-def create(code: bytes, functions: dict[str, devmod.FunctionInfo], fmt: str = "hsaco") -> devmod.Module:
+def create(
+    code: bytes, functions: dict[str, devmod.FunctionInfo], fmt: str = "hsaco"
+) -> devmod.Module:
     """Return a module of a payload."""
     return devmod.create("rocm", code, fmt, functions)
 

@@ -30,11 +30,16 @@ VARIABLE = "DEVMOD_TEST_ROCM_KERNELS"
 def payload() -> bytes:
     """Return the file with the kernels."""
     path = os.environ.get(VARIABLE)
-    return Path(path).read_bytes() if path else devmod.dumps(devmod.compile(KERNELS, f"rocm -arch={device_arch()}", language="HIP"))
+    return (
+        Path(path).read_bytes()
+        if path
+        else devmod.dumps(devmod.compile(KERNELS, f"rocm -arch={device_arch()}", language="HIP"))
+    )
 
 
 def module(*, executes: bool = True) -> devmod.Module:
-    """Return a new module with `add`, `twice`, `step` (x = 2 x + a) and `fault`, which writes to an invalid address.
+    """Return a new module with `add`, `twice`, `step` (x = 2 x + a) and `fault`, which writes to an
+    invalid address.
 
     The test is skipped if nothing executes machine code here, unless `executes` is false.
     """

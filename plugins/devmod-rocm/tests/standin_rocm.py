@@ -34,11 +34,14 @@ __all__ = [
 
 
 class Rocm(Vendor):
-    """HIP's runtime: devmod-rocm and hip-python load libamdhip64 by its name. hip-python's streams are arguments of launches."""
+    """HIP's runtime: devmod-rocm and hip-python load libamdhip64 by its name. hip-python's streams
+    are arguments of launches.
+    """
 
     kind, title, api, maker = "rocm", "ROCm", "HIP", "AMD"
     format = "hsaco"
-    #: Its name is the one by which hip-python loads the runtime, and the first that devmod-rocm tries.
+    #: Its name is the one by which hip-python loads the runtime, and the first that devmod-rocm
+    #: tries.
     driver_library = libamdhip64
     device_name = "stand-in runtime (no GPU)"
     dlpack_type = 10
@@ -84,8 +87,12 @@ class Rocm(Vendor):
 
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
         if library == "own":
-            return library_class("ihipStream_t", "rocm.bindings.hip", __int__=lambda self: self.handle)(handle=handle)
-        name, attribute = {"torch": ("Stream", "cuda_stream"), "cupy": ("ExternalStream", "ptr")}[library]
+            return library_class(
+                "ihipStream_t", "rocm.bindings.hip", __int__=lambda self: self.handle
+            )(handle=handle)
+        name, attribute = {"torch": ("Stream", "cuda_stream"), "cupy": ("ExternalStream", "ptr")}[
+            library
+        ]
         return library_class(name, f"{library}.cuda")(**{attribute: handle, **values})
 
     def missing_execution(self) -> str:
@@ -118,11 +125,15 @@ library, standin, needs_emulator = ROCM.built_library, ROCM.standin, ROCM.needs_
 
 @cache
 def device_arch() -> str:
-    """Return the processor that the tests compile for: the emulator's, or that of the first device, which another process asks for."""
+    """Return the processor that the tests compile for: the emulator's, or that of the first device,
+    which another process asks for.
+    """
     if not on_hardware():
         return rdna3.TARGET
     code = "import devmod; print(devmod.device('rocm').arch)"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     if process.returncode:
         pytest.skip(f"this machine has no ROCm device: {process.stderr.strip().splitlines()[-1]}")
     return process.stdout.strip()

@@ -1,4 +1,6 @@
-"""What only ROCm's arrays have; runtime/tests/driver_api has the tests of arrays and of other libraries' arrays."""
+"""What only ROCm's arrays have; runtime/tests/driver_api has the tests of arrays and of other
+libraries' arrays.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,9 @@ extern "C" __global__ void agree(const int *x, unsigned *lanes, int *equal)
 
 @pytest.mark.usefixtures("emulator")
 def test_groups_of_lanes_and_managed_memory(device: Any) -> None:
-    """Each lane compares its value with those of the lanes in its own mask. A managed variable is one of the device."""
+    """Each lane compares its value with those of the lanes in its own mask. A managed variable is
+    one of the device.
+    """
     module = devmod.compile(GROUPS, target(device), language="CUDA C++")
     x = np.repeat(np.array([1, 2], np.int32), 16)
     lanes, equal = np.zeros(32, np.uint32), np.zeros(32, np.int32)

@@ -1,4 +1,6 @@
-"""HIP's own runtime on a machine without an AMD card: Debian's libamdhip64-5, which `make test-setup` fetches (tools/vendor_runtimes.py)."""
+"""HIP's own runtime on a machine without an AMD card: Debian's libamdhip64-5, which `make
+test-setup` fetches (tools/vendor_runtimes.py).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Compile = Callable[[str, str], bytes]
 RUNTIME = VendorRuntime("libamdhip64")
 pytestmark = [
     pytest.mark.skipif(bool(RUNTIME.reason), reason=RUNTIME.reason),
-    pytest.mark.skipif(Path("/dev/kfd").exists(), reason="there may be an AMD card, which make gpu KIND=rocm uses"),
+    pytest.mark.skipif(
+        Path("/dev/kfd").exists(), reason="there may be an AMD card, which make gpu KIND=rocm uses"
+    ),
 ]
 
 
@@ -69,7 +73,10 @@ def test_a_forked_child_finds_no_device_either(folder: Path) -> None:
         "DeviceNotFoundError no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice; /dev/kfd is missing: load the kernel module "
         "amdgpu; in a container, pass --device=/dev/kfd --device=/dev/dri\n"
     )
-    assert run_program(FORK, LD_LIBRARY_PATH=str(folder), DEVMOD_PLUGINS_ALLOW="devmod-rocm") == f"{error}{error}[]\n0\n"
+    assert (
+        run_program(FORK, LD_LIBRARY_PATH=str(folder), DEVMOD_PLUGINS_ALLOW="devmod-rocm")
+        == f"{error}{error}[]\n0\n"
+    )
 
 
 SOURCE = """
@@ -85,7 +92,9 @@ extern "C" __global__ void scale(float *x, float factor, int n)
 
 @pytest.fixture
 def compile_source(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
-    """Return a function that compiles a source for an architecture, with the hiprtc in the runtime."""
+    """Return a function that compiles a source for an architecture, with the hiprtc in the
+    runtime.
+    """
     from devmod_rocm import _hiprtc
 
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
@@ -95,7 +104,9 @@ def compile_source(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.row("R30")
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx1030"])
-def test_hiprtc_compiles_without_a_device(compile_source: Compile, standin: Standin, arch: str) -> None:
+def test_hiprtc_compiles_without_a_device(
+    compile_source: Compile, standin: Standin, arch: str
+) -> None:
     code = compile_source(SOURCE, arch)
     spec = find_spec("rocm")
     assert spec is not None
@@ -129,7 +140,9 @@ def test_an_error_of_the_source_has_its_line(compile_source: Compile) -> None:
 
 
 @pytest.mark.row("R14", "R30")
-def test_hiprtc_compiles_a_source_payload_of_devmod(compile_source: Compile, tmp_path: Path) -> None:
+def test_hiprtc_compiles_a_source_payload_of_devmod(
+    compile_source: Compile, tmp_path: Path
+) -> None:
     (tmp_path / "numbers.h").write_text("#define TWO 2\n")
     text = """#include <hip/hip_runtime.h>
 #include <hip/hip_fp16.h>
@@ -138,10 +151,19 @@ template <class T> __global__ void scale(T *x, T f, bool twice) { x[threadIdx.x]
 extern "C" __global__ void halves(const __half *x, float *y) { y[threadIdx.x] = __half2float(x[threadIdx.x]) + __shfl_xor(y[1], 1); }
 """
     module = devmod.compile(
-        text, "rocm -format=hip", language="HIP", include=[tmp_path], defines={"N": "3"}, options=["-O1"], name_expressions=["scale<float>"]
+        text,
+        "rocm -format=hip",
+        language="HIP",
+        include=[tmp_path],
+        defines={"N": "3"},
+        options=["-O1"],
+        name_expressions=["scale<float>"],
     )
     kernels = read_code_object(compile_source(code_of(module).decode(), "gfx90a"))
-    assert {info.name: [place.size for place in kernels[info.name].visible_arguments] for info in module.functions.values()} == {
+    assert {
+        info.name: [place.size for place in kernels[info.name].visible_arguments]
+        for info in module.functions.values()
+    } == {
         "halves": [8, 8],
         "_Z5scaleIfEvPT_S0_b": [8, 4, 1],
     }

@@ -1,4 +1,6 @@
-"""What only ROCm's driver has: the errors of opening it, its own calls; runtime/tests/driver_api has the tests of drivers."""
+"""What only ROCm's driver has: the errors of opening it, its own calls; runtime/tests/driver_api
+has the tests of drivers.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,14 @@ SEARCH = (
 
 
 def runtime(folder: Path, name: str) -> str:
-    """Write the stand-in runtime as a library with that name and a soname of its own to a new folder, and return the folder."""
+    """Write the stand-in runtime as a library with that name and a soname of its own to a new
+    folder, and return the folder.
+    """
     folder.mkdir(parents=True)
     soname = SONAME if name == SONAME else f"{SONAME[:-1]}{name[-1]}"  # of the same length
-    (folder / name).write_bytes(library().read_bytes().replace(SONAME.encode() + b"\0", soname.encode() + b"\0"))
+    (folder / name).write_bytes(
+        library().read_bytes().replace(SONAME.encode() + b"\0", soname.encode() + b"\0")
+    )
     return str(folder)
 
 
@@ -33,8 +39,12 @@ def runtime(folder: Path, name: str) -> str:
 
 
 @pytest.mark.volume_but("libamdhip64.so", "libamdhip64.so.6")
-@pytest.mark.parametrize("name", ["libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"])
-def test_the_names_of_the_library(rocm_environment: dict[str, str], tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"]
+)
+def test_the_names_of_the_library(
+    rocm_environment: dict[str, str], tmp_path: Path, name: str
+) -> None:
     if on_hardware():
         pytest.skip("the hardware has one runtime")
     program = "import sys, devmod\nprint(devmod.device('rocm').driver.library._name, {'hip', 'rocm'} & set(sys.modules))"
@@ -42,16 +52,23 @@ def test_the_names_of_the_library(rocm_environment: dict[str, str], tmp_path: Pa
     assert run_python(program, **env) == f"{name} set()\n"
 
 
-def test_the_library_in_the_folder_of_rocm(rocm_environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_library_in_the_folder_of_rocm(
+    rocm_environment: dict[str, str], tmp_path: Path
+) -> None:
     if on_hardware():
         pytest.skip("the hardware has one runtime")
     folder = tmp_path / "rocm" / "lib"
     runtime(folder, "libamdhip64.so.6")
     env = {**rocm_environment, "LD_LIBRARY_PATH": "", "ROCM_PATH": str(folder.parent)}
-    assert run_python("import devmod\nprint(devmod.device('rocm').driver.library._name)", **env) == f"{folder}/libamdhip64.so.6\n"
+    assert (
+        run_python("import devmod\nprint(devmod.device('rocm').driver.library._name)", **env)
+        == f"{folder}/libamdhip64.so.6\n"
+    )
 
 
-def test_a_process_uses_the_library_that_it_has_loaded(rocm_environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_process_uses_the_library_that_it_has_loaded(
+    rocm_environment: dict[str, str], tmp_path: Path
+) -> None:
     """PyTorch for ROCm loads a library of its own."""
     if on_hardware():
         pytest.skip("the hardware has one runtime")
@@ -86,21 +103,31 @@ def test_no_device(environment: dict[str, str]) -> None:
     text = ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1")
     if not os.path.exists("/dev/kfd"):
         assert (
-            text == f"{why}; /dev/kfd is missing: load the kernel module amdgpu; in a container, pass --device=/dev/kfd --device=/dev/dri"
+            text
+            == f"{why}; /dev/kfd is missing: load the kernel module amdgpu; in a container, pass --device=/dev/kfd --device=/dev/dri"
         )
     assert text.startswith(f"{why}; ")
     for variable in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-        assert ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1", **{variable: ""}) == f"{why}; {variable} is ''"
+        assert (
+            ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1", **{variable: ""})
+            == f"{why}; {variable} is ''"
+        )
 
 
 @pytest.mark.parametrize(
     ("exists", "is_allowed", "advice"),
     [
-        (True, False, "this user may not open /dev/kfd: sudo usermod -a -G render,video $LOGNAME, then log in again"),
+        (
+            True,
+            False,
+            "this user may not open /dev/kfd: sudo usermod -a -G render,video $LOGNAME, then log in again",
+        ),
         (True, True, "rocminfo lists the devices of the driver"),
     ],
 )
-def test_no_device_with_a_kernel_driver(monkeypatch: pytest.MonkeyPatch, exists: bool, is_allowed: bool, advice: str) -> None:
+def test_no_device_with_a_kernel_driver(
+    monkeypatch: pytest.MonkeyPatch, exists: bool, is_allowed: bool, advice: str
+) -> None:
     for variable in _device._VISIBLE:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os.path, "exists", lambda path: exists)
@@ -138,7 +165,9 @@ def driver(device: Any) -> Any:
 
 @pytest.mark.parametrize("version", ["70200000", "50221153"])
 def test_addresses(driver: Any, standin: Standin, version: str) -> None:
-    """HIP 5 has other numbers for the types of memory, and an error for memory that it does not know."""
+    """HIP 5 has other numbers for the types of memory, and an error for memory that it does not
+    know.
+    """
     standin.set("driver_version", version)
     pointer, host = driver.call("allocate", 64), driver.call("allocate_host", 64, 1)
     assert driver.locate(pointer + 8) == (0, 2, 0)
@@ -150,7 +179,10 @@ def test_addresses(driver: Any, standin: Standin, version: str) -> None:
 
 def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
     """PyTorch reads the last error after each of its launches."""
-    for work in (lambda: driver.call("allocate", 1 << 60), lambda: driver.call("synchronize_event", 1)):
+    for work in (
+        lambda: driver.call("allocate", 1 << 60),
+        lambda: driver.call("synchronize_event", 1),
+    ):
         with pytest.raises(DriverError):
             work()
         assert standin.api.hipGetLastError() == 0

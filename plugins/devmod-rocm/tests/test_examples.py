@@ -1,4 +1,6 @@
-"""The HIP examples, built, saved, loaded and run, with the calls and the NumPy references of the demo."""
+"""The HIP examples, built, saved, loaded and run, with the calls and the NumPy references of the
+demo.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def payload() -> bytes:
 @pytest.mark.row("R37")
 @pytest.mark.volume_but("softmax", "sum")
 @pytest.mark.usefixtures("emulator")
-@pytest.mark.parametrize("name", [name for name in SMALL_CASES if name != "resize"])  # ROCm has no images
+@pytest.mark.parametrize(
+    "name", [name for name in SMALL_CASES if name != "resize"]
+)  # ROCm has no images
 def test_example(name: str, payload: bytes, device: Any) -> None:
     result = SMALL_CASES[name](devmod.loads(payload), device, REPOSITORY)
     assert result.error <= result.tolerance
@@ -53,7 +57,12 @@ def target_of(device: Any) -> str:
 @pytest.mark.usefixtures("emulator")  # it takes a second for each random program
 @each_program(
     *("one source", "transformer", "guard", "faults", "profile", *RANDOM[:2], *results(KERNELS)),
-    volume=("one source", "transformer", "faults", *results(each for each in KERNELS if each not in ("matmul", "wave", "halves"))),
+    volume=(
+        "one source",
+        "transformer",
+        "faults",
+        *results(each for each in KERNELS if each not in ("matmul", "wave", "halves")),
+    ),
 )
 def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
     program(device, target_of(device), tmp_path)

@@ -1,4 +1,6 @@
-"""HIP that is compiled at the receiver: by the stand-in for hiprtc, in a process of its own, with a cache."""
+"""HIP that is compiled at the receiver: by the stand-in for hiprtc, in a process of its own, with a
+cache.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,17 @@ SCALE = """//devmod: -O2 -DOFFSET=4
 #endif
 extern "C" __global__ void scale(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR + OFFSET; }
 """
-INFO = {"scale": FunctionInfo("scale", ["handle"], DIMENSIONS, (), Interface([Param("x", "buffer", "float32", "rw")]))}
+INFO = {
+    "scale": FunctionInfo(
+        "scale", ["handle"], DIMENSIONS, (), Interface([Param("x", "buffer", "float32", "rw")])
+    )
+}
 
 
 @pytest.fixture
-def compilations(hiprtc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+def compilations(
+    hiprtc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> list[dict[str, Any]]:
     """The requests that processes of hiprtc got. The cache is empty."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     requests: list[dict[str, Any]] = []
@@ -49,19 +57,25 @@ def scaled(function: Any) -> list[float]:
 
 
 @pytest.mark.row("R30", "R32")
-def test_the_first_function_compiles_once_for_all(emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
+def test_the_first_function_compiles_once_for_all(
+    emulator: Any, device: Any, compilations: list[dict[str, Any]]
+) -> None:
     module = create(SCALE.encode(), INFO, "hip")
     saved = module.save_to_bytes()
     assert compilations == []
     functions = run_in_threads(lambda _: module["scale"], range(4))
     assert scaled(functions[0]) == [7] * 4
-    assert [each["options"] for each in compilations] == [["-O2", "-DOFFSET=4", "--offload-arch=gfx1100"]]
+    assert [each["options"] for each in compilations] == [
+        ["-O2", "-DOFFSET=4", "--offload-arch=gfx1100"]
+    ]
     assert compilations[0]["text"] == SCALE
     assert module.save_to_bytes() == saved
     assert module.inspect_source() == SCALE
 
 
-def test_the_result_is_cached_on_the_disk(device: Any, compilations: list[dict[str, Any]], loads: list[bytes]) -> None:
+def test_the_result_is_cached_on_the_disk(
+    device: Any, compilations: list[dict[str, Any]], loads: list[bytes]
+) -> None:
     create(SCALE.encode(), INFO, "hip")["scale"]
     create(SCALE.encode(), INFO, "hip")["scale"]
     assert len(compilations) == 1
@@ -71,14 +85,18 @@ def test_the_result_is_cached_on_the_disk(device: Any, compilations: list[dict[s
     assert len(compilations) == 2
 
 
-def test_equal_sources_with_other_options_are_other_results(compilations: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_equal_sources_with_other_options_are_other_results(
+    compilations: list[dict[str, Any]], tmp_path: Path
+) -> None:
     for options in (["-DOFFSET=1"], ["-DOFFSET=2"], ["-DOFFSET=1"]):
         _hiprtc.compile_source(SCALE, options, "gfx1100", str(tmp_path / "libamdhip64.so"))
     assert [each["options"][0] for each in compilations] == ["-DOFFSET=1", "-DOFFSET=2"]
 
 
 @pytest.mark.row("R31")
-def test_specialize_sets_defines(emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
+def test_specialize_sets_defines(
+    emulator: Any, device: Any, compilations: list[dict[str, Any]]
+) -> None:
     f = create(SCALE.encode(), INFO, "hip")["scale"]
     assert scaled(f.specialize(FACTOR=10)) == [14] * 4
     assert scaled(f.specialize(FACTOR=10)) == [14] * 4
@@ -92,31 +110,62 @@ def test_specialize_sets_defines(emulator: Any, device: Any, compilations: list[
     )
 
 
-def test_errors_of_the_source_are_raised_by_the_first_function(device: Any, compilations: list[dict[str, Any]]) -> None:
+def test_errors_of_the_source_are_raised_by_the_first_function(
+    device: Any, compilations: list[dict[str, Any]]
+) -> None:
     error = error_of(create(SCALE.replace("FACTOR +", "WRONG +").encode(), INFO, "hip"), "scale")
     assert type(error) is devmod.CompileError
-    assert str(error) == "the HIP source does not compile: kernel.hip:6:90: error: use of undeclared identifier 'WRONG'"
+    assert (
+        str(error)
+        == "the HIP source does not compile: kernel.hip:6:90: error: use of undeclared identifier 'WRONG'"
+    )
     assert "comgr" not in error.log
     assert len(compilations) == 1
 
 
-def test_an_option_that_names_a_file_is_refused(hiprtc: None, device: Any, compilations: list[dict[str, Any]]) -> None:
-    for option in ("-fplugin=x.so", "-save-temps", "-Wl,x", "-Xclang", "-MD", "--offload-arch=gfx90a"):
+def test_an_option_that_names_a_file_is_refused(
+    hiprtc: None, device: Any, compilations: list[dict[str, Any]]
+) -> None:
+    for option in (
+        "-fplugin=x.so",
+        "-save-temps",
+        "-Wl,x",
+        "-Xclang",
+        "-MD",
+        "--offload-arch=gfx90a",
+    ):
         error = error_of(create(SCALE.replace("-O2", option).encode(), INFO, "hip"), "scale")
         assert type(error) is devmod.FormatError
-        assert str(error) == f"the rocm source has the build option {option!r}, which devmod-rocm does not pass to hiprtc"
+        assert (
+            str(error)
+            == f"the rocm source has the build option {option!r}, which devmod-rocm does not pass to hiprtc"
+        )
     assert compilations == []
 
 
 @pytest.mark.row("R30")
-def test_no_source_reads_a_file_of_the_receiver(device: Any, compilations: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_no_source_reads_a_file_of_the_receiver(
+    device: Any, compilations: list[dict[str, Any]], tmp_path: Path
+) -> None:
     path = tmp_path / "x.h"
     path.write_text("#define FACTOR 5\n")
-    for line in (f'#include "{path}"', f"#if 1\n#include <{path}>\n#endif", "#include <stdint.h>", f'#define NAME "{path}"\n#include NAME'):
-        error = error_of(create(f"{line}\n{SCALE.partition(chr(10))[2]}".encode(), INFO, "hip"), "scale")
+    for line in (
+        f'#include "{path}"',
+        f"#if 1\n#include <{path}>\n#endif",
+        "#include <stdint.h>",
+        f'#define NAME "{path}"\n#include NAME',
+    ):
+        error = error_of(
+            create(f"{line}\n{SCALE.partition(chr(10))[2]}".encode(), INFO, "hip"), "scale"
+        )
         assert isinstance(error, devmod.CompileError)
-        assert "devmod: a source payload is complete, and does not include a file of its receiver:" in str(error)
-    assembly = f'extern "C" __global__ void scale(float *x) {{ asm volatile(".incbin \\"{path}\\""); }}'
+        assert (
+            "devmod: a source payload is complete, and does not include a file of its receiver:"
+            in str(error)
+        )
+    assembly = (
+        f'extern "C" __global__ void scale(float *x) {{ asm volatile(".incbin \\"{path}\\""); }}'
+    )
     assert str(error_of(create(assembly.encode(), INFO, "hip"), "scale")) == (
         "a rocm source may not read a file of its receiver, and this one has inline assembly with '.incbin', where a directive that reads a "
         "file may begin. Use assembly without it"
@@ -125,10 +174,15 @@ def test_no_source_reads_a_file_of_the_receiver(device: Any, compilations: list[
     create((dead + SCALE.partition("\n")[2].replace("+ OFFSET", "")).encode(), INFO, "hip")["scale"]
 
 
-def test_a_kernel_that_the_source_does_not_define(device: Any, compilations: list[dict[str, Any]]) -> None:
+def test_a_kernel_that_the_source_does_not_define(
+    device: Any, compilations: list[dict[str, Any]]
+) -> None:
     error = error_of(create(ADD.encode(), INFO, "hip"), "scale")
     assert type(error) is devmod.FormatError
-    assert str(error) == "the rocm payload of format 'hsaco' has no kernel 'scale', which its fmap names; it has: 'add'"
+    assert (
+        str(error)
+        == "the rocm payload of format 'hsaco' has no kernel 'scale', which its fmap names; it has: 'add'"
+    )
 
 
 # -- hiprtc that ends its process, hangs or is missing
@@ -157,7 +211,10 @@ def test_a_receiver_without_hiprtc(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("failure", "text"),
     [
-        ("time.sleep(1000)", "the rocm source was not compiled for gfx90a: hiprtc took longer than 0.5 seconds"),
+        (
+            "time.sleep(1000)",
+            "the rocm source was not compiled for gfx90a: hiprtc took longer than 0.5 seconds",
+        ),
         (
             OSError(12, "Cannot allocate memory"),
             "the rocm source was not compiled: no process for hiprtc can be started: [Errno 12] Cannot allocate memory",
@@ -169,7 +226,9 @@ def test_a_receiver_without_hiprtc(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
     ids=["hangs", "does not start", "was killed"],
 )
-def test_a_process_that_does_not_answer(failure: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_answer(
+    failure: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "failing_hiprtc.py").write_text(f"import os, time\ndef main(request): {failure}\n")
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -180,16 +239,27 @@ def test_a_process_that_does_not_answer(failure: Any, text: str, tmp_path: Path,
 
     monkeypatch.setattr(_hiprtc, "Worker", start)
     monkeypatch.setattr(_hiprtc, "TIMEOUT", 0.5 if "sleep" in str(failure) else 600)
-    check_error(devmod.CompileError, lambda: _hiprtc.compile_source(SCALE, [], "gfx90a", str(tmp_path / "libamdhip64.so")), text)
+    check_error(
+        devmod.CompileError,
+        lambda: _hiprtc.compile_source(SCALE, [], "gfx90a", str(tmp_path / "libamdhip64.so")),
+        text,
+    )
 
 
-def test_a_frozen_program_compiles_in_its_own_process(hiprtc: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_program_compiles_in_its_own_process(
+    hiprtc: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_standins import libhiprtc
 
     monkeypatch.setattr("sys.frozen", True, raising=False)
     monkeypatch.setattr(_hiprtc, "_candidates", lambda path: [str(libhiprtc.build())])
     text = SCALE.replace("FACTOR +", "5 +")
-    assert _hiprtc.compile_source(text, ["-DOFFSET=1"], "gfx1100", str(tmp_path / "libamdhip64.so"))[:4] == b"\x7fELF"
+    assert (
+        _hiprtc.compile_source(text, ["-DOFFSET=1"], "gfx1100", str(tmp_path / "libamdhip64.so"))[
+            :4
+        ]
+        == b"\x7fELF"
+    )
 
 
 # -- a replaced compiler
@@ -197,9 +267,15 @@ def test_a_frozen_program_compiles_in_its_own_process(hiprtc: None, tmp_path: Pa
 
 @pytest.mark.row("R31")
 @pytest.mark.parametrize("form", ["bytes", "pair", "source"])
-def test_a_program_replaces_the_compiler(form: str, emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
+def test_a_program_replaces_the_compiler(
+    form: str, emulator: Any, device: Any, compilations: list[dict[str, Any]]
+) -> None:
     code = code_object(ADD.replace("a[i] + b[i]", "a[i] - b[i]"))
-    results = {"bytes": code, "pair": ("hsaco", code), "source": ADD.replace("a[i] + b[i]", "a[i] - b[i]").encode()}
+    results = {
+        "bytes": code,
+        "pair": ("hsaco", code),
+        "source": ADD.replace("a[i] + b[i]", "a[i] - b[i]").encode(),
+    }
     texts = []
 
     def compiler(source: bytes) -> Any:

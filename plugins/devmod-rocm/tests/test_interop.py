@@ -1,4 +1,6 @@
-"""Kernels of other compilers run on ROCm: Triton's, and those in containers that LLVM's programs wrote."""
+"""Kernels of other compilers run on ROCm: Triton's, and those in containers that LLVM's programs
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import devmod
 from devmod import FunctionInfo
 from devmod.interop import offload, triton
 
-#: Triton's kernel as it is in the code object: its launcher passes two pointers to scratch memory behind the arguments.
+#: Triton's kernel as it is in the code object: its launcher passes two pointers to scratch memory
+#: behind the arguments.
 ADD = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32", "handle", "handle"])}
 
 
@@ -22,7 +25,9 @@ def arrays(n: int) -> tuple[Any, Any, Any]:
     return rng.random(n, "float32"), rng.random(n, "float32"), np.zeros(n, "float32")
 
 
-def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(emulator: Any, device: Any) -> None:
+def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(
+    emulator: Any, device: Any
+) -> None:
     f = triton.load(recorded_kernel("add", "hip"))["add"]
     x, y, out = arrays(1000)
     f(x, y, out, 1000, grid=4)
@@ -38,7 +43,13 @@ def test_functions_that_triton_compiles_here(emulator: Any, device: Any) -> None
     source = FOLDER.parents[1] / "kernels/triton/kernels.py"
     expression = "add(x: *fp32, y: *fp32, out: *fp32, n: i32)"
     target = f"rocm -arch={device.arch.partition(':')[0]}"
-    f = devmod.compile(source, target, name_expressions=[expression], defines={"BLOCK": 256}, options=["num_warps=8"])["add"]
+    f = devmod.compile(
+        source,
+        target,
+        name_expressions=[expression],
+        defines={"BLOCK": 256},
+        options=["num_warps=8"],
+    )["add"]
     x, y = np.arange(300, dtype=np.float32), np.full(300, 0.5, np.float32)
     out = np.zeros(300, np.float32)
     f(x, y, out, 300, grid=2)
@@ -53,7 +64,9 @@ def test_containers_of_llvm_run(path: str, emulator: Any, device: Any) -> None:
     block = triton.load(recorded_kernel("add", "hip"))["add"].block
     x, y, out = arrays(1000)
     scratch = device.zeros(1, "uint8")
-    devmod.create("rocm", data, "hsaco", ADD)["add"](x, y, out, 1000, scratch, scratch, grid=4, block=block)
+    devmod.create("rocm", data, "hsaco", ADD)["add"](
+        x, y, out, 1000, scratch, scratch, grid=4, block=block
+    )
     np.testing.assert_array_equal(out, x + y)
 
 

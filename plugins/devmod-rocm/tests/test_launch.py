@@ -34,7 +34,11 @@ define amdgpu_kernel void @k(ptr addrspace(1) %x) !reqd_work_group_size !0 {
 def test_the_block_that_the_kernel_requires(emulator: Any, device: Any) -> None:
     x = np.zeros(64, "int32")
     info = FunctionInfo("k", ["handle"], DIMENSIONS)
-    code = code_of(devmod.compile(REQUIRED_BLOCK, f"rocm -arch={device_arch()}", language="LLVM IR", fmap={"k": info}))
+    code = code_of(
+        devmod.compile(
+            REQUIRED_BLOCK, f"rocm -arch={device_arch()}", language="LLVM IR", fmap={"k": info}
+        )
+    )
     required = devmod.create("rocm", code, "hsaco", {"k": info})["k"]
     assert str(launch_error(required, x, grid=1, block=16)) == ROCM.refusal(
         device, "the kernel is built for blocks of (32, 1, 1) threads, got block=(16, 1, 1)"
@@ -64,5 +68,7 @@ def test_a_launch_that_fails(emulator: Any, device: Any, standin: Any) -> None:
     x = device.zeros(4, "int32")
     standin.set("fail", "hipModuleLaunchKernel=719")
     error = launch_error(lambda: f(x, grid=1, block=4))
-    assert str(error).startswith(f"{device} refused a launch of the rocm function 'k': hipErrorLaunchFailure (")
+    assert str(error).startswith(
+        f"{device} refused a launch of the rocm function 'k': hipErrorLaunchFailure ("
+    )
     assert error.function == "k"

@@ -21,7 +21,13 @@ HEADER = b"\x7fELF\x02\x01\x01"
 
 def elf(machine: int = 224, abi: int = 64, version: int = 3, flags: int = 0x41) -> bytes:
     """Return the header of an ELF file without sections."""
-    return HEADER + bytes([abi, version]) + bytes(7) + pack("<HHIQQQI", 3, machine, 1, 0, 0, 0, flags) + bytes(12)
+    return (
+        HEADER
+        + bytes([abi, version])
+        + bytes(7)
+        + pack("<HHIQQQI", 3, machine, 1, 0, 0, 0, flags)
+        + bytes(12)
+    )
 
 
 # -- before any driver
@@ -51,7 +57,9 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         ("hip", b"a\xff", "the rocm payload of format 'hip' is not UTF-8 text: byte 1 is 0xff"),
     ],
 )
-def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: bytes, text: str, no_driver: None) -> None:
+def test_invalid_payloads_are_refused_before_a_driver_is_opened(
+    fmt: str, code: bytes, text: str, no_driver: None
+) -> None:
     error = error_of(create(code, ADD_INFO, fmt))
     assert type(error) is devmod.FormatError
     assert str(error) == text
@@ -69,11 +77,23 @@ def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: 
             elf(machine=62),
             f"{WHAT} is not a code object: expected a 64-bit little-endian ELF file for the machine 224 (AMD GPU), got the machine 62",
         ),
-        (elf(abi=65), f"{WHAT} is for the OS ABI 65; expected 64 (HSA), for which -target amdgcn-amd-amdhsa compiles"),
+        (
+            elf(abi=65),
+            f"{WHAT} is for the OS ABI 65; expected 64 (HSA), for which -target amdgcn-amd-amdhsa compiles",
+        ),
         (elf(version=0), f"{WHAT} is a code object of version 2; expected version 3, 4, 5 or 6"),
-        (elf(version=9), f"{WHAT} is a code object of an unknown version (ABI version 9); expected version 3, 4, 5 or 6"),
-        (elf(flags=0xFE), f"the architecture of {WHAT} is unknown: the number 0xfe in the flags of its ELF header"),
-        (elf(), f"{WHAT} is damaged, or is not a code object: its section headers end outside the file"),
+        (
+            elf(version=9),
+            f"{WHAT} is a code object of an unknown version (ABI version 9); expected version 3, 4, 5 or 6",
+        ),
+        (
+            elf(flags=0xFE),
+            f"the architecture of {WHAT} is unknown: the number 0xfe in the flags of its ELF header",
+        ),
+        (
+            elf(),
+            f"{WHAT} is damaged, or is not a code object: its section headers end outside the file",
+        ),
     ],
     ids=["truncated", "machine", "abi", "old", "new", "processor", "sections"],
 )
@@ -112,7 +132,9 @@ def test_headers_of_code_objects(code: bytes, text: str, device: Any, loads: lis
         ),
     ],
 )
-def test_a_code_object_for_another_card(arch: str, card: str, text: str, card_of: Any, loads: list[bytes]) -> None:
+def test_a_code_object_for_another_card(
+    arch: str, card: str, text: str, card_of: Any, loads: list[bytes]
+) -> None:
     device = card_of(card)
     error = error_of(create(code_object(ADD, arch), ADD_INFO))
     assert type(error) is devmod.DeviceNotFoundError
@@ -128,7 +150,9 @@ def test_a_code_object_for_another_card(arch: str, card: str, text: str, card_of
         ("gfx90a,gfx90a:xnack-,gfx90a:xnack+", "gfx90a:sramecc+:xnack-", "gfx90a:xnack-"),
     ],
 )
-def test_the_best_variant_of_a_bundle_runs(archs: str, card: str, best: str, card_of: Any, loads: list[bytes]) -> None:
+def test_the_best_variant_of_a_bundle_runs(
+    archs: str, card: str, best: str, card_of: Any, loads: list[bytes]
+) -> None:
     card_of(card)
     module = devmod.loads(devmod.dumps(module_of(ADD, archs)))
     assert module["add"].info.name == "add"
@@ -147,11 +171,16 @@ def test_truncated_code_objects_do_not_reach_the_driver(device: Any, loads: list
 
 def test_a_damaged_descriptor_does_not_reach_the_driver(device: Any, loads: list[bytes]) -> None:
     code = code_object(ADD)
-    descriptor = code.index(pack("<IIII", 0, 0, 288, 0))  # shared and private bytes, bytes of the arguments
+    descriptor = code.index(
+        pack("<IIII", 0, 0, 288, 0)
+    )  # shared and private bytes, bytes of the arguments
     damaged = code[: descriptor + 16] + pack("<q", 1 << 32) + code[descriptor + 24 :]
     error = error_of(create(damaged, ADD_INFO))
     assert type(error) is devmod.FormatError
-    assert str(error) == f"{WHAT} is truncated or damaged: the code of the kernel 'add' is outside of the file"
+    assert (
+        str(error)
+        == f"{WHAT} is truncated or damaged: the code of the kernel 'add' is outside of the file"
+    )
     assert loads == []
 
 
@@ -159,14 +188,19 @@ def test_a_damaged_descriptor_does_not_reach_the_driver(device: Any, loads: list
     ("types", "text"),
     [
         (["handle"] * 3, "the rocm kernel 'add' takes 4 arguments, and the payload's fmap has 3"),
-        (["handle"] * 4, "the rocm kernel 'add' takes 4 bytes as argument 4, and the payload's fmap has handle of 8 bytes"),
+        (
+            ["handle"] * 4,
+            "the rocm kernel 'add' takes 4 bytes as argument 4, and the payload's fmap has handle of 8 bytes",
+        ),
         (
             ["handle", "int32", "handle", "int32"],
             "the rocm kernel 'add' takes 8 bytes as argument 2, and the payload's fmap has int32 of 4 bytes",
         ),
     ],
 )
-def test_arguments_that_do_not_match_the_kernel_are_refused(types: list[str], text: str, device: Any) -> None:
+def test_arguments_that_do_not_match_the_kernel_are_refused(
+    types: list[str], text: str, device: Any
+) -> None:
     error = error_of(create(code_object(ADD), {"add": FunctionInfo("add", types)}))
     assert type(error) is devmod.FormatError
     assert str(error) == text
@@ -190,7 +224,9 @@ def test_a_function_that_the_code_object_does_not_define(device: Any, loads: lis
         (2, devmod.DeviceMemoryError, "{device} loads no module: hipErrorOutOfMemory ({words})"),
     ],
 )
-def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, standin: Any) -> None:
+def test_what_the_driver_refuses(
+    code: int, kind: type, text: str, device: Any, standin: Any
+) -> None:
     standin.set("fail", f"hipModuleLoadData={code}")
     error = error_of(module_of(ADD))
     words = {209: "no binary for gpu", 2: "out of memory"}[code]
@@ -199,9 +235,13 @@ def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, 
 
 
 @pytest.mark.row("R40")
-def test_shared_memory_over_the_limit_is_known_before_the_load(device: Any, loads: list[bytes]) -> None:
+def test_shared_memory_over_the_limit_is_known_before_the_load(
+    device: Any, loads: list[bytes]
+) -> None:
     limit = device.limits["max_shared_memory_per_block"]
-    module = module_of('extern "C" __global__ void k(float *y) { __shared__ float t[256]; t[threadIdx.x] = y[0]; y[1] = t[1]; }')
+    module = module_of(
+        'extern "C" __global__ void k(float *y) { __shared__ float t[256]; t[threadIdx.x] = y[0]; y[1] = t[1]; }'
+    )
     info = module.functions["k"]
     assert info.interface is not None
     assert info.interface.extra["workgroup_memory"] == 1024
@@ -228,7 +268,9 @@ def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any)
 
 
 @pytest.mark.row("R20")
-def test_constant_memory_has_the_type_and_the_shape_of_the_source(emulator: Any, device: Any) -> None:
+def test_constant_memory_has_the_type_and_the_shape_of_the_source(
+    emulator: Any, device: Any
+) -> None:
     module = module_of(
         "namespace filters { __constant__ float weights[3][4]; }\n__device__ int count = 7;\n"
         'extern "C" __global__ void k(float *x) { x[threadIdx.x] = filters::weights[threadIdx.x][2] + count; }'

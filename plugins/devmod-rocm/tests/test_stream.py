@@ -1,4 +1,6 @@
-"""What only ROCm's streams have; runtime/tests/driver_api has the tests of streams, events and graphs."""
+"""What only ROCm's streams have; runtime/tests/driver_api has the tests of streams, events and
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,17 @@ def test_a_stream_of_hip_python(device: Any) -> None:
 
 
 def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their device."""
+    """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their
+    device.
+    """
     from devmod_rocm._calls import HIP
     from devmod_rocm._launch import RocmAdoption
 
     def missing(operation: str, *arguments: Any) -> Any:
         if operation == "stream_context":
-            raise DriverError(HIP.not_supported, "this driver has no such function", "hipStreamGetDevice")
+            raise DriverError(
+                HIP.not_supported, "this driver has no such function", "hipStreamGetDevice"
+            )
         return call(operation, *arguments)
 
     call = device.driver.call
@@ -45,7 +51,9 @@ def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.Monkey
     adoption, one = RocmAdoption(HIP, lambda: [device, device]), RocmAdoption(HIP, lambda: [device])
     known = library_class("Stream", "torch.cuda")(cuda_stream=own.handle, device_index=1)
     assert adoption.adopt_stream(known).handle == own.handle  # type: ignore[union-attr]
-    unknown = library_class("ihipStream_t", "hip.hip", __int__=lambda self: self.handle)(handle=own.handle)
+    unknown = library_class("ihipStream_t", "hip.hip", __int__=lambda self: self.handle)(
+        handle=own.handle
+    )
     assert one.adopt_stream(unknown).device is device  # type: ignore[union-attr]
     with pytest.raises(devmod.ArgumentError) as caught:
         adoption.adopt_stream(unknown)

@@ -12,7 +12,11 @@ import devmod
 from devmod import FunctionInfo
 
 #: As TVM declares functions: without an interface, one launch value for each tag.
-INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"])}
+INFO = {
+    "add": FunctionInfo(
+        "add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"]
+    )
+}
 
 
 @pytest.mark.row("R2", "R24", "R35")

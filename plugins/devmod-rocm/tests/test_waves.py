@@ -9,7 +9,9 @@ import pytest
 
 import devmod
 
-SOURCE = 'extern "C" __global__ void fill(int *x) { x[threadIdx.x] = __builtin_amdgcn_wavefrontsize(); }'
+SOURCE = (
+    'extern "C" __global__ void fill(int *x) { x[threadIdx.x] = __builtin_amdgcn_wavefrontsize(); }'
+)
 
 
 def compiled(*options: str) -> devmod.Module:
@@ -24,7 +26,9 @@ def test_a_code_object_with_other_waves_is_skipped(device: Any) -> None:
     narrow, wide = compiled(), compiled("-mwavefrontsize64")
     assert [each.functions["fill"].interface.subgroup for each in (narrow, wide)] == [32, 64]  # type: ignore[union-attr]
     assert tuple(device.subgroup_sizes) == (32,)
-    lacking = f"needs subgroups of 64 threads (it has subgroups of 32), which {device} does not have"
+    lacking = (
+        f"needs subgroups of 64 threads (it has subgroups of 32), which {device} does not have"
+    )
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         wide["fill"](np.zeros(32, np.int32), grid=1, block=32)
     assert str(caught.value) == f"the rocm function 'fill' {lacking}"
@@ -33,4 +37,7 @@ def test_a_code_object_with_other_waves_is_skipped(device: Any) -> None:
     assert set(x.tolist()) == {32}
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         devmod.bundle(wide)["fill"](x, grid=1, block=32)
-    assert str(caught.value) == f"no candidate of the bundle can run 'fill' here:\n  1. rocm/hsaco for gfx1100: {lacking}"
+    assert (
+        str(caught.value)
+        == f"no candidate of the bundle can run 'fill' here:\n  1. rocm/hsaco for gfx1100: {lacking}"
+    )

@@ -1,7 +1,9 @@
-"""Fixtures of the Vulkan tests. The tests use the first device, or that of DEVMOD_VULKAN_DEVICE. Without a device they skip.
+"""Fixtures of the Vulkan tests. The tests use the first device, or that of DEVMOD_VULKAN_DEVICE.
+Without a device they skip.
 
-DEVMOD_VULKAN_VALIDATE=1 enables the validation layers: a test with any of their messages fails. With TEST_VULKAN_STAGING=1 the host
-does not share the device's memory, so that all copies go through staging memory.
+DEVMOD_VULKAN_VALIDATE=1 enables the validation layers: a test with any of their messages fails.
+With TEST_VULKAN_STAGING=1 the host does not share the device's memory, so that all copies go
+through staging memory.
 """
 
 from __future__ import annotations

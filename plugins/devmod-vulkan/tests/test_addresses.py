@@ -1,4 +1,6 @@
-"""Addresses: GLSL's `buffer_reference` in push constants and uniform blocks is an argument that takes a device array."""
+"""Addresses: GLSL's `buffer_reference` in push constants and uniform blocks is an argument that
+takes a device array.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,15 @@ layout(push_constant) uniform Push { Node head; uint n; };
 layout(binding = 0) buffer Y { float y[]; };
 void main() { Node node = head; for (uint i = 0; i < n; i++) { y[i] = node.value; node = node.next; } }
 """
-#: The same, with the address as a number: SwiftShader's compiler crashes on a variable that is an address.
+#: The same, with the address as a number: SwiftShader's compiler crashes on a variable that is an
+#: address.
 WORDS = NODES.replace("void main() { Node node = head;", "void main() { uvec2 node = uvec2(head);")
-WORDS = WORDS.replace("node.value; node = node.next", "Node(node).value; node = uvec2(Node(node).next)")
-WORDS = WORDS.replace(": require", ": require\n#extension GL_EXT_buffer_reference_uvec2 : require", 1)
+WORDS = WORDS.replace(
+    "node.value; node = node.next", "Node(node).value; node = uvec2(Node(node).next)"
+)
+WORDS = WORDS.replace(
+    ": require", ": require\n#extension GL_EXT_buffer_reference_uvec2 : require", 1
+)
 
 
 def message(call: Callable[..., object], *args: Any, **named: Any) -> str:
@@ -84,7 +91,10 @@ def test_the_interface_has_addresses() -> None:
     (only, _) = compiled(STRUCT, "k").functions["k"].interface.params  # type: ignore[union-attr]
     assert (only.kind, only.members[0].type) == ("uniform", "handle")
     # A pointer inside of a buffer is a number of the user's.
-    node = HEAD + "struct Node { Data at; uint n; };\nlayout(binding = 0) buffer X { Node x[]; };\nvoid main() { x[0].at.x[0] = 1.0; }"
+    node = (
+        HEAD
+        + "struct Node { Data at; uint n; };\nlayout(binding = 0) buffer X { Node x[]; };\nvoid main() { x[0].at.x[0] = 1.0; }"
+    )
     (buffer,) = compiled(node, "k").functions["k"].interface.params  # type: ignore[union-attr]
     assert [member.type for member in buffer.members] == ["uint64", "uint32"]
 
@@ -96,11 +106,25 @@ def test_arrays_ints_structs_and_records(device: Any) -> None:
     calls: list[Callable[[], object]] = [
         lambda: f(data, a, 8, {"b": b, "scale": 0.5}, [c, d], threads=8),
         lambda: f(data, a, 8, {"b": b, "scale": 0.5}, [c, d], threads=8),
-        lambda: f(data=data, a=a.address, n=8, more=(b.address, 0.5), last=[c.address, d], threads=8),
+        lambda: f(
+            data=data, a=a.address, n=8, more=(b.address, 0.5), last=[c.address, d], threads=8
+        ),
         lambda: f(data.address, np.uint64(a.address), 8, {"b": b, "scale": 0.5}, [c, d], threads=8),
-        lambda: f(Push={"data": data, "a": a, "n": 8, "more": {"b": b, "scale": 0.5}, "last": (c, d.address)}, threads=8),
+        lambda: f(
+            Push={
+                "data": data,
+                "a": a,
+                "n": 8,
+                "more": {"b": b, "scale": 0.5},
+                "last": (c, d.address),
+            },
+            threads=8,
+        ),
         f.bind(data, a, 8, {"b": b, "scale": 0.5}, [c, d], threads=8),
-        f.bind(Push={"data": data, "a": a, "n": 8, "more": {"b": b, "scale": 0.5}, "last": [c, d]}, threads=8),
+        f.bind(
+            Push={"data": data, "a": a, "n": 8, "more": {"b": b, "scale": 0.5}, "last": [c, d]},
+            threads=8,
+        ),
     ]
     for number, call in enumerate(calls, 1):
         call()
@@ -170,17 +194,25 @@ def test_what_is_not_an_address(device: Any) -> None:
     assert message(f, data, host, 8, more, last, threads=8) == (
         f"{start}2 'a' is an array of shape (8,){expected}; pass device.from_numpy(array)"
     )
-    assert message(f.bind, data, bytes(32), 8, more, last, threads=8) == f"{start}2 'a' is a bytes{expected}; pass device.from_numpy(array)"
+    assert (
+        message(f.bind, data, bytes(32), 8, more, last, threads=8)
+        == f"{start}2 'a' is a bytes{expected}; pass device.from_numpy(array)"
+    )
     assert message(f, data, a, 8, {"b": host, "scale": 1}, last, threads=8) == (
         f"{start}4 'more': member 'more.b': is an array of shape (8,){expected}; pass device.from_numpy(array)"
     )
     assert message(f, data, None, 8, more, last, threads=8) == f"{start}2 'a' is None{expected}"
     assert message(f, data, 1.5, 8, more, last, threads=8) == f"{start}2 'a' is 1.5{expected}"
-    assert message(f, data, -1, 8, more, last, threads=8) == f"{start}2 'a' is -1, and an address is from 0 to 2**64 - 1"
+    assert (
+        message(f, data, -1, 8, more, last, threads=8)
+        == f"{start}2 'a' is -1, and an address is from 0 to 2**64 - 1"
+    )
     assert message(f, data, a, 8, more, [a, 1 << 64], threads=8) == (
         f"{start}5 'last': member 'last[1]': is {1 << 64}, and an address is from 0 to 2**64 - 1"
     )
-    assert message(f, Push={"data": data, "a": a, "n": 8, "more": more, "last": [a, host]}, threads=8) == (
+    assert message(
+        f, Push={"data": data, "a": a, "n": 8, "more": more, "last": [a, host]}, threads=8
+    ) == (
         f"the vulkan function 'k' got an invalid record Push=: member 'Push.last[1]': is an array of shape (8,){expected}; "
         "pass device.from_numpy(array)"
     )
@@ -205,12 +237,22 @@ def test_an_array_of_another_device(device: Any) -> None:
     struct({"a": a, "n": 8, "w": [0, 0]}, y, threads=8, stream=device.default_stream)
     tail = f"is on {other}, and argument 1 'data' is on {device}; a launch runs on one device: copy the array through the host"
     start = "the vulkan function 'k': argument "
-    assert message(f, data, foreign, 8, {"b": b, "scale": 1}, [a, a], threads=8) == f"{start}2 'a' {tail}"
-    assert message(f, data, a, 8, {"b": foreign, "scale": 1}, [a, a], threads=8) == f"{start}4 'more': member 'more.b': {tail}"
-    assert "member 'Push.more.b': is on" in message(
-        f, Push={"data": data, "a": a, "n": 8, "more": {"b": foreign, "scale": 1}, "last": [a, a]}, threads=8
+    assert (
+        message(f, data, foreign, 8, {"b": b, "scale": 1}, [a, a], threads=8)
+        == f"{start}2 'a' {tail}"
     )
-    assert "member 'Params.a': is on" in message(struct, {"a": foreign, "n": 8, "w": [0, 0]}, y, threads=8, stream=device.default_stream)
+    assert (
+        message(f, data, a, 8, {"b": foreign, "scale": 1}, [a, a], threads=8)
+        == f"{start}4 'more': member 'more.b': {tail}"
+    )
+    assert "member 'Push.more.b': is on" in message(
+        f,
+        Push={"data": data, "a": a, "n": 8, "more": {"b": foreign, "scale": 1}, "last": [a, a]},
+        threads=8,
+    )
+    assert "member 'Params.a': is on" in message(
+        struct, {"a": foreign, "n": 8, "w": [0, 0]}, y, threads=8, stream=device.default_stream
+    )
 
 
 @pytest.mark.parametrize("way", ["call", "bind", "batch"])
@@ -224,7 +266,13 @@ def test_a_launch_keeps_the_memory(way: str, form: str, device: Any) -> None:
     stream = device.default_stream
     (watched,) = arrays(device, 5)
     memory = weakref.ref(watched.memory)
-    values: dict[str, Any] = {"data": data, "a": a, "n": 8, "more": {"b": b, "scale": 0.5}, "last": [b, b]}
+    values: dict[str, Any] = {
+        "data": data,
+        "a": a,
+        "n": 8,
+        "more": {"b": b, "scale": 0.5},
+        "last": [b, b],
+    }
     if form == "argument":
         values["a"] = watched
     else:
@@ -268,7 +316,9 @@ def test_a_device_without_addresses(device: Any, monkeypatch: pytest.MonkeyPatch
     """The test takes the feature from the device's properties."""
     from devmod_vulkan._device import VulkanDevice
 
-    monkeypatch.setattr(device.physical, "features", device.physical.features - {"12.bufferDeviceAddress"})
+    monkeypatch.setattr(
+        device.physical, "features", device.physical.features - {"12.bufferDeviceAddress"}
+    )
     other = VulkanDevice(device.physical, 8)
     array = other.from_numpy(np.ones(8, "float32"))
     assert array.numpy().tolist() == [1] * 8
@@ -285,8 +335,13 @@ def test_a_device_without_addresses(device: Any, monkeypatch: pytest.MonkeyPatch
 def test_an_old_file_takes_ints(device: Any) -> None:
     module: Any = compiled(UNIFORM, "k")
     info = module.functions["k"]
-    params = [each.replace(type="uint64", access="") if each.name == "a" else each for each in info.interface.params]
-    old = FunctionInfo(info.name, info.arg_types, info.launch_param_tags, (), info.interface.replace(params=params))
+    params = [
+        each.replace(type="uint64", access="") if each.name == "a" else each
+        for each in info.interface.params
+    ]
+    old = FunctionInfo(
+        info.name, info.arg_types, info.launch_param_tags, (), info.interface.replace(params=params)
+    )
     f = devmod.create("vulkan", module.code, "spv", {"k": old})["k"]
     (a,) = arrays(device, 3)
     y = device.zeros(8, "float32")
@@ -296,20 +351,37 @@ def test_an_old_file_takes_ints(device: Any) -> None:
 
 @pytest.mark.row("R40")
 def test_an_address_for_a_shader_without_addresses(device: Any) -> None:
-    module: Any = compiled("#version 450\nlayout(push_constant) uniform P { uvec2 n; };\nvoid main() {}\n", "k")
-    interface = Interface([Param("n", "scalar", "handle", at=(0, 0))], [Block("push", 8)], (1, 1, 1))
+    module: Any = compiled(
+        "#version 450\nlayout(push_constant) uniform P { uvec2 n; };\nvoid main() {}\n", "k"
+    )
+    interface = Interface(
+        [Param("n", "scalar", "handle", at=(0, 0))], [Block("push", 8)], (1, 1, 1)
+    )
     with pytest.raises(devmod.FormatError) as caught:
-        devmod.create("vulkan", module.code, "spv", {"k": FunctionInfo("main", ["uint64"], (), (), interface)})["k"]
-    assert str(caught.value) == "the interface of the vulkan function 'k' gives argument 1 as an address, which the shader cannot use"
+        devmod.create(
+            "vulkan", module.code, "spv", {"k": FunctionInfo("main", ["uint64"], (), (), interface)}
+        )["k"]
+    assert (
+        str(caught.value)
+        == "the interface of the vulkan function 'k' gives argument 1 as an address, which the shader cannot use"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:a call of 'k' needs block=")
 def test_a_bundle_with_a_buffer_of_the_same_name(device: Any) -> None:
     """A device array is a value for both."""
-    interface = Interface([Param("a", "buffer", "float32", "r"), Param("n", "scalar", "uint32"), Param("y", "buffer", "float32", "rw")])
+    interface = Interface(
+        [
+            Param("a", "buffer", "float32", "r"),
+            Param("n", "scalar", "uint32"),
+            Param("y", "buffer", "float32", "rw"),
+        ]
+    )
     other = FunctionInfo("k", ["handle", "uint32", "handle"], (), (), interface)
     source = b"kernel void k(global const float *a, uint n, global float *y) {}"
-    bundle = devmod.bundle(devmod.create_with_fallback("opencl", source, "cl", {"k": other}), fresh(UNIFORM))
+    bundle = devmod.bundle(
+        devmod.create_with_fallback("opencl", source, "cl", {"k": other}), fresh(UNIFORM)
+    )
     (a,), y = arrays(device, 3), device.zeros(8, "float32")
     bundle["k"].on(device)(a=a, n=8, y=y, threads=8)
     assert y.numpy().tolist() == [3] * 8

@@ -68,12 +68,22 @@ def test_a_started_read_is_done_when_it_is_waited_for(waiter: str, device: Any) 
     elif waiter == "device":
         device.synchronize()
     else:
-        assert run_in_threads(lambda wait: (wait(), int(host[-1]))[1], [event.synchronize] * 4 + [stream.synchronize] * 4) == [1] * 8
+        assert (
+            run_in_threads(
+                lambda wait: (wait(), int(host[-1]))[1],
+                [event.synchronize] * 4 + [stream.synchronize] * 4,
+            )
+            == [1] * 8
+        )
     np.testing.assert_array_equal(host, x.numpy())
 
 
 def test_a_started_read_is_done_though_its_stream_is_deleted(device: Any) -> None:
-    x, host, stream = device.from_numpy(np.ones(64, "float32")), np.zeros(64, "float32"), device.stream()
+    x, host, stream = (
+        device.from_numpy(np.ones(64, "float32")),
+        np.zeros(64, "float32"),
+        device.stream(),
+    )
     later = device.stream()  # the device is synchronized in the order of its streams
     kernel(SLOW)(device.zeros(256, "uint32"), 60_000, grid=256, stream=later)
     stream.wait(later.record())
@@ -107,10 +117,16 @@ def test_a_copy_to_an_array_waits_for_launches_on_its_views(device: Any) -> None
         assert not x.numpy().any()
 
 
-def test_an_interrupted_wait_leaves_the_read_to_the_next(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_leaves_the_read_to_the_next(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_vulkan._device import Download
 
-    x, host, stream = device.from_numpy(np.ones(64, "float32")), np.zeros(64, "float32"), device.stream()
+    x, host, stream = (
+        device.from_numpy(np.ones(64, "float32")),
+        np.zeros(64, "float32"),
+        device.stream(),
+    )
     event = x.copy_to(host, stream=stream, wait=False)
     with monkeypatch.context() as patch:
         patch.setattr(Download, "finish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -123,7 +139,11 @@ def test_an_interrupted_wait_leaves_the_read_to_the_next(device: Any, monkeypatc
 
 def test_a_large_read_and_write_in_pieces(device: Any) -> None:
     host = np.arange(5 << 20, dtype="float32")
-    x, y, back = device.empty(host.shape, "float32"), device.zeros(host.shape, "float32"), np.zeros_like(host)
+    x, y, back = (
+        device.empty(host.shape, "float32"),
+        device.zeros(host.shape, "float32"),
+        np.zeros_like(host),
+    )
     y.copy_from(x, wait=False)  # x counts as used now, so its next copy is staged
     x.copy_from(host, wait=False)
     y.copy_from(x, wait=False)
@@ -138,10 +158,20 @@ def test_a_started_copy_uses_a_limited_amount_of_staging_memory(device: Any) -> 
     slow(busy, 1, grid=8, stream=stream)
 
     def used() -> int:
-        return sum(lease.value[2] for block in device.logical.staging.blocks for lease in block.leases.values() if not lease.expired)
+        return sum(
+            lease.value[2]
+            for block in device.logical.staging.blocks
+            for lease in block.leases.values()
+            if not lease.expired
+        )
 
-    x.copy_from(device.zeros(size, "uint8"), stream=stream)  # x counts as used now, so its next copy is staged
-    for start in (lambda: x.copy_from(host, stream=stream, wait=False), lambda: x.copy_to(host, stream=stream, wait=False)):
+    x.copy_from(
+        device.zeros(size, "uint8"), stream=stream
+    )  # x counts as used now, so its next copy is staged
+    for start in (
+        lambda: x.copy_from(host, stream=stream, wait=False),
+        lambda: x.copy_to(host, stream=stream, wait=False),
+    ):
         device.synchronize()
         gc.collect()
         before = used()
@@ -151,7 +181,11 @@ def test_a_started_copy_uses_a_limited_amount_of_staging_memory(device: Any) -> 
 
 
 def test_copies_in_a_batch_keep_their_place(device: Any, add: Any) -> None:
-    a, b, c = device.zeros(64, "float32"), device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
+    a, b, c = (
+        device.zeros(64, "float32"),
+        device.from_numpy(np.ones(64, "float32")),
+        device.zeros(64, "float32"),
+    )
     stream = device.stream()
     launch = add.bind(a, b, c, 64, grid=1, stream=stream)
     with stream.batch():
@@ -187,20 +221,28 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any) -> None:
     assert c.numpy().sum() == 0
 
 
-def test_the_memory_of_a_queued_launch_is_waited_for(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_a_queued_launch_is_waited_for(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     allocate, codes = device.logical.calls.vkAllocateMemory, [-2]
     x = device.empty(1 << 25, "uint32")
     kernel(SLOW)(x, 60_000, grid=8)
     event = device.default_stream.record()
     del x
     gc.collect()
-    monkeypatch.setitem(vars(device.logical.calls), "vkAllocateMemory", lambda *arguments: codes.pop() if codes else allocate(*arguments))
+    monkeypatch.setitem(
+        vars(device.logical.calls),
+        "vkAllocateMemory",
+        lambda *arguments: codes.pop() if codes else allocate(*arguments),
+    )
     device.empty(1 << 25, "uint32")
     assert not codes
     assert is_done(event)
 
 
-def test_the_free_memory_of_the_largest_heap(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_free_memory_of_the_largest_heap(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A double fills in what VK_EXT_memory_budget reports."""
     from devmod_vulkan._driver import ffi
 

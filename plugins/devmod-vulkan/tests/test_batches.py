@@ -1,4 +1,6 @@
-"""Batches on a real device: one command buffer, and the results of the same launches without a batch."""
+"""Batches on a real device: one command buffer, and the results of the same launches without a
+batch.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Steps:
         self.device = device
         self.stream = device.stream()
         self.step = kernel(STEP)
-        self.x, self.y, self.z = (device.from_numpy(np.arange(N, dtype="uint32") + seed) for seed in (1, 7, 50))
+        self.x, self.y, self.z = (
+            device.from_numpy(np.arange(N, dtype="uint32") + seed) for seed in (1, 7, 50)
+        )
         self.prepared = self.step.bind(self.y, self.z, N, 3, 1, threads=N, stream=self.stream)
         self.results: list[Any] = []
 
@@ -93,7 +97,9 @@ def arrays(steps: Steps) -> None:
     for number in range(20):
         array = steps.device.from_numpy(np.full(N, number, "uint32"))
         steps.step(array, steps.y, N, 3, 0, threads=N, stream=steps.stream)
-        steps.step(steps.device.zeros(N, "uint32"), steps.y, N, 1, 0, threads=N, stream=steps.stream)
+        steps.step(
+            steps.device.zeros(N, "uint32"), steps.y, N, 1, 0, threads=N, stream=steps.stream
+        )
         del array
         gc.collect()
 
@@ -142,7 +148,9 @@ def launches(steps: Steps) -> None:
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("body", [launches, copies, reads, arrays, images, streams, nested])
-def test_a_batch_has_the_results_of_its_body_without_a_batch(device: Any, body: Callable[[Steps], None]) -> None:
+def test_a_batch_has_the_results_of_its_body_without_a_batch(
+    device: Any, body: Callable[[Steps], None]
+) -> None:
     results = []
     for is_batch in (False, True):
         steps = Steps(device)
@@ -173,7 +181,14 @@ class Driver:
 
             monkeypatch.setitem(vars(calls), name, call)
 
-        commands = ("PipelineBarrier", "BindPipeline", "BindDescriptorSets", "PushConstants", "Dispatch", "CopyBuffer")
+        commands = (
+            "PipelineBarrier",
+            "BindPipeline",
+            "BindDescriptorSets",
+            "PushConstants",
+            "Dispatch",
+            "CopyBuffer",
+        )
         others = ("UpdateDescriptorSets", "BeginCommandBuffer", "EndCommandBuffer", "QueueSubmit")
         for name in (*(f"vkCmd{each}" for each in commands), *(f"vk{each}" for each in others)):
             observe(name)
@@ -195,7 +210,9 @@ LAUNCH = ["PipelineBarrier", "BindPipeline", "BindDescriptorSets", "PushConstant
 RECORD = ["BeginCommandBuffer", *LAUNCH, "PipelineBarrier", "EndCommandBuffer"]
 
 
-def test_a_batch_is_one_command_buffer_with_a_barrier_before_each_command(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_one_command_buffer_with_a_barrier_before_each_command(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No CPU driver needs the barriers."""
     from devmod_vulkan._driver import vk
 
@@ -219,13 +236,20 @@ def test_a_batch_is_one_command_buffer_with_a_barrier_before_each_command(device
         "EndCommandBuffer",
         "QueueSubmit",
     ]
-    shader, copy, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
+    shader, copy, host = (
+        vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+        vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
+        vk.VK_PIPELINE_STAGE_HOST_BIT,
+    )
     writes = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
     both = writes | vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_TRANSFER_READ_BIT
     before = (shader | copy, shader | copy, writes, both | vk.VK_ACCESS_UNIFORM_READ_BIT)
     last = (shader | copy, shader | copy | host, writes, both | vk.VK_ACCESS_HOST_READ_BIT)
     barriers = driver.arguments["vkCmdPipelineBarrier"][2:]  # those of the batch
-    found = [(source, target, memory.srcAccessMask, memory.dstAccessMask) for _, source, target, _, _, memory, *_ in barriers]
+    found = [
+        (source, target, memory.srcAccessMask, memory.dstAccessMask)
+        for _, source, target, _, _, memory, *_ in barriers
+    ]
     assert found == [before] * 4 + [last]
 
 
@@ -268,7 +292,9 @@ def test_a_batch_is_one_submission(device: Any) -> None:
     assert x.numpy()[0] == wanted
 
 
-def test_a_launch_outside_of_a_batch_makes_no_more_calls(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_outside_of_a_batch_makes_no_more_calls(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
     add, driver = adder()["add"], Driver(device, monkeypatch)
     with driver.stream.batch():
@@ -303,18 +329,31 @@ def test_a_batch_of_a_thousand_launches(device: Any, monkeypatch: pytest.MonkeyP
         assert driver.take().count("QueueSubmit") == 1
         driver.stream.synchronize()
         assert not driver.stream.pending
-        sizes.append((len(device.logical.commands.recorders), len(driver.arguments["vkBeginCommandBuffer"])))
-    assert sizes[2] == (sizes[0][0], 3)  # one new command buffer for each batch, which is used again
-    values, factors = np.arange(1000 * 64, dtype="uint32"), np.repeat(np.arange(1000, dtype="uint32"), 64)
+        sizes.append(
+            (len(device.logical.commands.recorders), len(driver.arguments["vkBeginCommandBuffer"]))
+        )
+    assert sizes[2] == (
+        sizes[0][0],
+        3,
+    )  # one new command buffer for each batch, which is used again
+    values, factors = (
+        np.arange(1000 * 64, dtype="uint32"),
+        np.repeat(np.arange(1000, dtype="uint32"), 64),
+    )
     expected = np.zeros(1000 * 64, "uint32")
     for _ in range(3):
         expected = expected * factors + values
     np.testing.assert_array_equal(results.numpy(), expected)
 
 
-def test_what_a_batch_uses_is_not_used_again_before_it_is_done(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_batch_uses_is_not_used_again_before_it_is_done(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     twice, driver = kernel(TWICE), Driver(device, monkeypatch)
-    x, others = device.from_numpy(np.ones(4, "float32")), [device.zeros(4, "float32") for _ in range(4)]
+    x, others = (
+        device.from_numpy(np.ones(4, "float32")),
+        [device.zeros(4, "float32") for _ in range(4)],
+    )
     driver.clear()
     with blocked(driver.stream):
         for _ in range(5):
@@ -323,7 +362,9 @@ def test_what_a_batch_uses_is_not_used_again_before_it_is_done(device: Any, monk
                     twice(each, grid=1, stream=driver.stream)
             gc.collect()
         handles = [handle for handle, _ in driver.arguments["vkBeginCommandBuffer"]]
-        sets = [writes[0].dstSet for _, _, writes, _, _ in driver.arguments["vkUpdateDescriptorSets"]]
+        sets = [
+            writes[0].dstSet for _, _, writes, _, _ in driver.arguments["vkUpdateDescriptorSets"]
+        ]
         assert (len({*handles}), len({*sets})) == (5, 25)
     driver.stream.synchronize()
     assert x.numpy().tolist() == [32] * 4
@@ -363,7 +404,9 @@ def test_an_exception_in_a_batch(device: Any) -> None:
     assert x.numpy().tolist() == [8] * 4
 
 
-def test_an_interrupt_before_a_submission_keeps_the_batch(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_a_submission_keeps_the_batch(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     f = kernel(TWICE)
     stream = device.stream()
     x = device.from_numpy(np.ones(4, "float32"))
@@ -375,10 +418,21 @@ def test_an_interrupt_before_a_submission_keeps_the_batch(device: Any, monkeypat
     np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 
 
-@pytest.mark.parametrize("name", ["vkBeginCommandBuffer", "vkCmdPipelineBarrier", "vkCmdDispatch", "vkEndCommandBuffer"])
-def test_an_interrupt_while_a_batch_is_recorded(device: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Its launches stay gathered, and run once. The interrupted command buffer is not used again."""
-    twice, driver, x = kernel(TWICE), Driver(device, monkeypatch), device.from_numpy(np.ones(4, "float32"))
+@pytest.mark.parametrize(
+    "name", ["vkBeginCommandBuffer", "vkCmdPipelineBarrier", "vkCmdDispatch", "vkEndCommandBuffer"]
+)
+def test_an_interrupt_while_a_batch_is_recorded(
+    device: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its launches stay gathered, and run once.
+
+    The interrupted command buffer is not used again.
+    """
+    twice, driver, x = (
+        kernel(TWICE),
+        Driver(device, monkeypatch),
+        device.from_numpy(np.ones(4, "float32")),
+    )
     prepared = twice.bind(x, grid=1, stream=driver.stream)
     real, calls = getattr(device.logical.calls, name), device.logical.calls
     interrupted = []
@@ -403,18 +457,29 @@ def test_an_interrupt_while_a_batch_is_recorded(device: Any, monkeypatch: pytest
 def test_a_batch_that_the_driver_refuses(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its launches do not run, and do not fail again with the next one."""
     twice, stream, x = kernel(TWICE), device.stream(), device.from_numpy(np.ones(4, "float32"))
-    with monkeypatch.context() as patch, pytest.raises(devmod.LaunchError) as caught, stream.batch():  # noqa: PT012 - its end raises
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(devmod.LaunchError) as caught,
+        stream.batch(),
+    ):  # noqa: PT012 - its end raises
         patch.setitem(vars(device.logical.calls), "vkEndCommandBuffer", lambda _: -2)
         twice(x, grid=1, stream=stream)
         twice(x, grid=1, stream=stream)
-    assert str(caught.value) == f"{device} has too little free memory: {device} cannot record commands (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
+    assert (
+        str(caught.value)
+        == f"{device} has too little free memory: {device} cannot record commands (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
+    )
     twice(x, grid=1, stream=stream)
     stream.synchronize()
     assert x.numpy().tolist() == [2] * 4
 
 
-def test_a_batch_that_ends_during_a_call_of_another_thread(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call has seen the batch, and submits its launch itself. The test ends the batch at a moment of the call."""
+def test_a_batch_that_ends_during_a_call_of_another_thread(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call has seen the batch, and submits its launch itself. The test ends the batch at a
+    moment of the call.
+    """
     twice, stream, x = kernel(TWICE), device.stream(), device.from_numpy(np.ones(4, "float32"))
     calls, batch = device.logical.calls, stream.batch()
     real = calls.vkUpdateDescriptorSets
@@ -435,7 +500,9 @@ def test_a_batch_that_ends_during_a_call_of_another_thread(device: Any, monkeypa
 @pytest.mark.row("R32")
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_threads_with_batches(device: Any, is_shared: bool) -> None:
-    """Two threads on two streams, and on one stream, where the launches of one may join the batch of the other."""
+    """Two threads on two streams, and on one stream, where the launches of one may join the batch
+    of the other.
+    """
     slow, twice, shared = kernel(SLOW), kernel(TWICE), device.stream()
 
     def work(number: int) -> tuple[list[float], int]:

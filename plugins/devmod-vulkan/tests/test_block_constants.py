@@ -1,4 +1,6 @@
-"""Blocks whose size depends on specialization constants: the block that devmod reports is the block that the device runs."""
+"""Blocks whose size depends on specialization constants: the block that devmod reports is the block
+that the device runs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from vulkan_kernels import packed
 import devmod
 from devmod import FunctionInfo
 
-needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
+needs_assembler = pytest.mark.skipif(
+    not shutil.which("spirv-as"), reason="spirv-tools is not installed"
+)
 
 COUNT = """
 #version 450
@@ -31,7 +35,9 @@ UNSET = "the vulkan function 'k' has constants without a value; set them: f.spec
 
 def compiled(declared: str, n: str, target: str = "vulkan") -> devmod.Function:
     try:
-        return devmod.compile(COUNT.format(declared=declared, n=n), target, name="k", language="GLSL")["k"]
+        return devmod.compile(
+            COUNT.format(declared=declared, n=n), target, name="k", language="GLSL"
+        )["k"]
     except devmod.ToolchainNotFoundError as error:
         pytest.skip(str(error))
 
@@ -46,7 +52,13 @@ def check(f: devmod.Function, block: tuple[int, int, int], n: int = 0, words: in
 
 
 SHAPES = {
-    "x from a constant, y fixed": ("layout(local_size_x_id = 0, local_size_x = 4, local_size_y = 2) in;", "0", (4, 2, 1), {}, 0),
+    "x from a constant, y fixed": (
+        "layout(local_size_x_id = 0, local_size_x = 4, local_size_y = 2) in;",
+        "0",
+        (4, 2, 1),
+        {},
+        0,
+    ),
     "x, y and z from constants of the size alone": (
         "layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;",
         "0",
@@ -85,7 +97,9 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("target", ["vulkan", "vulkan -arch=vulkan1.3"])  # with the builtin WorkgroupSize, and with LocalSizeId
+@pytest.mark.parametrize(
+    "target", ["vulkan", "vulkan -arch=vulkan1.3"]
+)  # with the builtin WorkgroupSize, and with LocalSizeId
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_reported_block_is_the_launched_block(shape: str, target: str, device: Any) -> None:
     declared, n, block, constants, value = SHAPES[shape]
@@ -94,7 +108,9 @@ def test_the_reported_block_is_the_launched_block(shape: str, target: str, devic
 
 
 @pytest.mark.parametrize("target", ["vulkan", "vulkan -arch=vulkan1.3"])
-@pytest.mark.parametrize("uses", ["N * gl_WorkGroupSize.x", "gl_WorkGroupSize.x * N"])  # the first use has the first id in the SPIR-V
+@pytest.mark.parametrize(
+    "uses", ["N * gl_WorkGroupSize.x", "gl_WorkGroupSize.x * N"]
+)  # the first use has the first id in the SPIR-V
 def test_two_defaults_of_one_id_must_be_set(uses: str, target: str, device: Any) -> None:
     declared = "layout(constant_id = 0) const uint N = 32; layout(local_size_x_id = 0, local_size_y = 2) in;"
     with pytest.warns(UserWarning, match="defaults that differ") as caught:
@@ -159,23 +175,40 @@ OpFunctionEnd
 def assembled(mode: str, constants: str, decorations: str, folder: Path) -> bytes:
     """Return the SPIR-V of a kernel that counts its threads."""
     is_new = "LocalSizeId" in mode
-    text = ASSEMBLY.format(mode=mode, constants=constants, decorations=decorations, interface="%v" if is_new else "")
+    text = ASSEMBLY.format(
+        mode=mode, constants=constants, decorations=decorations, interface="%v" if is_new else ""
+    )
     (folder / "k.spvasm").write_text(text)
-    command = ["spirv-as", "--target-env", "spv1.6" if is_new else "spv1.3", "k.spvasm", "-o", "k.spv"]
+    command = [
+        "spirv-as",
+        "--target-env",
+        "spv1.6" if is_new else "spv1.3",
+        "k.spvasm",
+        "-o",
+        "k.spv",
+    ]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
     return (folder / "k.spv").read_bytes()
 
 
 def wrapped(spirv: bytes) -> devmod.Function:
     """Wrap a module that devmod did not compile. It has no interface."""
-    return devmod.create("vulkan", {"k": packed(spirv)}, "spv", {"k": FunctionInfo("main", ["handle"])})["k"]
+    return devmod.create(
+        "vulkan", {"k": packed(spirv)}, "spv", {"k": FunctionInfo("main", ["handle"])}
+    )["k"]
 
 
 ID = "OpExecutionModeId %main LocalSizeId"
 SPEC = "%n = OpSpecConstant %uint 6\n"
 FOREIGN = {
     "a constant": (f"{ID} %n %two %one", SPEC, "", (6, 2, 1), (4, 2, 1)),
-    "a product": (f"{ID} %t %one %one", SPEC + "%t = OpSpecConstantOp %uint IMul %n %two", "", (12, 1, 1), (8, 1, 1)),
+    "a product": (
+        f"{ID} %t %one %one",
+        SPEC + "%t = OpSpecConstantOp %uint IMul %n %two",
+        "",
+        (12, 1, 1),
+        (8, 1, 1),
+    ),
     "a quotient and a choice": (
         f"{ID} %t %s %one",
         SPEC
@@ -196,12 +229,19 @@ FOREIGN = {
     ),
     "a member of a vector": (
         f"{ID} %t %one %one",
-        SPEC + "%all = OpSpecConstantComposite %v3 %one %n %one\n%t = OpSpecConstantOp %uint CompositeExtract %all 1",
+        SPEC
+        + "%all = OpSpecConstantComposite %v3 %one %n %one\n%t = OpSpecConstantOp %uint CompositeExtract %all 1",
         "",
         (6, 1, 1),
         (4, 1, 1),
     ),
-    "a signed constant": (f"{ID} %n %one %one", "%n = OpSpecConstant %int 6", "", (6, 1, 1), (4, 1, 1)),
+    "a signed constant": (
+        f"{ID} %n %one %one",
+        "%n = OpSpecConstant %int 6",
+        "",
+        (6, 1, 1),
+        (4, 1, 1),
+    ),
     "the builtin, over the mode": (
         "OpExecutionMode %main LocalSize 64 1 1",
         SPEC + "%size = OpSpecConstantComposite %v3 %n %two %one",
@@ -216,7 +256,13 @@ FOREIGN = {
         (6, 6, 1),
         (4, 4, 1),
     ),
-    "a default of no threads": (f"{ID} %n %one %one", "%n = OpSpecConstant %uint 0", "", None, (4, 1, 1)),
+    "a default of no threads": (
+        f"{ID} %n %one %one",
+        "%n = OpSpecConstant %uint 0",
+        "",
+        None,
+        (4, 1, 1),
+    ),
     "a quotient of no threads": (
         f"{ID} %t %one %one",
         "%n = OpSpecConstant %uint 1\n%t = OpSpecConstantOp %uint UDiv %n %two",
@@ -224,8 +270,20 @@ FOREIGN = {
         None,
         (2, 1, 1),
     ),
-    "defaults that differ": (f"{ID} %n %m %one", SPEC + "%m = OpSpecConstant %uint 3", "OpDecorate %m SpecId 0", None, (4, 4, 1)),
-    "defaults that differ in sign": (f"{ID} %n %m %one", SPEC + "%m = OpSpecConstant %int 3", "OpDecorate %m SpecId 0", None, (4, 4, 1)),
+    "defaults that differ": (
+        f"{ID} %n %m %one",
+        SPEC + "%m = OpSpecConstant %uint 3",
+        "OpDecorate %m SpecId 0",
+        None,
+        (4, 4, 1),
+    ),
+    "defaults that differ in sign": (
+        f"{ID} %n %m %one",
+        SPEC + "%m = OpSpecConstant %int 3",
+        "OpDecorate %m SpecId 0",
+        None,
+        (4, 4, 1),
+    ),
 }
 
 
@@ -233,11 +291,17 @@ FOREIGN = {
 @pytest.mark.parametrize("compiles", [True, False], ids=["compiled", "wrapped"])
 @pytest.mark.parametrize("shape", FOREIGN)
 @pytest.mark.filterwarnings("ignore:<bytes> has the constant")
-def test_modules_of_other_compilers(shape: str, compiles: bool, device: Any, tmp_path: Path) -> None:
+def test_modules_of_other_compilers(
+    shape: str, compiles: bool, device: Any, tmp_path: Path
+) -> None:
     mode, constants, decorations, default, block = FOREIGN[shape]
     spirv = assembled(mode, constants, f"OpDecorate %n SpecId 0\n{decorations}", tmp_path)
     tools = "--compiler=spirv-tools"  # newer validators refuse operators whose operands differ from the result in sign
-    f = devmod.compile(spirv, "vulkan -arch=vulkan1.3", name="k", options=tools)["k"] if compiles else wrapped(spirv)
+    f = (
+        devmod.compile(spirv, "vulkan -arch=vulkan1.3", name="k", options=tools)["k"]
+        if compiles
+        else wrapped(spirv)
+    )
     if default is not None:
         check(f, default, words=1)
     else:
@@ -250,7 +314,14 @@ def test_modules_of_other_compilers(shape: str, compiles: bool, device: Any, tmp
 
 @needs_assembler
 def test_constants_that_give_no_block(device: Any, tmp_path: Path) -> None:
-    f = wrapped(assembled(f"{ID} %t %one %one", SPEC + "%t = OpSpecConstantOp %uint UDiv %n %two", "OpDecorate %n SpecId 0", tmp_path))
+    f = wrapped(
+        assembled(
+            f"{ID} %t %one %one",
+            SPEC + "%t = OpSpecConstantOp %uint UDiv %n %two",
+            "OpDecorate %n SpecId 0",
+            tmp_path,
+        )
+    )
     for value in (0, 1):
         with pytest.raises(devmod.ArgumentError) as caught:
             f.specialize(**{"0": value})
@@ -264,8 +335,12 @@ def test_constants_that_give_no_block(device: Any, tmp_path: Path) -> None:
 @needs_assembler
 def test_two_types_of_one_id_are_refused(tmp_path: Path) -> None:
     decorations = 'OpDecorate %n SpecId 0\nOpDecorate %m SpecId 0\nOpName %m "m"'
-    spirv = assembled(f"{ID} %n %one %one", SPEC + "%m = OpSpecConstant %float 6", decorations, tmp_path)
-    text = "has the specialization constant 'm' with the types float32 and uint32; expected one type"
+    spirv = assembled(
+        f"{ID} %n %one %one", SPEC + "%m = OpSpecConstant %float 6", decorations, tmp_path
+    )
+    text = (
+        "has the specialization constant 'm' with the types float32 and uint32; expected one type"
+    )
     with pytest.raises(devmod.FormatError) as caught:
         wrapped(spirv)
     assert str(caught.value) == f"the SPIR-V of the vulkan function 'k' {text}"

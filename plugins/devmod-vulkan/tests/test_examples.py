@@ -1,4 +1,6 @@
-"""The GLSL examples, built, saved, loaded and run on a device, with the calls and the NumPy references of the demo."""
+"""The GLSL examples, built, saved, loaded and run on a device, with the calls and the NumPy
+references of the demo.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,17 @@ sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
 from cases import CASES  # noqa: E402
 
 
-@pytest.fixture(scope="module", params=["slangpy", pytest.param("glslangValidator", marks=pytest.mark.volume)])
+@pytest.fixture(
+    scope="module", params=["slangpy", pytest.param("glslangValidator", marks=pytest.mark.volume)]
+)
 def module(request: pytest.FixtureRequest) -> devmod.Module:
     """The examples, compiled by the library of a wheel and by a program."""
     sources = sorted((REPOSITORY / "examples" / "vulkan").glob("*.comp"))
     try:
-        made = [devmod.compile(source, "vulkan", options=f"--compiler={request.param}") for source in sources]
+        made = [
+            devmod.compile(source, "vulkan", options=f"--compiler={request.param}")
+            for source in sources
+        ]
         return devmod.loads(devmod.dumps(devmod.bundle(*made)))
     except devmod.ToolchainNotFoundError as error:
         pytest.skip(str(error))
@@ -48,7 +55,18 @@ void main() { x[0] = x.length(); }
     check_lengths(device, source)
 
 
-@each_program("one source", "transformer", "pictures", "guard", "profile", "entry points", "parameters", "matrices", "images", *RANDOM)
+@each_program(
+    "one source",
+    "transformer",
+    "pictures",
+    "guard",
+    "profile",
+    "entry points",
+    "parameters",
+    "matrices",
+    "images",
+    *RANDOM,
+)
 def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
     program(device, "vulkan", tmp_path)
 
@@ -57,7 +75,9 @@ def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) 
     """The driver's own time stamps are in command buffers of the test."""
     logical, queue = device.logical, device.default_stream._queue
     pool = logical.create_owned(
-        "vkCreateQueryPool", "VkQueryPool", make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=16)
+        "vkCreateQueryPool",
+        "VkQueryPool",
+        make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=16),
     )
     marks = []
 
@@ -66,9 +86,13 @@ def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) 
         (handle,) = logical.commands._command_buffers(1)
         logical.calls.vkBeginCommandBuffer(handle, make("VkCommandBufferBeginInfo"))
         logical.calls.vkCmdResetQueryPool(handle, pool, number, 1)
-        logical.calls.vkCmdWriteTimestamp(handle, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
+        logical.calls.vkCmdWriteTimestamp(
+            handle, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number
+        )
         logical.calls.vkEndCommandBuffer(handle)
-        submission = make("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=array("VkCommandBuffer", [handle]))
+        submission = make(
+            "VkSubmitInfo", commandBufferCount=1, pCommandBuffers=array("VkCommandBuffer", [handle])
+        )
         assert logical.calls.vkQueueSubmit(queue, 1, submission, ffi.NULL) == 0
         marks.append(submission)
         return number
@@ -77,7 +101,12 @@ def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) 
         values = ffi.new("uint64_t[2]")
         for place, number in enumerate((earlier, later)):
             cell = values + place
-            assert logical.calls.vkGetQueryPoolResults(logical.handle, pool, number, 1, 8, cell, 8, vk.VK_QUERY_RESULT_64_BIT) == 0
+            assert (
+                logical.calls.vkGetQueryPoolResults(
+                    logical.handle, pool, number, 1, 8, cell, 8, vk.VK_QUERY_RESULT_64_BIT
+                )
+                == 0
+            )
         return float(values[1] - values[0]) * device.physical.timestamp_period * 1e-9
 
     check_busy_queue(device, "vulkan", 3000, tmp_path, mark, between, grid=256)

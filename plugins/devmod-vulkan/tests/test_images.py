@@ -26,9 +26,9 @@ layout(push_constant) uniform P {{ vec2 scale; vec2 offset; }};
 void main() {{ {AT} imageStore(to, at, texture(sampler2D(picture, how), (vec2(at) + 0.5) * scale + offset)); }}
 """
 #: The same with a combined sampler.
-COMBINED = RESAMPLE.replace("texture2D picture;\nlayout(binding = 1) uniform sampler how;", "sampler2D picture;").replace(
-    "sampler2D(picture, how)", "picture"
-)
+COMBINED = RESAMPLE.replace(
+    "texture2D picture;\nlayout(binding = 1) uniform sampler how;", "sampler2D picture;"
+).replace("sampler2D(picture, how)", "picture")
 INVERT = f"""{HEAD}
 layout(binding = 0, rgba8) uniform readonly image2D source;
 layout(binding = 1, rgba8) uniform writeonly image2D to;
@@ -41,7 +41,9 @@ def texels(image: Any, seed: int = 0) -> np.ndarray[Any, Any]:
     rng, dtype = np.random.default_rng(seed), np.dtype(image.texel.dtype)
     if dtype.kind == "f":
         return rng.random(image.array_shape, "float32").astype(dtype)
-    return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, image.array_shape, dtype, endpoint=True)
+    return rng.integers(
+        np.iinfo(dtype).min, np.iinfo(dtype).max, image.array_shape, dtype, endpoint=True
+    )
 
 
 # -- copies
@@ -63,7 +65,9 @@ def test_images_of_every_type_have_every_format(format_: str, device: Any) -> No
         ((1, 4097), "r8uint", 0),
     ],
 )
-def test_images_of_every_size(shape: tuple[int, ...], format_: str, layers: int, device: Any) -> None:
+def test_images_of_every_size(
+    shape: tuple[int, ...], format_: str, layers: int, device: Any
+) -> None:
     image = device.image(shape, format_, layers=layers)
     array = texels(image)
     image.copy_from(array)
@@ -94,14 +98,36 @@ def test_memory_of_collected_images_is_used_again(side: int, device: Any) -> Non
 
 @pytest.mark.parametrize(
     ("glsl", "format_", "prefix"),
-    [("rgba8", "rgba8unorm", ""), ("r32f", "r32float", ""), ("rgba32f", "rgba32float", ""), ("r32ui", "r32uint", "u"),
-     ("rgba16f", "rgba16float", ""), ("rg32i", "rg32sint", "i"), ("r8_snorm", "r8snorm", "")],
-)  # fmt: skip
+    [
+        ("rgba8", "rgba8unorm", ""),
+        ("r32f", "r32float", ""),
+        ("rgba32f", "rgba32float", ""),
+        ("r32ui", "r32uint", "u"),
+        ("rgba16f", "rgba16float", ""),
+        ("rg32i", "rg32sint", "i"),
+        ("r8_snorm", "r8snorm", ""),
+    ],
+)
 @pytest.mark.parametrize(
     ("type_", "shape", "layers", "place"),
-    [("2D", (11, 6), 0, "at.xy"), ("3D", (11, 6, 3), 0, "at"), ("2DArray", (11, 6), 3, "at"), ("1D", (11,), 0, "at.x"), ("1DArray", (11,), 3, "at.xy")],
-)  # fmt: skip
-def test_storage_images(glsl: str, format_: str, prefix: str, type_: str, shape: Any, layers: int, place: str, device: Any) -> None:
+    [
+        ("2D", (11, 6), 0, "at.xy"),
+        ("3D", (11, 6, 3), 0, "at"),
+        ("2DArray", (11, 6), 3, "at"),
+        ("1D", (11,), 0, "at.x"),
+        ("1DArray", (11,), 3, "at.xy"),
+    ],
+)
+def test_storage_images(
+    glsl: str,
+    format_: str,
+    prefix: str,
+    type_: str,
+    shape: Any,
+    layers: int,
+    place: str,
+    device: Any,
+) -> None:
     source = f"""{HEAD}
         layout(binding = 0, {glsl}) uniform readonly {prefix}image{type_} source;
         layout(binding = 1, {glsl}) uniform writeonly {prefix}image{type_} to;
@@ -131,8 +157,16 @@ def test_sampled_images_of_integers_and_of_three_dimensions(device: Any) -> None
         }}
     """
     f = kernel(source)
-    described = [(param.name, param.type, param.sample) for param in f.info.interface.params if param.kind == "image"]  # type: ignore[union-attr]
-    assert described == [("volume", "3d", "float"), ("counts", "2d", "uint"), ("signs", "2d_array", "int")]
+    described = [
+        (param.name, param.type, param.sample)
+        for param in f.info.interface.params
+        if param.kind == "image"
+    ]  # type: ignore[union-attr]
+    assert described == [
+        ("volume", "3d", "float"),
+        ("counts", "2d", "uint"),
+        ("signs", "2d_array", "int"),
+    ]
     volume, counts = device.image((8, 2, 2), "r32float"), device.image((8, 2), "r16uint")
     signs = device.image((8, 1), "r8sint", layers=3)
     arrays = [texels(image, seed) for seed, image in enumerate((volume, counts, signs))]
@@ -146,10 +180,17 @@ def test_sampled_images_of_integers_and_of_three_dimensions(device: Any) -> None
 
 
 def test_zeros_beyond_the_border_of_an_image_of_integers(device: Any) -> None:
-    declared = "layout(binding = 0) uniform usampler2D t; layout(binding = 1) buffer X { uvec4 x; };"
+    declared = (
+        "layout(binding = 0) uniform usampler2D t; layout(binding = 1) buffer X { uvec4 x; };"
+    )
     f = kernel(f"{HEAD} {declared} void main() {{ x = texture(t, vec2(-1.0)); }}")
     x = np.ones(4, "uint32")
-    f(device.image_from_numpy(np.full((2, 2, 4), 7, "uint32")), device.sampler(address="border"), x, grid=1)
+    f(
+        device.image_from_numpy(np.full((2, 2, 4), 7, "uint32")),
+        device.sampler(address="border"),
+        x,
+        grid=1,
+    )
     assert x.tolist() == [0] * 4
 
 
@@ -185,19 +226,32 @@ def test_gathers_with_offsets_from_the_program(device: Any) -> None:
         "layout(push_constant) uniform P { int offset; }; void main() { x[0] = textureGatherOffset(t, vec2(0.5), ivec2(offset, 0)); }"
     )
     x = np.zeros((1, 4), "float32")
-    f(device.image_from_numpy(np.arange(16, dtype="float32").reshape(4, 4)), device.sampler(), x, 1, grid=1)
+    f(
+        device.image_from_numpy(np.arange(16, dtype="float32").reshape(4, 4)),
+        device.sampler(),
+        x,
+        1,
+        grid=1,
+    )
     assert x.tolist() == [[10, 11, 7, 6]]
 
 
 def test_images_without_a_format_in_the_shader(device: Any) -> None:
-    """A write needs the capability StorageImageWriteWithoutFormat, which the device's features are compared with."""
-    f = kernel(f"{HEAD} layout(binding = 0) uniform writeonly image2D to; void main() {{ {AT} imageStore(to, at, vec4(at, 3, 4)); }}")
+    """A write needs the capability StorageImageWriteWithoutFormat, which the device's features are
+    compared with.
+    """
+    f = kernel(
+        f"{HEAD} layout(binding = 0) uniform writeonly image2D to; void main() {{ {AT} imageStore(to, at, vec4(at, 3, 4)); }}"
+    )
     (param,) = f.info.interface.params  # type: ignore[union-attr]
     assert (param.format, param.sample, param.access) == ("", "float", "w")
     for format_ in ("rgba32float", "r16float", "bgra8unorm"):
         to = device.image((3, 2), format_)
         f(to, threads=(3, 2))
-        assert to.numpy()[1, 2].tolist() == {"rgba32float": [2, 1, 3, 4], "r16float": 2, "bgra8unorm": [255] * 4}[format_]
+        assert (
+            to.numpy()[1, 2].tolist()
+            == {"rgba32float": [2, 1, 3, 4], "r16float": 2, "bgra8unorm": [255] * 4}[format_]
+        )
 
 
 def test_a_read_without_a_format_needs_a_capability(device: Any) -> None:
@@ -250,7 +304,9 @@ def test_copies_are_in_the_order_of_the_stream(device: Any) -> None:
         source, to = device.image((100, 200), "rgba8unorm"), device.image((100, 200), "rgba8unorm")
         for number in range(10):
             source.copy_from(picture + number)
-            assert not stream.pending  # the copy is done, so any other stream may use the image next
+            assert (
+                not stream.pending
+            )  # the copy is done, so any other stream may use the image next
             f(source, to, threads=(100, 200))
             np.testing.assert_array_equal(to.numpy(), 255 - (picture + number))
         stream.synchronize()
@@ -310,7 +366,9 @@ def refused(call: Callable[[], object], error: type[Exception] = devmod.Argument
 def test_an_image_of_another_device(device: Any) -> None:
     f, how, to = kernel(COMBINED), device.sampler(), device.image((4, 4), "rgba32float")
     other = type(device)(device.physical, 1)  # the same device of the driver, opened once more
-    assert refused(lambda: f(other.image((4, 4), "rgba8unorm"), how, to, (1, 1), (0, 0), threads=(4, 4))) == (
+    assert refused(
+        lambda: f(other.image((4, 4), "rgba8unorm"), how, to, (1, 1), (0, 0), threads=(4, 4))
+    ) == (
         f"the vulkan function 'k': argument 2 'picture_sampler' is on {device}, and argument 1 'picture' is on {other}; a launch runs on one "
         "device: copy the array through the host"
     )
@@ -329,9 +387,15 @@ def poor_formats(device: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]
     return features
 
 
-def test_formats_that_the_device_does_not_support(poor_formats: dict[str, int], device: Any) -> None:
+def test_formats_that_the_device_does_not_support(
+    poor_formats: dict[str, int], device: Any
+) -> None:
     sampled, storage, linear = 0x1, 0x2, 0x1000
-    how, picture, to = device.sampler(), device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba32float")
+    how, picture, to = (
+        device.sampler(),
+        device.image((4, 4), "rgba8unorm"),
+        device.image((4, 4), "rgba32float"),
+    )
     poor_formats["rg8unorm"] &= ~(sampled | storage)
     assert refused(lambda: device.image(4, "rg8unorm")) == (
         f"image: {device} supports no image of rg8unorm: {device} does not have VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT or "
@@ -353,7 +417,9 @@ def test_formats_that_the_device_does_not_support(poor_formats: dict[str, int], 
     poor_formats["rgba8unorm"] &= ~linear
     smooth = device.sampler(filter="linear")
     for function in (f, kernel(RESAMPLE)):
-        assert refused(lambda function=function: function(picture, smooth, to, (1, 1), (0, 0), threads=4)) == (  # type: ignore[misc]
+        assert refused(
+            lambda function=function: function(picture, smooth, to, (1, 1), (0, 0), threads=4)
+        ) == (  # type: ignore[misc]
             "the vulkan function 'k': argument 1 'picture' is an image of rgba8unorm, which a linear sampler cannot read: "
             f"{device} does not have VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT for this format; pass a sampler with "
             "filter='nearest'"
@@ -373,7 +439,10 @@ def test_a_linear_sampler_for_another_image_of_the_kernel(device: Any) -> None:
         }}
     """
     f = kernel(source)
-    picture, counts = device.image_from_numpy(np.array([[0, 1]], "float32")), device.image_from_numpy(np.array([[7]], "uint32"))
+    picture, counts = (
+        device.image_from_numpy(np.array([[0, 1]], "float32")),
+        device.image_from_numpy(np.array([[7]], "uint32")),
+    )
     smooth, exact, x = device.sampler(filter="linear"), device.sampler(), np.zeros(1, "float32")
     f(picture, counts, smooth, exact, x, grid=1)
     assert x.tolist() == [7.5]
@@ -386,19 +455,45 @@ def test_a_linear_sampler_for_another_image_of_the_kernel(device: Any) -> None:
 @pytest.mark.parametrize(
     ("declared", "sampled", "image", "problem"),
     [
-        ("sampler3D t", "texture(t, vec3(0))", ((2, 2, 2), 0), "the kernel samples an image of type 3d"),
-        ("sampler2DArray t", "texture(t, vec3(0))", ((2, 2), 2), "the kernel samples an image of type 2d_array"),
-        ("sampler2D t", "textureOffset(t, vec2(0), ivec2(1))", ((2, 2), 0), "the kernel samples with an offset or a projection"),
-        ("sampler2D t", "textureProj(t, vec3(1))", ((2, 2), 0), "the kernel samples with an offset or a projection"),
+        (
+            "sampler3D t",
+            "texture(t, vec3(0))",
+            ((2, 2, 2), 0),
+            "the kernel samples an image of type 3d",
+        ),
+        (
+            "sampler2DArray t",
+            "texture(t, vec3(0))",
+            ((2, 2), 2),
+            "the kernel samples an image of type 2d_array",
+        ),
+        (
+            "sampler2D t",
+            "textureOffset(t, vec2(0), ivec2(1))",
+            ((2, 2), 0),
+            "the kernel samples with an offset or a projection",
+        ),
+        (
+            "sampler2D t",
+            "textureProj(t, vec3(1))",
+            ((2, 2), 0),
+            "the kernel samples with an offset or a projection",
+        ),
         ("sampler2D t", "textureLod(t, vec2(1), 0.0) + textureGather(t, vec2(1))", ((2, 2), 0), ""),
     ],
 )
-def test_coordinates_in_texels_have_vulkans_rules(declared: str, sampled: str, image: Any, problem: str, device: Any) -> None:
+def test_coordinates_in_texels_have_vulkans_rules(
+    declared: str, sampled: str, image: Any, problem: str, device: Any
+) -> None:
     f = kernel(
         f"{HEAD} layout(binding = 0) uniform {declared}; layout(binding = 1) buffer X {{ vec4 x; }}; void main() {{ x = {sampled}; }}"
     )
     shape, layers = image
-    t, how, x = device.image(shape, "rgba8unorm", layers=layers), device.sampler(normalized=False), np.zeros(4, "float32")
+    t, how, x = (
+        device.image(shape, "rgba8unorm", layers=layers),
+        device.sampler(normalized=False),
+        np.zeros(4, "float32"),
+    )
     f(t, device.sampler(), x, grid=1)
     if not problem:
         f(t, how, x, grid=1)
@@ -421,9 +516,9 @@ def test_extents_beyond_the_limits(device: Any) -> None:
         f"image: {device} supports no image of the shape (4, 4) with {most + 1} layers: its maxImageArrayLayers is {most}"
     )
     sides = device.limits["maxImageDimension3D"]
-    assert refused(lambda: device.image((sides,) * 3, "rgba32float"), devmod.DeviceMemoryError).startswith(
-        f"{device} cannot allocate {sides**3 * 16} bytes: its max"
-    )
+    assert refused(
+        lambda: device.image((sides,) * 3, "rgba32float"), devmod.DeviceMemoryError
+    ).startswith(f"{device} cannot allocate {sides**3 * 16} bytes: its max")
     assert not device.image((4, 4), "r8unorm").numpy().any()
 
 
@@ -432,12 +527,20 @@ def test_extents_beyond_the_limits(device: Any) -> None:
     [
         ("sampler2D t{0}", "maxPerStageDescriptorSampledImages", "texelFetch(t{0}, ivec2(0), 0)"),
         ("sampler2D t{0}", "maxPerStageDescriptorSamplers", "texture(t{0}, vec2(0))"),
-        ("writeonly image2D t{0}", "maxPerStageDescriptorStorageImages", "imageStore(t{0}, ivec2(0), vec4(0))"),
+        (
+            "writeonly image2D t{0}",
+            "maxPerStageDescriptorStorageImages",
+            "imageStore(t{0}, ivec2(0), vec4(0))",
+        ),
     ],
 )
-def test_descriptors_beyond_a_limit(declared: str, limit: str, param: str, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptors_beyond_a_limit(
+    declared: str, limit: str, param: str, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = range(3)
-    uniforms = "".join(f"layout(binding = {name}) uniform {declared.format(name)};\n" for name in names)
+    uniforms = "".join(
+        f"layout(binding = {name}) uniform {declared.format(name)};\n" for name in names
+    )
     used = "".join(f"{'' if 'Store' in param else 'v += '}{param.format(name)};" for name in names)
     source = f"{HEAD}{uniforms} layout(binding = 9) buffer X {{ vec4 x; }}; void main() {{ vec4 v = vec4(0); {used} x = v; }}"
     monkeypatch.setitem(device.physical.limits, limit, 2)
@@ -457,7 +560,9 @@ def test_too_little_memory(device: Any, monkeypatch: pytest.MonkeyPatch) -> None
     for heap in device.logical.image_heaps.values():
         monkeypatch.setattr(heap, "_find", lambda *_: None)
         monkeypatch.setattr(heap, "_make", lambda _: (-2, None))
-    assert refused(lambda: device.image((64, 64), "rgba32float"), devmod.DeviceMemoryError).endswith(": VK_ERROR_OUT_OF_DEVICE_MEMORY")
+    assert refused(
+        lambda: device.image((64, 64), "rgba32float"), devmod.DeviceMemoryError
+    ).endswith(": VK_ERROR_OUT_OF_DEVICE_MEMORY")
     device.synchronize()
     assert len(device.logical._owned) <= owned  # the image without memory is destroyed
 
@@ -467,7 +572,9 @@ def test_too_little_memory(device: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 def payload(source: str, *params: Param) -> devmod.Module:
     """Return the module of a shader with an interface that the test gives."""
-    info = FunctionInfo("main", ["handle"] * len(params), interface=Interface(params, block=(8, 4, 1)))
+    info = FunctionInfo(
+        "main", ["handle"] * len(params), interface=Interface(params, block=(8, 4, 1))
+    )
     return devmod.create("vulkan", {"k": shader(source)}, "spv", {"k": info})
 
 
@@ -495,7 +602,10 @@ def image_param(at: int, type_: str = "2d", **fields: str) -> Param:
             [image_param(0), Param("s", "sampler", at=(0, 1))],
             "has an image at (set 0, binding 1), 'to', but the payload's fmap has sampler there",
         ),
-        ([image_param(0)], "has an image at (set 0, binding 1), 'to', but the payload's fmap has nothing there"),
+        (
+            [image_param(0)],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has nothing there",
+        ),
         (
             [image_param(0), Param("x", "buffer", at=(0, 1))],
             "has an image at (set 0, binding 1), 'to', but the payload's fmap has buffer there",
@@ -506,13 +616,20 @@ def image_param(at: int, type_: str = "2d", **fields: str) -> Param:
         ),
     ],
 )
-def test_an_interface_that_differs_from_the_shader(params: list[Param], text: str, device: Any) -> None:
-    assert refused(lambda: payload(INVERT, *params)["k"], devmod.FormatError) == f"the SPIR-V of the vulkan function 'k' {text}"
+def test_an_interface_that_differs_from_the_shader(
+    params: list[Param], text: str, device: Any
+) -> None:
+    assert (
+        refused(lambda: payload(INVERT, *params)["k"], devmod.FormatError)
+        == f"the SPIR-V of the vulkan function 'k' {text}"
+    )
 
 
 def test_what_an_interface_omits_is_that_of_the_shader(device: Any) -> None:
     f = payload(INVERT, image_param(0, ""), image_param(1, ""))["k"]
-    assert refused(lambda: f(device.image((4, 4), "rgba8unorm"), device.image((4, 4), "r8unorm"), threads=4)) == (
+    assert refused(
+        lambda: f(device.image((4, 4), "rgba8unorm"), device.image((4, 4), "r8unorm"), threads=4)
+    ) == (
         "the vulkan function 'k': argument 2 'i1' is an image of r8unorm, and the kernel takes rgba8unorm"
     )
     source, to = device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba8unorm")
@@ -529,14 +646,24 @@ def test_two_arguments_for_one_image(device: Any) -> None:
 
 def test_a_combined_sampler_may_be_given_in_any_order(device: Any) -> None:
     params = [Param("s", "sampler", at=(0, 0)), image_param(2), image_param(0)]
-    module = payload(COMBINED.replace("layout(push_constant) uniform P", "const struct").replace("{ vec2 scale; vec2 offset; };", "{ int x; } p = { 0 };\nconst vec2 scale = vec2(0.25), offset = vec2(0);"), *params)  # fmt: skip
+    module = payload(
+        COMBINED.replace("layout(push_constant) uniform P", "const struct").replace(
+            "{ vec2 scale; vec2 offset; };",
+            "{ int x; } p = { 0 };\nconst vec2 scale = vec2(0.25), offset = vec2(0);",
+        ),
+        *params,
+    )
     to = device.image((4, 4), "rgba32float")
-    module["k"](device.sampler(), to, device.image_from_numpy(np.full((4, 4), 255, "uint8")), threads=(4, 4))
+    module["k"](
+        device.sampler(), to, device.image_from_numpy(np.full((4, 4), 255, "uint8")), threads=(4, 4)
+    )
     assert to.numpy()[..., 0].tolist() == np.ones((4, 4)).tolist()
 
 
 def test_two_images_of_a_stranger_at_one_binding(device: Any) -> None:
-    """A shader may declare two variables at one binding. devmod makes one descriptor, so both must be of one type."""
+    """A shader may declare two variables at one binding. devmod makes one descriptor, so both must
+    be of one type.
+    """
     data = words(INVERT.replace("binding = 1", "binding = 9"))
     binding = b"".join(number.to_bytes(4, "little") for number in (33, 9))
     same = data.replace(binding, binding[:4] + bytes(4))
@@ -546,11 +673,24 @@ def test_two_images_of_a_stranger_at_one_binding(device: Any) -> None:
     devmod.create("vulkan", {"k": packed(same)}, "spv", {"k": info})["k"](image, threads=(4, 4))
     assert (image.numpy() == 255).all()
     # One of them without a format: images have that of the other.
-    open_ = words(INVERT.replace("binding = 0, rgba8", "binding = 9, rgba8").replace("binding = 1, rgba8", "binding = 0"))
-    f = devmod.create("vulkan", {"k": packed(open_.replace(binding, binding[:4] + bytes(4)))}, "spv", {"k": info})["k"]
-    assert refused(lambda: f(device.image((4, 4), "r32float"), threads=(4, 4))).endswith("r32float, and the kernel takes rgba8unorm")
-    mixed = words(RESAMPLE.replace("binding = 2, rgba32f", "binding = 9, rgba32f")).replace(binding, binding[:4] + bytes(4))
-    assert refused(lambda: devmod.create("vulkan", {"k": packed(mixed)}, "spv", {"k": info})["k"], devmod.FormatError) == (
+    open_ = words(
+        INVERT.replace("binding = 0, rgba8", "binding = 9, rgba8").replace(
+            "binding = 1, rgba8", "binding = 0"
+        )
+    )
+    f = devmod.create(
+        "vulkan", {"k": packed(open_.replace(binding, binding[:4] + bytes(4)))}, "spv", {"k": info}
+    )["k"]
+    assert refused(lambda: f(device.image((4, 4), "r32float"), threads=(4, 4))).endswith(
+        "r32float, and the kernel takes rgba8unorm"
+    )
+    mixed = words(RESAMPLE.replace("binding = 2, rgba32f", "binding = 9, rgba32f")).replace(
+        binding, binding[:4] + bytes(4)
+    )
+    assert refused(
+        lambda: devmod.create("vulkan", {"k": packed(mixed)}, "spv", {"k": info})["k"],
+        devmod.FormatError,
+    ) == (
         "the SPIR-V of the vulkan function 'k' has two variables at (set 0, binding 0), 'to' and 'picture', which cannot be one argument"
     )
 
@@ -567,7 +707,14 @@ def test_the_module_through_a_file(device: Any, tmp_path: Any) -> None:
         "P: '{scale: float32x2, offset: float32x2}' = None, grid=None, block=None, threads=None, stream=None) -> None"
     )
     to = device.image((2, 1), "rgba32float")
-    f(device.image_from_numpy(np.array([[0, 100]], "float32")), device.sampler(filter="linear"), to, (0.5, 1), (0, 0), threads=(2, 1))
+    f(
+        device.image_from_numpy(np.array([[0, 100]], "float32")),
+        device.sampler(filter="linear"),
+        to,
+        (0.5, 1),
+        (0, 0),
+        threads=(2, 1),
+    )
     assert to.numpy()[0, :, 0].tolist() == [0, 100]
 
 
@@ -585,7 +732,12 @@ def required(size: int, source: str = SIZES) -> devmod.Module:
     """Return the module of a shader with a required size of its subgroups."""
     module: Any = compiled(source, target="vulkan -arch=vulkan1.1")
     info = module.functions["k"]
-    return devmod.create("vulkan", module.code, "spv", {"k": info.replace(interface=info.interface.replace(subgroup=size))})
+    return devmod.create(
+        "vulkan",
+        module.code,
+        "spv",
+        {"k": info.replace(interface=info.interface.replace(subgroup=size))},
+    )
 
 
 def test_a_required_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -596,7 +748,11 @@ def test_a_required_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPat
     made: list[int] = []
 
     def make(name: str, **fields: Any) -> Any:
-        made.extend([fields["requiredSubgroupSize"]] if name == "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo" else [])
+        made.extend(
+            [fields["requiredSubgroupSize"]]
+            if name == "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo"
+            else []
+        )
         return original(name, **fields)
 
     original = _pipeline.make
@@ -606,27 +762,39 @@ def test_a_required_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPat
         required(size)["k"](x, grid=1)
         assert x.tolist() == [size] * 64
     assert made == [*device.subgroup_sizes]
-    # One shader with a required size and without one: each has a pipeline of its own, here and on the disk.
+    # One shader with a required size and without one: each has a pipeline of its own, here and on
+    # the disk.
     keys: list[str] = []
     cache = _pipeline.Pipeline._cache
-    monkeypatch.setattr(_pipeline.Pipeline, "_cache", lambda self, key: keys.append(key) or cache(self, key))
+    monkeypatch.setattr(
+        _pipeline.Pipeline, "_cache", lambda self, key: keys.append(key) or cache(self, key)
+    )
     made.clear()
     shader: Any = compiled(SIZES, target="vulkan -arch=vulkan1.1")
     info = shader.functions["k"]
     fixed = info.replace(interface=info.interface.replace(subgroup=device.subgroup_sizes[0]))
-    module = devmod.create("vulkan", dict.fromkeys(("free", "fixed"), shader.code["k"]), "spv", {"free": info, "fixed": fixed})
+    module = devmod.create(
+        "vulkan",
+        dict.fromkeys(("free", "fixed"), shader.code["k"]),
+        "spv",
+        {"free": info, "fixed": fixed},
+    )
     for name in ("free", "fixed", "free", "fixed"):
         module[name](device.zeros(64, "uint32"), grid=1)
     assert (made, len(keys), len({*keys})) == ([device.subgroup_sizes[0]], 2, 2)
 
 
-def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_of_subgroups_that_the_device_does_not_have(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(device, "subgroup_sizes", ())
     assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
         f"the vulkan function 'k' needs subgroups of 32 threads, but {device} cannot be required to have a size (missing "
         "feature: subgroupSizeControl)"
     )
-    assert devmod.bundle(required(32), compiled(SIZES, target="vulkan -arch=vulkan1.1"))["k"]  # a bundle skips the candidate
+    assert devmod.bundle(required(32), compiled(SIZES, target="vulkan -arch=vulkan1.1"))[
+        "k"
+    ]  # a bundle skips the candidate
 
 
 def test_too_many_subgroups(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -648,7 +816,9 @@ def test_a_device_of_vulkan_1_2_has_sizes_by_its_extension(device: Any) -> None:
     physical = Physical(device.physical.handle, instance().calls, vk.VK_MAKE_VERSION(1, 2, 0xFFF))
     assert physical.subgroup_sizes == device.subgroup_sizes
     assert "VK_EXT_subgroup_size_control" in physical.needed_extensions
-    assert "VK_EXT_subgroup_size_control" not in device.physical.needed_extensions  # a part of Vulkan 1.3
+    assert (
+        "VK_EXT_subgroup_size_control" not in device.physical.needed_extensions
+    )  # a part of Vulkan 1.3
     old = VulkanDevice(physical, 1)
     x = old.zeros(64, "uint32")
     required(old.subgroup_sizes[0])["k"](x, grid=1)
@@ -657,12 +827,19 @@ def test_a_device_of_vulkan_1_2_has_sizes_by_its_extension(device: Any) -> None:
 
 
 def test_needs_of_an_interface(device: Any) -> None:
-    """What SPIR-V's capabilities state is known without needs; the needs of another origin are those of the device's features."""
+    """What SPIR-V's capabilities state is known without needs; the needs of another origin are
+    those of the device's features.
+    """
     module: Any = compiled(INVERT)
     info = module.functions["k"]
 
     def needing(*needs: str) -> devmod.Module:
-        return devmod.create("vulkan", module.code, "spv", {"k": info.replace(interface=info.interface.replace(needs=needs))})
+        return devmod.create(
+            "vulkan",
+            module.code,
+            "spv",
+            {"k": info.replace(interface=info.interface.replace(needs=needs))},
+        )
 
     source, to = device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba8unorm")
     assert not info.interface.needs

@@ -54,13 +54,30 @@ _NEEDED = {
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("place", ["push_constant", "binding = 1"])
 @pytest.mark.parametrize(
-    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
+    "dtype",
+    [
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ],
 )
 def test_scalars_and_elements_of_every_type(dtype: str, place: str, device: Any) -> None:
     bits = "".join(each for each in dtype if each.isdigit())
     if _NEEDED.get(dtype.removeprefix("u"), "") not in device.arch:
         pytest.skip(f"the device has no {dtype}")
-    if place != "push_constant" and bits == "8" and "UniformAndStorageBuffer8BitAccess" not in device.arch:
+    if (
+        place != "push_constant"
+        and bits == "8"
+        and "UniformAndStorageBuffer8BitAccess" not in device.arch
+    ):
         pytest.skip("the device has no bytes in uniform blocks")
     name = {"u": "uint", "i": "int", "f": "float"}[dtype[0]] + bits + "_t"
     source = f"""{EXPLICIT}
@@ -88,7 +105,9 @@ def test_bools_are_words(device: Any) -> None:
         Param("first", "scalar", "bool", at=(0, 0)),
         Param("second", "scalar", "bool", at=(0, 4)),
     ]
-    info = FunctionInfo("main", ["handle", "bool", "bool"], (), (), Interface(params, [Block("push", 8)], (1, 1, 1)))
+    info = FunctionInfo(
+        "main", ["handle", "bool", "bool"], (), (), Interface(params, [Block("push", 8)], (1, 1, 1))
+    )
     f = devmod.create("vulkan", {"k": shader(source)}, "spv", {"k": info})["k"]
     for first in (False, True):
         for second in (False, np.bool_(True)):
@@ -122,7 +141,10 @@ def test_uniform_blocks_as_bytes_and_buffers_of_structs(device: Any) -> None:
         layout(set = 0, binding = 3) uniform M { mat4 m; float rest[2]; };
         void main() { s[gl_GlobalInvocationID.x].b += s[gl_GlobalInvocationID.x].a + m[3][1] + rest[1]; }
     """)
-    assert [(param.kind, param.at) for param in f.info.interface.params] == [("uniform", (0, 3)), ("buffer", (2, 1))]  # type: ignore[union-attr]
+    assert [(param.kind, param.at) for param in f.info.interface.params] == [
+        ("uniform", (0, 3)),
+        ("buffer", (2, 1)),
+    ]  # type: ignore[union-attr]
     block = np.zeros(24, "float32")
     block[3 * 4 + 1], block[16 + 4] = 10, 100
     records = np.array([(1, 0.5), (2, 0.25)], "i4,f4")
@@ -195,7 +217,10 @@ def test_empty_arrays_and_three_dimensions(device: Any) -> None:
     """)
     x = np.full((2, 2, 4), -1, "int32")
     f(x, 4, grid=(2, 2, 2))
-    assert x.tolist() == [[[0, 1, 0, 1], [10, 11, 10, 11]], [[100, 101, 100, 101], [110, 111, 110, 111]]]
+    assert x.tolist() == [
+        [[0, 1, 0, 1], [10, 11, 10, 11]],
+        [[100, 101, 100, 101], [110, 111, 110, 111]],
+    ]
     g = kernel("""
         #version 450
         layout(local_size_x = 1) in;
@@ -239,8 +264,12 @@ def test_without_an_interface_tvms_rule_applies(flag: int, fmt: str, device: Any
         layout({block}) uniform P {{ layout(offset = 0) int n; layout(offset = 8) float a; layout(offset = 16) double d; }};
         void main() {{ uint i = gl_GlobalInvocationID.x; if (i < n) y[i] = a * x[i] + float(d); }}
     """
-    info = FunctionInfo("main", ["handle", "handle", "int32", "float32", "float64"], ["blockIdx.x", "threadIdx.x"])
-    f = devmod.loads(devmod.dumps(devmod.create("vulkan", {"k": packed(words(source), flag)}, fmt, {"k": info})))["k"]
+    info = FunctionInfo(
+        "main", ["handle", "handle", "int32", "float32", "float64"], ["blockIdx.x", "threadIdx.x"]
+    )
+    f = devmod.loads(
+        devmod.dumps(devmod.create("vulkan", {"k": packed(words(source), flag)}, fmt, {"k": info}))
+    )["k"]
     x, y = np.arange(20, dtype="float32"), np.zeros(20, "float32")
     f(x, y, 17, 2.5, 100.0, 3, 8)  # TVM's calling convention
     np.testing.assert_array_equal(y, np.where(x < 17, 2.5 * x + 100, 0))
@@ -257,7 +286,8 @@ cbuffer C : register(b1) { float by; int n; };
 [numthreads(2, 1, 1)] void shift(uint3 id : SV_DispatchThreadID) { if (id.x < n) x[id.x] += by; }
 """
 
-#: One module with two entries, each with a buffer of its own: `first` writes 1 to binding 0, `second` 2 to binding 1.
+#: One module with two entries, each with a buffer of its own: `first` writes 1 to binding 0,
+#: `second` 2 to binding 1.
 TWO_ENTRIES = """
 OpCapability Shader
 OpMemoryModel Logical GLSL450
@@ -313,9 +343,13 @@ def test_several_entries_of_one_file(device: Any) -> None:
     np.testing.assert_array_equal(x, 3 * np.arange(8) + 0.5)
 
 
-@pytest.mark.parametrize("bindings", [(0, 1), (0, 0)], ids=["other arguments", "the same arguments"])
+@pytest.mark.parametrize(
+    "bindings", [(0, 1), (0, 0)], ids=["other arguments", "the same arguments"]
+)
 @pytest.mark.row("R12", "R33")
-def test_several_entries_of_one_module(bindings: tuple[int, int], device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_entries_of_one_module(
+    bindings: tuple[int, int], device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_vulkan._pipeline import Pipeline
 
     keys: list[str] = []
@@ -326,12 +360,20 @@ def test_several_entries_of_one_module(bindings: tuple[int, int], device: Any, m
         pytest.skip("spirv-as is not installed (Debian: apt install spirv-tools)")
     spirv = subprocess.run(
         [assembler, "--target-env", "spv1.0", "-o", "-"],
-        input=(TWO_ENTRIES if bindings[1] else TWO_ENTRIES.replace("%element %b", "%element %a")).encode(),
+        input=(
+            TWO_ENTRIES if bindings[1] else TWO_ENTRIES.replace("%element %b", "%element %a")
+        ).encode(),
         capture_output=True,
         check=True,
     ).stdout
     infos = {
-        name: FunctionInfo(name, ["handle"], (), (), Interface([Param("x", "buffer", "uint32", "w", (0, binding))], (), (1, 1, 1)))
+        name: FunctionInfo(
+            name,
+            ["handle"],
+            (),
+            (),
+            Interface([Param("x", "buffer", "uint32", "w", (0, binding))], (), (1, 1, 1)),
+        )
         for binding, name in zip(bindings, ("first", "second"), strict=True)
     }
     module = devmod.create("vulkan", dict.fromkeys(infos, packed(spirv)), "spv", infos)
@@ -398,7 +440,10 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
             "launch in several parts, or let the kernel index more dimensions"
         )
     most = device.limits["maxComputeWorkGroupCount[0]"]
-    for call in (lambda: add(a, b, c, 64, threads=64 * most + 1), lambda: add.launch_config(threads=64 * most + 1)):
+    for call in (
+        lambda: add(a, b, c, 64, threads=64 * most + 1),
+        lambda: add.launch_config(threads=64 * most + 1),
+    ):
         with pytest.raises(devmod.LaunchError) as caught:
             call()
         assert str(caught.value) == (
@@ -428,14 +473,17 @@ def test_push_constants_and_blocks_beyond_the_limit(device: Any) -> None:
         f"the vulkan function 'k' cannot run on {device}: its maxPushConstantsSize is {most}, but the kernel uses {most + 4} bytes of push "
         "constants"
     )
-    # Compilers refuse this size, so the test patches the words: OpConstant and OpExecutionMode LocalSize contain 4 in this shader.
+    # Compilers refuse this size, so the test patches the words: OpConstant and OpExecutionMode
+    # LocalSize contain 4 in this shader.
     threads = device.limits["maxComputeWorkGroupSize[0]"] + 1
     spirv = np.frombuffer(words(TWICE), "uint32").copy()
     for at in np.flatnonzero(spirv == 4):
         if spirv[at - 1] == 17 or spirv[at - 3] == 4 << 16 | 43:
             spirv[at] = threads
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        devmod.create("vulkan", {"k": packed(spirv.tobytes())}, "spv", {"k": FunctionInfo("main", ["handle"])})["k"]
+        devmod.create(
+            "vulkan", {"k": packed(spirv.tobytes())}, "spv", {"k": FunctionInfo("main", ["handle"])}
+        )["k"]
     assert str(caught.value) == (
         f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupSize[0] is {threads - 1}, but the kernel is built for blocks of "
         f"{threads} threads in x"
@@ -485,7 +533,12 @@ def is_running(stream: Any) -> bool:
     from devmod_vulkan._driver import ffi
 
     out = ffi.new("uint64_t *")
-    assert stream.logical.calls.vkGetSemaphoreCounterValue(stream.logical.handle, stream.semaphore, out) == 0
+    assert (
+        stream.logical.calls.vkGetSemaphoreCounterValue(
+            stream.logical.handle, stream.semaphore, out
+        )
+        == 0
+    )
     return bool(out[0] < stream._value)
 
 
@@ -558,11 +611,17 @@ def test_an_interrupt_after_a_submission_leaves_the_stream_usable(way: str, devi
     stream._submit = real
     once()
     stream.synchronize()
-    assert ([value - first for value in values], stream._value - first, len(stream.pending)) == ([1, 2, 3], 4, 0)
+    assert ([value - first for value in values], stream._value - first, len(stream.pending)) == (
+        [1, 2, 3],
+        4,
+        0,
+    )
     np.testing.assert_array_equal(x.numpy(), np.full(4, 2.0 ** (8 if way == "batch" else 4)))
 
 
-def test_an_interrupt_before_a_submission_leaves_no_value_that_is_never_signalled(device: Any) -> None:
+def test_an_interrupt_before_a_submission_leaves_no_value_that_is_never_signalled(
+    device: Any,
+) -> None:
     """The release of a collected stream waits for the value in its cell."""
     f = kernel(TWICE)
     first, stream = device.stream(), device.stream()
@@ -587,7 +646,9 @@ def test_an_interrupt_before_a_submission_leaves_no_value_that_is_never_signalle
     np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 
 
-def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     f = kernel(TWICE)
     x = device.from_numpy(np.ones(4, "float32"))
     f(x, grid=1)
@@ -605,14 +666,22 @@ def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(device: An
                 ask()
     from devmod_vulkan._driver import ffi
 
-    free = {int(ffi.cast("uintptr_t", each.handle)) for each in device.logical.commands.recorders.free() if not each.recording}
+    free = {
+        int(ffi.cast("uintptr_t", each.handle))
+        for each in device.logical.commands.recorders.free()
+        if not each.recording
+    }
     assert not free & {int(ffi.cast("uintptr_t", handle)) for handle in ended}
     f(x, grid=1)
     np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 
 
-def test_waiting_for_another_stream_passes_its_semaphore_to_the_driver(device: Any, add: Any) -> None:
-    """A device with one queue keeps the order in any case, so the test checks the arguments of vkQueueSubmit."""
+def test_waiting_for_another_stream_passes_its_semaphore_to_the_driver(
+    device: Any, add: Any
+) -> None:
+    """A device with one queue keeps the order in any case, so the test checks the arguments of
+    vkQueueSubmit.
+    """
     a, b, c = (device.from_numpy(each) for each in host_arrays())
     first, second = device.stream(), device.stream()
     seen = []
@@ -623,7 +692,12 @@ def test_waiting_for_another_stream_passes_its_semaphore_to_the_driver(device: A
     def record_waits(queue: Any, count: int, info: Any, fence: Any) -> int:
         waits = info.waitSemaphoreCount
         values = ffi.cast("VkTimelineSemaphoreSubmitInfo *", info.pNext)
-        seen.append([(info.pWaitSemaphores[number], values.pWaitSemaphoreValues[number]) for number in range(waits)])
+        seen.append(
+            [
+                (info.pWaitSemaphores[number], values.pWaitSemaphoreValues[number])
+                for number in range(waits)
+            ]
+        )
         return int(real(queue, count, info, fence))
 
     second._submit = record_waits
@@ -647,12 +721,18 @@ def test_a_copy_to_the_device_waits_for_the_launches_before_it(way: str, device:
             launch()
         else:
             f(x, 60_000, grid=300)
-        device.write(x.memory, memoryview(np.full(300, turn, "uint32")).cast("B"), device.default_stream)
+        device.write(
+            x.memory, memoryview(np.full(300, turn, "uint32")).cast("B"), device.default_stream
+        )
         assert x.numpy().tolist() == [turn] * 300
 
 
-def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Submission order is no memory dependency. CPU drivers and the layers do not report a missing barrier."""
+def test_every_command_buffer_has_a_barrier_at_both_ends(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Submission order is no memory dependency. CPU drivers and the layers do not report a missing
+    barrier.
+    """
     from devmod_vulkan._driver import vk
 
     calls = device.logical.calls
@@ -662,18 +742,42 @@ def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, 
         real = getattr(calls, name)
 
         def call(*args: Any) -> Any:
-            calls_made.append((name, args[1:3], args[5].srcAccessMask, args[5].dstAccessMask) if "Barrier" in name else name)
+            calls_made.append(
+                (name, args[1:3], args[5].srcAccessMask, args[5].dstAccessMask)
+                if "Barrier" in name
+                else name
+            )
             return real(*args)
 
         monkeypatch.setitem(vars(calls), name, call)
 
-    for name in ("vkBeginCommandBuffer", "vkCmdPipelineBarrier", "vkCmdDispatch", "vkCmdCopyBuffer", "vkEndCommandBuffer"):
+    for name in (
+        "vkBeginCommandBuffer",
+        "vkCmdPipelineBarrier",
+        "vkCmdDispatch",
+        "vkCmdCopyBuffer",
+        "vkEndCommandBuffer",
+    ):
         record_calls(name)
-    shader, copy, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
+    shader, copy, host = (
+        vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+        vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
+        vk.VK_PIPELINE_STAGE_HOST_BIT,
+    )
     writes = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
     both = writes | vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_TRANSFER_READ_BIT
-    begin = ("vkCmdPipelineBarrier", (shader | copy, shader | copy), writes, both | vk.VK_ACCESS_UNIFORM_READ_BIT)
-    end = ("vkCmdPipelineBarrier", (shader | copy, shader | copy | host), writes, both | vk.VK_ACCESS_HOST_READ_BIT)
+    begin = (
+        "vkCmdPipelineBarrier",
+        (shader | copy, shader | copy),
+        writes,
+        both | vk.VK_ACCESS_UNIFORM_READ_BIT,
+    )
+    end = (
+        "vkCmdPipelineBarrier",
+        (shader | copy, shader | copy | host),
+        writes,
+        both | vk.VK_ACCESS_HOST_READ_BIT,
+    )
     a, b, c = (device.from_numpy(each) for each in host_arrays())
     for record in (
         lambda: add.bind(a, b, c, 64, grid=1),
@@ -682,14 +786,21 @@ def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, 
     ):
         calls_made.clear()
         record()
-        assert (calls_made[0], calls_made[1], calls_made[-2], calls_made[-1]) == ("vkBeginCommandBuffer", begin, end, "vkEndCommandBuffer")
+        assert (calls_made[0], calls_made[1], calls_made[-2], calls_made[-1]) == (
+            "vkBeginCommandBuffer",
+            begin,
+            end,
+            "vkEndCommandBuffer",
+        )
         assert calls_made[2] in ("vkCmdDispatch", "vkCmdCopyBuffer")
         assert len(calls_made) == 5
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_the_time_between_events_waits_for_both(is_reversed: bool, device: Any) -> None:
-    """A timestamp has the value of its last use until the device writes it: the command that reads it is behind it in the queue."""
+    """A timestamp has the value of its last use until the device writes it: the command that reads
+    it is behind it in the queue.
+    """
     slow, x, stream = kernel(SLOW), device.zeros(256, "uint32"), device.stream()
     stream.record().elapsed(stream.record())  # the slots have values
     first = stream.record()
@@ -749,7 +860,9 @@ def test_deleted_objects_stay_alive_until_their_launch_is_done(device: Any) -> N
 
 @pytest.mark.parametrize("way", ["bound", "plain"])
 @pytest.mark.parametrize("cycle", [True, False])
-def test_objects_deleted_with_their_stream_stay_alive_until_the_launch_is_done(way: str, cycle: bool, device: Any) -> None:
+def test_objects_deleted_with_their_stream_stay_alive_until_the_launch_is_done(
+    way: str, cycle: bool, device: Any
+) -> None:
     """Function, stream, launch and array are dropped together while the launch is queued."""
     logical = device.logical
     device.synchronize()
@@ -779,7 +892,11 @@ def test_objects_deleted_with_their_stream_stay_alive_until_the_launch_is_done(w
 
 
 def semaphores(logical: Any) -> set[Any]:
-    return {handle for (function, _), handle in logical._owned.items() if function == "vkDestroySemaphore"}
+    return {
+        handle
+        for (function, _), handle in logical._owned.items()
+        if function == "vkDestroySemaphore"
+    }
 
 
 def pipelines(logical: Any) -> int:
@@ -792,7 +909,9 @@ def test_events_of_another_backend_are_refused(device: Any) -> None:
 
 @pytest.mark.row("R32")
 def test_threads_launch_at_once(device: Any) -> None:
-    """One function, one bound launch, streams of their own and the same stream, from eight threads."""
+    """One function, one bound launch, streams of their own and the same stream, from eight
+    threads.
+    """
     f = kernel("""
         #version 450
         layout(local_size_x = 1) in;
@@ -856,7 +975,10 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any) -> None:
     real, stream._submit = stream._submit, lambda *_: out_of_memory
     with pytest.raises(devmod.LaunchError) as caught:
         add(a, b, c, 64, grid=1, stream=stream)
-    assert str(caught.value) == f"{device} has too little free memory: vkQueueSubmit failed on {device} (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
+    assert (
+        str(caught.value)
+        == f"{device} has too little free memory: vkQueueSubmit failed on {device} (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
+    )
     stream._submit = lambda *_: lost
     text = (
         f"{device} is lost: a launch ran too long or accessed memory out of bounds, or the driver was reset. The contents of its memory "
@@ -921,7 +1043,12 @@ def test_two_devices(device: Any, tmp_path: Path) -> None:
     second = tmp_path / "second.json"
     second.write_bytes(drivers[0].read_bytes())
     both = f"{drivers[0]}:{second}"
-    environment = {"VK_ICD_FILENAMES": both, "VK_DRIVER_FILES": both, "DEVMOD_VULKAN_DEVICE": "", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        "VK_ICD_FILENAMES": both,
+        "VK_DRIVER_FILES": both,
+        "DEVMOD_VULKAN_DEVICE": "",
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
     run_python(TWO_DEVICES, **environment)
 
 
@@ -938,8 +1065,12 @@ def test_more_blocks_than_a_device_counts(device: Any, add: Any) -> None:
     )
 
 
-def test_the_times_of_events_are_read_together(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mesa's CPU device waits in each vkGetQueryPoolResults until no thread has work: a profile ended late, or never."""
+def test_the_times_of_events_are_read_together(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mesa's CPU device waits in each vkGetQueryPoolResults until no thread has work: a profile
+    ended late, or never.
+    """
     from devmod_vulkan import _device
 
     reads: list[int] = []

@@ -1,4 +1,6 @@
-"""The Vulkan module: use without a driver, and parsing, building, caching and refusing of shaders."""
+"""The Vulkan module: use without a driver, and parsing, building, caching and refusing of
+shaders.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ DAMAGED = (
 
 def python(program: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=False, timeout=600
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -56,10 +63,17 @@ def test_a_loader_without_the_extension_for_portability(device: Any) -> None:
 
 def add_info(name: str = "main", **changes: Any) -> FunctionInfo:
     """Return the FunctionInfo that the compiler finds for `add`, written by hand."""
-    params = [Param(each, "buffer", "float32", access, (0, number)) for number, (each, access) in enumerate(zip("abc", "rrw", strict=True))]
+    params = [
+        Param(each, "buffer", "float32", access, (0, number))
+        for number, (each, access) in enumerate(zip("abc", "rrw", strict=True))
+    ]
     arguments = {"blocks": [Block("push", 4)], "block": (64, 1, 1), **changes}
     return FunctionInfo(
-        name, ["handle"] * 3 + ["int32"], (), (), Interface([*params, Param("n", "scalar", "int32", at=(0, 0))], **arguments)
+        name,
+        ["handle"] * 3 + ["int32"],
+        (),
+        (),
+        Interface([*params, Param("n", "scalar", "int32", at=(0, 0))], **arguments),
     )
 
 
@@ -71,7 +85,18 @@ def create(value: bytes, info: FunctionInfo | None = None) -> devmod.Module:
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail the test if the driver is opened."""
     monkeypatch.setitem(sys.modules, "devmod_vulkan._driver", None)
-    for name in ("_device", "_launch", "_pipeline", "_record", "_physical", "_logical", "_memory", "_copy", "_stream", "_wait"):
+    for name in (
+        "_device",
+        "_launch",
+        "_pipeline",
+        "_record",
+        "_physical",
+        "_logical",
+        "_memory",
+        "_copy",
+        "_stream",
+        "_wait",
+    ):
         monkeypatch.delitem(sys.modules, f"devmod_vulkan.{name}", raising=False)
 
 
@@ -105,18 +130,29 @@ def run_add(function: Any, n: int = 64) -> None:
         ),
         (packed(b""), START + "begins with 0x00000000; expected SPIR-V's magic number 0x07230203"),
         (packed(MAGIC), START + "is truncated: it has 4 bytes; expected at least 20"),
-        (packed(MAGIC[::-1] * 5), START + "is big-endian; expected little-endian words. Swap the bytes of each word"),
-        (packed(MAGIC + bytes([0, 9, 1, 0]) + bytes(12)), START + "has version 1.9; this devmod supports versions up to 1.6"),
+        (
+            packed(MAGIC[::-1] * 5),
+            START + "is big-endian; expected little-endian words. Swap the bytes of each word",
+        ),
+        (
+            packed(MAGIC + bytes([0, 9, 1, 0]) + bytes(12)),
+            START + "has version 1.9; this devmod supports versions up to 1.6",
+        ),
         (packed(MAGIC + bytes([0, 3, 1, 0]) + bytes(12)), START + "has no entry point"),
         (
             packed(MAGIC + bytes([0, 3, 1, 0]) + bytes(12) + (9 << 16 | 17).to_bytes(4, "little")),
-            START + "is truncated or damaged: the instruction at word 5 has a length of 9 words, but only 1 words remain",
+            START
+            + "is truncated or damaged: the instruction at word 5 has a length of 9 words, but only 1 words remain",
         ),
     ],
 )
-def test_invalid_payloads_are_refused_before_any_driver_is_opened(value: bytes, text: str, no_driver: None) -> None:
+def test_invalid_payloads_are_refused_before_any_driver_is_opened(
+    value: bytes, text: str, no_driver: None
+) -> None:
     module = create(value)
-    assert devmod.load_from_bytes("vulkan", module.save_to_bytes()).format == "spv"  # wrapping refuses nothing
+    assert (
+        devmod.load_from_bytes("vulkan", module.save_to_bytes()).format == "spv"
+    )  # wrapping refuses nothing
     with pytest.raises(devmod.FormatError) as caught:
         module["k"]
     assert str(caught.value) == text
@@ -129,16 +165,26 @@ def test_truncated_shaders_are_refused_before_any_driver_is_opened(no_driver: No
             create(packed(whole[:end]))["k"]
 
 
-def test_damaged_shaders_raise_only_devmod_errors(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shader with one changed word raises a DevmodError, or is read as another valid shader. The driver is not called."""
+def test_damaged_shaders_raise_only_devmod_errors(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shader with one changed word raises a DevmodError, or is read as another valid shader. The
+    driver is not called.
+    """
     from devmod_vulkan import _module
 
-    monkeypatch.setattr(_module.VulkanModule, "_build", lambda *_: (_ for _ in ()).throw(devmod.CompileError("the driver's turn")))
+    monkeypatch.setattr(
+        _module.VulkanModule,
+        "_build",
+        lambda *_: (_ for _ in ()).throw(devmod.CompileError("the driver's turn")),
+    )
     whole = np.frombuffer(words(ADD), "uint32")
     rng = np.random.default_rng(4)
     for _ in range(400):
         changed = whole.copy()
-        changed[rng.integers(len(whole))] = rng.choice([0, 1, 7, 2**16, 2**31, 2**32 - 1, rng.integers(2**32)])
+        changed[rng.integers(len(whole))] = rng.choice(
+            [0, 1, 7, 2**16, 2**31, 2**32 - 1, rng.integers(2**32)]
+        )
         with pytest.raises(devmod.DevmodError):
             create(packed(changed.tobytes()))["k"]
 
@@ -147,15 +193,24 @@ def test_damaged_shaders_raise_only_devmod_errors(device: Any, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("info", "text"),
     [
-        (add_info("other"), START + "has no compute entry point 'other', which the payload's fmap names; it has: 'main'"),
-        (add_info(block=(32, 1, 1)), START + "is built for blocks of (64, 1, 1) threads, but the payload's fmap gives (32, 1, 1)"),
+        (
+            add_info("other"),
+            START
+            + "has no compute entry point 'other', which the payload's fmap names; it has: 'main'",
+        ),
+        (
+            add_info(block=(32, 1, 1)),
+            START
+            + "is built for blocks of (64, 1, 1) threads, but the payload's fmap gives (32, 1, 1)",
+        ),
         (
             add_info(blocks=[Block((0, 3), 4)]),
             START + "has 4 bytes of push constants, but the payload's fmap gives 0",
         ),
         (
             FunctionInfo("main", ["handle", "handle", "int32"]),
-            START + "has a buffer at (set 0, binding 2), 'c', but the payload's fmap has nothing there",
+            START
+            + "has a buffer at (set 0, binding 2), 'c', but the payload's fmap has nothing there",
         ),
         (
             FunctionInfo("main", ["handle"] * 3),
@@ -163,7 +218,9 @@ def test_damaged_shaders_raise_only_devmod_errors(device: Any, monkeypatch: pyte
         ),
     ],
 )
-def test_a_payload_whose_fmap_differs_from_its_shader(info: FunctionInfo, text: str, no_driver: None) -> None:
+def test_a_payload_whose_fmap_differs_from_its_shader(
+    info: FunctionInfo, text: str, no_driver: None
+) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         create(shader(ADD), info)["k"]
     assert str(caught.value) == text
@@ -175,27 +232,49 @@ def add_info_with(*others: Param, blocks: Any = None) -> FunctionInfo:
     assert info.interface is not None
     params = [*info.interface.params[:3], *others]
     types = [each.type if each.kind == "scalar" else "handle" for each in params]
-    return FunctionInfo("main", types, (), (), Interface(params, blocks or info.interface.blocks, (64, 1, 1)))
+    return FunctionInfo(
+        "main", types, (), (), Interface(params, blocks or info.interface.blocks, (64, 1, 1))
+    )
 
 
 @pytest.mark.parametrize(
     ("info", "text"),
     [
-        (add_info_with(Param("n", "scalar", "int32", at=(1, 0))), "places argument 4 at (1, 0), outside of its 1 blocks"),
-        (add_info_with(Param("n", "scalar", "int32", at=0)), "places argument 4 at 0, outside of its 1 blocks"),
-        (add_info_with(Param("n", "scalar", "int32", at=(0, 4))), "places argument 4 at byte 4 of a block of 4 bytes"),
-        (add_info_with(Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4)] * 2), "has two blocks of push constants"),
         (
-            add_info_with(Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4), Block((0, 7), 0)]),
+            add_info_with(Param("n", "scalar", "int32", at=(1, 0))),
+            "places argument 4 at (1, 0), outside of its 1 blocks",
+        ),
+        (
+            add_info_with(Param("n", "scalar", "int32", at=0)),
+            "places argument 4 at 0, outside of its 1 blocks",
+        ),
+        (
+            add_info_with(Param("n", "scalar", "int32", at=(0, 4))),
+            "places argument 4 at byte 4 of a block of 4 bytes",
+        ),
+        (
+            add_info_with(Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4)] * 2),
+            "has two blocks of push constants",
+        ),
+        (
+            add_info_with(
+                Param("n", "scalar", "int32", at=(0, 0)),
+                blocks=[Block("push", 4), Block((0, 7), 0)],
+            ),
             "has a block of no bytes at (0, 7)",
         ),
         (
-            add_info_with(Param("u", "uniform", "float32x4", at=(0, 7)), Param("n", "scalar", "int32", at=(0, 0))),
+            add_info_with(
+                Param("u", "uniform", "float32x4", at=(0, 7)),
+                Param("n", "scalar", "int32", at=(0, 0)),
+            ),
             "gives the uniform argument 4 the type 'float32x4', expected uint8xN",
         ),
     ],
 )
-def test_an_interface_that_would_lose_a_value(info: FunctionInfo, text: str, no_driver: None) -> None:
+def test_an_interface_that_would_lose_a_value(
+    info: FunctionInfo, text: str, no_driver: None
+) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         create(shader(ADD), info)["k"]
     assert str(caught.value) == f"the interface of the vulkan function 'k' {text}"
@@ -219,12 +298,17 @@ N = Param("n", "scalar", "int32", at=(0, 0))
         ),
         (
             "maxPerStageDescriptorStorageBuffers",
-            lambda most: add_info_with(*(Param("d", "buffer", at=(0, 3 + each)) for each in range(most)), N),
+            lambda most: add_info_with(
+                *(Param("d", "buffer", at=(0, 3 + each)) for each in range(most)), N
+            ),
             lambda most: f"uses {most + 3}",
         ),
         (
             "maxPerStageDescriptorUniformBuffers",
-            lambda most: add_info_with(*(Param("u", "uniform", "uint8x16", at=(0, 3 + each)) for each in range(most + 1)), N),
+            lambda most: add_info_with(
+                *(Param("u", "uniform", "uint8x16", at=(0, 3 + each)) for each in range(most + 1)),
+                N,
+            ),
             lambda most: f"uses {most + 1}",
         ),
     ],
@@ -235,7 +319,10 @@ def test_bindings_beyond_a_limit(limit: str, info: Any, usage: Any, device: Any)
         pytest.skip(f"{device} has a {limit} of {most}, too large for a test")
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         create(shader(ADD), info(most))["k"]
-    assert str(caught.value) == f"the vulkan function 'k' cannot run on {device}: its {limit} is {most}, but the kernel {usage(most)}"
+    assert (
+        str(caught.value)
+        == f"the vulkan function 'k' cannot run on {device}: its {limit} is {most}, but the kernel {usage(most)}"
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int32x4", "complex128"])
@@ -260,7 +347,12 @@ void main() { x[gl_GlobalInvocationID.x] *= TIMES; }
 @pytest.mark.parametrize(
     ("constants", "block_constants", "given", "text"),
     [
-        ([{"name": "T", "id": 5, "type": "int64"}], None, {"T": 1}, "has the constant 5 of type int32, but the payload's fmap gives int64"),
+        (
+            [{"name": "T", "id": 5, "type": "int64"}],
+            None,
+            {"T": 1},
+            "has the constant 5 of type int32, but the payload's fmap gives int64",
+        ),
         (
             [{"name": "T", "type": "int32"}],
             None,
@@ -268,15 +360,35 @@ void main() { x[gl_GlobalInvocationID.x] *= TIMES; }
             "identifies its constants by number, but the payload's fmap gives no number for 'T'",
         ),
         ([{"name": "X", "id": 1, "type": "uint32"}], None, {"X": 32}, ""),
-        ([{"name": "X", "id": 1, "type": "uint32"}, {"name": "Y", "id": 2, "type": "uint32"}], [1, 0, -1], {"X": 32}, ""),
+        (
+            [{"name": "X", "id": 1, "type": "uint32"}, {"name": "Y", "id": 2, "type": "uint32"}],
+            [1, 0, -1],
+            {"X": 32},
+            "",
+        ),
         ([{"name": "X", "id": 1, "type": "uint32"}], [0, -1, -1], {"X": 32}, ""),
         ([{"name": "T", "id": 5, "type": "int32"}], [-1, -1, -1], {"T": 3}, ""),
-        ([{"name": "T", "id": 99, "type": "int64"}], None, {"T": 3}, ""),  # a missing constant is ignored
+        (
+            [{"name": "T", "id": 99, "type": "int64"}],
+            None,
+            {"T": 3},
+            "",
+        ),  # a missing constant is ignored
     ],
 )
-def test_constants_that_differ_from_those_of_the_shader(constants: Any, block_constants: Any, given: Any, text: str, device: Any) -> None:
-    extra = {"constants": constants} | ({"block_constants": block_constants} if block_constants else {})
-    info = FunctionInfo("main", ["handle"], (), (), Interface([Param("x", "buffer", "float32", "rw", (0, 0))], (), (1, 1, 1), extra))
+def test_constants_that_differ_from_those_of_the_shader(
+    constants: Any, block_constants: Any, given: Any, text: str, device: Any
+) -> None:
+    extra = {"constants": constants} | (
+        {"block_constants": block_constants} if block_constants else {}
+    )
+    info = FunctionInfo(
+        "main",
+        ["handle"],
+        (),
+        (),
+        Interface([Param("x", "buffer", "float32", "rw", (0, 0))], (), (1, 1, 1), extra),
+    )
     f = create(shader(SIZED), info)["k"]
     if not text:
         x = np.ones(32, "float32")
@@ -292,12 +404,27 @@ def test_constants_that_differ_from_those_of_the_shader(constants: Any, block_co
 
 def test_a_block_from_constants_is_compared_with_the_shader(no_driver: None) -> None:
     with pytest.raises(devmod.FormatError) as caught:
-        create(shader(SIZED), FunctionInfo("main", ["handle"], (), (), Interface([Param("x", "buffer", at=(0, 0))], (), (64, 1, 1))))["k"]
-    assert str(caught.value) == START + "is built for blocks of (1, 1, 1) threads, but the payload's fmap gives (64, 1, 1)"
+        create(
+            shader(SIZED),
+            FunctionInfo(
+                "main",
+                ["handle"],
+                (),
+                (),
+                Interface([Param("x", "buffer", at=(0, 0))], (), (64, 1, 1)),
+            ),
+        )["k"]
+    assert (
+        str(caught.value)
+        == START
+        + "is built for blocks of (1, 1, 1) threads, but the payload's fmap gives (64, 1, 1)"
+    )
 
 
 def test_the_size_of_nested_structs_is_computed_in_linear_time(device: Any) -> None:
-    """Fifteen nested structs with a thousand members each: visiting every member would take forever."""
+    """Fifteen nested structs with a thousand members each: visiting every member would take
+    forever.
+    """
     whole = np.frombuffer(words(TWICE), "<u4").tolist()
     starts = [5]
     while starts[-1] < len(whole):
@@ -311,9 +438,18 @@ def test_the_size_of_nested_structs_is_computed_in_linear_time(device: Any) -> N
         inner, new = new, new + 1
     types += [4 << 16 | 32, new, 4, inner, 4 << 16 | 59, new, new + 1, 4]
     load = [4 << 16 | 61, inner, new + 2, new + 1]
-    made_ = [*whole[:3], new + 3, *whole[4:function], *types, *whole[function : label + 2], *load, *whole[label + 2 :]]
+    made_ = [
+        *whole[:3],
+        new + 3,
+        *whole[4:function],
+        *types,
+        *whole[function : label + 2],
+        *load,
+        *whole[label + 2 :],
+    ]
     with pytest.raises(
-        devmod.DeviceNotFoundError, match=rf"its maxComputeSharedMemorySize is \d+, but the kernel uses {1 << 53} bytes of shared memory"
+        devmod.DeviceNotFoundError,
+        match=rf"its maxComputeSharedMemorySize is \d+, but the kernel uses {1 << 53} bytes of shared memory",
     ):
         create(packed(np.array(made_, "<u4").tobytes()), FunctionInfo("main", ["handle"]))["k"]
 
@@ -330,32 +466,66 @@ def test_a_uniform_that_is_too_small(no_driver: None) -> None:
     info = FunctionInfo("main", ["handle", "int32"], (), (), Interface(params, [Block((0, 1), 4)]))
     with pytest.raises(devmod.FormatError) as caught:
         create(shader(source), info)["k"]
-    assert str(caught.value) == START + "has a uniform of 8 bytes at (set 0, binding 1), 'U', but the payload's fmap gives 4"
+    assert (
+        str(caught.value)
+        == START
+        + "has a uniform of 8 bytes at (set 0, binding 1), 'U', but the payload's fmap gives 4"
+    )
 
 
 def test_a_uniform_where_a_buffer_is(no_driver: None) -> None:
-    params = [Param("a", "buffer", at=(0, 0)), Param("b", "buffer", at=(0, 2)), Param("n", "scalar", "int32", at=(1, 0))]
-    info = FunctionInfo("main", ["handle", "handle", "int32"], (), (), Interface(params, [Block((0, 1), 4), Block("push", 4)], (64, 1, 1)))
+    params = [
+        Param("a", "buffer", at=(0, 0)),
+        Param("b", "buffer", at=(0, 2)),
+        Param("n", "scalar", "int32", at=(1, 0)),
+    ]
+    info = FunctionInfo(
+        "main",
+        ["handle", "handle", "int32"],
+        (),
+        (),
+        Interface(params, [Block((0, 1), 4), Block("push", 4)], (64, 1, 1)),
+    )
     with pytest.raises(devmod.FormatError) as caught:
         create(shader(ADD), info)["k"]
-    assert str(caught.value) == START + "has a buffer at (set 0, binding 1), 'b', but the payload's fmap has uniform there"
+    assert (
+        str(caught.value)
+        == START
+        + "has a buffer at (set 0, binding 1), 'b', but the payload's fmap has uniform there"
+    )
 
 
 def test_two_arguments_at_one_place(device: Any) -> None:
     info = add_info()
     assert info.interface is not None
-    params = [*info.interface.params[:3], Param("d", "buffer", "float32", "r", (0, 1)), info.interface.params[3]]
-    twice = FunctionInfo("main", ["handle"] * 4 + ["int32"], (), (), Interface(params, [Block("push", 4)], (64, 1, 1)))
+    params = [
+        *info.interface.params[:3],
+        Param("d", "buffer", "float32", "r", (0, 1)),
+        info.interface.params[3],
+    ]
+    twice = FunctionInfo(
+        "main",
+        ["handle"] * 4 + ["int32"],
+        (),
+        (),
+        Interface(params, [Block("push", 4)], (64, 1, 1)),
+    )
     with pytest.raises(devmod.FormatError) as caught:
         create(shader(ADD), twice)["k"]
-    assert str(caught.value) == "the interface of the vulkan function 'k' places an argument at (0, 1), which another argument uses"
+    assert (
+        str(caught.value)
+        == "the interface of the vulkan function 'k' places an argument at (0, 1), which another argument uses"
+    )
 
 
 def test_a_function_without_a_shader(no_driver: None) -> None:
     module = devmod.create("vulkan", {"j": shader(ADD)}, "spv", {"k": add_info()})
     with pytest.raises(devmod.FormatError) as caught:
         module["k"]
-    assert str(caught.value) == "the vulkan module has no shader for its function 'k'; it has those of 'j'"
+    assert (
+        str(caught.value)
+        == "the vulkan module has no shader for its function 'k'; it has those of 'j'"
+    )
 
 
 # -- shaders that a device does not support
@@ -370,10 +540,15 @@ def test_a_capability_that_the_device_lacks(device: Any, monkeypatch: pytest.Mon
         layout(binding = 0) buffer X { double x[]; };
         void main() { x[0] *= 2; }
     """
-    monkeypatch.setattr(device.physical, "features", device.physical.features - {"10.shaderFloat64"})
+    monkeypatch.setattr(
+        device.physical, "features", device.physical.features - {"10.shaderFloat64"}
+    )
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         fresh(source)["k"]
-    assert str(caught.value) == (START + f"needs the capability Float64, which {device} does not support (missing feature: shaderFloat64)")
+    assert str(caught.value) == (
+        START
+        + f"needs the capability Float64, which {device} does not support (missing feature: shaderFloat64)"
+    )
 
 
 @pytest.mark.row("R40")
@@ -382,17 +557,23 @@ def test_an_unknown_capability(device: Any) -> None:
     unknown = (2 << 16 | 17).to_bytes(4, "little") + (4999).to_bytes(4, "little")
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         create(packed(spirv[:20] + unknown + spirv[20:]))["k"]
-    assert str(caught.value) == (START + f"needs the capability 4999, which {device} does not support (devmod-vulkan does not support it)")
+    assert str(caught.value) == (
+        START
+        + f"needs the capability 4999, which {device} does not support (devmod-vulkan does not support it)"
+    )
 
 
 @pytest.mark.row("R40")
-def test_a_spirv_version_newer_than_the_device_supports(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spirv_version_newer_than_the_device_supports(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The test changes the version in the device's properties."""
     monkeypatch.setattr(device.physical, "version", (1, 2))
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         fresh(ADD, "k", "vulkan -arch=spirv1.6")["k"]
     assert str(caught.value) == (
-        START + f"has version 1.6, but {device} (Vulkan 1.2) supports at most 1.5. Compile it for that version: -t 'vulkan -arch=spirv1.5'"
+        START
+        + f"has version 1.6, but {device} (Vulkan 1.2) supports at most 1.5. Compile it for that version: -t 'vulkan -arch=spirv1.5'"
     )
     run_add(fresh(ADD, "k", "vulkan -arch=spirv1.5")["k"])
 
@@ -427,7 +608,9 @@ def test_only_requested_functions_are_built_and_once(builds: list[str]) -> None:
     module["add"].specialize(SCALE=2).open()
     module["add"].specialize(SCALE=2).open()
     assert builds == ["add", "add"]
-    same = devmod.create("vulkan", {"k": shader(ADD), "l": shader(ADD)}, "spv", {"k": add_info(), "l": add_info()})
+    same = devmod.create(
+        "vulkan", {"k": shader(ADD), "l": shader(ADD)}, "spv", {"k": add_info(), "l": add_info()}
+    )
     run_add(same["k"])
     run_add(same["l"])
     assert builds == ["add", "add", "k"]
@@ -451,7 +634,9 @@ def cache_files(folder: Path) -> list[Path]:
     return sorted((folder / "vulkan").iterdir()) if (folder / "vulkan").exists() else []
 
 
-def test_pipelines_are_cached_on_disk_and_damaged_files_are_ignored(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pipelines_are_cached_on_disk_and_damaged_files_are_ignored(
+    device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from devmod_vulkan import _pipeline
 
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
@@ -472,7 +657,13 @@ def test_pipelines_are_cached_on_disk_and_damaged_files_are_ignored(device: Any,
     assert given[0] == b""
     assert given[1][:32] == device.physical.cache_header
     assert whole.endswith(given[1])
-    for damaged in (b"", whole[:40], whole[:-1], whole[:60] + bytes([whole[60] ^ 1]) + whole[61:], whole + b"x"):
+    for damaged in (
+        b"",
+        whole[:40],
+        whole[:-1],
+        whole[:60] + bytes([whole[60] ^ 1]) + whole[61:],
+        whole + b"x",
+    ):
         entry.write_bytes(damaged)
         run_add(fresh(ADD, "add")["add"])
         assert given[-1] == b""
@@ -504,12 +695,17 @@ for _ in range(10):
     shutil.rmtree({str(tmp_path / "vulkan")!r}, ignore_errors=True)
 """
     environment = {**os.environ, "DEVMOD_CACHE_DIR": str(tmp_path), "DEVMOD_VULKAN_VALIDATE": ""}
-    running = [subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
     assert [each.communicate(timeout=600)[1] for each in running] == [b""] * 2
     assert [each.returncode for each in running] == [0] * 2
 
 
-def test_without_a_cache_folder_the_shader_is_built(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_cache_folder_the_shader_is_built(
+    device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "file"))
     run_add(fresh(ADD, "add")["add"])
@@ -519,14 +715,24 @@ def test_without_a_cache_folder_the_shader_is_built(device: Any, monkeypatch: py
 
 
 def test_arrays_are_pieces_of_blocks(device: Any) -> None:
-    """Four threads create and delete arrays of all sizes in any order. No array overlaps another."""
+    """Four threads create and delete arrays of all sizes in any order.
+
+    No array overlaps another.
+    """
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
         alive: list[tuple[int, Any]] = []
         for turn in range(150):
             value = 1000 * seed + turn  # no other array has it
-            alive.append((value, device.from_numpy(np.full(rng.choice([1, 3, 64, 1000, 70_000, 2_000_000]), value, "uint32"))))
+            alive.append(
+                (
+                    value,
+                    device.from_numpy(
+                        np.full(rng.choice([1, 3, 64, 1000, 70_000, 2_000_000]), value, "uint32")
+                    ),
+                )
+            )
             while len(alive) > rng.integers(1, 12):
                 wanted, array = alive.pop(rng.integers(len(alive)))
                 assert (array.numpy() == wanted).all()
@@ -545,7 +751,9 @@ def pieces(device: Any) -> int:
 
     gc.collect()
     device.empty(1, "uint8")
-    taken = sum(block.size - sum(size for _, size in block.free) for block in device.logical.local.blocks)
+    taken = sum(
+        block.size - sum(size for _, size in block.free) for block in device.logical.local.blocks
+    )
     return int(taken // device.physical.alignment)
 
 
@@ -623,7 +831,11 @@ def test_the_error_without_a_device_has_the_install_command(tmp_path: Path) -> N
 
 def test_devmod_vulkan_device_selects_the_first_device(device: Any) -> None:
     program = "import devmod\ntry: print(devmod.device('vulkan').name)\nexcept devmod.DeviceNotFoundError as error: print(error)"
-    assert python(program, DEVMOD_VULKAN_DEVICE=device.name[:6].upper()).strip().startswith(device.name[:6])
+    assert (
+        python(program, DEVMOD_VULKAN_DEVICE=device.name[:6].upper())
+        .strip()
+        .startswith(device.name[:6])
+    )
     assert python(program, DEVMOD_VULKAN_DEVICE="no such device").startswith(
         "DEVMOD_VULKAN_DEVICE is 'no such device': expected the number"
     )
@@ -703,7 +915,12 @@ atexit.register(lambda: f(arrays[0], grid=16))
 def test_nothing_needs_to_be_closed_at_interpreter_shutdown(validate: str, device: Any) -> None:
     needs_layers(validate)
     for _ in range(2):
-        assert python(LEAVING.replace("CODE", repr(shader(TWICE).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
+        assert (
+            python(
+                LEAVING.replace("CODE", repr(shader(TWICE).hex())), DEVMOD_VULKAN_VALIDATE=validate
+            )
+            == ""
+        )
 
 
 WAITING = """
@@ -726,10 +943,17 @@ time.sleep(0.01)  # most of the threads are in a call of the driver now
 
 
 @pytest.mark.parametrize("validate", ["", pytest.param("1", marks=pytest.mark.volume)])
-def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(validate: str, device: Any) -> None:
+def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(
+    validate: str, device: Any
+) -> None:
     needs_layers(validate)
     for _ in range(2):
-        assert python(WAITING.replace("CODE", repr(shader(SLOW).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
+        assert (
+            python(
+                WAITING.replace("CODE", repr(shader(SLOW).hex())), DEVMOD_VULKAN_VALIDATE=validate
+            )
+            == ""
+        )
 
 
 @cache
@@ -747,12 +971,20 @@ def needs_layers(validate: str) -> None:
     ("staging", "names"),
     [
         ("", "order or results_of_its_body"),
-        pytest.param("", "batch or views or copy or copies or read or written or empty", marks=pytest.mark.volume),
+        pytest.param(
+            "",
+            "batch or views or copy or copies or read or written or empty",
+            marks=pytest.mark.volume,
+        ),
         pytest.param("1", "", marks=pytest.mark.volume),
     ],
 )
-def test_the_launches_are_clean_under_the_validation_layers(staging: str, names: str, device: Any) -> None:
-    """Run test_launch.py, test_arrays.py and test_batches.py again with staged copies, and without staging the tests of batches and copies."""
+def test_the_launches_are_clean_under_the_validation_layers(
+    staging: str, names: str, device: Any
+) -> None:
+    """Run test_launch.py, test_arrays.py and test_batches.py again with staged copies, and without
+    staging the tests of batches and copies.
+    """
     needs_layers("1")
     environment = {
         **os.environ,
@@ -760,10 +992,25 @@ def test_the_launches_are_clean_under_the_validation_layers(staging: str, names:
         "TEST_VULKAN_STAGING": staging,
         "VK_LAYER_ENABLES": "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
     }
-    tests = [str(Path(__file__).with_name(name)) for name in ("test_launch.py", "test_arrays.py", "test_batches.py")]
+    tests = [
+        str(Path(__file__).with_name(name))
+        for name in ("test_launch.py", "test_arrays.py", "test_batches.py")
+    ]
     tests += ["-k", names] if names else []
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=6000)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, timeout=6000
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:]
 
 
@@ -805,7 +1052,9 @@ device.synchronize()
 
 
 def test_the_layers_print_what_a_shader_prints(device: Any) -> None:
-    """The command of docs/find-out-what-is-wrong.md. A warning of the layers that their buffer of text is full is no error of the program."""
+    """The command of docs/find-out-what-is-wrong.md. A warning of the layers that their buffer of
+    text is full is no error of the program.
+    """
     needs_layers("1")
     printed = python(
         PRINTING,
@@ -847,11 +1096,16 @@ def test_the_array_of_an_enumeration_lives_while_its_structures_are_read() -> No
     def read(item: Any) -> tuple[bytes, bool]:
         return ffi.string(item.extensionName), arrays[0]() is not None
 
-    assert enumerate_all(enumerate_two, "VkExtensionProperties", read=read) == [(b"first", True), (b"second", True)]
+    assert enumerate_all(enumerate_two, "VkExtensionProperties", read=read) == [
+        (b"first", True),
+        (b"second", True),
+    ]
 
 
 @pytest.mark.row("R33")
-def test_functions_of_one_shader_have_their_own_blocks_and_devices(device: Any, builds: list[str]) -> None:
+def test_functions_of_one_shader_have_their_own_blocks_and_devices(
+    device: Any, builds: list[str]
+) -> None:
     from devmod_vulkan._device import VulkanDevice
 
     code = packed(
@@ -860,10 +1114,19 @@ def test_functions_of_one_shader_have_their_own_blocks_and_devices(device: Any, 
             "layout(binding = 0) buffer X { int x[]; }; void main() { x[0] = 10 * a + b; }"
         )
     )
-    params = [Param("x", "buffer", "int32", "rw", (0, 0)), *(Param(name, "scalar", "int32", at=(at, 0)) for at, name in enumerate("ab"))]
+    params = [
+        Param("x", "buffer", "int32", "rw", (0, 0)),
+        *(Param(name, "scalar", "int32", at=(at, 0)) for at, name in enumerate("ab")),
+    ]
     blocks = [Block("push", 4), Block((0, 1), 4)]
     infos = {
-        name: FunctionInfo("main", ["handle", "int32", "int32"], (), (), Interface(params, blocks=each, block=(1, 1, 1)))
+        name: FunctionInfo(
+            "main",
+            ["handle", "int32", "int32"],
+            (),
+            (),
+            Interface(params, blocks=each, block=(1, 1, 1)),
+        )
         for name, each in (("one", blocks), ("two", blocks[::-1]))
     }
     module = devmod.create("vulkan", dict.fromkeys(infos, code), "spv", infos)
@@ -878,7 +1141,9 @@ def test_functions_of_one_shader_have_their_own_blocks_and_devices(device: Any, 
 
 @pytest.mark.parametrize("moved", ["scalars", "buffers"])
 def test_functions_of_one_shader_have_their_own_places(device: Any, moved: str) -> None:
-    """The order of a function's arguments is its interface's. Equal shaders share a pipeline if the places are equal too."""
+    """The order of a function's arguments is its interface's. Equal shaders share a pipeline if the
+    places are equal too.
+    """
     code = packed(
         words(
             "#version 450\nlayout(local_size_x = 1) in; layout(push_constant) uniform P { int a; int unused; int b; };"
@@ -888,14 +1153,25 @@ def test_functions_of_one_shader_have_their_own_places(device: Any, moved: str) 
     )
 
     def info(first: int, second: int, number: int) -> FunctionInfo:
-        params = [Param(name, "buffer", "int32", "rw", (0, at)) for name, at in (("x", number), ("y", 1 - number))]
-        params += [Param(name, "scalar", "int32", at=(0, at)) for name, at in (("a", first), ("b", second))]
+        params = [
+            Param(name, "buffer", "int32", "rw", (0, at))
+            for name, at in (("x", number), ("y", 1 - number))
+        ]
+        params += [
+            Param(name, "scalar", "int32", at=(0, at)) for name, at in (("a", first), ("b", second))
+        ]
         return FunctionInfo(
-            "main", ["handle", "handle", "int32", "int32"], (), (), Interface(params, blocks=[Block("push", 12)], block=(1, 1, 1))
+            "main",
+            ["handle", "handle", "int32", "int32"],
+            (),
+            (),
+            Interface(params, blocks=[Block("push", 12)], block=(1, 1, 1)),
         )
 
     other = info(8, 0, 0) if moved == "scalars" else info(0, 8, 1)
-    module = devmod.create("vulkan", {"one": code, "two": code}, "spv", {"one": info(0, 8, 0), "two": other})
+    module = devmod.create(
+        "vulkan", {"one": code, "two": code}, "spv", {"one": info(0, 8, 0), "two": other}
+    )
     results = {}
     for name in ("one", "two"):
         x, y = device.zeros(1, "int32"), device.zeros(1, "int32")
@@ -924,12 +1200,15 @@ def test_bfloat16_is_a_capability_with_a_name_and_a_feature(device: Any) -> None
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         f["k"]
     assert str(caught.value) == (
-        START + f"needs the capability BFloat16TypeKHR, which {device} does not support (missing feature: shaderBFloat16Type)"
+        START
+        + f"needs the capability BFloat16TypeKHR, which {device} does not support (missing feature: shaderBFloat16Type)"
     )
 
 
 def test_a_device_with_bfloat16(device: Any) -> None:
-    """A driver that has the extension. The package `vulkan` lacks its structure, so the test sets and reads its words."""
+    """A driver that has the extension. The package `vulkan` lacks its structure, so the test sets
+    and reads its words.
+    """
     from devmod_vulkan._driver import ffi, instance, vk
     from devmod_vulkan._physical import Physical
 
@@ -950,14 +1229,18 @@ def test_a_device_with_bfloat16(device: Any) -> None:
             calls.vkGetPhysicalDeviceFeatures2(handle, chain)
             words_of(chain)[4:7] = [1, 0, 1]
 
-        def vkEnumerateDeviceExtensionProperties(self, handle: Any, layer: Any, count: Any, out: Any) -> int:
+        def vkEnumerateDeviceExtensionProperties(
+            self, handle: Any, layer: Any, count: Any, out: Any
+        ) -> int:
             code = calls.vkEnumerateDeviceExtensionProperties(handle, layer, count, out)
             if out:
                 out[0].extensionName = b"VK_KHR_shader_bfloat16"
             return int(code)
 
     physical = Physical(device.physical.handle, Newer(), vk.VK_MAKE_VERSION(1, 3, 0))
-    assert physical.features & {f"bfloat16.shaderBFloat16{name}" for name in ("Type", "DotProduct", "CooperativeMatrix")} == {
+    assert physical.features & {
+        f"bfloat16.shaderBFloat16{name}" for name in ("Type", "DotProduct", "CooperativeMatrix")
+    } == {
         "bfloat16.shaderBFloat16Type",
         "bfloat16.shaderBFloat16CooperativeMatrix",
     }

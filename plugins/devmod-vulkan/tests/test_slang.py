@@ -11,9 +11,17 @@ import devmod
 
 
 @pytest.mark.parametrize(
-    ("type_", "count", "dtype"), [("uint8_t", 0, "uint8"), ("uint16_t", 0, "uint16"), ("half", 0, "float16"), ("half", 3, "float16")]
+    ("type_", "count", "dtype"),
+    [
+        ("uint8_t", 0, "uint8"),
+        ("uint16_t", 0, "uint16"),
+        ("half", 0, "float16"),
+        ("half", 3, "float16"),
+    ],
 )
-def test_uniform_blocks_whose_size_is_no_multiple_of_4(type_: str, count: int, dtype: str, device: Any) -> None:
+def test_uniform_blocks_whose_size_is_no_multiple_of_4(
+    type_: str, count: int, dtype: str, device: Any
+) -> None:
     """Mesa's CPU device reads whole words."""
     member, element = (f"a[{count}]", f"a[{count - 1}]") if count else ("a", "a")
     source = (
@@ -32,7 +40,9 @@ def test_uniform_blocks_whose_size_is_no_multiple_of_4(type_: str, count: int, d
 
 
 def _padded(f: Any, value: Any) -> Any:
-    """Return a record whose elements take 16 bytes. The block ends inside the padding of the last one."""
+    """Return a record whose elements take 16 bytes. The block ends inside the padding of the last
+    one.
+    """
     param = next(each for each in f.info.interface.params if each.name == "p")
     record = np.zeros((), param.dtype)
     assert (param.type, record.dtype.itemsize) == ("uint8x34", 48)

@@ -1,4 +1,6 @@
-"""Shaders that several tests use. devmod compiles them; if the compiler is missing, the tests skip with its error as the reason."""
+"""Shaders that several tests use. devmod compiles them; if the compiler is missing, the tests skip
+with its error as the reason.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def adder() -> devmod.Module:
     """Return a new module with `add` and `twice`."""
     add: Any = compiled(ADD, "add")
     twice: Any = compiled(TWICE, "twice")
-    return devmod.create("vulkan", {**add.code, **twice.code}, "spv", {**add.functions, **twice.functions})
+    return devmod.create(
+        "vulkan", {**add.code, **twice.code}, "spv", {**add.functions, **twice.functions}
+    )
 
 
 def is_done(event: Any) -> bool:
@@ -89,13 +93,17 @@ def is_done(event: Any) -> bool:
     from devmod_vulkan._driver import ffi
 
     logical, value = event.stream.logical, ffi.new("uint64_t *")
-    logical.check(logical.calls.vkGetSemaphoreCounterValue(logical.handle, event.stream.semaphore, value), "")
+    logical.check(
+        logical.calls.vkGetSemaphoreCounterValue(logical.handle, event.stream.semaphore, value), ""
+    )
     return bool(value[0] >= event.value)
 
 
 @contextmanager
 def blocked(stream: Any) -> Iterator[None]:
-    """Let the device wait before what is queued to a stream from here on, until the end of the body."""
+    """Let the device wait before what is queued to a stream from here on, until the end of the
+    body.
+    """
     from devmod_vulkan._device import VulkanEvent
     from devmod_vulkan._driver import make
 

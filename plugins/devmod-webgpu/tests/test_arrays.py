@@ -23,7 +23,9 @@ def add(device: Any) -> Any:
     return adder()["add"]
 
 
-def test_the_driver_has_too_little_memory(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_has_too_little_memory(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import wgpu
 
     def refuse(*_: object, **__: object) -> None:
@@ -36,8 +38,14 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any, monkeypatch: py
         for work, what in (
             (lambda: device.zeros(64, "float32"), "cannot allocate 256 bytes: "),
             (lambda: add(np.zeros(64, "float32"), b, c, 64, grid=1), "cannot allocate 256 bytes: "),
-            (large.numpy, f"has too little free memory: a copy of 12582912 bytes from {device} failed: "),
-            (lambda: a[:32].copy_from(a[32:]), f"has too little free memory: a copy of 128 bytes on {device} failed: "),
+            (
+                large.numpy,
+                f"has too little free memory: a copy of 12582912 bytes from {device} failed: ",
+            ),
+            (
+                lambda: a[:32].copy_from(a[32:]),
+                f"has too little free memory: a copy of 128 bytes on {device} failed: ",
+            ),
         ):
             with pytest.raises(devmod.DeviceMemoryError) as caught:
                 work()  # type: ignore[operator]
@@ -48,7 +56,9 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any, monkeypatch: py
 
 def test_copies_to_the_host_share_no_staging_memory(device: Any) -> None:
     sizes = [1, 64, 60, 64, 1, 5000, 4097, 3 << 20]
-    arrays = [device.from_numpy(np.full(size, number, "float32")) for number, size in enumerate(sizes)]
+    arrays = [
+        device.from_numpy(np.full(size, number, "float32")) for number, size in enumerate(sizes)
+    ]
     for _ in range(3):
         hosts = [np.full(size, -1, "float32") for size in sizes]
         for array, host in zip(arrays, hosts, strict=True):
@@ -85,7 +95,10 @@ def test_slices_of_one_buffer_as_read_only_and_writable_argument(device: Any) ->
     first, second = root[:step], root[step : 2 * step]
     f(first, other, second, grid=1)  # two writable slices
     assert root.numpy()[0] == step
-    for arguments, what in (((first, second, other), "views of one buffer"), ((root, second, other), "views of one buffer")):
+    for arguments, what in (
+        ((first, second, other), "views of one buffer"),
+        ((root, second, other), "views of one buffer"),
+    ):
         for call in (lambda *args: f(*args, grid=1), lambda *args: f.bind(*args, grid=1)):
             with pytest.raises(devmod.ArgumentError) as caught:
                 call(*arguments)
@@ -99,7 +112,10 @@ def test_slices_of_one_buffer_as_read_only_and_writable_argument(device: Any) ->
 def test_a_view_that_ends_within_a_word_is_no_argument(device: Any) -> None:
     if "shader-f16" not in device.features:
         pytest.skip("elements of less than a word need the feature shader-f16")
-    f = function("enable f16; @group(0) @binding(0) var<storage, read_write> x: array<f16>;", "x[arrayLength(&x) - 1] += 1;")
+    f = function(
+        "enable f16; @group(0) @binding(0) var<storage, read_write> x: array<f16>;",
+        "x[arrayLength(&x) - 1] += 1;",
+    )
     root = device.zeros(15, "float16")
     f(root[:8], grid=1)
     f(root[:], grid=1)  # the last word of the whole array has padding
@@ -130,5 +146,11 @@ def test_a_started_read_is_done_in_every_thread_that_waits(device: Any, add: Any
         add(a, b, c, 64, grid=1)
         host = np.zeros(64, "float32")
         event: Any = c.copy_to(host, wait=False)
-        assert run_in_threads(lambda wait, host=host: (wait(), float(host[-1]))[1], [event.synchronize, device.synchronize] * 2) == [2] * 4
+        assert (
+            run_in_threads(
+                lambda wait, host=host: (wait(), float(host[-1]))[1],
+                [event.synchronize, device.synchronize] * 2,
+            )
+            == [2] * 4
+        )
     assert device._downloads == {}

@@ -1,4 +1,6 @@
-"""Batches: the launches of a body are one submission, with the results that they have without a batch."""
+"""Batches: the launches of a body are one submission, with the results that they have without a
+batch.
+"""
 
 from __future__ import annotations
 
@@ -91,9 +93,14 @@ def test_each_of_1000_launches_has_its_scalars(step: Any, device: Any, submits: 
     assert x.numpy() == expected(range(2500))
 
 
-def test_a_repeated_batch_writes_and_allocates_nothing(step: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_batch_writes_and_allocates_nothing(
+    step: Any, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
-    for owner, name in ((type(device.gpu.queue), "write_buffer"), (type(device.gpu), "create_buffer")):
+    for owner, name in (
+        (type(device.gpu.queue), "write_buffer"),
+        (type(device.gpu), "create_buffer"),
+    ):
         real = getattr(owner, name)
 
         def call(*arguments: Any, real: Any = real, name: str = name, **keywords: Any) -> Any:
@@ -160,7 +167,9 @@ def test_without_timestamps_an_event_submits_what_is_gathered(
     assert x.numpy() == 1
 
 
-def test_launches_of_other_streams_keep_their_place(step: Any, device: Any, submits: list[int]) -> None:
+def test_launches_of_other_streams_keep_their_place(
+    step: Any, device: Any, submits: list[int]
+) -> None:
     first, second = device.stream(), device.stream()
     x = device.zeros(1, "uint32")
     with first.batch():
@@ -178,8 +187,12 @@ def test_launches_of_other_streams_keep_their_place(step: Any, device: Any, subm
 
 
 def test_pipelines_groups_and_views_of_one_pass(device: Any) -> None:
-    """A bind group that an earlier launch of the pass has set does not matter to a later kernel without it."""
-    two = function("@group(1) @binding(1) var<storage, read> y: array<u32>;", "x[id.x] = 2u * y[id.x];")
+    """A bind group that an earlier launch of the pass has set does not matter to a later kernel
+    without it.
+    """
+    two = function(
+        "@group(1) @binding(1) var<storage, read> y: array<u32>;", "x[id.x] = 2u * y[id.x];"
+    )
     one = function("", "x[id.x] = x[id.x] + 1u;")
     x, y = device.zeros(128, "uint32"), device.from_numpy(np.arange(128, dtype="uint32"))
     with device.default_stream.batch():
@@ -196,7 +209,9 @@ def test_pipelines_groups_and_views_of_one_pass(device: Any) -> None:
 
 
 def test_memory_that_the_body_frees(step: Any, device: Any) -> None:
-    copy = function("@group(0) @binding(1) var<storage, read> y: array<u32>;", "x[id.x] = x[id.x] + y[id.x];")
+    copy = function(
+        "@group(0) @binding(1) var<storage, read> y: array<u32>;", "x[id.x] = x[id.x] + y[id.x];"
+    )
     x = device.zeros(1024, "uint32")
     with device.default_stream.batch():
         for number in range(10):
@@ -210,9 +225,13 @@ def test_memory_that_the_body_frees(step: Any, device: Any) -> None:
 
 def test_images_are_launched_in_a_batch(device: Any, submits: list[int]) -> None:
     store = function(
-        "@group(0) @binding(1) var image: texture_storage_2d<r32uint, write>;", "textureStore(image, vec2u(0, 0), vec4u(x[0], 0, 0, 0));"
+        "@group(0) @binding(1) var image: texture_storage_2d<r32uint, write>;",
+        "textureStore(image, vec2u(0, 0), vec4u(x[0], 0, 0, 0));",
     )
-    load = function("@group(0) @binding(1) var image: texture_2d<u32>;", "x[0] = 3u * textureLoad(image, vec2u(0, 0), 0).x + 1u;")
+    load = function(
+        "@group(0) @binding(1) var image: texture_2d<u32>;",
+        "x[0] = 3u * textureLoad(image, vec2u(0, 0), 0).x + 1u;",
+    )
     x, image = device.from_numpy(np.full(1, 7, "uint32")), device.image((1, 1), "r32uint")
     with device.default_stream.batch():
         for _ in range(3):
@@ -335,8 +354,12 @@ attempt()
 def test_an_error_of_the_driver_names_the_function(device: Any) -> None:
     lines = run_python(FAILED, **ALONE).splitlines()
     # As without a batch, the launches before the failed one run, and those after it do not.
-    assert lines[:6] == ["a launch of the webgpu function 'second' failed : planted"] * 5 + [f"[{expected([1] * 10)}]"]
-    assert [line.partition(" :")[0] for line in lines[6:]] == ["a launch of the webgpu function 'first' failed"] * 5
+    assert lines[:6] == ["a launch of the webgpu function 'second' failed : planted"] * 5 + [
+        f"[{expected([1] * 10)}]"
+    ]
+    assert [line.partition(" :")[0] for line in lines[6:]] == [
+        "a launch of the webgpu function 'first' failed"
+    ] * 5
 
 
 def test_two_threads_with_a_stream_each(step: Any, device: Any) -> None:

@@ -1,4 +1,6 @@
-"""The WGSL examples, built, saved, loaded and run on a device, with the calls and the NumPy references of the demo."""
+"""The WGSL examples, built, saved, loaded and run on a device, with the calls and the NumPy
+references of the demo.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from cases import CASES  # noqa: E402
 
 @pytest.fixture(scope="module")
 def module() -> devmod.Module:
-    return devmod.loads(devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "webgpu")))))
+    return devmod.loads(
+        devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "webgpu"))))
+    )
 
 
 @pytest.mark.row("R37")
@@ -36,7 +40,9 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
 
 
 def test_the_tile_is_an_override(device: Any) -> None:
-    f = devmod.compile(REPOSITORY / "examples" / "webgpu" / "matmul.wgsl", "webgpu")["matmul_tiled"].specialize(TILE=8)
+    f = devmod.compile(REPOSITORY / "examples" / "webgpu" / "matmul.wgsl", "webgpu")[
+        "matmul_tiled"
+    ].specialize(TILE=8)
     a, b = np.random.default_rng(0).random((2, 30, 30), "float32")
     c = np.zeros((30, 30), "float32")
     f(a=a, b=b, c=c, m=30, n=30, k=30, threads=(30, 30))
@@ -48,13 +54,30 @@ def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
 @compute @workgroup_size(1) fn count() { x[0] = arrayLength(&x); }
 """
     check_lengths(device, source)
-    check_lengths(device, source.replace("arrayLength(&x)", "arrayLength /* of the array */ (// x\n & x)"))
+    check_lengths(
+        device, source.replace("arrayLength(&x)", "arrayLength /* of the array */ (// x\n & x)")
+    )
     # A pointer that is a variable may be to any array.
-    check_lengths(device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(p);"))
-    check_lengths(device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(&*p);"))
+    check_lengths(
+        device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(p);")
+    )
+    check_lengths(
+        device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(&*p);")
+    )
 
 
-@each_program("one source", "transformer", "pictures", "guard", "profile", "entry points", "parameters", "matrices", "images", *RANDOM)
+@each_program(
+    "one source",
+    "transformer",
+    "pictures",
+    "guard",
+    "profile",
+    "entry points",
+    "parameters",
+    "matrices",
+    "images",
+    *RANDOM,
+)
 def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
     program(device, "webgpu", tmp_path)
 
@@ -66,7 +89,9 @@ def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) 
 
     def mark() -> int:
         encoder = gpu.create_command_encoder()
-        encoder.begin_compute_pass(timestamp_writes={"query_set": queries, "beginning_of_pass_write_index": len(marks)}).end()
+        encoder.begin_compute_pass(
+            timestamp_writes={"query_set": queries, "beginning_of_pass_write_index": len(marks)}
+        ).end()
         gpu.queue.submit([encoder.finish()])
         marks.append(encoder)
         return len(marks) - 1

@@ -1,4 +1,6 @@
-"""Images and samplers on a real device: copies, reads, filters, writes, wgpu's own textures, and the errors before the driver."""
+"""Images and samplers on a real device: copies, reads, filters, writes, wgpu's own textures, and
+the errors before the driver.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,21 @@ READ = """
 """
 
 
-def message_of(call: Callable[..., Any], *args: Any, error: type[Exception] = devmod.ArgumentError, **named: Any) -> str:
+def message_of(
+    call: Callable[..., Any],
+    *args: Any,
+    error: type[Exception] = devmod.ArgumentError,
+    **named: Any,
+) -> str:
     with pytest.raises(error) as caught:
         call(*args, **named)
     return str(caught.value)
 
 
 def random_texels(shape: tuple[int, ...], name: str, seed: int = 1) -> np.ndarray[Any, Any]:
-    """Return texels that every format keeps as they are: the smallest snorm number is equal to another one."""
+    """Return texels that every format keeps as they are: the smallest snorm number is equal to
+    another one.
+    """
     rng, dtype = np.random.default_rng(seed), np.dtype(IMAGE_FORMATS[name].dtype)
     if dtype.kind == "f":
         return rng.random(shape, "float32").astype(dtype)
@@ -50,8 +59,14 @@ def random_texels(shape: tuple[int, ...], name: str, seed: int = 1) -> np.ndarra
 # -- copies
 
 
-def test_an_image_larger_than_a_buffer_is_copied_in_parts(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = [device.image((67, 50), "r32float"), device.image((3, 5, 7), "r32float"), device.image((3, 5), "r32float", layers=7)]
+def test_an_image_larger_than_a_buffer_is_copied_in_parts(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = [
+        device.image((67, 50), "r32float"),
+        device.image((3, 5, 7), "r32float"),
+        device.image((3, 5), "r32float", layers=7),
+    ]
     monkeypatch.setitem(device.limits, "maxBufferSize", 1100)
     for image in images:
         texels = random_texels(image.array_shape, image.format)
@@ -71,15 +86,29 @@ def test_a_linear_sampler_is_linear_at_every_level(level: float, device: Any) ->
         "webgpu",
     )["k"]
     x = np.zeros(1, "float32")
-    f(device.image_from_numpy(np.array([[1, 3]], "float32")), device.sampler(filter="linear"), x, level, grid=1)
+    f(
+        device.image_from_numpy(np.array([[1, 3]], "float32")),
+        device.sampler(filter="linear"),
+        x,
+        level,
+        grid=1,
+    )
     assert x == 2
 
 
-TYPES = {"1d": ((67,), 0, "id.x"), "2d": ((9, 5), 0, "id.xy"), "3d": ((5, 4, 3), 0, "id"), "2d_array": ((9, 5), 3, "id.xy")}
+TYPES = {
+    "1d": ((67,), 0, "id.x"),
+    "2d": ((9, 5), 0, "id.xy"),
+    "3d": ((5, 4, 3), 0, "id"),
+    "2d_array": ((9, 5), 3, "id.xy"),
+}
 
 
 @pytest.mark.parametrize("type_", TYPES)
-@pytest.mark.parametrize("name", ["rgba8unorm", "r32float", "rgba32float", "r32uint", "rg32sint", "rgba8snorm", "rgba16uint"])
+@pytest.mark.parametrize(
+    "name",
+    ["rgba8unorm", "r32float", "rgba32float", "r32uint", "rg32sint", "rgba8snorm", "rgba16uint"],
+)
 def test_kernels_load_and_store_texels(name: str, type_: str, device: Any) -> None:
     shape, layers, place = TYPES[type_]
     texel = {"float": "f32", "int": "i32", "uint": "u32"}[IMAGE_FORMATS[name].sample]
@@ -88,7 +117,10 @@ def test_kernels_load_and_store_texels(name: str, type_: str, device: Any) -> No
         f"@group(0) @binding(0) var from_: texture_{type_}<{texel}>; @group(1) @binding(3) var to: texture_storage_{type_}<{name}, write>;",
         f"textureStore(to, {place}{layer}, textureLoad(from_, {place}{layer}, 0));",
     )
-    source, target = device.image(shape, name, layers=layers), device.image(shape, name, layers=layers)
+    source, target = (
+        device.image(shape, name, layers=layers),
+        device.image(shape, name, layers=layers),
+    )
     texels = random_texels(source.array_shape, name)
     source.copy_from(texels)
     copy(source, target, grid=(*shape, layers)[:3] if layers else shape)
@@ -128,7 +160,10 @@ def test_a_storage_image_is_read_and_written_in_one_kernel(device: Any) -> None:
         "textureStore(image, id.xy, textureLoad(image, id.xy) + f32(textureLoad(old, id.xy).x) + add);",
     )
     texels = np.arange(35, dtype="float32").reshape(5, 7)
-    image, old = device.image_from_numpy(texels), device.image_from_numpy((10 * texels).astype("uint32"))
+    image, old = (
+        device.image_from_numpy(texels),
+        device.image_from_numpy((10 * texels).astype("uint32")),
+    )
     f(image, old, 0.5, grid=(7, 5))
     assert np.array_equal(image.numpy(), 11 * texels + 0.5)
 
@@ -153,7 +188,9 @@ def test_images_stay_alive_while_work_is_queued(device: Any) -> None:
     read = devmod.compile(READ, "webgpu")["read"]
     x = device.zeros(1, "float32")
     for number in range(8):
-        launch = read.bind(device.image_from_numpy(np.full((256, 256), number, "float32")), x, grid=1)
+        launch = read.bind(
+            device.image_from_numpy(np.full((256, 256), number, "float32")), x, grid=1
+        )
         launch()
         del launch
         gc.collect()
@@ -186,7 +223,10 @@ GATHER = """
 
 def test_integers_are_gathered_with_a_sampler_that_does_not_filter(device: Any) -> None:
     gather = devmod.compile(GATHER, "webgpu")["gather"]
-    numbers, x = device.image_from_numpy(np.array([[1, 2], [3, 4]], "uint32")), np.zeros(4, "uint32")
+    numbers, x = (
+        device.image_from_numpy(np.array([[1, 2], [3, 4]], "uint32")),
+        np.zeros(4, "uint32"),
+    )
     gather(numbers, device.sampler(), x, grid=1)
     assert x.tolist() == [3, 4, 2, 1]
     text = (
@@ -194,7 +234,12 @@ def test_integers_are_gathered_with_a_sampler_that_does_not_filter(device: Any) 
         "textures can't be sampled with a filtering sampler"
     )
     assert message_of(gather, numbers, device.sampler(filter="linear"), x, grid=1) == text
-    assert message_of(gather.bind, numbers, device.gpu.create_sampler(), device.empty(4, "uint32"), grid=1) == text
+    assert (
+        message_of(
+            gather.bind, numbers, device.gpu.create_sampler(), device.empty(4, "uint32"), grid=1
+        )
+        == text
+    )
 
 
 @pytest.fixture
@@ -212,8 +257,15 @@ def plain_device(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_without_float32_filterable(plain_device: Any) -> None:
     device = plain_device
     texels = np.array([[1, 3]], "float32")
-    floats, halves = device.image_from_numpy(texels), device.image_from_numpy(texels.astype("float16"))
-    result, linear, nearest = device.image((2, 2), "rgba32float"), device.sampler(filter="linear"), device.sampler()
+    floats, halves = (
+        device.image_from_numpy(texels),
+        device.image_from_numpy(texels.astype("float16")),
+    )
+    result, linear, nearest = (
+        device.image((2, 2), "rgba32float"),
+        device.sampler(filter="linear"),
+        device.sampler(),
+    )
     resize = devmod.compile(SAMPLE, "webgpu")["resize"].on(device)
     resize(floats, nearest, result, threads=(2, 2))
     assert result.numpy()[..., 0].tolist() == [[1, 1], [1, 1]]
@@ -225,7 +277,10 @@ def test_without_float32_filterable(plain_device: Any) -> None:
     )
     assert message_of(resize, floats, linear, result, threads=(2, 2)) == text
     assert message_of(resize.bind, floats, linear, result, threads=(2, 2)) == text
-    launches = [resize.bind(*args, result, threads=(2, 2)) for args in ((halves, linear), (floats, nearest), (halves, nearest))]
+    launches = [
+        resize.bind(*args, result, threads=(2, 2))
+        for args in ((halves, linear), (floats, nearest), (halves, nearest))
+    ]
     for launch in launches:
         launch()
     x = device.zeros(1, "float32")
@@ -272,10 +327,16 @@ def test_formats_that_webgpu_does_not_guarantee(plain_device: Any, device: Any) 
 @pytest.mark.row("R34")
 def test_an_image_that_a_launch_reads_and_writes_is_refused(device: Any) -> None:
     resize = devmod.compile(SAMPLE, "webgpu")["resize"]
-    picture, how, result = device.image((4, 4), "rgba8unorm"), device.sampler(), device.image((4, 4), "rgba32float")
+    picture, how, result = (
+        device.image((4, 4), "rgba8unorm"),
+        device.sampler(),
+        device.image((4, 4), "rgba32float"),
+    )
 
     def text(*args: Any, call: Callable[..., Any] = resize) -> str:
-        return message_of(call, *args, threads=(4, 4)).removeprefix("the webgpu function 'resize': ")
+        return message_of(call, *args, threads=(4, 4)).removeprefix(
+            "the webgpu function 'resize': "
+        )
 
     shared = (
         "argument 3 'result' and argument 1 'picture' are the same image, and the shader writes to one of them. WebGPU forbids this in one "
@@ -303,7 +364,10 @@ def test_an_image_that_a_launch_reads_and_writes_is_refused(device: Any) -> None
 
 
 def test_images_that_the_device_does_not_have(device: Any) -> None:
-    most, deep, layers = (device.limits[name] for name in ("maxTextureDimension2D", "maxTextureDimension3D", "maxTextureArrayLayers"))
+    most, deep, layers = (
+        device.limits[name]
+        for name in ("maxTextureDimension2D", "maxTextureDimension3D", "maxTextureArrayLayers")
+    )
     assert message_of(device.image, (most + 1, 1), "r8unorm") == (
         f"image: {device} supports no image of the shape ({most + 1}, 1): its maxTextureDimension2D is {most}"
     )
@@ -317,9 +381,9 @@ def test_images_that_the_device_does_not_have(device: Any) -> None:
         "image: WebGPU has no arrays of 1-D images; use a 2-D image with a row for each layer"
     )
     nbytes = most * most * layers * 16
-    assert message_of(device.image, (most, most), "rgba32float", layers=layers, error=devmod.DeviceMemoryError).startswith(
-        f"{device} cannot allocate {nbytes} bytes: "
-    )
+    assert message_of(
+        device.image, (most, most), "rgba32float", layers=layers, error=devmod.DeviceMemoryError
+    ).startswith(f"{device} cannot allocate {nbytes} bytes: ")
 
 
 def test_samplers_that_webgpu_does_not_have(device: Any) -> None:
@@ -334,24 +398,45 @@ def test_samplers_that_webgpu_does_not_have(device: Any) -> None:
 @pytest.mark.parametrize(
     ("limit", "declared", "used"),
     [
-        ("maxSampledTexturesPerShaderStage", "texture_2d<f32>", "_ = textureLoad(v, vec2(0, 0), 0);"),
-        ("maxStorageTexturesPerShaderStage", "texture_storage_2d<r32uint, write>", "textureStore(v, vec2(0, 0), vec4u());"),
+        (
+            "maxSampledTexturesPerShaderStage",
+            "texture_2d<f32>",
+            "_ = textureLoad(v, vec2(0, 0), 0);",
+        ),
+        (
+            "maxStorageTexturesPerShaderStage",
+            "texture_storage_2d<r32uint, write>",
+            "textureStore(v, vec2(0, 0), vec4u());",
+        ),
         ("maxSamplersPerShaderStage", "sampler", "_ = textureSampleLevel(picture, v, vec2f(), 0);"),
     ],
 )
-def test_the_numbers_of_textures_and_samplers_are_limited(limit: str, declared: str, used: str, device: Any) -> None:
+def test_the_numbers_of_textures_and_samplers_are_limited(
+    limit: str, declared: str, used: str, device: Any
+) -> None:
     most = device.limits[limit]
     variables = "".join(f"@group(1) @binding({n}) var v{n}: {declared};" for n in range(most + 1))
     body = "".join(used.replace("v,", f"v{n},") for n in range(most + 1))
-    text = message_of(function, f"{variables} @group(2) @binding(0) var picture: texture_2d<f32>;", body, error=devmod.DeviceNotFoundError)
-    assert text == f"the webgpu function 'k' cannot run on {device}: its {limit} is {most}, but the kernel uses {most + 1}"
+    text = message_of(
+        function,
+        f"{variables} @group(2) @binding(0) var picture: texture_2d<f32>;",
+        body,
+        error=devmod.DeviceNotFoundError,
+    )
+    assert (
+        text
+        == f"the webgpu function 'k' cannot run on {device}: its {limit} is {most}, but the kernel uses {most + 1}"
+    )
 
 
 @pytest.mark.row("R40")
 @pytest.mark.parametrize(
     ("param", "problem"),
     [
-        (Param("t", "image", "", "r", (0, 0)), "is an image of type '' and sample '', which WGSL does not have"),
+        (
+            Param("t", "image", "", "r", (0, 0)),
+            "is an image of type '' and sample '', which WGSL does not have",
+        ),
         (
             Param("t", "image", "1d_array", "r", (0, 0), sample="float"),
             "is an image of type '1d_array' and sample 'float', which WGSL does not have",
@@ -371,12 +456,20 @@ def test_the_numbers_of_textures_and_samplers_are_limited(limit: str, declared: 
             "has the format '\\x00', the sample 'float' and the access 'rw'; expected a format of images with its sample and an access, or "
             "the access 'r' without a format",
         ),
-        (Param("t", "sampler", at=(0, 1 << 16)), "has the place (0, 65536), expected a group below 8 and a binding up to 65535"),
+        (
+            Param("t", "sampler", at=(0, 1 << 16)),
+            "has the place (0, 65536), expected a group below 8 and a binding up to 65535",
+        ),
     ],
 )
 def test_an_invalid_interface_is_refused(param: Param, problem: str, device: Any) -> None:
     text = b"@compute @workgroup_size(1) fn k() {}"
-    module = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=Interface([param]))})
+    module = devmod.create(
+        "webgpu",
+        {"k": text},
+        "wgsl",
+        {"k": FunctionInfo("k", ["handle"], interface=Interface([param]))},
+    )
     assert message_of(module.get_function, "k", error=devmod.FormatError) == (
         f"the interface of the webgpu function 'k' is invalid: argument 1 't' {problem}"
     )
@@ -384,9 +477,17 @@ def test_an_invalid_interface_is_refused(param: Param, problem: str, device: Any
 
 @pytest.mark.row("R40")
 def test_an_interface_that_is_not_that_of_the_shader_is_refused(device: Any) -> None:
-    interface = Interface([Param("t", "image", "3d", "r", (0, 0), sample="uint"), Param("x", "buffer", "float32", "rw", (0, 1))])
+    interface = Interface(
+        [
+            Param("t", "image", "3d", "r", (0, 0), sample="uint"),
+            Param("x", "buffer", "float32", "rw", (0, 1)),
+        ]
+    )
     module = devmod.create(
-        "webgpu", {"read": READ.encode()}, "wgsl", {"read": FunctionInfo("read", ["handle", "handle"], interface=interface)}
+        "webgpu",
+        {"read": READ.encode()},
+        "wgsl",
+        {"read": FunctionInfo("read", ["handle", "handle"], interface=interface)},
     )
     text = message_of(module.get_function, "read", error=devmod.FormatError)
     assert text.startswith(
@@ -402,11 +503,22 @@ def test_textures_views_and_samplers_of_wgpu_are_arguments(device: Any) -> None:
 
     gpu, usage = device.gpu, wgpu.TextureUsage
     texels = random_texels((6, 6, 4), "rgba32float")
-    picture = gpu.create_texture(size=(6, 6, 2), format="rgba32float", usage=usage.TEXTURE_BINDING | usage.COPY_DST)
-    gpu.queue.write_texture({"texture": picture, "origin": (0, 0, 1)}, texels, {"bytes_per_row": 96}, (6, 6, 1))
+    picture = gpu.create_texture(
+        size=(6, 6, 2), format="rgba32float", usage=usage.TEXTURE_BINDING | usage.COPY_DST
+    )
+    gpu.queue.write_texture(
+        {"texture": picture, "origin": (0, 0, 1)}, texels, {"bytes_per_row": 96}, (6, 6, 1)
+    )
     layer = picture.create_view(dimension="2d", base_array_layer=1, array_layer_count=1)
-    target = gpu.create_texture(size=(6, 6, 1), format="rgba32float", usage=usage.STORAGE_BINDING | usage.COPY_SRC, mip_level_count=2)
-    resize = devmod.compile(SAMPLE.replace("vec2f(id.xy) * 2.0 - 1.5", "vec2f(id.xy) + 0.5"), "webgpu")["resize"]
+    target = gpu.create_texture(
+        size=(6, 6, 1),
+        format="rgba32float",
+        usage=usage.STORAGE_BINDING | usage.COPY_SRC,
+        mip_level_count=2,
+    )
+    resize = devmod.compile(
+        SAMPLE.replace("vec2f(id.xy) * 2.0 - 1.5", "vec2f(id.xy) + 0.5"), "webgpu"
+    )["resize"]
     first_level = target.create_view(mip_level_count=1)
     launch = resize.bind(layer, gpu.create_sampler(), first_level, threads=(6, 6))
     for call in (lambda: resize(layer, gpu.create_sampler(), first_level, threads=(6, 6)), launch):
@@ -429,37 +541,69 @@ def test_unusable_textures_and_samplers_of_wgpu_are_refused(device: Any) -> None
     gpu, usage = device.gpu, wgpu.TextureUsage
     other = wgpu.gpu.request_adapter_sync().request_device_sync()
     resize = devmod.compile(SAMPLE, "webgpu")["resize"]
-    picture, how, result = device.image((4, 4), "rgba8unorm"), device.sampler(), device.image((4, 4), "rgba32float")
+    picture, how, result = (
+        device.image((4, 4), "rgba8unorm"),
+        device.sampler(),
+        device.image((4, 4), "rgba32float"),
+    )
 
-    def texture(owner: Any = gpu, use: int = usage.TEXTURE_BINDING, name: str = "rgba32float", **options: Any) -> Any:
+    def texture(
+        owner: Any = gpu,
+        use: int = usage.TEXTURE_BINDING,
+        name: str = "rgba32float",
+        **options: Any,
+    ) -> Any:
         return owner.create_texture(**{"size": (4, 4, 1), "format": name, "usage": use, **options})
 
     def text(*args: Any) -> str:
-        return message_of(resize, *args, threads=(4, 4)).removeprefix("the webgpu function 'resize': argument ")
+        return message_of(resize, *args, threads=(4, 4)).removeprefix(
+            "the webgpu function 'resize': argument "
+        )
 
     foreign = "of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu"
     assert text(texture(other), how, result) == f"1 'picture' is a wgpu.GPUTexture {foreign}"
-    assert text(texture(other).create_view(), how, result) == f"1 'picture' is a wgpu.GPUTextureView {foreign}"
-    assert text(picture, other.create_sampler(), result) == f"2 'how' is a wgpu.GPUSampler {foreign}"
-    for use in (texture(use=usage.COPY_DST), texture(use=usage.COPY_DST).create_view(usage=usage.COPY_DST)):
-        assert text(use, how, result) == "1 'picture' is a wgpu.GPUTexture without TextureUsage.TEXTURE_BINDING; create it with that usage"
+    assert (
+        text(texture(other).create_view(), how, result)
+        == f"1 'picture' is a wgpu.GPUTextureView {foreign}"
+    )
+    assert (
+        text(picture, other.create_sampler(), result) == f"2 'how' is a wgpu.GPUSampler {foreign}"
+    )
+    for use in (
+        texture(use=usage.COPY_DST),
+        texture(use=usage.COPY_DST).create_view(usage=usage.COPY_DST),
+    ):
+        assert (
+            text(use, how, result)
+            == "1 'picture' is a wgpu.GPUTexture without TextureUsage.TEXTURE_BINDING; create it with that usage"
+        )
     assert text(picture, how, texture()) == (
         "3 'result' is a wgpu.GPUTexture without TextureUsage.STORAGE_BINDING; create it with that usage"
     )
     assert text(picture, how, texture(use=usage.STORAGE_BINDING, mip_level_count=3)) == (
         "3 'result' is a wgpu.GPUTexture with 3 mip levels, and a kernel writes to one; pass texture.create_view(mip_level_count=1)"
     )
-    samples = texture(use=usage.TEXTURE_BINDING | usage.RENDER_ATTACHMENT, name="rgba8unorm", sample_count=4)
-    assert text(samples, how, result) == "1 'picture' is a wgpu.GPUTexture with 4 samples, expected one"
+    samples = texture(
+        use=usage.TEXTURE_BINDING | usage.RENDER_ATTACHMENT, name="rgba8unorm", sample_count=4
+    )
+    assert (
+        text(samples, how, result)
+        == "1 'picture' is a wgpu.GPUTexture with 4 samples, expected one"
+    )
     assert text(texture(name="rgba8unorm-srgb"), how, result) == (
         "1 'picture' is a wgpu.GPUTexture of rgba8unorm-srgb, which is not a format of devmod's images; pass a view with such a format"
     )
-    assert text(texture(size=(4, 4, 4), dimension="3d"), how, result) == "1 'picture' is an image of type 3d, and the kernel takes 2d"
+    assert (
+        text(texture(size=(4, 4, 4), dimension="3d"), how, result)
+        == "1 'picture' is an image of type 3d, and the kernel takes 2d"
+    )
     assert text(texture(name="rgba32uint").create_view(), how, result) == (
         "1 'picture' cannot be bound: Texture binding 0 expects sample type Float { filterable: true }, but was given a view with format "
         "Rgba32Uint (sample type Uint)"
     )
-    assert text(picture, how, texture(use=usage.STORAGE_BINDING, name="r32float").create_view()) == (
+    assert text(
+        picture, how, texture(use=usage.STORAGE_BINDING, name="r32float").create_view()
+    ) == (
         "3 'result' cannot be bound: Storage texture binding 2 expects format = Rgba32Float, but given a view with format = R32Float"
     )
     assert text(picture, gpu.create_sampler(compare="less"), result) == (
@@ -472,9 +616,15 @@ def test_unusable_textures_and_samplers_of_wgpu_are_refused(device: Any) -> None
     assert message_of(launch, error=devmod.LaunchError) == (
         "a launch of the webgpu function 'resize' failed: Texture with '' label has been destroyed"
     )
-    assert text(destroyed, how, result) == "1 'picture' is a wgpu.GPUTexture that cannot be used: Texture with '' label has been destroyed"
-    add = function("", "x[0] = 1;")
-    assert message_of(add, destroyed.create_view, grid=1).startswith("the webgpu function 'k': argument 1 'x' is")
     assert (
-        message_of(add, picture, grid=1) == "the webgpu function 'k': argument 1 'x' is an Image, and the kernel takes an array of uint32"
+        text(destroyed, how, result)
+        == "1 'picture' is a wgpu.GPUTexture that cannot be used: Texture with '' label has been destroyed"
+    )
+    add = function("", "x[0] = 1;")
+    assert message_of(add, destroyed.create_view, grid=1).startswith(
+        "the webgpu function 'k': argument 1 'x' is"
+    )
+    assert (
+        message_of(add, picture, grid=1)
+        == "the webgpu function 'k': argument 1 'x' is an Image, and the kernel takes an array of uint32"
     )

@@ -1,4 +1,6 @@
-"""Launching on a real device: arguments of every kind, limits, constants, buffers of wgpu, streams, events, lost devices."""
+"""Launching on a real device: arguments of every kind, limits, constants, buffers of wgpu, streams,
+events, lost devices.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def python(program: str) -> str:
 
 
 @pytest.mark.row("R34")
-@pytest.mark.parametrize(("dtype", "wgsl"), [("int32", "i32"), ("uint32", "u32"), ("float32", "f32"), ("float16", "f16")])
+@pytest.mark.parametrize(
+    ("dtype", "wgsl"), [("int32", "i32"), ("uint32", "u32"), ("float32", "f32"), ("float16", "f16")]
+)
 def test_scalars_and_elements_of_every_type(dtype: str, wgsl: str, device: Any) -> None:
     if wgsl == "f16" and "shader-f16" not in device.features:
         pytest.skip("the device has no f16")
@@ -47,28 +51,51 @@ def test_scalars_and_elements_of_every_type(dtype: str, wgsl: str, device: Any) 
         f"@group(0) @binding(0) var<storage, read_write> x: array<{wgsl}>;",
         "x[id.x] = u.s;",
     )
-    check_scalar(lambda x, value: f(x, value, grid=5), dtype, size=5)  # ten bytes of float16 are not a whole number of words
+    check_scalar(
+        lambda x, value: f(x, value, grid=5), dtype, size=5
+    )  # ten bytes of float16 are not a whole number of words
 
 
 def test_each_call_gets_its_scalars(device: Any) -> None:
     f = function(
-        "@group(0) @binding(1) var<uniform> a: u32; @group(0) @binding(2) var<uniform> b: vec2u;", "x[id.x] = 10000 * a + 100 * b.x + b.y;"
+        "@group(0) @binding(1) var<uniform> a: u32; @group(0) @binding(2) var<uniform> b: vec2u;",
+        "x[id.x] = 10000 * a + 100 * b.x + b.y;",
     )
     x = device.zeros(1, "uint32")
-    for a, b in [(1, (2, 3)), (1, (2, 3)), (1, (2, 4)), (5, (2, 4)), (1, (2, 3)), (5, (2, 4)), (5, (2, 4))]:
+    for a, b in [
+        (1, (2, 3)),
+        (1, (2, 3)),
+        (1, (2, 4)),
+        (5, (2, 4)),
+        (1, (2, 3)),
+        (5, (2, 4)),
+        (5, (2, 4)),
+    ]:
         f(x, a, b, grid=1)
         assert x.numpy() == 10000 * a + 100 * b[0] + b[1]
 
 
-@pytest.mark.parametrize("members", ["n: u32, @align(32) m: In", "@align(32) m: In, n: u32", "n: u32, @align(32) m: array<In, 2>"])
+@pytest.mark.parametrize(
+    "members",
+    ["n: u32, @align(32) m: In", "@align(32) m: In, n: u32", "n: u32, @align(32) m: array<In, 2>"],
+)
 def test_alignments_inside_structs(members: str, device: Any) -> None:
     which = "m[1].b" if "array" in members else "m.b"
     f = function(
         f"struct In {{ a: f32, @align(32) b: f32 }} struct Out {{ {members} }} @group(0) @binding(0) var<storage, read_write> x: array<Out>;",
         f"x[id.x].n = 5u; x[id.x].{which} = 2.0;",
     )
-    size, n, b = {"n": (160, 0, 128), "@": (96, 64, 32)}[members[0]] if "array" in members or members[0] == "@" else (96, 0, 64)
-    x = np.zeros(2, np.dtype({"names": ["n", "b"], "formats": ["u4", "f4"], "offsets": [n, b], "itemsize": size}))
+    size, n, b = (
+        {"n": (160, 0, 128), "@": (96, 64, 32)}[members[0]]
+        if "array" in members or members[0] == "@"
+        else (96, 0, 64)
+    )
+    x = np.zeros(
+        2,
+        np.dtype(
+            {"names": ["n", "b"], "formats": ["u4", "f4"], "offsets": [n, b], "itemsize": size}
+        ),
+    )
     f(x, grid=2)
     assert (x["n"].tolist(), x["b"].tolist()) == ([5, 5], [2, 2])
 
@@ -86,7 +113,9 @@ def test_empty_arrays_and_zero_grids(device: Any) -> None:
     f(x, np.zeros(0, np.dtype("V80")), np.zeros(0, "uint32"), grid=4)
     assert x.tolist() == [0] * 4
     f(empty, device.empty(0, "uint8x80"), device.empty(0, "uint32"), grid=4)
-    f.bind(device.empty(0, "float32"), device.empty(0, "uint8x80"), device.empty(0, "uint32"), grid=4)()
+    f.bind(
+        device.empty(0, "float32"), device.empty(0, "uint8x80"), device.empty(0, "uint32"), grid=4
+    )()
     assert device.empty((0, 3), "float32").numpy().shape == (0, 3)
 
 
@@ -105,7 +134,9 @@ def test_arrays_of_bytes_that_are_not_whole_words(nbytes: int, device: Any) -> N
 def test_without_sizes_in_the_interface_the_binding_is_checked(device: Any) -> None:
     source = b"@group(0) @binding(0) var<storage, read_write> x: array<f32, 64>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"
     interface = Interface([Param("x", "buffer", "float32", "rw", (0, 0), extra={"least": 256})])
-    f = devmod.create("webgpu", {"k": source}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)})["k"]
+    f = devmod.create(
+        "webgpu", {"k": source}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)}
+    )["k"]
     text = "the webgpu function 'k' cannot be launched: argument 1 'x' has 128 bytes, but the shader's variable needs at least 256"
     assert message_of(devmod.LaunchError, f, np.zeros(32, "float32"), grid=1, block=1) == text
 
@@ -151,25 +182,58 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     )
     most = limits["maxUniformBuffersPerShaderStage"]
     many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
-    text = message_of(devmod.DeviceNotFoundError, function, many, "".join(f"_ = u{n};" for n in range(most + 1)))
-    assert text == f"{start}maxUniformBuffersPerShaderStage is {most}, but the kernel uses {most + 1}"
+    text = message_of(
+        devmod.DeviceNotFoundError, function, many, "".join(f"_ = u{n};" for n in range(most + 1))
+    )
+    assert (
+        text == f"{start}maxUniformBuffersPerShaderStage is {most}, but the kernel uses {most + 1}"
+    )
     most = limits["maxStorageBuffersPerShaderStage"]
-    many = "".join(f"@group(0) @binding({n}) var<storage> b{n}: array<u32>;" for n in range(most + 1))
-    text = message_of(devmod.DeviceNotFoundError, function, many, "".join(f"_ = b{n}[0];" for n in range(most + 1)))
-    assert text == f"{start}maxStorageBuffersPerShaderStage is {most}, but the kernel uses {most + 1}"
+    many = "".join(
+        f"@group(0) @binding({n}) var<storage> b{n}: array<u32>;" for n in range(most + 1)
+    )
+    text = message_of(
+        devmod.DeviceNotFoundError,
+        function,
+        many,
+        "".join(f"_ = b{n}[0];" for n in range(most + 1)),
+    )
+    assert (
+        text == f"{start}maxStorageBuffersPerShaderStage is {most}, but the kernel uses {most + 1}"
+    )
     most = limits["maxComputeWorkgroupStorageSize"]
     memory = f"var<workgroup> m: array<f32, {most // 4}>; var<workgroup> n: u32;"
     text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the kernel uses {most + 16} bytes of shared memory"
-    assert message_of(devmod.DeviceNotFoundError, function, memory, "m[0] = 1; n = 2; x[0] = n + u32(m[1]);") == text
-    f = function("override N = 16; var<workgroup> m: array<vec4f, N>;", "m[id.x].x = 1; x[0] = u32(m[1].x);")
+    assert (
+        message_of(
+            devmod.DeviceNotFoundError, function, memory, "m[0] = 1; n = 2; x[0] = n + u32(m[1]);"
+        )
+        == text
+    )
+    f = function(
+        "override N = 16; var<workgroup> m: array<vec4f, N>;", "m[id.x].x = 1; x[0] = u32(m[1].x);"
+    )
     text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the kernel uses {most + 16} bytes of shared memory"
-    assert message_of(devmod.DeviceNotFoundError, f.specialize(N=most // 16 + 1), np.zeros(1, "uint32"), grid=1) == text
+    assert (
+        message_of(
+            devmod.DeviceNotFoundError,
+            f.specialize(N=most // 16 + 1),
+            np.zeros(1, "uint32"),
+            grid=1,
+        )
+        == text
+    )
     f.specialize(N=4)(np.zeros(1, "uint32"), grid=1)
     most = limits["maxUniformBufferBindingSize"]
     members = ", ".join(f"m{n}: vec4f" for n in range(most // 16 + 1))
     text = f"{start}maxUniformBufferBindingSize is {most}, but the kernel uses a uniform block of {most + 16} bytes"
     assert (
-        message_of(devmod.DeviceNotFoundError, function, f"struct U {{ {members} }} @group(0) @binding(1) var<uniform> u: U;", "_ = u.m0;")
+        message_of(
+            devmod.DeviceNotFoundError,
+            function,
+            f"struct U {{ {members} }} @group(0) @binding(1) var<uniform> u: U;",
+            "_ = u.m0;",
+        )
         == text
     )
 
@@ -177,7 +241,11 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
 def test_arrays_over_the_limit_of_a_binding(device: Any, add: Any) -> None:
     most = device.limits["maxStorageBufferBindingSize"]
     if most < device.limits["maxBufferSize"] - 4:
-        large, small, out = device.empty(most + 4, "uint8"), device.empty(64, "float32"), device.empty(64, "float32")
+        large, small, out = (
+            device.empty(most + 4, "uint8"),
+            device.empty(64, "float32"),
+            device.empty(64, "float32"),
+        )
         large.dtype = "float32"
         text = (
             f"the webgpu function 'add' cannot be launched on {device}: its maxStorageBufferBindingSize is {most}, but argument 1 'a' has "
@@ -224,14 +292,25 @@ def test_specialize(device: Any) -> None:
     by_number(x, grid=1, block=(4, 1))
     assert x.tolist()[:5] == [0, 1.5, 3, 4.5, 0]
     most = device.limits["maxComputeWorkgroupSizeX"]
-    assert message_of(devmod.DeviceNotFoundError, f.specialize(WIDTH=most + 4, by=1), x, grid=1).endswith(
+    assert message_of(
+        devmod.DeviceNotFoundError, f.specialize(WIDTH=most + 4, by=1), x, grid=1
+    ).endswith(
         f"its maxComputeWorkgroupSizeX is {most}, but the kernel is built for blocks of {most + 4} threads in x"
     )
     for constants, text in (
-        ({"WIDE": 1}, "has no constant 'WIDE' to specialize; it has: 'WIDTH', 'HEIGHT', 'by', 'on'. Did you mean 'WIDTH'?"),
-        ({"by": float("inf")}, "cannot be specialized: the constant 'by' is inf, expected a finite number"),
+        (
+            {"WIDE": 1},
+            "has no constant 'WIDE' to specialize; it has: 'WIDTH', 'HEIGHT', 'by', 'on'. Did you mean 'WIDTH'?",
+        ),
+        (
+            {"by": float("inf")},
+            "cannot be specialized: the constant 'by' is inf, expected a finite number",
+        ),
     ):
-        assert message_of(devmod.ArgumentError, f.specialize, **constants) == f"the webgpu function 'k' {text}"
+        assert (
+            message_of(devmod.ArgumentError, f.specialize, **constants)
+            == f"the webgpu function 'k' {text}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -243,7 +322,13 @@ def test_specialize(device: Any) -> None:
         ("override N = 4u; override M = N * 2;", "M, N / 2", (8, 2, 1), {"N": 8}, (16, 4, 1)),
         ("override N = 4u; override M = N * 2;", "M", (8, 1, 1), {"N": 2, "M": 6}, (6, 1, 1)),
         ("override s: f32 = 0.29;", "u32(s * 100.0)", (29, 1, 1), {"s": 0.57}, (57, 1, 1)),
-        ("override s: f32 = 16777216.0;", "u32(s + 1.0 - 16777210.0)", (6, 1, 1), {"s": 16777217}, (6, 1, 1)),
+        (
+            "override s: f32 = 16777216.0;",
+            "u32(s + 1.0 - 16777210.0)",
+            (6, 1, 1),
+            {"s": 16777217},
+            (6, 1, 1),
+        ),
         (
             "override s: f32 = 1; const v: vec2f = vec2(0.29);",
             "u32(v.x * 100.0), u32(vec2(0.29, s).x * 100.0 - 21.0)",
@@ -251,14 +336,24 @@ def test_specialize(device: Any) -> None:
             {},
             (29, 8, 1),
         ),
-        ("override N: u32 = 0;", "u32(array(0.29, 0.25)[N] * 100.0), u32(8.0 / 3 * 3)", (29, 8, 1), {"N": 1}, (25, 8, 1)),
+        (
+            "override N: u32 = 0;",
+            "u32(array(0.29, 0.25)[N] * 100.0), u32(8.0 / 3 * 3)",
+            (29, 8, 1),
+            {"N": 1},
+            (25, 8, 1),
+        ),
         ("override N: u32 = 0;", "8u / N", None, {"N": 2}, (4, 1, 1)),
     ],
 )
 def test_the_reported_block_is_the_launched_block(
     declared: str, size: str, default: Any, constants: dict[str, int], block: Any, device: Any
 ) -> None:
-    f = function(f"{declared} @group(0) @binding(0) var<storage, read_write> x: array<atomic<u32>>;", "atomicAdd(&x[0], 1u);", size)
+    f = function(
+        f"{declared} @group(0) @binding(0) var<storage, read_write> x: array<atomic<u32>>;",
+        "atomicAdd(&x[0], 1u);",
+        size,
+    )
     assert f.block == default
     x = np.zeros(1, "uint32")
     if default is None:
@@ -274,8 +369,12 @@ def test_the_reported_block_is_the_launched_block(
 
 def test_a_block_of_the_interface_that_is_not_the_shaders() -> None:
     text = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(64) fn k() { x[0] = 1u; }"
-    interface = devmod.Interface([devmod.Param("x", "buffer", "uint32", "rw", (0, 0))], block=(8, 1, 1))
-    module = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)})
+    interface = devmod.Interface(
+        [devmod.Param("x", "buffer", "uint32", "rw", (0, 0))], block=(8, 1, 1)
+    )
+    module = devmod.create(
+        "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)}
+    )
     assert message_of(devmod.FormatError, module.get_function, "k") == (
         "the WGSL of the webgpu function 'k' is built for blocks of (64, 1, 1) threads, but the payload's fmap gives (8, 1, 1)"
     )
@@ -284,13 +383,20 @@ def test_a_block_of_the_interface_that_is_not_the_shaders() -> None:
 @pytest.mark.parametrize(
     ("constants", "text"),
     [
-        ({"N": 0}, "1:55: this constant expression is invalid: its value is undefined or out of range"),
+        (
+            {"N": 0},
+            "1:55: this constant expression is invalid: its value is undefined or out of range",
+        ),
         ({"N": 9}, "3:32: the @workgroup_size of 'k' contains 0; expected integers from 1"),
         ({"M": 0}, "1:78: the length of the array is 0; expected an integer from 1"),
     ],
 )
 def test_constants_with_which_the_shader_is_invalid(constants: dict[str, int], text: str) -> None:
-    f = function("override N: u32 = 4; override M = 8u; override D = 8u / N; var<workgroup> w: array<u32, M>;", "w[0] = D;", "D")
+    f = function(
+        "override N: u32 = 4; override M = 8u; override D = 8u / N; var<workgroup> w: array<u32, M>;",
+        "w[0] = D;",
+        "D",
+    )
     assert message_of(devmod.ArgumentError, f.specialize, **constants) == (
         f"the webgpu function 'k' cannot be specialized: with these constants, the WGSL source is refused at k:{text}"
     )
@@ -304,7 +410,11 @@ def test_one_buffer_as_read_only_and_writable_argument(device: Any) -> None:
     )
     a = np.ones(4, "uint32")
     array = device.from_numpy(a)
-    for call in (lambda: f(a, a, grid=1), lambda: f(array, array, grid=1), lambda: f.bind(array, array, grid=1)):
+    for call in (
+        lambda: f(a, a, grid=1),
+        lambda: f(array, array, grid=1),
+        lambda: f.bind(array, array, grid=1),
+    ):
         assert message_of(devmod.ArgumentError, call) == (
             "the webgpu function 'k': argument 2 'y' and argument 1 'x' are the same buffer, and the shader declares one of them as read-only. "
             "WebGPU forbids this in one launch; pass a copy for one of them"
@@ -365,7 +475,8 @@ def test_grids_that_cannot_be_folded(device: Any) -> None:
     for grid, axis in (((2**40,), "x than fit into x and z"), ((1, most + 1), "y")):
         shown = (*grid, 1, 1)[:3]
         assert message_of(devmod.LaunchError, f, x, 1, grid=grid) == (
-            start + f"its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}"
+            start
+            + f"its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}"
         )
 
 
@@ -377,18 +488,30 @@ def test_tvms_scalars(device: Any) -> None:
     @group(0) @binding(1) var<uniform> podArgs : PODArgs;
     @compute @workgroup_size(1) fn k() { x[0] = f32(podArgs.a); x[1] = podArgs.b; x[2] = f32(podArgs.c); x[3] = f32(podArgs.packGridDimX); }
     """
-    f = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["int32", "handle", "float32", "bool"])})["k"]
+    f = devmod.create(
+        "webgpu",
+        {"k": text},
+        "wgsl",
+        {"k": FunctionInfo("k", ["int32", "handle", "float32", "bool"])},
+    )["k"]
     x = np.zeros(4, "float32")
     f(-3, x, 0.5, True, grid=7)
     assert x.tolist() == [-3, 0.5, 1, 6]
     # Without the tag a buffer counts as written. The layout still follows the shader.
     reads = b"@group(0) @binding(0) var<storage, read> x: array<u32>; @group(0) @binding(1) var<storage, read_write> y: array<u32>; "
     info = FunctionInfo("k", ["handle", "handle"], ["blockIdx.x"])
-    copies = devmod.create("webgpu", {"k": reads + b"@compute @workgroup_size(1) fn k() { y[0] = x[0]; }"}, "wgsl", {"k": info})["k"]
+    copies = devmod.create(
+        "webgpu",
+        {"k": reads + b"@compute @workgroup_size(1) fn k() { y[0] = x[0]; }"},
+        "wgsl",
+        {"k": info},
+    )["k"]
     y = np.zeros(1, "uint32")
     copies(np.array([7], "uint32"), y, grid=1)
     assert y[0] == 7
-    wrong = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle", "int64"])})
+    wrong = devmod.create(
+        "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle", "int64"])}
+    )
     assert message_of(devmod.FormatError, wrong.get_function, "k") == (
         "the webgpu function 'k' has no interface, and its argument 2 has type int64; without an interface, expected handle, int32, uint32, float32 or bool"
     )
@@ -428,7 +551,9 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
     usage = wgpu.BufferUsage.STORAGE
     gpu = device.gpu
     other = wgpu.gpu.request_adapter_sync().request_device_sync()
-    texture = gpu.create_texture(size=(4, 4, 1), format="r32float", usage=wgpu.TextureUsage.COPY_DST)
+    texture = gpu.create_texture(
+        size=(4, 4, 1), format="r32float", usage=wgpu.TextureUsage.COPY_DST
+    )
     mapped = gpu.create_buffer(size=256, usage=usage, mapped_at_creation=True)
     for value, text in (
         (
@@ -440,7 +565,10 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
             gpu.create_buffer(size=256, usage=wgpu.BufferUsage.COPY_DST),
             "is a wgpu.GPUBuffer without BufferUsage.STORAGE; create it with that usage",
         ),
-        (gpu.create_buffer(size=258, usage=usage), "is a wgpu.GPUBuffer of 258 bytes, expected a multiple of 4"),
+        (
+            gpu.create_buffer(size=258, usage=usage),
+            "is a wgpu.GPUBuffer of 258 bytes, expected a multiple of 4",
+        ),
         (mapped, "is a wgpu.GPUBuffer that is mapped; call its unmap() first"),
         (texture, "is a GPUTexture, and the kernel takes an array of float32"),
     ):
@@ -450,7 +578,9 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
         )
     mapped.unmap()
     add(mapped, *host_arrays()[1:], 64, grid=1)
-    assert message_of(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, stream=other.queue) == (
+    assert message_of(
+        devmod.ArgumentError, add, *host_arrays(), 64, grid=1, stream=other.queue
+    ) == (
         "the webgpu function 'add' was given stream=, which is a GPUQueue: expected a stream of kind webgpu"
     )
 
@@ -468,7 +598,9 @@ def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPat
     assert message_of(devmod.LaunchError, stream.record().elapsed, event) == (
         f"{device} cannot time events: it does not support the feature timestamp-query"
     )
-    assert 0 < add.bind(*(device.from_numpy(each) for each in host_arrays()), 64, grid=1).time() < 10
+    assert (
+        0 < add.bind(*(device.from_numpy(each) for each in host_arrays()), 64, grid=1).time() < 10
+    )
 
 
 def test_events_of_another_backend_are_refused(device: Any) -> None:
@@ -540,7 +672,9 @@ print(kilobytes() - before)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the test reads the memory use from Linux's /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the test reads the memory use from Linux's /proc"
+)
 def test_reading_writing_and_waiting_do_not_leak_memory(device: Any) -> None:
     assert int(python(GROWTH)) < 6000  # KB; it was 100 for each time
 
@@ -590,15 +724,25 @@ def test_two_devices(device: Any) -> None:
 
 
 def test_listing_devices_suppresses_output_of_the_drivers(device: Any) -> None:
-    """Mesa's layer looks for a Wayland display, and libwayland reports a missing XDG_RUNTIME_DIR each time."""
+    """Mesa's layer looks for a Wayland display, and libwayland reports a missing XDG_RUNTIME_DIR
+    each time.
+    """
     clean = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
     clean["DEVMOD_PLUGINS_ALLOW"] = "devmod-runtime,devmod-webgpu"
-    done = subprocess.run([sys.executable, "-m", "devmod", "devices"], env=clean, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "devices"],
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "webgpu" in done.stdout
 
 
-def test_wgpus_variable_selects_the_first_device(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wgpus_variable_selects_the_first_device(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_webgpu import _driver
 
     class Adapter:
@@ -607,7 +751,13 @@ def test_wgpus_variable_selects_the_first_device(device: Any, monkeypatch: pytes
 
     old = Adapter("old", "DiscreteGPU")
     old.info["backend_type"] = "OpenGL"
-    listed = [old, Adapter("lavapipe", "CPU"), Adapter("small", "IntegratedGPU"), Adapter("odd", "Other"), Adapter("large", "DiscreteGPU")]
+    listed = [
+        old,
+        Adapter("lavapipe", "CPU"),
+        Adapter("small", "IntegratedGPU"),
+        Adapter("odd", "Other"),
+        Adapter("large", "DiscreteGPU"),
+    ]
     monkeypatch.setattr(_driver.wgpu.gpu, "enumerate_adapters_sync", lambda: listed)
     assert [each.summary for each in _driver.adapters()] == ["large", "small", "odd", "lavapipe"]
     monkeypatch.setenv("WGPUPY_WGPU_ADAPTER_NAME", "lava")
@@ -631,11 +781,18 @@ def test_features_have_the_names_of_webgpu_and_of_needs(device: Any) -> None:
 def subgroup_info(adapter: Any, **info: int) -> Any:
     from types import SimpleNamespace
 
-    return SimpleNamespace(info={**adapter.info, "stackgroup_min_size": 0, **info}, summary="", limits=adapter.limits, features=())
+    return SimpleNamespace(
+        info={**adapter.info, "stackgroup_min_size": 0, **info},
+        summary="",
+        limits=adapter.limits,
+        features=(),
+    )
 
 
 @pytest.mark.row("R40")
-def test_a_required_subgroup_size_is_that_of_the_device(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_required_subgroup_size_is_that_of_the_device(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_webgpu._device import WebGPUDevice
 
     for info, sizes in (
@@ -655,7 +812,12 @@ def test_a_required_subgroup_size_is_that_of_the_device(device: Any, monkeypatch
     assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
         f"the webgpu function 'k' needs subgroups of 16 threads, and {device} chooses the size"
     )
-    general = devmod.create("webgpu", {"k": b"@compute @workgroup_size(1) fn k() {}"}, "wgsl", {"k": FunctionInfo("k", [])})
+    general = devmod.create(
+        "webgpu",
+        {"k": b"@compute @workgroup_size(1) fn k() {}"},
+        "wgsl",
+        {"k": FunctionInfo("k", [])},
+    )
     assert devmod.bundle(module, general, mixed=True)["k"]  # a bundle skips the candidate
     monkeypatch.setattr(device, "subgroup_sizes", (16,))
     assert module.get_function("k")
@@ -684,14 +846,21 @@ def test_a_shader_that_enables_subgroups(enable: str, device: Any) -> None:
     assert interface.needs == (("fp16", "subgroups") if "f16" in enable else ("subgroups",))
     x = np.zeros(32, "uint32")
     module["k"](x, grid=1)
-    sums = {size: [100 * size + sum(range(i - i % size, i - i % size + size)) for i in range(32)] for size in (4, 8, 16, 32)}
+    sums = {
+        size: [100 * size + sum(range(i - i % size, i - i % size + size)) for i in range(32)]
+        for size in (4, 8, 16, 32)
+    }
     assert x.tolist() in sums.values()
 
 
 def test_an_unsupported_feature(device: Any) -> None:
-    interface = Interface([Param("x", "buffer", "uint32", "rw", (0, 0))], extra={"features": ["shader-f128"]})
+    interface = Interface(
+        [Param("x", "buffer", "uint32", "rw", (0, 0))], extra={"features": ["shader-f128"]}
+    )
     text = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"
-    module = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)})
+    module = devmod.create(
+        "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)}
+    )
     assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
         f"the webgpu function 'k' needs shader-f128, which {device} does not have"
     )
@@ -700,8 +869,15 @@ def test_an_unsupported_feature(device: Any) -> None:
 # -- payloads
 
 
-def create(text: bytes, interface: Interface | None = None, types: tuple[str, ...] = ("handle",), entry: str = "k") -> Any:
-    return devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)})
+def create(
+    text: bytes,
+    interface: Interface | None = None,
+    types: tuple[str, ...] = ("handle",),
+    entry: str = "k",
+) -> Any:
+    return devmod.create(
+        "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)}
+    )
 
 
 WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"
@@ -712,9 +888,14 @@ WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @comput
     ("module", "text"),
     [
         (create(b"\xff"), "the webgpu shader 'k' is not UTF-8 text: byte 0 is 0xff"),
-        (create(b"#version 450\nvoid main() {}"), "the webgpu shader 'k' has no compute entry point: expected a function with @compute"),
         (
-            devmod.create("webgpu", {"other": WRITES}, "wgsl", {"k": FunctionInfo("k", ["handle"])}),
+            create(b"#version 450\nvoid main() {}"),
+            "the webgpu shader 'k' has no compute entry point: expected a function with @compute",
+        ),
+        (
+            devmod.create(
+                "webgpu", {"other": WRITES}, "wgsl", {"k": FunctionInfo("k", ["handle"])}
+            ),
             "the webgpu module has no shader for its function 'k'; it has those of 'other'",
         ),
         (
@@ -734,11 +915,19 @@ WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @comput
             "the interface of the webgpu function 'k' is invalid: argument 1 'n' has the place (0, 0), which is in no block",
         ),
         (
-            create(WRITES, Interface([Param("n", "scalar", "uint32", at=(0, 0))], [Block("push", 4)]), ("uint32",)),
+            create(
+                WRITES,
+                Interface([Param("n", "scalar", "uint32", at=(0, 0))], [Block("push", 4)]),
+                ("uint32",),
+            ),
             "the interface of the webgpu function 'k' is invalid: block 0 has the place 'push', expected a group below 8 and a binding up to 65535",
         ),
         (
-            create(WRITES, Interface([Param("x", "buffer", at=(0, 0)), Param("y", "buffer", at=(0, 0))]), ("handle", "handle")),
+            create(
+                WRITES,
+                Interface([Param("x", "buffer", at=(0, 0)), Param("y", "buffer", at=(0, 0))]),
+                ("handle", "handle"),
+            ),
             "the interface of the webgpu function 'k' is invalid: two bindings use group 0, binding 0",
         ),
         (
@@ -781,20 +970,35 @@ MATRICES = (
 
 def test_shaders_that_crash_naga_are_refused_before_the_trial(device: Any) -> None:
     for text, refused in (
-        *((f"@compute @workgroup_size(1) fn k() {{ var b = array(1); {end}", "on which compilers overflow their stack") for end in DEEP),
+        *(
+            (
+                f"@compute @workgroup_size(1) fn k() {{ var b = array(1); {end}",
+                "on which compilers overflow their stack",
+            )
+            for end in DEEP
+        ),
         (MATRICES, "matrix of two rows"),
     ):
-        assert refused in message_of(devmod.CompileError, create(text.encode(), Interface(), ()).get_function, "k")
+        assert refused in message_of(
+            devmod.CompileError, create(text.encode(), Interface(), ()).get_function, "k"
+        )
 
 
 def test_bindings_that_do_not_match_the_shader(device: Any) -> None:
     start = f"{device.name} cannot build the webgpu function 'k' (entry 'k') with the arguments that the payload's fmap gives it: "
-    for interface in (Interface([Param("x", "buffer", "uint32", "r", (0, 0))]), Interface([Param("x", "buffer", "uint32", "rw", (0, 1))])):
+    for interface in (
+        Interface([Param("x", "buffer", "uint32", "r", (0, 0))]),
+        Interface([Param("x", "buffer", "uint32", "rw", (0, 1))]),
+    ):
         text = message_of(devmod.FormatError, create(WRITES, interface).get_function, "k")
         assert text.startswith(start)
         assert "0" in text[len(start) :]
     text = message_of(
-        devmod.FormatError, create(WRITES, Interface([Param("x", "buffer", "uint32", "rw", (0, 0))]), entry="j").get_function, "k"
+        devmod.FormatError,
+        create(
+            WRITES, Interface([Param("x", "buffer", "uint32", "rw", (0, 0))]), entry="j"
+        ).get_function,
+        "k",
     )
     assert text.startswith(start.replace("entry 'k'", "entry 'j'"))
 
@@ -866,7 +1070,8 @@ def test_no_c_type_is_parsed_after_the_import_of_wgpu(device: Any) -> None:
     assert python(ALL_USES) == "[7] 2.0 []\n"
 
 
-#: A thread sends signals until one has interrupted the main thread: a signal before its wait has begun does not end the wait.
+#: A thread sends signals until one has interrupted the main thread: a signal before its wait has
+#: begun does not end the wait.
 INTERRUPT = """
 import os, signal, threading, time
 landed, begun = [], threading.Event()
@@ -916,13 +1121,23 @@ def test_an_interrupt_of_a_wait_leaves_started_reads_valid(device: Any) -> None:
 
 
 @pytest.mark.row("R37")
-def test_no_buffer_is_mapped_while_a_launch_is_submitted(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A submission calls the callbacks of other threads: an interrupt of one would be lost, and its thread would wait for ever."""
+def test_no_buffer_is_mapped_while_a_launch_is_submitted(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submission calls the callbacks of other threads: an interrupt of one would be lost, and its
+    thread would wait for ever.
+    """
     import wgpu
 
     launch = add.bind(*(device.zeros(64, "float32") for _ in range(3)), 64, threads=64)
-    read = threading.Thread(target=device.zeros(64, "float32").copy_to(np.zeros(64, "float32"), wait=False).synchronize)
-    is_mapped, submit, map_sync = threading.Event(), type(device.gpu.queue).submit, wgpu.GPUBuffer.map_sync
+    read = threading.Thread(
+        target=device.zeros(64, "float32").copy_to(np.zeros(64, "float32"), wait=False).synchronize
+    )
+    is_mapped, submit, map_sync = (
+        threading.Event(),
+        type(device.gpu.queue).submit,
+        wgpu.GPUBuffer.map_sync,
+    )
 
     def submit_late(queue: Any, commands: Any) -> None:
         if read.ident is None:
@@ -931,7 +1146,9 @@ def test_no_buffer_is_mapped_while_a_launch_is_submitted(device: Any, add: Any, 
         submit(queue, commands)
 
     monkeypatch.setattr(type(device.gpu.queue), "submit", submit_late)
-    monkeypatch.setattr(wgpu.GPUBuffer, "map_sync", lambda *args: (is_mapped.set(), map_sync(*args))[1])
+    monkeypatch.setattr(
+        wgpu.GPUBuffer, "map_sync", lambda *args: (is_mapped.set(), map_sync(*args))[1]
+    )
     launch()
     read.join()
 
@@ -970,7 +1187,13 @@ end.set()
 @pytest.mark.row("R37")
 @pytest.mark.parametrize(
     ("ask", "expected"),
-    [("double(x, grid=1)", 7), pytest.param("pass", 3, marks=pytest.mark.volume), ("x.copy_from(np.zeros(1, 'uint32'))", 0)],
+    [
+        ("double(x, grid=1)", 7),
+        pytest.param("pass", 3, marks=pytest.mark.volume),
+        ("x.copy_from(np.zeros(1, 'uint32'))", 0),
+    ],
 )
-def test_operations_after_an_interrupted_launch_follow_it(device: Any, ask: str, expected: int) -> None:
+def test_operations_after_an_interrupted_launch_follow_it(
+    device: Any, ask: str, expected: int
+) -> None:
     assert python(INTERRUPT + LATE_SUBMISSION.replace("ASK", ask)) == f"interrupted\n[{expected}]\n"

@@ -1,4 +1,6 @@
-"""Shaders with directives, of the shapes that public projects have: variants by defines, common declarations, tables, shared files."""
+"""Shaders with directives, of the shapes that public projects have: variants by defines, common
+declarations, tables, shared files.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ BLOCKS = """\
         ({"TYPE_I32": None, "OP": 2}, "int32", lambda a, b: a - b),
     ],
 )
-def test_variants_of_one_file(tmp_path: Path, device: Any, defines: dict[str, Any], dtype: str, result: Any) -> None:
+def test_variants_of_one_file(
+    tmp_path: Path, device: Any, defines: dict[str, Any], dtype: str, result: Any
+) -> None:
     (tmp_path / "binary.wgsl").write_text(BINARY)
     (tmp_path / "params.tmpl").write_text(PARAMS)
     f = devmod.compile(tmp_path / "binary.wgsl", "webgpu", defines=defines)["binary"]
@@ -105,9 +109,13 @@ def test_a_shared_file_and_macros_with_parameters(tmp_path: Path, device: Any) -
 
 
 @pytest.mark.filterwarnings("ignore:the WGSL source")
-def test_an_error_of_the_device_has_the_users_file_and_line(tmp_path: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_device_has_the_users_file_and_line(
+    tmp_path: Path, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "")  # without a naga at build time
-    (tmp_path / "k.wgsl").write_text('#include "part.wgsl"\n@compute @workgroup_size(1) fn k() { _ = part(1u); }\n')
+    (tmp_path / "k.wgsl").write_text(
+        '#include "part.wgsl"\n@compute @workgroup_size(1) fn k() { _ = part(1u); }\n'
+    )
     (tmp_path / "part.wgsl").write_text("\n\nfn part(a: u32) -> u32 { return a * 2.5; }\n")
     module = devmod.compile(tmp_path / "k.wgsl", "webgpu")
     with pytest.raises(devmod.CompileError) as caught:

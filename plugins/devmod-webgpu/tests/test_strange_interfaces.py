@@ -1,4 +1,6 @@
-"""Random interfaces, as in a damaged or hostile file: they raise only devmod's errors, and the process continues."""
+"""Random interfaces, as in a damaged or hostile file: they raise only devmod's errors, and the
+process continues.
+"""
 
 from __future__ import annotations
 
@@ -99,6 +101,11 @@ print("some ran" if ran else "none ran")
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_random_interfaces(seed: int, device: Any) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(seed=seed)], capture_output=True, text=True, env=dict(os.environ), check=False, timeout=120
+        [sys.executable, "-c", PROGRAM.format(seed=seed)],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
+        check=False,
+        timeout=120,
     )
     assert (process.returncode, process.stdout) == (0, "some ran\n"), process.stderr

@@ -18,7 +18,9 @@ from devmod import Interface
 SET = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() {{ x[0] = {}u; }}"
 #: naga recurses along the chain of constants, and overflows its stack.
 CHAIN = (
-    "@compute @workgroup_size(1) fn k() { _ = c0; }\n" + "".join(f"const c{n} = c{n + 1};\n" for n in range(30_000)) + "const c30000 = 1;\n"
+    "@compute @workgroup_size(1) fn k() { _ = c0; }\n"
+    + "".join(f"const c{n} = c{n + 1};\n" for n in range(30_000))
+    + "const c30000 = 1;\n"
 )
 
 
@@ -33,7 +35,12 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) ->
 
 
 def create(text: str) -> devmod.Module:
-    return devmod.create("webgpu", {"k": text.encode()}, "wgsl", {"k": devmod.FunctionInfo("k", [], interface=Interface())})
+    return devmod.create(
+        "webgpu",
+        {"k": text.encode()},
+        "wgsl",
+        {"k": devmod.FunctionInfo("k", [], interface=Interface())},
+    )
 
 
 def break_process_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +61,9 @@ def message_of(module: devmod.Module) -> str:
     return str(caught.value)
 
 
-def test_a_shader_that_crashes_naga_does_not_crash_this_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shader_that_crashes_naga_does_not_crash_this_process(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (
         f"the webgpu shader of 'k' crashes wgpu or the driver of {device}. A separate process compiled it first, so this process is not "
         "affected. Change the shader: use simpler expressions, or avoid the construct that the log names"
@@ -65,7 +74,9 @@ def test_a_shader_that_crashes_naga_does_not_crash_this_process(device: Any, mon
     assert message_of(module) == text  # from the cache
 
 
-def test_a_shader_that_passed_a_trial_starts_no_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shader_that_passed_a_trial_starts_no_process(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_webgpu import _trial
 
     assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
@@ -75,12 +86,18 @@ def test_a_shader_that_passed_a_trial_starts_no_process(device: Any, monkeypatch
     assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
 
 
-def test_a_shader_with_images_is_tried_with_its_layouts(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shader_with_images_is_tried_with_its_layouts(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_webgpu import _trial
 
     requests = []
     trial = _trial._Process.compile
-    monkeypatch.setattr(_trial._Process, "compile", lambda self, request: requests.append(request) or trial(self, request))
+    monkeypatch.setattr(
+        _trial._Process,
+        "compile",
+        lambda self, request: requests.append(request) or trial(self, request),
+    )
     text = (
         "@group(0) @binding(0) var t: texture_2d<u32>; @group(0) @binding(1) var s: sampler; @group(0) @binding(2) var o: "
         "texture_storage_2d<rgba8uint, write>; @compute @workgroup_size(1) fn k() { textureStore(o, vec2(0, 0), textureGather(0, t, s, vec2f())); "
@@ -93,11 +110,20 @@ def test_a_shader_with_images_is_tried_with_its_layouts(device: Any, monkeypatch
         [
             (0, "texture", {"sample_type": "uint", "view_dimension": "2d"}),
             (1, "sampler", {"type": "non-filtering"}),
-            (2, "storage_texture", {"format": "rgba8uint", "access": "write-only", "view_dimension": "2d"}),
+            (
+                2,
+                "storage_texture",
+                {"format": "rgba8uint", "access": "write-only", "view_dimension": "2d"},
+            ),
         ]
     ]
     assert message_of(
-        devmod.create("webgpu", {"k": f"{text} _ = c0; }} {CHAIN.partition('}')[2]}".encode()}, "wgsl", module.functions)
+        devmod.create(
+            "webgpu",
+            {"k": f"{text} _ = c0; }} {CHAIN.partition('}')[2]}".encode()},
+            "wgsl",
+            module.functions,
+        )
     ).startswith("the webgpu shader of 'k' crashes wgpu or the driver")
 
 
@@ -153,7 +179,9 @@ def test_a_process_that_ends_before_its_first_shader_is_replaced(device: Any) ->
     assert _trial._idle._workers != [("", process)]
 
 
-def test_the_error_if_no_process_can_be_started(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_if_no_process_can_be_started(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     break_process_start(monkeypatch)
     module = devmod.compile(SET.format(20), "webgpu", name="k")
     assert message_of(module) == (
@@ -164,7 +192,9 @@ def test_the_error_if_no_process_can_be_started(device: Any, monkeypatch: pytest
     assert module.get_function("k")
 
 
-def test_an_interrupted_trial_stops_its_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_trial_stops_its_process(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from devmod_webgpu import _trial
 
     assert devmod.compile(SET.format(30), "webgpu", name="k").get_function("k")
@@ -190,7 +220,11 @@ def test_a_forked_process_does_not_use_its_parents_process(device: Any) -> None:
     process = _trial._idle._workers[-1][1]
     child = os.fork()
     if not child:
-        os._exit(len(_trial._idle._workers) + 2 * (not process._requests.closed) + 4 * (not process._printed.closed))
+        os._exit(
+            len(_trial._idle._workers)
+            + 2 * (not process._requests.closed)
+            + 4 * (not process._printed.closed)
+        )
     assert os.waitpid(child, 0)[1] == 0
     assert devmod.compile(SET.format(41), "webgpu", name="k").get_function("k")
 
@@ -209,10 +243,16 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a stopped process ends with this one on Linux alone")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"),
+    reason="a stopped process ends with this one on Linux alone",
+)
 def test_a_trial_ends_with_a_killed_process_whose_fork_remains(device: Any) -> None:
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", KILLED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         state = Path(f"/proc/{process.stdout.readline().strip()}/stat")

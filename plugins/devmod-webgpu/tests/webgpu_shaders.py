@@ -21,8 +21,13 @@ fn add(@builtin(global_invocation_id) id: vec3u) {
 """
 
 
-#: The environment of a process that imports this file. It opens no other driver, and starts no process for trials, which test_trial.py shows.
-ALONE = {"PYTHONPATH": str(Path(__file__).parent), "DEVMOD_PLUGINS_ALLOW": "devmod-webgpu", "DEVMOD_WEBGPU_TRIAL": "0"}
+#: The environment of a process that imports this file. It opens no other driver, and starts no
+#: process for trials, which test_trial.py shows.
+ALONE = {
+    "PYTHONPATH": str(Path(__file__).parent),
+    "DEVMOD_PLUGINS_ALLOW": "devmod-webgpu",
+    "DEVMOD_WEBGPU_TRIAL": "0",
+}
 
 
 def adder() -> Any:
@@ -31,7 +36,9 @@ def adder() -> Any:
 
 
 def function(declarations: str, body: str, size: str = "1") -> Any:
-    """The function of a shader: ``x`` is its buffer of u32 unless the declarations say otherwise, ``id`` the thread."""
+    """The function of a shader: ``x`` is its buffer of u32 unless the declarations say otherwise,
+    ``id`` the thread.
+    """
     if "binding(0)" not in declarations:
         declarations += "\n@group(0) @binding(0) var<storage, read_write> x: array<u32>;"
     text = f"{declarations}\n@compute @workgroup_size({size}) fn k(@builtin(global_invocation_id) id: vec3u) {{ {body} }}"

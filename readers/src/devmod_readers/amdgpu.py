@@ -1,6 +1,7 @@
 """The readers of AMD's code objects. They need no driver and no ROCm.
 
-- `read_code_object` returns the kernels of a code object with the places of their arguments and their limits.
+- `read_code_object` returns the kernels of a code object with the places of their arguments and
+  their limits.
 - `find_kernels` returns which of some kernels a code object has.
 - `check_code_object` checks that a code object is complete, before a driver loads it.
 
@@ -8,8 +9,8 @@ They raise `devmod.FormatError` for a file that is damaged.
 
 The notes of a code object: one msgpack map with the metadata of its kernels.
 
-Source: LLVM's "User Guide for AMDGPU Backend", code object metadata of versions 3 to 6. The file comes from a stranger, so each number
-is checked.
+Source: LLVM's "User Guide for AMDGPU Backend", code object metadata of versions 3 to 6. The file
+comes from a stranger, so each number is checked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 
     from devmod.backend import Binary
 
-__all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "find_kernels", "read_code_object"]
+__all__ = [
+    "ArgumentPlace",
+    "CodeObjectKernel",
+    "check_code_object",
+    "find_kernels",
+    "read_code_object",
+]
 
 
 Dims = tuple[int, int, int]
@@ -43,8 +50,8 @@ class ArgumentPlace(NamedTuple):
     offset, size
         Its first byte and its size in bytes.
     kind
-        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x", which
-        the driver passes in place of the caller.
+        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden
+        one such as "hidden_block_count_x", which the driver passes in place of the caller.
     """
 
     offset: int
@@ -88,8 +95,13 @@ class CodeObjectKernel(NamedTuple):
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """The size of each argument that a caller passes, and the alignment of its place: at most 16 bytes."""
-        return [(each.size, min(16, each.offset & -each.offset or 16, each.size & -each.size or 1)) for each in self.visible_arguments]
+        """The size of each argument that a caller passes, and the alignment of its place: at most
+        16 bytes.
+        """
+        return [
+            (each.size, min(16, each.offset & -each.offset or 16, each.size & -each.size or 1))
+            for each in self.visible_arguments
+        ]
 
 
 def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
@@ -110,17 +122,26 @@ def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
     kernels: dict[str, CodeObjectKernel] = {}
     for note in _metadata(memoryview(code).cast("B")):
         try:
-            values = msgpack.unpackb(note, max_array_len=_MAX_ITEMS, max_map_len=_MAX_ITEMS, max_ext_len=0, strict_map_key=True)
+            values = msgpack.unpackb(
+                note,
+                max_array_len=_MAX_ITEMS,
+                max_map_len=_MAX_ITEMS,
+                max_ext_len=0,
+                strict_map_key=True,
+            )
             for entry in values.get("amdhsa.kernels", []):
                 kernel = _kernel(entry)
                 kernels[kernel.name] = kernel
         except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException) as error:
-            raise _damaged(f"its metadata cannot be read: {type(error).__name__}: {error}") from None
+            raise _damaged(
+                f"its metadata cannot be read: {type(error).__name__}: {error}"
+            ) from None
     return kernels
 
 
 def find_kernels(code: Binary, names: Iterable[str]) -> set[str]:
-    """Return those of the names that are kernels of a code object. The descriptor of a kernel has a symbol, the name with ".kd".
+    """Return those of the names that are kernels of a code object. The descriptor of a kernel has a
+    symbol, the name with ".kd".
 
     Parameters
     ----------
@@ -136,7 +157,8 @@ def find_kernels(code: Binary, names: Iterable[str]) -> set[str]:
 def _kernel(entry: Any) -> CodeObjectKernel:
     total = _count(entry[".kernarg_segment_size"])
     arguments = tuple(
-        ArgumentPlace(_count(each[".offset"]), _count(each[".size"]), _text(each[".value_kind"])) for each in entry.get(".args", [])
+        ArgumentPlace(_count(each[".offset"]), _count(each[".size"]), _text(each[".value_kind"]))
+        for each in entry.get(".args", [])
     )
     if any(each.offset + each.size > total for each in arguments):
         raise ValueError("an argument ends outside the argument buffer")
@@ -198,12 +220,17 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
 
 
 def _damaged(reason: str) -> FormatError:
-    return FormatError(f"the rocm payload of format 'hsaco' is damaged, or is not a code object: {reason}", kind="rocm")
+    return FormatError(
+        f"the rocm payload of format 'hsaco' is damaged, or is not a code object: {reason}",
+        kind="rocm",
+    )
 
 
-# -- The kernel descriptors of a code object: 64 bytes each, with the place of the kernel's first instruction.
+# -- The kernel descriptors of a code object: 64 bytes each, with the place of the kernel's first
+# instruction.
 #
-# Source: LLVM's "User Guide for AMDGPU Backend", kernel descriptor. The dynamic symbol ``<name>.kd`` has the address.
+# Source: LLVM's "User Guide for AMDGPU Backend", kernel descriptor. The dynamic symbol
+# ``<name>.kd`` has the address.
 
 
 #: The flag of a segment that has code.
@@ -216,7 +243,8 @@ _ENTRY_ALIGNMENT = 256
 
 
 def check_code_object(code: Binary, symbols: Iterable[str]) -> None:
-    """Check that the sections and segments of a code object are in the file, and that kernels have a descriptor and code.
+    """Check that the sections and segments of a code object are in the file, and that kernels have
+    a descriptor and code.
 
     Parameters
     ----------
@@ -232,7 +260,9 @@ def check_code_object(code: Binary, symbols: Iterable[str]) -> None:
     """
     problem = find_damage(code) or _find_damage(memoryview(code).cast("B"), list(symbols))
     if problem:
-        raise FormatError(f"the rocm payload of format 'hsaco' is truncated or damaged: {problem}", kind="rocm")
+        raise FormatError(
+            f"the rocm payload of format 'hsaco' is truncated or damaged: {problem}", kind="rocm"
+        )
 
 
 def _find_damage(code: memoryview, symbols: list[str]) -> str:
@@ -249,11 +279,20 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
         if symbol not in found:
             return f"{label} has no descriptor"
         address, _ = found[symbol]
-        place = next((each.offset + address - each.address for each in loaded if _contains(each, address, _DESCRIPTOR_BYTES)), -1)
+        place = next(
+            (
+                each.offset + address - each.address
+                for each in loaded
+                if _contains(each, address, _DESCRIPTOR_BYTES)
+            ),
+            -1,
+        )
         if place < 0:
             return f"the descriptor of {label} is outside of the file"
         entry = address + int.from_bytes(code[place + 16 : place + 24], "little", signed=True)
-        if entry % _ENTRY_ALIGNMENT or not any(each.flags & _EXECUTABLE and _contains(each, entry, 1) for each in loaded):
+        if entry % _ENTRY_ALIGNMENT or not any(
+            each.flags & _EXECUTABLE and _contains(each, entry, 1) for each in loaded
+        ):
             return f"the code of {label} is outside of the file"
     return ""
 

@@ -7,9 +7,11 @@
 
 core has a reader of the header alone, for the architecture of a payload.
 
-An ELF file: its header, its sections, its segments and its symbols, in both classes and both byte orders.
+An ELF file: its header, its sections, its segments and its symbols, in both classes and both byte
+orders.
 
-Files come from strangers. A table must be in the file before it is read, and its entries are read one at a time.
+Files come from strangers. A table must be in the file before it is read, and its entries are read
+one at a time.
 """
 
 from __future__ import annotations
@@ -21,12 +23,24 @@ from typing import NamedTuple
 from devmod.backend import detect_form
 from devmod.errors import FormatError
 
-__all__ = ["DYNAMIC_SYMBOLS", "LOADED", "NOTES", "NO_BITS", "ElfFile", "Segment", "dynamic_symbols", "find_damage", "symbol_bytes"]
+__all__ = [
+    "DYNAMIC_SYMBOLS",
+    "LOADED",
+    "NOTES",
+    "NO_BITS",
+    "ElfFile",
+    "Segment",
+    "dynamic_symbols",
+    "find_damage",
+    "symbol_bytes",
+]
 
 
-#: A section: the offset of its name, its type, its offset, its size, the fields `link` and `info`, and the size of an entry.
+#: A section: the offset of its name, its type, its offset, its size, the fields `link` and `info`,
+#: and the size of an entry.
 Section = tuple[int, int, int, int, int, int, int]
-#: A symbol: the offset of its name, the field `info`, the number of its section, its address and its size.
+#: A symbol: the offset of its name, the field `info`, the number of its section, its address and
+#: its size.
 Symbol = tuple[int, int, int, int, int]
 
 #: The types of sections: notes, sections that take no bytes of the file, and dynamic symbols.
@@ -45,8 +59,9 @@ class Segment(NamedTuple):
     size: int
 
 
-#: The layouts of a class: of the header, a section, a segment and a symbol. The header has the machine, the offsets of both tables, the
-#: size and the number of their entries, and the number of the section with the names.
+#: The layouts of a class: of the header, a section, a segment and a symbol. The header has the
+#: machine, the offsets of both tables, the size and the number of their entries, and the number of
+#: the section with the names.
 _FORMATS = {
     1: ("18xH8xII6xHHHHH", "II8xIIII4xI", "III4xI4xI4x", "IIIBxH"),
     2: ("18xH12xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBxHQQ"),
@@ -89,7 +104,9 @@ class ElfFile:
         if len(view) < header.size:
             raise ValueError(f"it has {len(view)} bytes; an ELF header has {header.size}")
         if form not in _LAYOUTS:
-            raise ValueError(f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2")
+            raise ValueError(
+                f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2"
+            )
         self._wide = form[0] == 2
         self.machine, segments, sections, *rest, self._names = header.unpack_from(view)
         self._segments, self._sections = (segments, *rest[:2]), (sections, *rest[2:])
@@ -112,7 +129,10 @@ class ElfFile:
         return self.contents(self._names) if self.section_count else memoryview(b"")
 
     def contents(self, number: int) -> memoryview:
-        """Return the bytes of a section. Raise ValueError if a part of them is outside of the file."""
+        """Return the bytes of a section.
+
+        Raise ValueError if a part of them is outside of the file.
+        """
         _, kind, offset, size, _, _, _ = self.section(number)
         if kind == NO_BITS:
             return memoryview(b"")
@@ -125,12 +145,25 @@ class ElfFile:
         found = self._segment.iter_unpack(self._table("segments", self._segment, *self._segments))
         if self._wide:
             return map(Segment._make, found)
-        return (Segment(kind, flags, offset, address, size) for kind, offset, address, size, flags in found)
+        return (
+            Segment(kind, flags, offset, address, size)
+            for kind, offset, address, size, flags in found
+        )
 
     def symbols(self, table: memoryview) -> Iterator[Symbol]:
-        """Iterate over the symbols in the contents of a section. A part of a symbol at the end is ignored."""
-        found = self._symbol.iter_unpack(table[: len(table) // self.symbol_bytes * self.symbol_bytes])
-        return found if self._wide else ((name, info, section, address, size) for name, address, size, info, section in found)
+        """Iterate over the symbols in the contents of a section. A part of a symbol at the end is
+        ignored.
+        """
+        found = self._symbol.iter_unpack(
+            table[: len(table) // self.symbol_bytes * self.symbol_bytes]
+        )
+        return (
+            found
+            if self._wide
+            else (
+                (name, info, section, address, size) for name, address, size, info, section in found
+            )
+        )
 
     def _section_table(self) -> memoryview:
         return self._table("sections", self._section, *self._sections)
@@ -142,7 +175,8 @@ class ElfFile:
 
 
 def find_damage(code: bytes | memoryview) -> str:
-    """Return what is wrong with the header, the sections and the segments of an ELF file; "" if all are in the file.
+    """Return what is wrong with the header, the sections and the segments of an ELF file; "" if all
+    are in the file.
 
     A driver may crash on a truncated file, so a runtime calls this before the driver.
 
@@ -195,7 +229,9 @@ def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:
         `path` is not an ELF file, or is damaged.
     """
     if detect_form(data[:4]) != "elf":
-        raise FormatError(f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes")
+        raise FormatError(
+            f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes"
+        )
     try:
         return _find(ElfFile(data), data, name)
     except ValueError as problem:
@@ -226,12 +262,15 @@ def dynamic_symbols(elf: ElfFile, symbols: Iterable[str]) -> dict[str, tuple[int
     ValueError
         The table of dynamic symbols is damaged, or there are several, which ELF does not allow.
     """
-    tables = [number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS]
+    tables = [
+        number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS
+    ]
     if len(tables) > 1:
         raise ValueError(f"it has {len(tables)} tables of dynamic symbols; expected at most 1")
     found: dict[str, tuple[int, int]] = {}
     names = {name.encode(): name for name in symbols}
-    # The names of many symbols may end at one place, so no more of them is read than a name that is looked for has.
+    # The names of many symbols may end at one place, so no more of them is read than a name that is
+    # looked for has.
     longest = min(max(map(len, names), default=0), _MAX_NAME)
     for number in tables:
         _, _, _, table_bytes, link, _, width = elf.section(number)

@@ -2,9 +2,10 @@
 
 `read_metallib` returns the kernels of a library with their arguments.
 
-The format is not documented. A list has a group of tags for each function, with its name and type. Newer compilers, such as those of
-Metal 3.1, also write what Metal's reflection returns: a FlatBuffer for each function, with a node for each argument. The file comes from
-a stranger, so each number is checked.
+The format is not documented. A list has a group of tags for each function, with its name and type.
+Newer compilers, such as those of Metal 3.1, also write what Metal's reflection returns: a
+FlatBuffer for each function, with a node for each argument. The file comes from a stranger, so each
+number is checked.
 """
 
 from __future__ import annotations
@@ -24,17 +25,33 @@ __all__ = ["read_metallib"]
 #: The places of the offsets of the list of functions, and of what follows it.
 _FUNCTIONS, _METADATA = 24, 40
 _KERNEL = b"\2"
-#: The limits on the kernels and nodes together, and on the bytes of a name: all tables may be at one place.
+#: The limits on the kernels and nodes together, and on the bytes of a name: all tables may be at
+#: one place.
 _MAX_WORK, _MAX_NAME = 1 << 20, 1 << 10
-#: The nodes of a function. Those between `_BUFFER` and `_FILLED` are textures, samplers and others; Metal itself fills in the later ones.
+#: The nodes of a function. Those between `_BUFFER` and `_FILLED` are textures, samplers and others;
+#: Metal itself fills in the later ones.
 _MOST_THREADS, _BUFFER, _FILLED, _CONSTANT = 0x1003, 0x40000, 0x41000, 0x80000
 _CONSTANT_SPACE, _THREADGROUP = 2, 3
 _ACCESS = {1: "r", 2: "w", 3: "rw"}
 _SCALARS = {
-    "bool": "bool", "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
-    "long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "bfloat": "bfloat16",
-}  # fmt: skip
-_TYPES = {name + lanes: dtype + (f"x{lanes}" if lanes else "") for name, dtype in _SCALARS.items() for lanes in ("", "2", "3", "4")}
+    "bool": "bool",
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "half": "float16",
+    "float": "float32",
+    "bfloat": "bfloat16",
+}
+_TYPES = {
+    name + lanes: dtype + (f"x{lanes}" if lanes else "")
+    for name, dtype in _SCALARS.items()
+    for lanes in ("", "2", "3", "4")
+}
 
 
 class _Table(NamedTuple):
@@ -63,17 +80,26 @@ class _Table(NamedTuple):
     def text(self, number: int) -> str:
         """Return a field that is a text."""
         place = self.target(number)
-        return _slice(self.data, place + 4, min(_number(self.data, place, 4), _MAX_NAME)).decode("utf-8", "replace") if place else ""
+        return (
+            _slice(self.data, place + 4, min(_number(self.data, place, 4), _MAX_NAME)).decode(
+                "utf-8", "replace"
+            )
+            if place
+            else ""
+        )
 
     def tables(self, number: int) -> Iterator[_Table]:
         """Return the tables of a field that is a vector."""
         place = self.target(number)
-        for each in range(place + 4, place + 4 + 4 * (_number(self.data, place, 4) if place else 0), 4):
+        for each in range(
+            place + 4, place + 4 + 4 * (_number(self.data, place, 4) if place else 0), 4
+        ):
             yield _Table(self.data, each + _number(self.data, each, 4))
 
 
 def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
-    """Return the kernels of a library by name. The type "" of one argument says that the library does not describe the arguments.
+    """Return the kernels of a library by name. The type "" of one argument says that the library
+    does not describe the arguments.
 
     Raises
     ------
@@ -81,7 +107,9 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
         The library is damaged.
     """
     if data[:4] != b"MTLB":
-        raise FormatError(f"it is no metallib: expected b'MTLB' at its start, got {data[:4]!r}", kind="metal")
+        raise FormatError(
+            f"it is no metallib: expected b'MTLB' at its start, got {data[:4]!r}", kind="metal"
+        )
     at = _number(data, _FUNCTIONS, 8)
     groups = []
     count, at = _number(data, at, 4), at + 4
@@ -90,8 +118,13 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
         groups.append(tags)
         at += _number(data, at, 4)
         if at < end:
-            raise FormatError(f"the metallib is damaged: a function ends at byte {at}, and its tags at {end}", kind="metal")
-    lists = _tags(data, at)[0] if at < _number(data, _METADATA, 8) else {}  # an older library has no other lists
+            raise FormatError(
+                f"the metallib is damaged: a function ends at byte {at}, and its tags at {end}",
+                kind="metal",
+            )
+    lists = (
+        _tags(data, at)[0] if at < _number(data, _METADATA, 8) else {}
+    )  # an older library has no other lists
     first = _number(lists[b"RLST"], 0, 8) if b"RLST" in lists else 0
     functions: dict[str, ReflectedFunction] = {}
     left = _MAX_WORK
@@ -106,11 +139,16 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
         left -= 1 + size // 256
         if start > place:
             root = _Table(data, start + _number(data, start, 4))
-            nodes = [(node.number(0), node.target(1)) for node, _ in zip(root.tables(1), range(left + 1), strict=False)]
+            nodes = [
+                (node.number(0), node.target(1))
+                for node, _ in zip(root.tables(1), range(left + 1), strict=False)
+            ]
             left -= len(nodes)
             functions[name] = _function(name, [(kind, _Table(data, at)) for kind, at in nodes])
         if left < 0:
-            raise FormatError(f"the metallib describes more than {_MAX_WORK} arguments", kind="metal")
+            raise FormatError(
+                f"the metallib describes more than {_MAX_WORK} arguments", kind="metal"
+            )
     return functions
 
 
@@ -121,21 +159,36 @@ def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
         if kind == _MOST_THREADS:
             extra["max_total_threads_per_threadgroup"] = node.number(0)
         elif kind == _CONSTANT and (type_ := _SCALARS.get(node.text(0), "bfloat16")) != "bfloat16":
-            extra.setdefault("constants", []).append(PipelineConstant(node.text(1), type_, node.number(2)).to_dict())
+            extra.setdefault("constants", []).append(
+                PipelineConstant(node.text(1), type_, node.number(2)).to_dict()
+            )
         elif kind == _BUFFER and node.number(3, default=1) == 1:
             buffers.append(node)
         elif _BUFFER <= kind < _FILLED:
             return ReflectedFunction(name, [""], [Param("", "scalar")])
     buffers.sort(key=lambda node: (node.number(5, 1, 1) == _THREADGROUP, node.number(2)))
     params = [_param(node) for node in buffers]
-    return ReflectedFunction(name, [each.type if each.kind == "scalar" else "handle" for each in params], params, extra=extra)
+    return ReflectedFunction(
+        name,
+        [each.type if each.kind == "scalar" else "handle" for each in params],
+        params,
+        extra=extra,
+    )
 
 
 def _param(node: _Table) -> Param:
-    written, name, index, size, is_object = node.text(10), node.text(11), node.number(2), node.number(8), node.target(1) > 0
+    written, name, index, size, is_object = (
+        node.text(10),
+        node.text(11),
+        node.number(2),
+        node.number(8),
+        node.target(1) > 0,
+    )
     element = _TYPES.get(written) or (f"uint8x{size}" if size > 1 else "uint8")
     align = 0 if written in _TYPES else node.number(9)
-    kind = {_CONSTANT_SPACE: "scalar" if is_object else "buffer", _THREADGROUP: "local"}.get(node.number(5, 1, 1), "buffer")
+    kind = {_CONSTANT_SPACE: "scalar" if is_object else "buffer", _THREADGROUP: "local"}.get(
+        node.number(5, 1, 1), "buffer"
+    )
     if kind != "buffer":
         return Param(name, kind, element, at=index, align=align)
     access = _ACCESS.get(node.number(4, 1), "rw")
@@ -158,5 +211,8 @@ def _number(data: bytes, at: int, size: int, *, signed: bool = False) -> int:
 
 def _slice(data: bytes, at: int, size: int) -> bytes:
     if not 0 <= at <= len(data) - size:
-        raise FormatError(f"the metallib is damaged: expected {size} bytes at {at}, it has {len(data)}", kind="metal")
+        raise FormatError(
+            f"the metallib is damaged: expected {size} bytes at {at}, it has {len(data)}",
+            kind="metal",
+        )
     return data[at : at + size]

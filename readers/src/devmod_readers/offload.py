@@ -1,6 +1,7 @@
 """Containers of device code that other compilers wrote, taken apart into images.
 
-- `read_images` returns the images of a container. An `OffloadImage` has its kind, its format, its name and its bytes.
+- `read_images` returns the images of a container. An `OffloadImage` has its kind, its format, its
+  name and its bytes.
 - `is_container` returns whether bytes begin with the magic of a container of several images.
 
 `devmod.interop.offload.load` makes a module of a container.
@@ -8,7 +9,8 @@
 The images of a container of device code.
 
 - NVIDIA's fatbins (nvcc, fatbinary, nvfatbin), with their PTX and cubins;
-- LLVM's OffloadBinary, and clang's offload bundles, plain and compressed (hipcc writes them, also under the name ``.hsaco``);
+- LLVM's OffloadBinary, and clang's offload bundles, plain and compressed (hipcc writes them, also
+  under the name ``.hsaco``);
 - AMD's archives of ROCm's libraries (``.kpack``);
 - 64-bit ELF files of a host with such contents: objects, libraries and programs;
 - single images: PTX, a cubin, an AMD code object.
@@ -47,9 +49,11 @@ class OffloadImage(NamedTuple):
     Attributes
     ----------
     kind, fmt
-        The kind of module that it is, and the format; "" for an image that devmod does not run, such as LLVM bitcode.
+        The kind of module that it is, and the format; "" for an image that devmod does not run,
+        such as LLVM bitcode.
     name
-        Its target in the container, such as "hipv4-amdgcn-amd-amdhsa--gfx1100"; "" if the container has none.
+        Its target in the container, such as "hipv4-amdgcn-amd-amdhsa--gfx1100"; "" if the container
+        has none.
     data
         The bytes.
     """
@@ -61,7 +65,8 @@ class OffloadImage(NamedTuple):
 
 
 def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
-    """Return the images of a container in their order. Containers inside a container are taken apart too.
+    """Return the images of a container in their order. Containers inside a container are taken
+    apart too.
 
     Parameters
     ----------
@@ -86,7 +91,10 @@ def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
         try:
             view = memoryview(data).cast("B")
         except TypeError:
-            raise ArgumentError(f"a container is bytes, another buffer or a path; got {type(data).__name__}", argument="data") from None
+            raise ArgumentError(
+                f"a container is bytes, another buffer or a path; got {type(data).__name__}",
+                argument="data",
+            ) from None
     images: list[OffloadImage] = []
     for image in _expand("", view, 0, Limits(len(view))):
         images.append(image)
@@ -96,7 +104,9 @@ def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
 
 
 def is_container(data: bytes | memoryview) -> bool:
-    """Return whether the bytes begin with the magic of a container of several images. A CUDA fatbin and a host's ELF file do not count."""
+    """Return whether the bytes begin with the magic of a container of several images. A CUDA fatbin
+    and a host's ELF file do not count.
+    """
     return any(bytes(data[: len(magic)]) == magic for magic, _ in _READERS)
 
 
@@ -105,10 +115,14 @@ def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator
     if depth:
         limits.enclose(len(view))
     if depth > _MAX_DEPTH:
-        raise FormatError(f"the container is invalid: more than {_MAX_DEPTH} containers enclose an image")
+        raise FormatError(
+            f"the container is invalid: more than {_MAX_DEPTH} containers enclose an image"
+        )
     if not len(view):  # the host's entry of a bundle
         return
-    reader = next((reader for magic, reader in _READERS if bytes(view[: len(magic)]) == magic), None)
+    reader = next(
+        (reader for magic, reader in _READERS if bytes(view[: len(magic)]) == magic), None
+    )
     form = "" if reader is not None else detect_form(view)
     if reader is not None:
         yield from _expand_all(name, view, depth, limits)
@@ -117,7 +131,12 @@ def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator
             if member.compression:
                 limits.unpack(member.size, "the CUDA fatbin")
             known = member.kind in ("ptx", "cubin")
-            yield OffloadImage("cuda" if known else "", member.kind if known else "", member.arch, memoryview(member.data))
+            yield OffloadImage(
+                "cuda" if known else "",
+                member.kind if known else "",
+                member.arch,
+                memoryview(member.data),
+            )
     elif form == "elf":
         machine = int.from_bytes(view[18:20], "little")
         if machine == _CUDA:
@@ -126,7 +145,9 @@ def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator
             yield OffloadImage("rocm", "hsaco", name, view)
         else:
             yield from _expand_host(view, depth, limits)
-    elif form == "text" and b".version" in bytes(view[:65536]) and b".target" in bytes(view[:65536]):
+    elif (
+        form == "text" and b".version" in bytes(view[:65536]) and b".target" in bytes(view[:65536])
+    ):
         yield OffloadImage("cuda", "ptx", name, view)
     elif depth:
         yield OffloadImage("", "", name, view)
@@ -141,9 +162,14 @@ def _expand_all(name: str, view: memoryview, depth: int, limits: Limits) -> Iter
     """Yield the images in containers that follow each other, with zeros between them."""
     at = 0
     while at < len(view):
-        reader = next((reader for magic, reader in _READERS if bytes(view[at : at + len(magic)]) == magic), None)
+        reader = next(
+            (reader for magic, reader in _READERS if bytes(view[at : at + len(magic)]) == magic),
+            None,
+        )
         if reader is None:
-            raise FormatError(f"the container is invalid: expected the magic of a container at byte {at}, got {bytes(view[at : at + 8])!r}")
+            raise FormatError(
+                f"the container is invalid: expected the magic of a container at byte {at}, got {bytes(view[at : at + 8])!r}"
+            )
         entries, end = reader(view, at, limits)
         for entry, data in entries:
             if not entry.startswith("host-"):
@@ -154,15 +180,19 @@ def _expand_all(name: str, view: memoryview, depth: int, limits: Limits) -> Iter
 def _expand_host(view: memoryview, depth: int, limits: Limits) -> Iterator[OffloadImage]:
     sections = [*device_sections(view)]
     if not sections:
-        raise FormatError("the host's ELF file has no device code: expected a section .nv_fatbin, .hip_fatbin or .llvm.offloading")
+        raise FormatError(
+            "the host's ELF file has no device code: expected a section .nv_fatbin, .hip_fatbin or .llvm.offloading"
+        )
     for section, data in sections:
         yield from _expand(section, data, depth + 1, limits)
 
 
-# -- The sections of a host's ELF file (an object, a library or a program) in which compilers put device code.
+# -- The sections of a host's ELF file (an object, a library or a program) in which compilers put
+# device code.
 
 
-#: NVIDIA's fatbins, of a whole program and of objects to link; HIP's bundles; LLVM's OffloadBinaries.
+#: NVIDIA's fatbins, of a whole program and of objects to link; HIP's bundles; LLVM's
+#: OffloadBinaries.
 DEVICE_SECTIONS = (b".nv_fatbin", b"__nv_relfatbin", b".hip_fatbin", b".llvm.offloading")
 
 
@@ -175,7 +205,9 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
         The file is not a 64-bit little-endian ELF file, or is damaged.
     """
     if len(view) < 64 or view[4] != 2 or view[5] != 1:
-        raise FormatError("the host's file is not supported: expected a 64-bit little-endian ELF file")
+        raise FormatError(
+            "the host's file is not supported: expected a 64-bit little-endian ELF file"
+        )
     longest = max(map(len, DEVICE_SECTIONS)) + 1
     total = 0
     try:
@@ -193,18 +225,22 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
         raise FormatError(f"the host's ELF file is damaged: {problem}") from None
 
 
-# -- LLVM's containers of device code: OffloadBinary, and clang's offload bundles, plain and compressed.
+# -- LLVM's containers of device code: OffloadBinary, and clang's offload bundles, plain and
+# compressed.
 #
-# OffloadBinary (llvm/Object/OffloadBinary.h), little-endian, several may follow each other with padding::
+# OffloadBinary (llvm/Object/OffloadBinary.h), little-endian, several may follow each other with
+# padding::
 #
 #     0  magic 10 FF 10 AD    4  version u32    8  size u64    16 offset of the entry u64    24 size of the entry u64
-#     entry: kind of image u16, kind of offloading u16, flags u32, offset of the strings u64, number of strings u64, offset and
-#     size of the image u64. A string is a pair of offsets, of a key and of its value ("triple", "arch"), both ending in NUL.
+#     entry: kind of image u16, kind of offloading u16, flags u32, offset of the strings u64, number
+#     of strings u64, offset and size of the image u64. A string is a pair of offsets, of a key and
+#     of its value ("triple", "arch"), both ending in NUL.
 #
 # A bundle (clang, "ClangOffloadBundler")::
 #
 #     0  "__CLANG_OFFLOAD_BUNDLE__"    24 number of entries u64
-#     entry: offset u64, size u64, length of the name u64, the name ("hipv4-amdgcn-amd-amdhsa--gfx1100")
+#     entry: offset u64, size u64, length of the name u64, the name
+#     ("hipv4-amdgcn-amd-amdhsa--gfx1100")
 #
 # A compressed bundle::
 #
@@ -221,9 +257,11 @@ _MAX_ENTRIES, _MAX_STRINGS, _MAX_NAME = 4096, 64, 1024
 _NO_ZERO = re.compile(rb"[^\0]")
 #: The limit on the decompressed bytes for each byte of a compressed part.
 RATIO = 1024
-#: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1 GiB.
+#: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1
+#: GiB.
 _FREE_BYTES, _FILE_RATIO, _MAX_BYTES = 1 << 20, 256, 1 << 30
-#: The limit on the bytes of all entries, also of those in entries, for each byte of the file and of what was decompressed.
+#: The limit on the bytes of all entries, also of those in entries, for each byte of the file and of
+#: what was decompressed.
 _NESTING = 16
 _HEADERS = {1: Struct("<IQ"), 2: Struct("<IIQ"), 3: Struct("<QQQ")}
 
@@ -231,8 +269,8 @@ _HEADERS = {1: Struct("<IQ"), 2: Struct("<IIQ"), 3: Struct("<QQQ")}
 class Limits:
     """What the containers of one file may still contain.
 
-    A container may be compressed in another one, and the entries of a container may overlap, so the limit of each container alone does not
-    bound the work for a file.
+    A container may be compressed in another one, and the entries of a container may overlap, so the
+    limit of each container alone does not bound the work for a file.
     """
 
     def __init__(self, size: int) -> None:
@@ -242,7 +280,9 @@ class Limits:
     def unpack(self, size: int, what: str) -> None:
         """Count bytes that are about to be decompressed. Raise FormatError if they are too many."""
         if size > self._unpacked:
-            raise FormatError(f"{what} has {size} bytes after decompression, which is over the limit")
+            raise FormatError(
+                f"{what} has {size} bytes after decompression, which is over the limit"
+            )
         self._unpacked -= size
         self._enclosed += _NESTING * size
 
@@ -254,25 +294,36 @@ class Limits:
 
 
 def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry], int]:
-    """Return the name (the triple and the architecture) and the image of the OffloadBinary at a place, and the place of its end."""
+    """Return the name (the triple and the architecture) and the image of the OffloadBinary at a
+    place, and the place of its end.
+    """
     what = f"the OffloadBinary at byte {at}"
     version, size, entry, entry_size = unpack_from("<IQQQ", part(view, at, 32, what), 4)
     if version != 1:
         raise FormatError(f"{what} has version {version}; devmod reads version 1")
     binary = part(view, at, size, what)
     if size < 32 or entry_size < 40:
-        raise FormatError(f"{what} is invalid: its size is {size} bytes, and that of its entry {entry_size}")
-    strings, count, image, image_size = unpack_from("<QQQQ", part(binary, entry, entry_size, f"the entry of {what}"), 8)
+        raise FormatError(
+            f"{what} is invalid: its size is {size} bytes, and that of its entry {entry_size}"
+        )
+    strings, count, image, image_size = unpack_from(
+        "<QQQQ", part(binary, entry, entry_size, f"the entry of {what}"), 8
+    )
     if count > _MAX_STRINGS:
         raise FormatError(f"{what} has {count} strings; expected at most {_MAX_STRINGS}")
     table = part(binary, strings, 16 * count, f"the strings of {what}")
-    texts = {_string(binary, key, what): _string(binary, value, what) for key, value in iter_unpack("<QQ", table)}
+    texts = {
+        _string(binary, key, what): _string(binary, value, what)
+        for key, value in iter_unpack("<QQ", table)
+    }
     name = "-".join(filter(None, (texts.get("triple", ""), texts.get("arch", ""))))
     return [(name, part(binary, image, image_size, f"the image of {what}"))], at + size
 
 
 def read_bundle(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry], int]:
-    """Return the names and the bytes of the entries of the plain bundle at a place, and the place of its end."""
+    """Return the names and the bytes of the entries of the plain bundle at a place, and the place
+    of its end.
+    """
     what = f"the offload bundle at byte {at}"
     bundle = view[at:]
     (count,) = unpack_from("<Q", part(bundle, 24, 8, what))
@@ -307,17 +358,32 @@ def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> tuple[l
         raise FormatError(f"{what} is invalid: its size is {total} bytes")
     data = part(view, at, total, what)[8 + header.size :]
     if length > RATIO * len(data):
-        raise FormatError(f"{what} has {length} bytes after decompression of {len(data)}, which is over the limit")
+        raise FormatError(
+            f"{what} has {length} bytes after decompression of {len(data)}, which is over the limit"
+        )
     if method not in (0, 1):
-        raise FormatError(f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)")
+        raise FormatError(
+            f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)"
+        )
     limits.unpack(length, what)
-    return [("", memoryview(decompress_zstd(data, length, what) if method else decompress_zlib(data, length, what)))], at + total
+    return [
+        (
+            "",
+            memoryview(
+                decompress_zstd(data, length, what)
+                if method
+                else decompress_zlib(data, length, what)
+            ),
+        )
+    ], at + total
 
 
 def part(view: memoryview, start: int, size: int, what: str) -> memoryview:
     """Return `size` bytes from `start` on. Raise FormatError if they are not in the file."""
     if start + size > len(view):
-        raise FormatError(f"{what} is outside of the file: bytes {start} to {start + size} of {len(view)}")
+        raise FormatError(
+            f"{what} is outside of the file: bytes {start} to {start + size} of {len(view)}"
+        )
     return view[start : start + size]
 
 
@@ -325,7 +391,9 @@ def _string(view: memoryview, start: int, what: str) -> str:
     """Return the text from `start` to its NUL."""
     data, found, _ = bytes(view[start : start + _MAX_NAME]).partition(b"\0")
     if not found:
-        raise FormatError(f"{what} has a string without an end: {quote_name(data.decode('utf-8', 'backslashreplace'))}")
+        raise FormatError(
+            f"{what} has a string without an end: {quote_name(data.decode('utf-8', 'backslashreplace'))}"
+        )
     return data.decode("utf-8", "backslashreplace")
 
 
@@ -335,17 +403,18 @@ def skip_zeros(view: memoryview, at: int) -> int:
     return found.start() if found is not None else len(view)
 
 
-# -- AMD's archives of code objects (``.kpack``), which ROCm's libraries have beside them in place of code inside them.
+# -- AMD's archives of code objects (``.kpack``), which ROCm's libraries have beside them in place
+# of code inside them.
 #
 # Little-endian::
 #
 #     0  "KPAK"    4  version u32    8  offset of the table u64
 #     64 the code objects
 #     the table, one msgpack map:
-#         compression_scheme: "none" or "zstd-per-kernel"
-#         blobs (none): a list of {offset, size}, in the file
-#         zstd_offset, zstd_size (zstd-per-kernel): number of frames u32; for each frame its size u32 and its bytes
-#         toc: name of a file to architecture to {ordinal: the number of the blob or frame, original_size}
+#         compression_scheme: "none" or "zstd-per-kernel" blobs (none): a list of {offset, size}, in
+#         the file zstd_offset, zstd_size (zstd-per-kernel): number of frames u32; for each frame
+#         its size u32 and its bytes toc: name of a file to architecture to {ordinal: the number of
+#         the blob or frame, original_size}
 #
 # Source: the writer of the project rocm-kpack, format version 1.
 
@@ -354,8 +423,11 @@ KPACK = b"KPAK"
 _MAX_TABLE = 1 << 24
 
 
-def read_kpack(view: memoryview, at: int, limits: Limits) -> tuple[list[tuple[str, memoryview]], int]:
-    """Return the names (architecture and file) and the code objects of the archive at a place, and the place of its end.
+def read_kpack(
+    view: memoryview, at: int, limits: Limits
+) -> tuple[list[tuple[str, memoryview]], int]:
+    """Return the names (architecture and file) and the code objects of the archive at a place, and
+    the place of its end.
 
     All sizes are checked before the first code object is decompressed.
     """
@@ -365,31 +437,45 @@ def read_kpack(view: memoryview, at: int, limits: Limits) -> tuple[list[tuple[st
     entries = _entries(table, what)
     scheme = table.get("compression_scheme", "none")
     if scheme not in ("none", "zstd-per-kernel"):
-        raise FormatError(f"{what} has the compression scheme {_quoted(scheme)}; devmod reads 'none' and 'zstd-per-kernel'")
+        raise FormatError(
+            f"{what} has the compression scheme {_quoted(scheme)}; devmod reads 'none' and 'zstd-per-kernel'"
+        )
     is_compressed = scheme == "zstd-per-kernel"
     blobs = _frames(archive, table, what) if is_compressed else _plain_blobs(archive, table, what)
     sizes: dict[int, int] = {}
     for name, ordinal, size in entries:
         which = f"the code object {quote_name(name)} of {what}"
         if ordinal >= len(blobs):
-            raise FormatError(f"{which} has the number {ordinal}; expected a number below {len(blobs)}")
+            raise FormatError(
+                f"{which} has the number {ordinal}; expected a number below {len(blobs)}"
+            )
         if size is None and is_compressed:
             raise FormatError(f"{which} has no size; expected 'original_size' in the table")
-        if size is not None and (sizes.get(ordinal, size) != size or (not is_compressed and size != len(blobs[ordinal]))):
-            raise FormatError(f"{which} has {size} bytes in the table, and {sizes.get(ordinal, len(blobs[ordinal]))} elsewhere")
+        if size is not None and (
+            sizes.get(ordinal, size) != size or (not is_compressed and size != len(blobs[ordinal]))
+        ):
+            raise FormatError(
+                f"{which} has {size} bytes in the table, and {sizes.get(ordinal, len(blobs[ordinal]))} elsewhere"
+            )
         if is_compressed and size is not None and size > RATIO * len(blobs[ordinal]):
-            raise FormatError(f"{which} has {size} bytes after decompression of {len(blobs[ordinal])}, which is over the limit")
+            raise FormatError(
+                f"{which} has {size} bytes after decompression of {len(blobs[ordinal])}, which is over the limit"
+            )
         sizes[ordinal] = size or 0
     images = {number: blobs[number] for number in sizes}
     if is_compressed:
         limits.unpack(sum(sizes.values()), what)
         for number, size in sizes.items():
-            images[number] = memoryview(decompress_zstd(blobs[number], size, f"code object {number} of {what}", kind="rocm"))
+            images[number] = memoryview(
+                decompress_zstd(blobs[number], size, f"code object {number} of {what}", kind="rocm")
+            )
     return [(name, images[ordinal]) for name, ordinal, _ in entries], at + end
 
 
 class _Rest:
-    """Bytes as a file. The reader of a table takes no more of them than the table has: another archive may follow."""
+    """Bytes as a file. The reader of a table takes no more of them than the table has: another
+    archive may follow.
+    """
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
@@ -408,29 +494,47 @@ def _read_table(archive: memoryview, what: str) -> tuple[dict[Any, Any], int]:
         raise FormatError(f"{what} has version {version}; devmod reads version 1")
     if not 16 <= offset < len(archive):
         raise FormatError(f"{what} is invalid: its table is at byte {offset} of {len(archive)}")
-    limits = {"max_array_len": 1 << 16, "max_map_len": 1 << 16, "max_str_len": 1 << 16, "max_bin_len": 1 << 16, "max_ext_len": 0}
+    limits = {
+        "max_array_len": 1 << 16,
+        "max_map_len": 1 << 16,
+        "max_str_len": 1 << 16,
+        "max_bin_len": 1 << 16,
+        "max_ext_len": 0,
+    }
     rest = _Rest(archive[offset : offset + _MAX_TABLE])
-    unpacker = msgpack.Unpacker(rest, read_size=4096, strict_map_key=True, max_buffer_size=_MAX_TABLE, **limits)
+    unpacker = msgpack.Unpacker(
+        rest, read_size=4096, strict_map_key=True, max_buffer_size=_MAX_TABLE, **limits
+    )
     try:
         table = unpacker.unpack()
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
-        raise FormatError(f"{what} is damaged: its table cannot be read: {type(error).__name__}: {error}") from None
+        raise FormatError(
+            f"{what} is damaged: its table cannot be read: {type(error).__name__}: {error}"
+        ) from None
     if not isinstance(table, dict):
         raise FormatError(f"{what} is invalid: its table is no map")
     return table, offset + unpacker.tell()
 
 
 def _entries(table: dict[Any, Any], what: str) -> list[tuple[str, int, int | None]]:
-    """Return the name, the number of the blob and the size (None if unknown) of each code object."""
+    """Return the name, the number of the blob and the size (None if unknown) of each code
+    object.
+    """
     entries: list[tuple[str, int, int | None]] = []
     toc = table.get("toc")
     files = toc.items() if isinstance(toc, dict) else [("", None)]
     for file, archs in files:
         for arch, entry in archs.items() if isinstance(archs, dict) else [("", None)]:
-            ordinal, size = (entry.get("ordinal"), entry.get("original_size")) if isinstance(entry, dict) else (None, None)
+            ordinal, size = (
+                (entry.get("ordinal"), entry.get("original_size"))
+                if isinstance(entry, dict)
+                else (None, None)
+            )
             texts = all(isinstance(each, str) and len(each) <= _MAX_NAME for each in (file, arch))
             if not texts or not _is_count(ordinal) or not (size is None or _is_count(size)):
-                raise FormatError(f"{what} is invalid: expected a map of files, each a map of architectures, each with a number")
+                raise FormatError(
+                    f"{what} is invalid: expected a map of files, each a map of architectures, each with a number"
+                )
             entries.append((f"{arch} {file}", ordinal, size))
             if len(entries) > _MAX_ENTRIES:
                 raise FormatError(f"{what} has more than {_MAX_ENTRIES} code objects")
@@ -441,9 +545,13 @@ def _plain_blobs(archive: memoryview, table: dict[Any, Any], what: str) -> list[
     blobs = table.get("blobs")
     results: list[memoryview] = []
     for blob in blobs if isinstance(blobs, list) else [None]:
-        offset, size = (blob.get("offset"), blob.get("size")) if isinstance(blob, dict) else (None, None)
+        offset, size = (
+            (blob.get("offset"), blob.get("size")) if isinstance(blob, dict) else (None, None)
+        )
         if not _is_count(offset) or not _is_count(size):
-            raise FormatError(f"{what} is invalid: expected a list of blobs, each with an offset and a size")
+            raise FormatError(
+                f"{what} is invalid: expected a list of blobs, each with an offset and a size"
+            )
         results.append(part(archive, offset, size, f"blob {len(results)} of {what}"))
     return results
 

@@ -1,6 +1,8 @@
-"""Models in files of ONNX: their nodes, their constants as arrays, and their inputs with lengths. The package `onnx` parses the file.
+"""Models in files of ONNX: their nodes, their constants as arrays, and their inputs with lengths.
+The package `onnx` parses the file.
 
-A file comes from a stranger. What it says is compared with the bytes that are there before anything is allocated.
+A file comes from a stranger. What it says is compared with the bytes that are there before anything
+is allocated.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.backend import open_regular
-from devmod.errors import ArgumentError, CompileError, FormatError, ToolchainNotFoundError, did_you_mean, not_installed, quote_name
+from devmod.errors import (
+    ArgumentError,
+    CompileError,
+    FormatError,
+    ToolchainNotFoundError,
+    did_you_mean,
+    not_installed,
+    quote_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +33,21 @@ __all__ = ["Constant", "Dim", "Model", "Node", "Range", "read_model"]
 #: What protobuf takes, and the most nodes, initializers and inputs.
 MAX_BYTES, MAX_NODES = (1 << 31) - 1, 100_000
 #: The element types by ONNX's numbers.
-TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64",
-         12: "uint32", 13: "uint64", 16: "bfloat16"}  # fmt: skip
+TYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    16: "bfloat16",
+}
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
 _PLAIN, _GRAPHS = (1, 2, 3, 6, 7, 8), (5, 10)
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
@@ -41,7 +64,9 @@ class Range(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """A tensor of the file: its element type, and its elements. NumPy has no bfloat16: it has the bits of one as uint16."""
+    """A tensor of the file: its element type, and its elements. NumPy has no bfloat16: it has the
+    bits of one as uint16.
+    """
 
     type: str
     array: np.ndarray[Any, Any]
@@ -92,8 +117,9 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
     path
         The file.
     dims
-        The lengths that the file leaves open: by input and axis as in "x.0", by the name that the file has for a length, or all those of
-        an input; "" is the only input. A pair of numbers is a range from which each call chooses. A first length that is missing is 1.
+        The lengths that the file leaves open: by input and axis as in "x.0", by the name that the
+        file has for a length, or all those of an input; "" is the only input. A pair of numbers is
+        a range from which each call chooses. A first length that is missing is 1.
 
     Raises
     ------
@@ -118,7 +144,9 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
         data = file.read(min(size, MAX_BYTES))
     try:
         if size > MAX_BYTES:
-            raise ValueError(f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data")
+            raise ValueError(
+                f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data"
+            )
         return _model(onnx.ModelProto.FromString(data), _Files(os.path.dirname(name)), dims)
     except DecodeError as error:
         raise FormatError(f"{name}: this is no model of ONNX, or it is damaged: {error}") from None
@@ -134,7 +162,11 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     from onnx.defs import onnx_opset_version
 
     graph, notes = model.graph, list[str]()
-    for what, values in (("nodes", graph.node), ("initializers", graph.initializer), ("inputs", graph.input)):
+    for what, values in (
+        ("nodes", graph.node),
+        ("initializers", graph.initializer),
+        ("inputs", graph.input),
+    ):
         if len(values) > MAX_NODES:
             raise ValueError(f"the graph has {len(values)} {what}, more than {MAX_NODES}")
         for name, count in Counter(each.name for each in values if what != "nodes").most_common(1):
@@ -142,39 +174,72 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
                 raise ValueError(f"{count} of the {what} have the name {quote_name(name)}")
     if graph.sparse_initializer:
         raise _UnsupportedError("the graph has sparse initializers, which no program has")
-    constants = {each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files) for each in graph.initializer}
+    constants = {
+        each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files)
+        for each in graph.initializer
+    }
     inputs = _inputs([each for each in graph.input if each.name not in constants], dims, notes)
     versions = {_domain(each.domain): each.version for each in model.opset_import}
     if versions.get("", 0) > (newest := onnx_opset_version()):
-        notes.append(f"its operators are of version {versions['']}, and the package onnx knows {newest}: newer rules are not followed")
+        notes.append(
+            f"its operators are of version {versions['']}, and the package onnx knows {newest}: newer rules are not followed"
+        )
     functions = {(_domain(each.domain), each.name) for each in model.functions}
     known, nodes = {"", *constants, *inputs}, list[Node]()
     for each in graph.node:
-        domain, what = _domain(each.domain), f"{each.op_type} (output {quote_name(next(iter(each.output), ''))})"
+        domain, what = (
+            _domain(each.domain),
+            f"{each.op_type} (output {quote_name(next(iter(each.output), ''))})",
+        )
         if (domain, each.op_type) in functions:
-            raise _UnsupportedError(f"{what} is a function of the model; write the model with onnx.inliner.inline_local_functions first")
+            raise _UnsupportedError(
+                f"{what} is a function of the model; write the model with onnx.inliner.inline_local_functions first"
+            )
         if domain not in versions:
-            raise ValueError(f"{what}: the model imports no version of the operators of {domain or 'ai.onnx'}")
+            raise ValueError(
+                f"{what}: the model imports no version of the operators of {domain or 'ai.onnx'}"
+            )
         if each.device_configurations:
             raise _UnsupportedError(f"{what} is for several devices, and a program runs on one")
         if any(word in each.op_type for word in ("Sequence", "Optional", "String")):
             raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
         # Before version 6, a node could name inputs whose memory it may use.
-        attributes = {one.name: _attribute(one, what, files) for one in each.attribute if one.name != "consumed_inputs"}
+        attributes = {
+            one.name: _attribute(one, what, files)
+            for one in each.attribute
+            if one.name != "consumed_inputs"
+        }
         if each.op_type == "Constant" and "value" in attributes and each.output:
             constants[each.output[0]] = attributes["value"]
         else:
-            nodes.append(Node(each.op_type, domain, versions[domain], tuple(each.input), tuple(each.output), attributes))
+            nodes.append(
+                Node(
+                    each.op_type,
+                    domain,
+                    versions[domain],
+                    tuple(each.input),
+                    tuple(each.output),
+                    attributes,
+                )
+            )
         if unknown := next((name for name in each.input if name not in known), ""):
-            raise ValueError(f"{what}: no input, initializer or earlier node has the name of its input {quote_name(unknown)}")
+            raise ValueError(
+                f"{what}: no input, initializer or earlier node has the name of its input {quote_name(unknown)}"
+            )
         for name in filter(None, each.output):
             if name in known:
-                raise ValueError(f"{what}: another value has the name of its output {quote_name(name)}")
+                raise ValueError(
+                    f"{what}: another value has the name of its output {quote_name(name)}"
+                )
             known.add(name)
     outputs = tuple(dict.fromkeys(each.name for each in graph.output))
     if not outputs or not known.issuperset(outputs) or "" in outputs:
         missing = next((name for name in outputs if name not in known), "")
-        raise ValueError(f"no node has the output {quote_name(missing)} of the graph" if missing else "the graph has no output")
+        raise ValueError(
+            f"no node has the output {quote_name(missing)} of the graph"
+            if missing
+            else "the graph has no output"
+        )
     return Model(inputs, outputs, tuple(nodes), constants, tuple(notes))
 
 
@@ -190,15 +255,21 @@ def _attribute(attribute: Any, what: str, files: _Files) -> Any:
     if attribute.type == 4:
         return _tensor(attribute.t, what, files)
     if attribute.type not in _PLAIN:
-        raise _UnsupportedError(f"{what} is {'control flow' if attribute.type in _GRAPHS else 'of no type that nodes have'}")
+        raise _UnsupportedError(
+            f"{what} is {'control flow' if attribute.type in _GRAPHS else 'of no type that nodes have'}"
+        )
     value, many = get_attribute_value(attribute), attribute.type > 5
-    plain = tuple(each.decode() if isinstance(each, bytes) else each for each in (value if many else [value]))
+    plain = tuple(
+        each.decode() if isinstance(each, bytes) else each for each in (value if many else [value])
+    )
     return plain if many else plain[0]
 
 
 def _type(number: int, what: str) -> str:
     if number not in TYPES:
-        raise _UnsupportedError(f"{what} has ONNX's element type {number}, which no program has; the types are {', '.join(TYPES.values())}")
+        raise _UnsupportedError(
+            f"{what} has ONNX's element type {number}, which no program has; the types are {', '.join(TYPES.values())}"
+        )
     return TYPES[number]
 
 
@@ -235,15 +306,26 @@ class _Files:
         self.taken: dict[str, int] = {}
 
     def read(self, entries: Any, size: int) -> bytes:
-        """Return the bytes of a constant. Constants with the same bytes share them; no file gives more bytes than it has."""
+        """Return the bytes of a constant. Constants with the same bytes share them; no file gives
+        more bytes than it has.
+        """
         values = {each.key: each.value for each in entries}
         location = values.get("location", "")
         numbers = [values.get("offset", "0"), values.get("length", str(size))]
-        if not location or not all(each.isascii() and each.isdigit() and len(each) < 19 for each in numbers):
-            raise ValueError(f"its external data is not described by a location, an offset and a length: {values!r:.300}")
-        path, (offset, length) = os.path.realpath(os.path.join(self.folder, location)), map(int, numbers)
+        if not location or not all(
+            each.isascii() and each.isdigit() and len(each) < 19 for each in numbers
+        ):
+            raise ValueError(
+                f"its external data is not described by a location, an offset and a length: {values!r:.300}"
+            )
+        path, (offset, length) = (
+            os.path.realpath(os.path.join(self.folder, location)),
+            map(int, numbers),
+        )
         if os.path.isabs(location) or os.path.commonpath((self.folder, path)) != self.folder:
-            raise ValueError(f"its external data is in {quote_name(location)}, which is not below the model's folder; copy it there")
+            raise ValueError(
+                f"its external data is in {quote_name(location)}, which is not below the model's folder; copy it there"
+            )
         if length != size:
             raise ValueError(f"it has {size} bytes, and its external data has {length}")
         part = (path, offset, size)
@@ -253,29 +335,44 @@ class _Files:
                     there = os.fstat(file.fileno()).st_size
                     self.taken[path] = self.taken.get(path, 0) + size
                     if offset + size > there or self.taken[path] > there:
-                        raise ValueError(f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it")
+                        raise ValueError(
+                            f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it"
+                        )
                     file.seek(offset)
                     self.parts[part] = file.read(size)
             except OSError as error:
-                raise ValueError(f"its external data in {quote_name(location)} cannot be read: {error.strerror}") from None
+                raise ValueError(
+                    f"its external data in {quote_name(location)} cannot be read: {error.strerror}"
+                ) from None
         return self.parts[part]
 
 
-def _inputs(values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> dict[str, tuple[str, tuple[int | Range, ...]]]:
-    """Return the element types and the shapes of inputs. `notes` gets a sentence for each length that is chosen here."""
+def _inputs(
+    values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]
+) -> dict[str, tuple[str, tuple[int | Range, ...]]]:
+    """Return the element types and the shapes of inputs. `notes` gets a sentence for each length
+    that is chosen here.
+    """
     result, missing, known = {}, list[str](), {""} if len(values) == 1 else set[str]()
     for each in values:
         what = f"the input {quote_name(each.name)}"
         if each.type.WhichOneof("value") != "tensor_type":
-            raise _UnsupportedError(f"{what} is no tensor; no program has sequences, optional values or maps")
-        tensor, whole = each.type.tensor_type, dims.get(each.name, dims.get("") if len(values) == 1 else None)
+            raise _UnsupportedError(
+                f"{what} is no tensor; no program has sequences, optional values or maps"
+            )
+        tensor, whole = (
+            each.type.tensor_type,
+            dims.get(each.name, dims.get("") if len(values) == 1 else None),
+        )
         whole = [whole] if isinstance(whole, (int, tuple)) else whole
         lengths = [(max(one.dim_value, 0), one.dim_param) for one in tensor.shape.dim]
         if not tensor.HasField("shape"):
             lengths = [(0, "")] * len(whole or ())
             missing += [] if whole else [f"--dim {each.name}=N,N,…"]
         if whole and len(whole) != len(lengths):
-            raise ArgumentError(f"{what} has {len(lengths)} dimensions, and its lengths are {whole}")
+            raise ArgumentError(
+                f"{what} has {len(lengths)} dimensions, and its lengths are {whole}"
+            )
         known.add(each.name)
         shape = list[int | Range]()
         for axis, (fixed, label) in enumerate(lengths):
@@ -285,16 +382,24 @@ def _inputs(values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) ->
             value: Any = dims[key] if key in dims else whole[axis] if whole else fixed
             advice = f"--dim {label if label.replace('.', '_').isidentifier() else place}=N"
             if not value and not axis:
-                notes.append(f"{what} leaves its first length open, which is 1 here; for another: {advice}")
+                notes.append(
+                    f"{what} leaves its first length open, which is 1 here; for another: {advice}"
+                )
                 value = 1
             missing += [] if value else [advice]
             low, high = value if isinstance(value, tuple) else (value or 1, value or 1)
             if (fixed and value != fixed) or not 1 <= low <= high < 1 << 31:
-                raise ArgumentError(f"{what}, axis {axis}: expected {fixed or 'a length of 1 or more, or a range of them'}, got {value}")
+                raise ArgumentError(
+                    f"{what}, axis {axis}: expected {fixed or 'a length of 1 or more, or a range of them'}, got {value}"
+                )
             shape.append(Range(key, low, high) if isinstance(value, tuple) else low)
         result[each.name] = _type(tensor.elem_type, what), tuple(shape)
     if unknown := next((key for key in dims if key not in known), None):
-        raise ArgumentError(f"no input and no length of one has the name {quote_name(unknown)}{did_you_mean(unknown, known)}")
+        raise ArgumentError(
+            f"no input and no length of one has the name {quote_name(unknown)}{did_you_mean(unknown, known)}"
+        )
     if missing:
-        raise ArgumentError(f"the model leaves lengths open, so choose them: {' '.join(dict.fromkeys(missing))}")
+        raise ArgumentError(
+            f"the model leaves lengths open, so choose them: {' '.join(dict.fromkeys(missing))}"
+        )
     return result

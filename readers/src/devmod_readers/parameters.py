@@ -1,6 +1,8 @@
-"""The parameters of a kernel by their sizes, for a function of which some arguments are several values (`devmod.Param.pack`).
+"""The parameters of a kernel by their sizes, for a function of which some arguments are several
+values (`devmod.Param.pack`).
 
-Such values are parameters of their own, or the members of structs in the layout of C, as in ``struct { float *data; size_t count; }``.
+Such values are parameters of their own, or the members of structs in the layout of C, as in
+``struct { float *data; size_t count; }``.
 """
 
 from __future__ import annotations
@@ -31,12 +33,15 @@ class Group(NamedTuple):
     offsets: tuple[int, ...]
 
 
-def group_values(values: Sequence[tuple[int, int]], followers: Iterable[int], sizes: Sequence[int]) -> list[Group]:
+def group_values(
+    values: Sequence[tuple[int, int]], followers: Iterable[int], sizes: Sequence[int]
+) -> list[Group]:
     """Return the groups in which the values of a function lie in the parameters of its kernel.
 
-    If several divisions into structs have these sizes, the first struct that differs has as many values as it can: ``{ptr, int, int}``
-    has the size of ``{ptr, int}``. If none has, values without a parameter of their size are groups of their own. The caller compares
-    the sizes of groups and parameters.
+    If several divisions into structs have these sizes, the first struct that differs has as many
+    values as it can: ``{ptr, int, int}`` has the size of ``{ptr, int}``. If none has, values
+    without a parameter of their size are groups of their own. The caller compares the sizes of
+    groups and parameters.
 
     Parameters
     ----------
@@ -64,12 +69,19 @@ def group_values(values: Sequence[tuple[int, int]], followers: Iterable[int], si
             expected = sizes[place] if place < len(sizes) else 0
             structs = [*_structs(values, first, numbers, expected)]
             equal = [group for group in structs if not expected or group.size == expected]
-            paths += [(first + len(group.offsets), place + 1, fits and bool(equal), (group, path)) for group in equal or structs[-1:]]
+            paths += [
+                (first + len(group.offsets), place + 1, fits and bool(equal), (group, path))
+                for group in equal or structs[-1:]
+            ]
     return closest or []
 
 
-def _structs(values: Sequence[tuple[int, int]], first: int, followers: frozenset[int], size: int) -> Iterator[Group]:
-    """Yield the structs from the value `first` on that have `size` bytes, and the first one that is larger, or has all followers."""
+def _structs(
+    values: Sequence[tuple[int, int]], first: int, followers: frozenset[int], size: int
+) -> Iterator[Group]:
+    """Yield the structs from the value `first` on that have `size` bytes, and the first one that is
+    larger, or has all followers.
+    """
     end, align = values[first]
     offsets, number, total = [0], first + 1, end
     while True:

@@ -1,29 +1,37 @@
 """What a reader returns: the functions and the entry points that it found, with their arguments.
 
-- `ReflectedFunction` is a function with its arguments. `devmod_targets.authoring.merge_declared` takes it.
-- `ReflectedShader` is an entry point of a shader with its `Resource` and `BlockMember` objects. `reflected_function` turns it into a
-  `ReflectedFunction`.
-- `describe_members` describes the members of a struct of `MemberType` objects. `with_members` and `value_members` add them to an argument.
+- `ReflectedFunction` is a function with its arguments. `devmod_targets.authoring.merge_declared`
+  takes it.
+- `ReflectedShader` is an entry point of a shader with its `Resource` and `BlockMember` objects.
+  `reflected_function` turns it into a `ReflectedFunction`.
+- `describe_members` describes the members of a struct of `MemberType` objects. `with_members` and
+  `value_members` add them to an argument.
 
-`reflected_function` follows the rules that SPIR-V, WGSL and MSL share (docs/calling.md). The interface has these parts:
+`reflected_function` follows the rules that SPIR-V, WGSL and MSL share (docs/calling.md). The
+interface has these parts:
 
 - A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
 - An image with its sampler is two arguments, ``t`` and ``t_sampler``, with one place.
-- A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
-  ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)``, its size and its name.
-- Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type ``uint8xN`` with `align`. Its bytes
-  are the whole content of the binding. It is not in ``Interface.blocks``. It has the block's members.
-- An address in a block, such as one of GLSL's `buffer_reference`, is a scalar of the type "handle", and "uint64" in arg_types.
-- Push constants come last, one scalar argument for each member, in a block whose place is "push". A member of another type is a
-  scalar of type ``uint8xN`` with `align`, and with the members of that type.
-- ``Interface.block`` is the workgroup size, with the default values of the constants that it depends on. ``Interface.extra`` contains
-  the constants ("constants", "block_constants") in the form of `devmod.backend.PipelineConstant`, and the bytes of shared memory
-  ("workgroup_memory").
-- The shader map has one entry for each function, with the same key as the fmap. FunctionInfo.name is the entry point. Several entry
-  points of one file have the same bytes under several names.
+- A uniform block of scalars and vectors is one scalar argument for each member, in the order of the
+  bindings. Each has ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's
+  ``at=(set, binding)``, its size and its name.
+- Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type
+  ``uint8xN`` with `align`. Its bytes are the whole content of the binding. It is not in
+  ``Interface.blocks``. It has the block's members.
+- An address in a block, such as one of GLSL's `buffer_reference`, is a scalar of the type "handle",
+  and "uint64" in arg_types.
+- Push constants come last, one scalar argument for each member, in a block whose place is "push". A
+  member of another type is a scalar of type ``uint8xN`` with `align`, and with the members of that
+  type.
+- ``Interface.block`` is the workgroup size, with the default values of the constants that it
+  depends on. ``Interface.extra`` contains the constants ("constants", "block_constants") in the
+  form of `devmod.backend.PipelineConstant`, and the bytes of shared memory ("workgroup_memory").
+- The shader map has one entry for each function, with the same key as the fmap. FunctionInfo.name
+  is the entry point. Several entry points of one file have the same bytes under several names.
 
-Three-vectors take 12 bytes in a block and 16 in an array, so a launcher of such a kind sets ``vec3_lanes = 3``. A bool in a block
-is a u32, so it sets ``bool_bytes = 4``. A reader returns the type "bool" if the language has it in memory (GLSL's SPIR-V does not).
+Three-vectors take 12 bytes in a block and 16 in an array, so a launcher of such a kind sets
+``vec3_lanes = 3``. A bool in a block is a u32, so it sets ``bool_bytes = 4``. A reader returns the
+type "bool" if the language has it in memory (GLSL's SPIR-V does not).
 """
 
 from __future__ import annotations
@@ -61,8 +69,8 @@ __all__ = [
 # -- Describe the members of a struct, for the interface of a function (`devmod.Param.members`).
 
 
-#: The limits on the members of one struct, with those of nested structs. They bound the interface of a small source. Files allow deeper
-#: values than this.
+#: The limits on the members of one struct, with those of nested structs. They bound the interface
+#: of a small source. Files allow deeper values than this.
 _MAX_MEMBERS = 1024
 _MAX_DEPTH = 8
 
@@ -79,7 +87,8 @@ class MemberType(NamedTuple):
     fields
         The members of a struct; None for any other type. A type with neither is described as bytes.
     dims
-        The length and the stride of each dimension of an array, the outer first. A matrix is an array of its columns.
+        The length and the stride of each dimension of an array, the outer first. A matrix is an
+        array of its columns.
     """
 
     size: int
@@ -92,7 +101,9 @@ class _TooLarge(Exception):
     """The struct exceeds a limit."""
 
 
-def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], MemberType]) -> tuple[Member, ...]:
+def describe_members(
+    fields: Iterable[Field[_Type]], look_up: Callable[[_Type], MemberType]
+) -> tuple[Member, ...]:
     """Return the members of a struct; () if they exceed a limit.
 
     Parameters
@@ -114,7 +125,15 @@ def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], 
         members = [describe(each, depth + 1) for each in type_.fields or ()]
         dims = [*type_.dims, *([] if members or type_.dtype else [(type_.size, 1)])]
         dtype, size = ("", type_.size) if members else (type_.dtype or "uint8", 0)
-        return Member(name, dtype, offset, members, size, [length for length, _ in dims], [stride for _, stride in dims])
+        return Member(
+            name,
+            dtype,
+            offset,
+            members,
+            size,
+            [length for length, _ in dims],
+            [stride for _, stride in dims],
+        )
 
     try:
         return tuple(describe(each, 0) for each in fields)
@@ -123,7 +142,8 @@ def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], 
 
 
 def with_members(param: Param, members: Sequence[Member]) -> Param:
-    """Return a struct's param with its members. Members without a valid layout are omitted: the caller passes bytes.
+    """Return a struct's param with its members. Members without a valid layout are omitted: the
+    caller passes bytes.
 
     The elements of a buffer that are no structs, but matrices, have no members.
     """
@@ -143,7 +163,11 @@ def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
     if not members:
         return ()
     (member,) = members
-    return member.members if member.members and not member.shape else (member.replace(name="", offset=0),)
+    return (
+        member.members
+        if member.members and not member.shape
+        else (member.replace(name="", offset=0),)
+    )
 
 
 # -- A function as a reader found it.
@@ -217,11 +241,15 @@ class ReflectedFunction(Value):
     ) -> None:
         needs = tuple(needs)
         if needs:
-            from devmod.backend import FEATURES  # a runtime that reflects few functions with needs does not load the table
+            from devmod.backend import (
+                FEATURES,
+            )  # a runtime that reflects few functions with needs does not load the table
 
             if unknown := [name for name in needs if name not in FEATURES]:
                 expected = list_names(FEATURES)
-                raise FormatError(f"the function {symbol!r} needs {list_names(unknown)}; expected names of features: {expected}")
+                raise FormatError(
+                    f"the function {symbol!r} needs {list_names(unknown)}; expected names of features: {expected}"
+                )
         self._set(
             symbol=symbol,
             types=tuple(types),
@@ -240,8 +268,9 @@ class ReflectedFunction(Value):
 
 
 _LARGEST_STRUCT = 0xFFFF
-#: The limit on the arguments and constants of all entry points of a source together. Each entry point repeats the variables of a shared
-#: function, so the total can grow with the square of the source.
+#: The limit on the arguments and constants of all entry points of a source together. Each entry
+#: point repeats the variables of a shared function, so the total can grow with the square of the
+#: source.
 MAX_ARGUMENTS = 1 << 14
 
 
@@ -253,7 +282,8 @@ class BlockMember(NamedTuple):
     name
         Its name in the source; "" if unknown.
     type
-        The type of a scalar or vector, such as "float32x3"; "handle" for an address; "" for any other type.
+        The type of a scalar or vector, such as "float32x3"; "handle" for an address; "" for any
+        other type.
     offset, size
         Its first byte in the block, and its number of bytes.
     align
@@ -285,12 +315,13 @@ class Resource(NamedTuple):
     kind
         "buffer", "uniform", "image", "sampler", or "combined" for an image with its sampler.
     type
-        The element type of a buffer, ``uint8xN`` with `align` for structs of N bytes; the type of an image; "" if unknown.
+        The element type of a buffer, ``uint8xN`` with `align` for structs of N bytes; the type of
+        an image; "" if unknown.
     access
         "r", "w" or "rw" for buffers and images; "" if unknown.
     size, align
-        A uniform's size in bytes, and its alignment. For a buffer: the bytes of its type without the runtime array, and
-        the alignment of its structs.
+        A uniform's size in bytes, and its alignment. For a buffer: the bytes of its type without
+        the runtime array, and the alignment of its structs.
     members
         A uniform's members, in the order of their offsets.
     structs
@@ -325,20 +356,22 @@ class ReflectedShader(NamedTuple):
     resources
         Its bound variables, in any order.
     push, push_size, push_name
-        The members of its push constants, their size in bytes, and their name in the source; "" if it is unknown.
+        The members of its push constants, their size in bytes, and their name in the source; "" if
+        it is unknown.
     constants
         Its specialization constants or overrides, by id and then in the order of the source.
     block
         The workgroup size; None if the caller chooses it.
     block_constants
-        For x, y and z: -1 for a fixed size, the index of the constant that is the size, or a tuple of the indices of the constants
-        that it is computed from. () if the whole size is fixed.
+        For x, y and z: -1 for a fixed size, the index of the constant that is the size, or a tuple
+        of the indices of the constants that it is computed from. () if the whole size is fixed.
     location
         Its place in the source, for messages.
     needs, subgroup
         What the device must have, as in `devmod.Interface`.
     workgroup_memory
-        The bytes of workgroup memory (shared memory) that it uses, with the default values of the constants that they depend on.
+        The bytes of workgroup memory (shared memory) that it uses, with the default values of the
+        constants that they depend on.
     """
 
     symbol: str
@@ -382,23 +415,50 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
             params += found
         elif resource.kind != "uniform":
             types.append("handle")
-            param = Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align, resource.size)
+            param = Param(
+                resource.name,
+                resource.kind,
+                resource.type,
+                resource.access,
+                resource.at,
+                resource.align,
+                resource.size,
+            )
             params.append(with_members(param, resource.structs))
         elif resource.members and all(member.type for member in resource.members):
             for member in resource.members:
                 types.append(_number_type(member))
-                params.append(Param(member.name, "scalar", member.type, member.access, (len(blocks), member.offset)))
+                params.append(
+                    Param(
+                        member.name,
+                        "scalar",
+                        member.type,
+                        member.access,
+                        (len(blocks), member.offset),
+                    )
+                )
             # A block that is one scalar has the scalar's name.
             is_struct = [member.name for member in resource.members] != [resource.name]
-            blocks.append(Block(resource.at, resource.size, name=resource.name if is_struct else ""))
+            blocks.append(
+                Block(resource.at, resource.size, name=resource.name if is_struct else "")
+            )
         else:
             types.append(_struct(kind, shader, resource.name, resource.size))
             param = Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align)
-            params.append(with_members(param, [one for each in resource.members for one in each.layout]))
+            params.append(
+                with_members(param, [one for each in resource.members for one in each.layout])
+            )
     for member in shader.push:
         types.append(_number_type(member) or _struct(kind, shader, member.name, member.size))
         at = (len(blocks), member.offset)
-        param = Param(member.name, "scalar", member.type or types[-1], member.access, at, 0 if member.type else member.align)
+        param = Param(
+            member.name,
+            "scalar",
+            member.type or types[-1],
+            member.access,
+            at,
+            0 if member.type else member.align,
+        )
         params.append(param if member.type else with_members(param, value_members(member.layout)))
     if shader.push:
         blocks.append(Block("push", shader.push_size, name=shader.push_name))
@@ -406,7 +466,9 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
     if shader.constants:
         extra["constants"] = [constant.to_dict() for constant in shader.constants]
     if any(source != -1 for source in shader.block_constants):
-        extra["block_constants"] = [each if isinstance(each, int) else list(each) for each in shader.block_constants]
+        extra["block_constants"] = [
+            each if isinstance(each, int) else list(each) for each in shader.block_constants
+        ]
     if shader.workgroup_memory:
         extra["workgroup_memory"] = shader.workgroup_memory
     return ReflectedFunction(
@@ -428,8 +490,18 @@ def _number_type(member: BlockMember) -> str:
 
 
 def _image_params(resource: Resource) -> list[Param]:
-    """Return the argument of an image or a sampler; an image with its sampler is two arguments with one place."""
-    image = Param(resource.name, "image", resource.type, resource.access, resource.at, format=resource.format, sample=resource.sample)
+    """Return the argument of an image or a sampler; an image with its sampler is two arguments with
+    one place.
+    """
+    image = Param(
+        resource.name,
+        "image",
+        resource.type,
+        resource.access,
+        resource.at,
+        format=resource.format,
+        sample=resource.sample,
+    )
     if resource.kind == "image":
         return [image]
     if resource.kind == "sampler":
@@ -449,7 +521,11 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
             continue
         if not is_one_argument(other, resource):
             is_global = "$Global" in (other.name, resource.name)
-            hint = ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer" if is_global else ""
+            hint = (
+                ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
+                if is_global
+                else ""
+            )
             raise CompileError(
                 f"the {kind} function {shader.symbol!r} at {shader.location} has two variables at the binding {_shown_place(resource.at)}, "
                 f"{other.name!r} and {resource.name!r}, which cannot be one argument; give one of them another binding{hint}",
@@ -458,22 +534,40 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
                 argument=resource.name,
             )
         same = (other.type, other.align) == (resource.type, resource.align)
-        access = "".join(letter for letter in "rw" if letter in other.access + resource.access) if other.access and resource.access else ""
+        access = (
+            "".join(letter for letter in "rw" if letter in other.access + resource.access)
+            if other.access and resource.access
+            else ""
+        )
         size = max(other.size, resource.size)
         structs = other.structs if same and other.structs == resource.structs else ()
         type_, align = (other.type, other.align) if same else ("", 0)
         resource_at[resource.at] = other._replace(
-            type=type_, access=access, size=size, align=align, structs=structs, format=other.format or resource.format
+            type=type_,
+            access=access,
+            size=size,
+            align=align,
+            structs=structs,
+            format=other.format or resource.format,
         )
-    return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
+    return [
+        resource_at[place]
+        for place in sorted(
+            resource_at, key=lambda place: place if isinstance(place, tuple) else (place,)
+        )
+    ]
 
 
 def is_one_argument(one: Resource, other: Resource) -> bool:
-    """Return whether one argument can be passed for two resources at one binding: for buffers, and for images of one type."""
+    """Return whether one argument can be passed for two resources at one binding: for buffers, and
+    for images of one type.
+    """
     if one.kind != other.kind or one.kind == "uniform":
         return False
     same = (one.type, one.sample, one.storage) == (other.type, other.sample, other.storage)
-    return one.kind == "buffer" or (same and (one.format == other.format or not (one.format and other.format)))
+    return one.kind == "buffer" or (
+        same and (one.format == other.format or not (one.format and other.format))
+    )
 
 
 def _shown_place(at: Place) -> str:

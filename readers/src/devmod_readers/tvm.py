@@ -1,4 +1,5 @@
-"""Reading and writing TVM's serialization of one module's fields. Each size that is read is checked against the bytes that are left.
+"""Reading and writing TVM's serialization of one module's fields. Each size that is read is checked
+against the bytes that are left.
 
 The layout, every integer little-endian (apache-tvm 0.27):
 
@@ -15,7 +16,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from devmod import FunctionInfo
-from devmod.backend import WRITE_ACCESS_TAG, Reader, array_bytes, dtype_name, parse_dtype, tag_problem
+from devmod.backend import (
+    WRITE_ACCESS_TAG,
+    Reader,
+    array_bytes,
+    dtype_name,
+    parse_dtype,
+    tag_problem,
+)
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.elf import symbol_bytes as symbol_bytes
 from devmod_readers.sources import OPTIONS_LINE
@@ -37,7 +45,9 @@ _MAX_DIMENSIONS = 64
 
 
 class TvmReader(Reader):
-    """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the offset, as those of msgpack."""
+    """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the
+    offset, as those of msgpack.
+    """
 
     __slots__ = ()
 
@@ -101,7 +111,12 @@ class TvmReader(Reader):
             self.field = f"{path}, launch_param_tags"
             tags = [self.read_str() for _ in range(self.read_count(8))]
             self.field = f"{path}, arg_extra_tags"
-            fmap[key] = FunctionInfo(name, types, tags, [self.read_number(4, signed=True) for _ in range(self.read_count(4))])
+            fmap[key] = FunctionInfo(
+                name,
+                types,
+                tags,
+                [self.read_number(4, signed=True) for _ in range(self.read_count(4))],
+            )
         return fmap
 
     def read_shaders(self) -> dict[str, memoryview]:
@@ -115,8 +130,8 @@ class TvmReader(Reader):
     # A const_loader's bytes:
     #   vector of str     the names
     #   vector of tensor  in that order, each
-    #       u64 magic, u64 0; i32 device type (1, the CPU), i32 device index; i32 ndim; data type; i64 shape[ndim];
-    #       i64 number of bytes; the elements
+    #       u64 magic, u64 0; i32 device type (1, the CPU), i32 device index; i32 ndim; data type;
+    #       i64 shape[ndim]; i64 number of bytes; the elements
     #   vector of str     the init symbols
     #   vector            in that order, each a vector of str, the names of its constants
     def read_constants(self) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
@@ -132,7 +147,9 @@ class TvmReader(Reader):
         return tensors, by_symbol
 
     def _read_keys(self, field: str, smallest: int, problem: str) -> list[str]:
-        """Read the keys of a map and the count of its values, of at least `smallest` bytes each. `problem` describes another count."""
+        """Read the keys of a map and the count of its values, of at least `smallest` bytes each.
+        `problem` describes another count.
+        """
         self.field = field
         keys: dict[str, None] = {}
         for _ in range(self.read_count(8)):
@@ -161,7 +178,8 @@ class TvmReader(Reader):
         size = self.read_number(8)
         if size != array_bytes(dtype, shape):
             raise self.error(
-                f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}", start
+                f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}",
+                start,
             )
         return dtype, shape, self.read(size)
 
@@ -169,7 +187,9 @@ class TvmReader(Reader):
 # -- writing
 
 
-def module_parts(spec: TargetSpec, fmt: str, saved_format: str, fmap: Mapping[str, FunctionInfo], code: Code) -> list[Binary]:
+def module_parts(
+    spec: TargetSpec, fmt: str, saved_format: str, fmap: Mapping[str, FunctionInfo], code: Code
+) -> list[Binary]:
     """Return a module's bytes for TVM's runtime, in parts.
 
     Parameters
@@ -200,14 +220,26 @@ def module_parts(spec: TargetSpec, fmt: str, saved_format: str, fmap: Mapping[st
     return parts
 
 
-def constants_parts(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[str]]) -> list[Binary]:
+def constants_parts(
+    tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[str]]
+) -> list[Binary]:
     """Return a const_loader's bytes in parts. A tensor has `dtype`, `shape` and `data`."""
     names = sorted(tensors)
     parts: list[Binary] = [_strings(names), _integer(len(names))]
     for name in names:
         tensor = tensors[name]
-        parts.append(_integer(_TENSOR_MAGIC) + _integer(0) + _integer(_CPU, 4) + _integer(0, 4) + _integer(len(tensor.shape), 4))
-        parts.append(_dtype(tensor.dtype) + b"".join(map(_integer, tensor.shape)) + _integer(len(tensor.data)))
+        parts.append(
+            _integer(_TENSOR_MAGIC)
+            + _integer(0)
+            + _integer(_CPU, 4)
+            + _integer(0, 4)
+            + _integer(len(tensor.shape), 4)
+        )
+        parts.append(
+            _dtype(tensor.dtype)
+            + b"".join(map(_integer, tensor.shape))
+            + _integer(len(tensor.data))
+        )
         parts.append(tensor.data)
     parts += [_strings(by_symbol), _integer(len(by_symbol)), *map(_strings, by_symbol.values())]
     return parts
@@ -242,14 +274,17 @@ def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
         parts += (_string(key), _string(info.name))
         parts += (_integer(len(info.arg_types)), *map(_dtype, map(parse_dtype, info.arg_types)))
         parts.append(_strings(info.launch_param_tags))
-        parts += (_integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
+        parts += (
+            _integer(len(info.arg_extra_tags)),
+            *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags),
+        )
     return b"".join(parts)
 
 
 # -- what TVM's runtime can run: the format, OpenCL C, and functions described by four fields
 #
-# TVM's OpenCL runtime (src/runtime/opencl/opencl_module.cc) splits the source at the lines "// Function: NAME". Each part is a
-# separate program, built without options, with the kernel NAME.
+# TVM's OpenCL runtime (src/runtime/opencl/opencl_module.cc) splits the source at the lines "//
+# Function: NAME". Each part is a separate program, built without options, with the kernel NAME.
 
 _SCALARS = ("int64", "int32", "uint32", "float64", "float32")
 #: The formats that TVM's runtimes of these kinds support. The others support all formats.
@@ -259,8 +294,11 @@ _OPTIONS = OPTIONS_LINE.encode()
 _GUARD = b"DEVMOD_WHOLE_SOURCE"
 
 
-def _runnable_code(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> Code:
-    """Return the code for TVM's runtime: OpenCL C with "// Function:" lines, any other code unchanged.
+def _runnable_code(
+    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code
+) -> Code:
+    """Return the code for TVM's runtime: OpenCL C with "// Function:" lines, any other code
+    unchanged.
 
     Raises
     ------
@@ -270,7 +308,8 @@ def _runnable_code(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo],
     known = _FORMATS.get(spec.kind, spec.formats)
     if fmt not in known:
         raise FormatError(
-            f"TVM cannot run the {spec.kind} module: its format is {fmt!r}, and TVM's runtime takes {', '.join(known)}", kind=spec.kind
+            f"TVM cannot run the {spec.kind} module: its format is {fmt!r}, and TVM's runtime takes {', '.join(known)}",
+            kind=spec.kind,
         )
     for name, info in fmap.items():
         _check(spec, name, info)
@@ -291,10 +330,14 @@ def _runnable_code(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo],
 def _with_function_lines(fmap: Mapping[str, FunctionInfo], code: bytes) -> bytes:
     """Return OpenCL C with a part for each function; unchanged if it has them."""
     problem = ""
-    there = [part.partition(b"\n")[0].decode("utf-8", "replace") for part in code.split(_DELIMITER)[1:]]
+    there = [
+        part.partition(b"\n")[0].decode("utf-8", "replace") for part in code.split(_DELIMITER)[1:]
+    ]
     if code.startswith(_OPTIONS):
         options = code.partition(b"\n")[0][len(_OPTIONS) :].decode("utf-8", "replace").strip()
-        problem = f"it is built with the options {options!r}, and TVM builds OpenCL C without options"
+        problem = (
+            f"it is built with the options {options!r}, and TVM builds OpenCL C without options"
+        )
     elif not fmap:
         problem = "it has no function"
     elif there and sorted(there) != sorted(fmap):
@@ -304,7 +347,9 @@ def _with_function_lines(fmap: Mapping[str, FunctionInfo], code: bytes) -> bytes
     if there:
         return code
     body = code if code.endswith(b"\n") else code + b"\n"
-    if len(fmap) > 1:  # devmod builds all parts as one program again, which must define each name once
+    if (
+        len(fmap) > 1
+    ):  # devmod builds all parts as one program again, which must define each name once
         body = b"#ifndef " + _GUARD + b"\n#define " + _GUARD + b"\n" + body + b"#endif\n"
     return b"".join(_DELIMITER + name.encode() + b"\n" + body for name in fmap)
 
@@ -318,12 +363,27 @@ def _check(spec: TargetSpec, name: str, info: FunctionInfo) -> None:
     if not problem and info.interface is not None:
         problem = _interface_problem(spec.kind, info, info.interface)
     if problem:
-        raise FormatError(f"TVM cannot call the {spec.kind} function {name!r}: {problem}", kind=spec.kind, function=name)
+        raise FormatError(
+            f"TVM cannot call the {spec.kind} function {name!r}: {problem}",
+            kind=spec.kind,
+            function=name,
+        )
 
 
 def _tag_problem(kind: str, info: FunctionInfo) -> str:
-    of_webgpu = next((tag for tag in info.launch_param_tags if tag.startswith(WRITE_ACCESS_TAG) and kind != "webgpu"), None)
-    return f"its launch tag {of_webgpu!r} is one of webgpu modules" if of_webgpu is not None else tag_problem(info.launch_param_tags)
+    of_webgpu = next(
+        (
+            tag
+            for tag in info.launch_param_tags
+            if tag.startswith(WRITE_ACCESS_TAG) and kind != "webgpu"
+        ),
+        None,
+    )
+    return (
+        f"its launch tag {of_webgpu!r} is one of webgpu modules"
+        if of_webgpu is not None
+        else tag_problem(info.launch_param_tags)
+    )
 
 
 def _argument_problem(spec: TargetSpec, info: FunctionInfo) -> str:
@@ -342,9 +402,13 @@ def _argument_problem(spec: TargetSpec, info: FunctionInfo) -> str:
 
 
 def _interface_problem(kind: str, info: FunctionInfo, interface: Interface) -> str:
-    """Return how an interface differs from the arguments of TVM's functions of that kind; "" if it does not."""
+    """Return how an interface differs from the arguments of TVM's functions of that kind; "" if it
+    does not.
+    """
     if kind == "hexagon":
-        return "it takes its arguments like a C function, and TVM uses its packed calling convention"
+        return (
+            "it takes its arguments like a C function, and TVM uses its packed calling convention"
+        )
     packed = next((param for param in interface.params if param.pack), None)
     if packed is not None:
         return f"its argument {packed.name!r} is several values of the kernel; TVM passes the address of an array alone"
@@ -358,11 +422,19 @@ def _interface_problem(kind: str, info: FunctionInfo, interface: Interface) -> s
     if kind in ("metal", "vulkan", "webgpu"):
         return _placement_problem(kind, interface, buffers, scalars)
     moved = next((param for param in interface.params if param.at is not None), None)
-    return f"its argument {moved.name!r} has the place {moved.at}; TVM supports arguments in order alone" if moved else ""
+    return (
+        f"its argument {moved.name!r} has the place {moved.at}; TVM supports arguments in order alone"
+        if moved
+        else ""
+    )
 
 
-def _placement_problem(kind: str, interface: Interface, buffers: Sequence[Param], scalars: Sequence[Param]) -> str:
-    """Check that buffers are at 0, 1, …, and scalars in one block behind them, in slots of 8 bytes (webgpu: 4)."""
+def _placement_problem(
+    kind: str, interface: Interface, buffers: Sequence[Param], scalars: Sequence[Param]
+) -> str:
+    """Check that buffers are at 0, 1, …, and scalars in one block behind them, in slots of 8 bytes
+    (webgpu: 4).
+    """
     behind = len(buffers)
     for number, param in enumerate(buffers):
         if param.at != (number if kind == "metal" else (0, number)):
@@ -378,8 +450,13 @@ def _placement_problem(kind: str, interface: Interface, buffers: Sequence[Param]
 
 
 def _count_write_flags(info: FunctionInfo) -> int | None:
-    """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``; None without the tag."""
+    """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``;
+
+    None without the tag.
+    """
     for tag in info.launch_param_tags:
         if tag.startswith(WRITE_ACCESS_TAG):
-            return len([digit for digit in tag[len(WRITE_ACCESS_TAG) :].strip("[]").split(",") if digit])
+            return len(
+                [digit for digit in tag[len(WRITE_ACCESS_TAG) :].strip("[]").split(",") if digit]
+            )
     return None

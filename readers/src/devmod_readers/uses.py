@@ -1,7 +1,7 @@
 """The transitive uses of declarations, computed once for all of them.
 
-The parts that a declaration uses are the bits of a number. For a chain of functions, sets of names would take time and memory that grow
-with the square of its length.
+The parts that a declaration uses are the bits of a number. For a chain of functions, sets of names
+would take time and memory that grow with the square of its length.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     _Name = TypeVar("_Name", bound=Hashable)
 
 
-def transitive_parts(parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
-    """Return for each declaration the bits of its own parts and of all parts that it uses indirectly.
+def transitive_parts(
+    parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]
+) -> dict[_Name, int]:
+    """Return for each declaration the bits of its own parts and of all parts that it uses
+    indirectly.
 
     Declarations in a cycle have the same parts (Tarjan's algorithm, without recursion).
 
@@ -24,7 +27,8 @@ def transitive_parts(parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_
     parts
         Each declaration to the bits of its own parts.
     uses
-        Each declaration to the declarations that it uses. Names that are not in `parts` are ignored.
+        Each declaration to the declarations that it uses. Names that are not in `parts` are
+        ignored.
     """
     reached: dict[_Name, int] = {}
     order: dict[_Name, int] = {}
@@ -80,7 +84,9 @@ def users_of(names: Set[str], identifiers: Mapping[str, Set[str]]) -> set[str]:
     return {function for function, is_user in transitive_parts(own, calls).items() if is_user}
 
 
-def _close(component: list[_Name], name: _Name, low: dict[_Name, int], reached: dict[_Name, int]) -> None:
+def _close(
+    component: list[_Name], name: _Name, low: dict[_Name, int], reached: dict[_Name, int]
+) -> None:
     """Assign the same parts to all declarations of the cycle that begins with `name`."""
     while True:
         member = component.pop()

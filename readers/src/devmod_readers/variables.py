@@ -11,7 +11,9 @@ _ELF = b"\x7fELF"
 _SYMBOLS, _DYNAMIC_SYMBOLS = 2, 11
 _OBJECT = 1
 #: A variable's declaration in PTX, and not an instruction such as ``ld.global``.
-_PTX = re.compile(rb"(?<![\w.])\.(?:global|const)\s++(?:\.\w++(?:\s++\d++|\([^()]{1,99}+\))?+\s*+){1,8}+([A-Za-z_$%][\w$]{0,4095}+)")
+_PTX = re.compile(
+    rb"(?<![\w.])\.(?:global|const)\s++(?:\.\w++(?:\s++\d++|\([^()]{1,99}+\))?+\s*+){1,8}+([A-Za-z_$%][\w$]{0,4095}+)"
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The parts of a mangled name before the name: a namespace, or internal linkage.
 _MANGLED = re.compile(r"_Z(N?)L?", re.ASCII)
@@ -25,9 +27,11 @@ _MAX_NAME = 4096
 
 
 def variable_name(symbol: str) -> str:
-    """Return the name of a variable in the source, with its namespaces: "filters::weights" for "_ZN7filters7weightsE".
+    """Return the name of a variable in the source, with its namespaces: "filters::weights" for
+    "_ZN7filters7weightsE".
 
-    A symbol that is not mangled, or in a way that variables of namespaces are not, is returned unchanged.
+    A symbol that is not mangled, or in a way that variables of namespaces are not, is returned
+    unchanged.
     """
     start = _MANGLED.match(symbol)
     if start is None:
@@ -45,14 +49,19 @@ def variable_name(symbol: str) -> str:
 
 
 def read_variables(code: bytes) -> dict[str, str]:
-    """Return the symbols of an image's global variables by their names in the source. An image that is damaged has none.
+    """Return the symbols of an image's global variables by their names in the source. An image that
+    is damaged has none.
 
     Parameters
     ----------
     code
         PTX, or an ELF file.
     """
-    symbols = _elf_symbols(code) if code[:4] == _ELF else (match[1].decode() for match in _PTX.finditer(code))
+    symbols = (
+        _elf_symbols(code)
+        if code[:4] == _ELF
+        else (match[1].decode() for match in _PTX.finditer(code))
+    )
     found: dict[str, str] = {}
     try:
         for symbol in symbols:
@@ -75,7 +84,10 @@ def _elf_symbols(code: bytes) -> Iterator[str]:
         for start, info, place, _, size in elf.symbols(elf.contents(number)):
             if info & 15 != _OBJECT or not place or not size:
                 continue
-            name = names[start : max(names.find(b"\0", start, start + _MAX_NAME), start)].decode("utf-8", "replace")
-            # A kernel's descriptor of AMD is also an object, with the name k.kd. Those of the compiler begin with two underscores.
+            name = names[start : max(names.find(b"\0", start, start + _MAX_NAME), start)].decode(
+                "utf-8", "replace"
+            )
+            # A kernel's descriptor of AMD is also an object, with the name k.kd. Those of the
+            # compiler begin with two underscores.
             if _IDENTIFIER.fullmatch(name) and not name.startswith("__"):
                 yield name

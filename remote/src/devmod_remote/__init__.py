@@ -1,4 +1,5 @@
-"""Bundles at URLs, for `devmod.load` and the cache of `devmod build`. A program imports only ``devmod``.
+"""Bundles at URLs, for `devmod.load` and the cache of `devmod build`. A program imports only
+``devmod``.
 
 docs/design/remote.md has the reasons.
 """

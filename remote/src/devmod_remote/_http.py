@@ -18,7 +18,8 @@ _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _HEAD_TIMEOUTS = 4
 #: The bytes that a server must send within a time-out. One byte at a time could take years.
 _LEAST = 1024
-#: OpenSSL's codes for a certificate of an unknown authority: of itself, of the chain, and without an issuer.
+#: OpenSSL's codes for a certificate of an unknown authority: of itself, of the chain, and without
+#: an issuer.
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 #: The headers that another origin gets after a redirect.
 _PUBLIC = {"Host", "Range", "Accept-Encoding", "User-Agent"}
@@ -43,8 +44,11 @@ class HttpError(OSError):
         self.status = status
 
 
-async def get_range(files: Any, url: str, start: int, stop: int, timeout: float) -> tuple[bytes, int]:
-    """Return the bytes from `start` to `stop`, fewer if the file ends before, and the size of the file; -1 if it is unknown.
+async def get_range(
+    files: Any, url: str, start: int, stop: int, timeout: float
+) -> tuple[bytes, int]:
+    """Return the bytes from `start` to `stop`, fewer if the file ends before, and the size of the
+    file; -1 if it is unknown.
 
     Parameters
     ----------
@@ -62,8 +66,14 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
 
     options = dict(files.kwargs)
     # Ranges of a compressed transfer are of no use, and one byte of it may be a thousand.
-    options["headers"] = {**(options.get("headers") or {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-    options["timeout"] = aiohttp.ClientTimeout(total=None, connect=timeout, sock_connect=timeout, sock_read=timeout)
+    options["headers"] = {
+        **(options.get("headers") or {}),
+        "Range": f"bytes={start}-{stop - 1}",
+        "Accept-Encoding": "identity",
+    }
+    options["timeout"] = aiohttp.ClientTimeout(
+        total=None, connect=timeout, sock_connect=timeout, sock_read=timeout
+    )
     options["auto_decompress"] = False
     try:
         session = await files.set_session()
@@ -75,32 +85,43 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
         async with response:
             return await _body(response, start, stop, timeout)
     except TimeoutError:
-        raise HttpError(f"the server sent nothing for {timeout:g} s; `timeout` allows more") from None
+        raise HttpError(
+            f"the server sent nothing for {timeout:g} s; `timeout` allows more"
+        ) from None
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
         raise HttpError(_tls_text(error), None) from error
     except _InsecureRedirectError:
-        raise HttpError("the server redirects from HTTPS to HTTP, which anyone on the way can change", None) from None
+        raise HttpError(
+            "the server redirects from HTTPS to HTTP, which anyone on the way can change", None
+        ) from None
     except aiohttp.TooManyRedirects as error:
         raise HttpError("the server redirects without an end", None) from error
     except aiohttp.RedirectClientError as error:
-        raise HttpError("the server redirects to an address that is not an HTTP URL", None) from error
+        raise HttpError(
+            "the server redirects to an address that is not an HTTP URL", None
+        ) from error
     except aiohttp.InvalidURL as error:
         raise HttpError(describe_error(error), None) from error
     except aiohttp.ClientResponseError as error:  # its text has the URL
-        raise HttpError(f"the answer is not HTTP: {_short(' '.join(error.message.split()))}") from error
+        raise HttpError(
+            f"the answer is not HTTP: {_short(' '.join(error.message.split()))}"
+        ) from error
     except aiohttp.ClientError as error:
         raise HttpError(describe_error(error)) from error
 
 
 class _InsecureRedirectError(Exception):
-    """A server redirects from HTTPS to HTTP. It is no OSError, which aiohttp would take for one of the connection."""
+    """A server redirects from HTTPS to HTTP. It is no OSError, which aiohttp would take for one of
+    the connection.
+    """
 
 
 class _Guard:
     """What each request of a chain of redirects must hold to: a middleware of aiohttp.
 
-    Another origin gets nothing of the caller: no headers, no cookies and no password. Those of the session are in the headers of each
-    request. Without TLS anyone on the way could give the rest of a chain that began with it.
+    Another origin gets nothing of the caller: no headers, no cookies and no password. Those of the
+    session are in the headers of each request. Without TLS anyone on the way could give the rest of
+    a chain that began with it.
     """
 
     def __init__(self, address: Any) -> None:
@@ -118,7 +139,13 @@ class _Guard:
 def _tls_text(error: Exception) -> str:
     """Return why there is no secure connection, and what to do."""
     cause: Any = getattr(error, "certificate_error", None) or error.__cause__ or error
-    reason = _short(str(getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or type(cause).__name__)).rstrip(".")
+    reason = _short(
+        str(
+            getattr(cause, "verify_message", "")
+            or getattr(cause, "reason", "")
+            or type(cause).__name__
+        )
+    ).rstrip(".")
     if not getattr(cause, "verify_message", ""):
         return f"there is no secure connection: {reason}"
     hint = ". To trust an authority of your own, set SSL_CERT_FILE to its file before Python starts"
@@ -142,12 +169,17 @@ async def _body(response: Any, start: int, stop: int, timeout: float) -> tuple[b
         pause = response.headers.get("Retry-After", "")
         raise HttpError(
             f"the server answered {status} {_short(response.reason or '')}".rstrip(),
-            (int(pause) if _is_number(pause[:6]) and len(pause) < 6 else 0) if status in _TRANSIENT else None,
+            (int(pause) if _is_number(pause[:6]) and len(pause) < 6 else 0)
+            if status in _TRANSIENT
+            else None,
             status,
         )
     encoding = response.headers.get("Content-Encoding", "")
     if encoding.lower() not in ("", "identity"):
-        raise HttpError(f"the server compressed the answer ({_short(encoding)}), and was asked not to: turn that off for this file", None)
+        raise HttpError(
+            f"the server compressed the answer ({_short(encoding)}), and was asked not to: turn that off for this file",
+            None,
+        )
     data = io.BytesIO()
     while data.tell() < end - start:
         chunk = await _next_bytes(response.content, timeout)
@@ -162,7 +194,9 @@ async def _body(response: Any, start: int, stop: int, timeout: float) -> tuple[b
 
 
 async def _next_bytes(content: Any, timeout: float) -> bytes:
-    """Return the next bytes of an answer: at least 1 kB in the time of a time-out, or up to its end. b"" is the end."""
+    """Return the next bytes of an answer: at least 1 kB in the time of a time-out, or up to its
+    end. b"" is the end.
+    """
     parts = io.BytesIO()
     try:
         async with asyncio.timeout(timeout):
@@ -170,7 +204,9 @@ async def _next_bytes(content: Any, timeout: float) -> bytes:
                 parts.write(chunk)
     except TimeoutError:
         if parts.tell():
-            raise HttpError(f"the server sent {parts.tell()} bytes in {timeout:g} s; `timeout` allows more") from None
+            raise HttpError(
+                f"the server sent {parts.tell()} bytes in {timeout:g} s; `timeout` allows more"
+            ) from None
         raise
     return parts.getvalue()
 
@@ -181,7 +217,9 @@ def _short(text: str) -> str:
 
 
 def _span(response: Any, start: int, stop: int) -> tuple[int, int]:
-    """Return the end of the range in an answer, and the size of the file. Raise HttpError if another range was requested."""
+    """Return the end of the range in an answer, and the size of the file. Raise HttpError if
+    another range was requested.
+    """
     text = response.headers.get("Content-Range", "")
     unit, _, rest = text.partition(" ")
     span, _, total = rest.partition("/")
@@ -190,7 +228,10 @@ def _span(response: Any, start: int, stop: int) -> tuple[int, int]:
         end, size = int(last) + 1, int(total) if _is_number(total) else -1
         if int(first) == start and (end == stop or (start < end < stop and end == size)):
             return end, size
-    raise HttpError(f"the server was asked for bytes {start}-{stop - 1}, and answered with Content-Range {_short(text)!r}", None)
+    raise HttpError(
+        f"the server was asked for bytes {start}-{stop - 1}, and answered with Content-Range {_short(text)!r}",
+        None,
+    )
 
 
 def _is_number(text: str) -> bool:

@@ -1,7 +1,7 @@
 """The bytes of a bundle at a URL: from the cache on the disk, or through fsspec.
 
-The cache has the parts of the index and the modules' bytes by their SHA-256, and the first bytes of each bundle by its URL and
-`storage_options`.
+The cache has the parts of the index and the modules' bytes by their SHA-256, and the first bytes of
+each bundle by its URL and `storage_options`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,72 @@ from typing import Any
 from urllib.parse import unquote
 
 from devmod.backend import HEADER, MAX_SIGNATURE, DiskCache, debug, environment_flag, open_regular
-from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed, own_module
+from devmod.errors import (
+    ArgumentError,
+    FetchError,
+    FormatError,
+    describe_error,
+    not_installed,
+    own_module,
+)
 from devmod_remote._http import HttpError, get_range
 
-#: The size of the first read. It contains the index of most bundles, and the head of one of 30,000 functions.
+#: The size of the first read. It contains the index of most bundles, and the head of one of 30,000
+#: functions.
 FIRST = 28 << 10
 #: The pause before the second attempt, in seconds. It doubles with each attempt.
 _PAUSE = 0.1
-_PERMANENT = (FormatError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
-#: The schemes of URLs. fsspec's other file systems read through a second one, or send HTTP requests to any server without the checks of
-#: `_http`.
+_PERMANENT = (
+    FormatError,
+    FileNotFoundError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    FetchError,
+)
+#: The schemes of URLs. fsspec's other file systems read through a second one, or send HTTP requests
+#: to any server without the checks of `_http`.
 _SCHEMES = (
-    "abfs", "abfss", "adl", "az", "box", "dbfs", "dropbox", "file", "ftp", "gcs", "gdrive", "github", "gs", "hdfs", "hf", "http", "https",
-    "lakefs", "local", "memory", "oss", "root", "s3", "s3a", "sftp", "smb", "ssh", "tos", "wandb",
-)  # fmt: skip
+    "abfs",
+    "abfss",
+    "adl",
+    "az",
+    "box",
+    "dbfs",
+    "dropbox",
+    "file",
+    "ftp",
+    "gcs",
+    "gdrive",
+    "github",
+    "gs",
+    "hdfs",
+    "hf",
+    "http",
+    "https",
+    "lakefs",
+    "local",
+    "memory",
+    "oss",
+    "root",
+    "s3",
+    "s3a",
+    "sftp",
+    "smb",
+    "ssh",
+    "tos",
+    "wandb",
+)
 #: What to do instead of a URL of another scheme.
 _INSTEAD = {
     **dict.fromkeys(
-        ("zip", "tar", "libarchive"), "Get the archive and unpack it; devmod.load also takes zipfile.Path(archive, name) for a file in it"
+        ("zip", "tar", "libarchive"),
+        "Get the archive and unpack it; devmod.load also takes zipfile.Path(archive, name) for a file in it",
     ),
     "oci": "The program oras gets a file of a registry. Oracle's object storage: devmod.load(fsspec.open(url).open())",
     **dict.fromkeys(
-        ("simplecache", "filecache", "blockcache", "cached"), "devmod has a cache of its own: load the URL of the bundle without this part"
+        ("simplecache", "filecache", "blockcache", "cached"),
+        "devmod has a cache of its own: load the URL of the bundle without this part",
     ),
 }
 
@@ -54,7 +98,8 @@ class UrlSource:
     retries
         How often a failed read is repeated.
     storage_options
-        The options of fsspec's file system. Offline, they must be those with which the bundle was loaded before.
+        The options of fsspec's file system. Offline, they must be those with which the bundle was
+        loaded before.
 
     Attributes
     ----------
@@ -83,11 +128,20 @@ class UrlSource:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not (isinstance(timeout, (int, float)) and timeout > 0):
-            raise ArgumentError(f"load(url): timeout is a number of seconds above 0, not {timeout!r}", argument="timeout")
+            raise ArgumentError(
+                f"load(url): timeout is a number of seconds above 0, not {timeout!r}",
+                argument="timeout",
+            )
         if not (isinstance(retries, int) and retries >= 0):
-            raise ArgumentError(f"load(url): retries is a number of further attempts, not {retries!r}", argument="retries")
+            raise ArgumentError(
+                f"load(url): retries is a number of further attempts, not {retries!r}",
+                argument="retries",
+            )
         if not isinstance(storage_options, (Mapping, type(None))):
-            raise ArgumentError(f"load(url): storage_options is a map of options, not {storage_options!r}", argument="storage_options")
+            raise ArgumentError(
+                f"load(url): storage_options is a map of options, not {storage_options!r}",
+                argument="storage_options",
+            )
         scheme = url.partition("://")[0]
         if scheme not in _SCHEMES:
             raise _unsupported(scheme)
@@ -97,7 +151,9 @@ class UrlSource:
         self._url, self._scheme = url, scheme
         #: A file of this machine is neither cached nor remote.
         self._is_local = scheme in ("file", "local")
-        self._offline = not self._is_local and (environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline))
+        self._offline = not self._is_local and (
+            environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline)
+        )
         self._timeout = timeout
         self._retries = retries
         self._options = dict(storage_options or {})
@@ -136,14 +192,16 @@ class UrlSource:
         return self._first
 
     def read(self, at: int, parts: Sequence[tuple[int, bytes]]) -> list[bytes]:
-        """Return parts that follow each other from `at` on, each of a size and with a SHA-256. The caller checks that.
+        """Return parts that follow each other from `at` on, each of a size and with a SHA-256. The
+        caller checks that.
 
         Parts that are not in the cache are one request, with those between them.
 
         Raises
         ------
         FetchError
-            They cannot be read, or the bundle was replaced since `head`; offline, they are not in the cache.
+            They cannot be read, or the bundle was replaced since `head`; offline, they are not in
+            the cache.
         """
         results, places = [], []
         for size, digest in parts:
@@ -170,8 +228,12 @@ class UrlSource:
             raise self._not_cached(f"a part of it ({stop - start} bytes)")
         data = self._fetch(start, stop)
         if _sha256(data) != digest:
-            if self._fetch(0, HEADER) != self._first[:HEADER]:  # another bundle has another SHA-256 of its head there
-                raise FetchError(f"{self.place} was replaced by another file since devmod.load opened it. Load it again")
+            if (
+                self._fetch(0, HEADER) != self._first[:HEADER]
+            ):  # another bundle has another SHA-256 of its head there
+                raise FetchError(
+                    f"{self.place} was replaced by another file since devmod.load opened it. Load it again"
+                )
             data = self._fetch(start, stop)  # a proxy may have damaged the first answer
             if _sha256(data) != digest:
                 return data
@@ -179,7 +241,8 @@ class UrlSource:
         return data
 
     def signature(self) -> bytes | None:
-        """Return the content of the file whose URL has ``.sig`` after the path, up to 1 MiB and 1 byte; None if there is none.
+        """Return the content of the file whose URL has ``.sig`` after the path, up to 1 MiB and 1
+        byte; None if there is none.
 
         Raises
         ------
@@ -214,7 +277,9 @@ class UrlSource:
         )
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        """Return the bytes from `start` to `stop`, fewer if the file ends before. A failure that may pass is repeated."""
+        """Return the bytes from `start` to `stop`, fewer if the file ends before. A failure that
+        may pass is repeated.
+        """
         attempt = 0
         while True:
             attempt += 1
@@ -222,10 +287,17 @@ class UrlSource:
                 data, size = self._transfer(start, stop)
             except Exception as error:  # noqa: BLE001 - a file system may raise anything
                 least = error.pause if isinstance(error, HttpError) else 0
-                if not isinstance(error, OSError) or isinstance(error, _PERMANENT) or least is None or attempt > self._retries:
+                if (
+                    not isinstance(error, OSError)
+                    or isinstance(error, _PERMANENT)
+                    or least is None
+                    or attempt > self._retries
+                ):
                     raise self._error(error, attempt) from self._cause(error)
                 pause = min(max(least, _PAUSE * 2 ** (attempt - 1)), self._timeout)
-                debug(f"{self.place}: attempt {attempt} failed ({self._redacted(_reason(error))}); the next one follows in {pause:g} s")
+                debug(
+                    f"{self.place}: attempt {attempt} failed ({self._redacted(_reason(error))}); the next one follows in {pause:g} s"
+                )
                 time.sleep(pause)
             else:
                 debug(f"{self.place}: {len(data)} bytes at {start}")
@@ -239,11 +311,21 @@ class UrlSource:
         from fsspec.asyn import sync  # type: ignore[import-untyped]
 
         try:
-            # Not `fsspec.url_to_fs`, which follows chains. fsspec keeps one file system for each process.
+            # Not `fsspec.url_to_fs`, which follows chains. fsspec keeps one file system for each
+            # process.
             cls = fsspec.get_filesystem_class(self._scheme)
-            files, path = cls(**{**cls._get_kwargs_from_urls(self._url), **self._options}), cls._strip_protocol(self._url)
-        except (ImportError, ValueError, TypeError) as error:  # a missing package, an unknown scheme or option
-            text = describe_import(error) if isinstance(error, ImportError) else describe_error(error)
+            files, path = (
+                cls(**{**cls._get_kwargs_from_urls(self._url), **self._options}),
+                cls._strip_protocol(self._url),
+            )
+        except (
+            ImportError,
+            ValueError,
+            TypeError,
+        ) as error:  # a missing package, an unknown scheme or option
+            text = (
+                describe_import(error) if isinstance(error, ImportError) else describe_error(error)
+            )
             raise FetchError(f"{self.place} cannot be read: {self._redacted(text)}") from error
         if self._is_local:
             open_regular(path).close()
@@ -255,7 +337,9 @@ class UrlSource:
                     f"{self.place} cannot be read: {cls.__module__}.{cls.__name__} replaced fsspec's file system for {self._scheme}://, "
                     f"and does not check redirects and answers. devmod.load(fsspec.open(url).open()) reads through it"
                 )
-            result: tuple[bytes, int] = sync(files.loop, get_range, files, path, start, stop, self._timeout)
+            result: tuple[bytes, int] = sync(
+                files.loop, get_range, files, path, start, stop, self._timeout
+            )
             return result
         data = files.cat_file(path, start=start, end=stop)
         if len(data) > stop - start:
@@ -266,14 +350,22 @@ class UrlSource:
         if isinstance(error, FetchError):
             return error
         status = error.status if isinstance(error, HttpError) else None
-        todo = "; `storage_options` takes credentials" if status in (401, 403) or isinstance(error, PermissionError) else ""
+        todo = (
+            "; `storage_options` takes credentials"
+            if status in (401, 403) or isinstance(error, PermissionError)
+            else ""
+        )
         times = f" (after {attempts} attempts)" if attempts > 1 else ""
-        result = FetchError(f"{self.place} cannot be read: {self._redacted(_reason(error))}{todo}{times}")
+        result = FetchError(
+            f"{self.place} cannot be read: {self._redacted(_reason(error))}{todo}{times}"
+        )
         result.status = status
         return result
 
     def _cause(self, error: Exception) -> BaseException | None:
-        """Return the exception for the traceback below the FetchError; None if one of the chain has a secret of the URL in its text."""
+        """Return the exception for the traceback below the FetchError; None if one of the chain has
+        a secret of the URL in its text.
+        """
         cause = error.__cause__ if isinstance(error, (FetchError, HttpError)) else error
         each, texts = cause, list[str]()
         while each is not None and len(texts) < 100:
@@ -302,10 +394,17 @@ def _sha256(data: bytes) -> bytes:
 
 
 def _unsupported(scheme: str) -> FetchError:
-    """Return the error for a scheme that is not one of `_SCHEMES`. A chain such as ``zip://k::https://h`` may have secrets."""
+    """Return the error for a scheme that is not one of `_SCHEMES`. A chain such as
+    ``zip://k::https://h`` may have secrets.
+    """
     first = scheme.partition("::")[0]
-    instead = _INSTEAD.get(first, "devmod.load(fsspec.open(url).open()) reads through fsspec, without checks of redirects and answers")
-    return FetchError(f"load(url): a URL with {first}:// cannot be read. {instead}. The schemes of bundles are {', '.join(_SCHEMES)}")
+    instead = _INSTEAD.get(
+        first,
+        "devmod.load(fsspec.open(url).open()) reads through fsspec, without checks of redirects and answers",
+    )
+    return FetchError(
+        f"load(url): a URL with {first}:// cannot be read. {instead}. The schemes of bundles are {', '.join(_SCHEMES)}"
+    )
 
 
 def _without_secrets(url: str) -> str:
@@ -317,19 +416,28 @@ def _without_secrets(url: str) -> str:
 
 
 def _secrets_of(url: str) -> list[str]:
-    """Return the credentials and the query of a URL, the longest first, also as they are without escapes."""
+    """Return the credentials and the query of a URL, the longest first, also as they are without
+    escapes.
+    """
     rest, _, query = url.partition("://")[2].partition("?")
     user = rest.partition("/")[0].rpartition("@")[0]
     values = (each.partition("=")[2] for each in query.split("&"))
-    secrets = {user, user.partition(":")[2], query, *(each for each in values if len(each) > 5)}  # a short one is a word of any text
+    secrets = {
+        user,
+        user.partition(":")[2],
+        query,
+        *(each for each in values if len(each) > 5),
+    }  # a short one is a word of any text
     secrets |= {unquote(each) for each in secrets}
     return sorted((each for each in secrets if len(each) > 2), key=len, reverse=True)
 
 
-# -- The key under which the cache has the first bytes of a bundle: its URL, and the account of `storage_options`.
+# -- The key under which the cache has the first bytes of a bundle: its URL, and the account of
+# `storage_options`.
 
 
-#: Names of files are in listings and in backups. With so many iterations, a guess at a password takes 20 ms.
+#: Names of files are in listings and in backups. With so many iterations, a guess at a password
+#: takes 20 ms.
 _ITERATIONS = 100_000
 
 
@@ -351,11 +459,15 @@ def key_of(url: str, options: Mapping[str, Any], *, has_secrets: bool) -> str:
     if not (options or has_secrets):
         return DiskCache.key("bundle at a URL", url)
     text = f"{url!r} {_text_of(options)}".encode("utf-8", "surrogatepass")
-    return DiskCache.key("bundle of an account", hashlib.pbkdf2_hmac("sha256", text, b"devmod-remote", _ITERATIONS))
+    return DiskCache.key(
+        "bundle of an account", hashlib.pbkdf2_hmac("sha256", text, b"devmod-remote", _ITERATIONS)
+    )
 
 
 def _text_of(value: object) -> str:
-    """Return a text that is equal for equal options alone. Lists and tuples are equal, and maps in any order."""
+    """Return a text that is equal for equal options alone. Lists and tuples are equal, and maps in
+    any order.
+    """
     if isinstance(value, str):
         return str.__repr__(value)  # a subclass may have a repr without the text, such as asterisks
     if isinstance(value, bytes):
@@ -376,13 +488,24 @@ def _text_of(value: object) -> str:
 # -- The packages that fsspec's file systems need, and the commands that install them.
 
 
-#: What pip installs for a module that fsspec imports. A module that is not here has fsspec's own text: its distribution may have another
-#: name, which anyone may register.
+#: What pip installs for a module that fsspec imports. A module that is not here has fsspec's own
+#: text: its distribution may have another name, which anyone may register.
 _REQUIREMENTS = {
     **{
         name: name
         for name in (
-            "adlfs", "boxfs", "distributed", "dvc", "gcsfs", "ossfs", "paramiko", "pyarrow", "pygit2", "requests", "s3fs", "tosfs",
+            "adlfs",
+            "boxfs",
+            "distributed",
+            "dvc",
+            "gcsfs",
+            "ossfs",
+            "paramiko",
+            "pyarrow",
+            "pygit2",
+            "requests",
+            "s3fs",
+            "tosfs",
             "wandbfs",
         )
     },
@@ -394,11 +517,13 @@ _REQUIREMENTS = {
     "morefs": "morefs[asynclocalfs]",
     "smbclient": "smbprotocol",
     "webdav4": "webdav4[fsspec]",
-}  # fmt: skip
+}
 
 
 def describe_import(error: ImportError) -> str:
-    """Return why a file system of fsspec cannot be imported, with the command that installs a missing package if that is known."""
+    """Return why a file system of fsspec cannot be imported, with the command that installs a
+    missing package if that is known.
+    """
     cause = error.__cause__ or error  # fsspec raises its own text from the error of the import
     name = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
     own = own_module(error=error)

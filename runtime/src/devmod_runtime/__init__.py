@@ -1,7 +1,9 @@
-"""devmod-runtime: devices, arrays, streams and launches of every backend. Importing it imports no NumPy and opens no driver.
+"""devmod-runtime: devices, arrays, streams and launches of every backend. Importing it imports no
+NumPy and opens no driver.
 
-Programs use the public names of `devmod`. An author of a backend derives from `RuntimeModule`, `Launcher` and `Kernel`, and uses the other
-names of this module. `devmod_runtime.driver_api` is for drivers with CUDA's model.
+Programs use the public names of `devmod`. An author of a backend derives from `RuntimeModule`,
+`Launcher` and `Kernel`, and uses the other names of this module. `devmod_runtime.driver_api` is for
+drivers with CUDA's model.
 
 docs/design/runtime.md has the reasons.
 """
@@ -46,7 +48,9 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.launcher import LaunchConfig as LaunchConfig
     from devmod_runtime._launch.launcher import Launcher as Launcher
     from devmod_runtime._launch.pipeline_constants import SetConstant as SetConstant
-    from devmod_runtime._launch.pipeline_constants import specialize_constants as specialize_constants
+    from devmod_runtime._launch.pipeline_constants import (
+        specialize_constants as specialize_constants,
+    )
     from devmod_runtime._leases import Lease as Lease
     from devmod_runtime._leases import Pool as Pool
     from devmod_runtime._leases import lend as lend

@@ -16,14 +16,16 @@ from devmod_runtime._module import source_text
 
 
 class Builds:
-    """Base class of the builds of one payload with one set of constants. A backend makes one for each device or architecture.
+    """Base class of the builds of one payload with one set of constants. A backend makes one for
+    each device or architecture.
 
     A subclass sets the attributes, and defines `with_constants` and `is_option`.
 
     Parameters
     ----------
     fmt, code
-        The payload, or the result of a replaced compiler for it. A source is decoded at its first use.
+        The payload, or the result of a replaced compiler for it. A source is decoded at its first
+        use.
     constants
         Values for constants of the source.
     others
@@ -41,7 +43,13 @@ class Builds:
     source_format = ""
     compiler = ""
 
-    def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, others: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        fmt: str,
+        code: bytes,
+        constants: Mapping[str, object] | None = None,
+        others: Sequence[str] = (),
+    ) -> None:
         self.fmt, self.code = fmt, code
         self._set, self._others = dict(constants or {}), others
         self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
@@ -50,7 +58,9 @@ class Builds:
 
     @cached_property
     def source(self) -> str:
-        """The source with the values of the constants; "" for other formats. FormatError if it is not text."""
+        """The source with the values of the constants; "" for other formats. FormatError if it is
+        not text.
+        """
         if self.fmt != self.source_format:
             return ""
         text = source_text(self.kind, f"the {self.kind} payload of format {self.fmt!r}", self.code)
@@ -58,16 +68,22 @@ class Builds:
 
     @cached_property
     def text(self) -> str:
-        """The source for the receiver's compiler (`closed_source`); "" for other formats. FormatError if it may read a file."""
+        """The source for the receiver's compiler (`closed_source`); "" for other formats.
+        FormatError if it may read a file.
+        """
         return closed_source(self.kind, self.source) if self.source else ""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options in the first line of the source; empty for other formats. FormatError for an option that is not allowed."""
+        """The options in the first line of the source; empty for other formats. FormatError for an
+        option that is not allowed.
+        """
         return split_options(self.source, self.kind)[0]
 
     def check_options(self) -> None:
-        """Check the build options of a source. FormatError if the receiver does not pass one of them to its compiler."""
+        """Check the build options of a source. FormatError if the receiver does not pass one of
+        them to its compiler.
+        """
         for option in self.options:
             if not self.is_option(option):
                 raise FormatError(
@@ -86,7 +102,8 @@ class Builds:
         return source_constants(self.source)
 
     def specialize(self, constants: Mapping[str, object]) -> Self:
-        """Return the builds with values for constants, in addition to those that are set. Equal values give the same object.
+        """Return the builds with values for constants, in addition to those that are set. Equal
+        values give the same object.
 
         Raises
         ------
@@ -105,7 +122,11 @@ class Builds:
         constants = {**self._set, **constants}
         key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
         builds = self._specialized.get(key)
-        return builds if builds is not None else self._specialized.setdefault(key, self.with_constants(constants))
+        return (
+            builds
+            if builds is not None
+            else self._specialized.setdefault(key, self.with_constants(constants))
+        )
 
     def with_constants(self, constants: Mapping[str, object]) -> Self:
         """Return new builds of the payload with these values for constants, and no others."""
@@ -113,7 +134,8 @@ class Builds:
 
 
 class BuildLauncher(Launcher):
-    """One function of a module whose payload is `Builds`. Its kernels have the attribute `required_block`, None without such a block.
+    """One function of a module whose payload is `Builds`. Its kernels have the attribute
+    `required_block`, None without such a block.
 
     Parameters
     ----------
@@ -136,20 +158,25 @@ class BuildLauncher(Launcher):
         launcher = type(self)(self.info, builds)
         if interface is None or interface.block is None:
             return launcher
-        # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
+        # The block size in the interface may depend on the constants, so it is read from the kernel
+        # that was built with them.
         kernel: Any = launcher.kernel(launcher.default_device())
         return type(self)(self.info, builds, interface.replace(block=kernel.required_block))
 
 
-# -- Constants of a source payload, set by the receiver: `Function.specialize` for sources with a C preprocessor.
+# -- Constants of a source payload, set by the receiver: `Function.specialize` for sources with a C
+# preprocessor.
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 
-def specialize_source(kind: str, text: str, constants: Mapping[str, object], others: Iterable[str] = ()) -> str:
-    """Return the source with ``#define`` lines for the constants. They replace those with which the payload was compiled.
+def specialize_source(
+    kind: str, text: str, constants: Mapping[str, object], others: Iterable[str] = ()
+) -> str:
+    """Return the source with ``#define`` lines for the constants. They replace those with which the
+    payload was compiled.
 
     Line numbers do not change.
 
@@ -160,14 +187,16 @@ def specialize_source(kind: str, text: str, constants: Mapping[str, object], oth
     text
         A source payload as `devmod.compile` writes it.
     constants
-        Name to value: an int, a float (written as a ``float`` literal), a bool, or the text of the define.
+        Name to value: an int, a float (written as a ``float`` literal), a bool, or the text of the
+        define.
     others
         Further constants of the function, for messages.
 
     Raises
     ------
     ArgumentError
-        The source does not use a name or defines it unconditionally, or a value cannot be written in C.
+        The source does not use a name or defines it unconditionally, or a value cannot be written
+        in C.
     """
     lines, first_define, body_start = _split(text)
     body = _LITERAL.sub(" ", "\n".join(lines[body_start:]))
@@ -178,33 +207,67 @@ def specialize_source(kind: str, text: str, constants: Mapping[str, object], oth
             text = f"has no constant {name!r} to specialize; it has: {list_names(known)}{did_you_mean(name, known)}"
             raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
         defined = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", body, re.MULTILINE)
-        guarded = re.search(rf"^[ \t]*#[ \t]*(ifndef[ \t]+{name}\b|if\b.*\bdefined\b.*\b{name}\b)", body, re.MULTILINE)
+        guarded = re.search(
+            rf"^[ \t]*#[ \t]*(ifndef[ \t]+{name}\b|if\b.*\bdefined\b.*\b{name}\b)",
+            body,
+            re.MULTILINE,
+        )
         if defined and not guarded:
             text = f"defines {name!r} unconditionally, so it cannot be specialized; write #ifndef {name} around its #define"
             raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
-    old_defines = ["" if _defined_name(line) in constants else line for line in lines[first_define:body_start]]
-    new_defines = [f"#define {name} {_literal(kind, name, value)}" for name, value in constants.items()]
-    return "\n".join([*lines[:first_define], *new_defines, f"#line {first_define + 1}", *old_defines, *lines[body_start:]])
+    old_defines = [
+        "" if _defined_name(line) in constants else line for line in lines[first_define:body_start]
+    ]
+    new_defines = [
+        f"#define {name} {_literal(kind, name, value)}" for name, value in constants.items()
+    ]
+    return "\n".join(
+        [
+            *lines[:first_define],
+            *new_defines,
+            f"#line {first_define + 1}",
+            *old_defines,
+            *lines[body_start:],
+        ]
+    )
 
 
 def source_constants(text: str) -> list[str]:
-    """Return the names that a source payload was compiled with or tests in a condition. `specialize_source` accepts all of them.
+    """Return the names that a source payload was compiled with or tests in a condition.
+    `specialize_source` accepts all of them.
 
     A macro that the source only uses is not included, since it looks like any other identifier.
     """
     lines, first_define, body_start = _split(text)
-    conditions = re.findall(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)", _LITERAL.sub(" ", "\n".join(lines[body_start:])), re.MULTILINE)
-    names = [_defined_name(line) for line in lines[first_define:body_start]] + _NAME.findall(" ".join(conditions))
-    # Names with two leading underscores are the compiler's, and names with cl_ are OpenCL's extensions.
-    return [name for name in dict.fromkeys(names) if name != "defined" and not name.startswith(("__", "cl_"))]
+    conditions = re.findall(
+        r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)",
+        _LITERAL.sub(" ", "\n".join(lines[body_start:])),
+        re.MULTILINE,
+    )
+    names = [_defined_name(line) for line in lines[first_define:body_start]] + _NAME.findall(
+        " ".join(conditions)
+    )
+    # Names with two leading underscores are the compiler's, and names with cl_ are OpenCL's
+    # extensions.
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name != "defined" and not name.startswith(("__", "cl_"))
+    ]
 
 
 def _split(text: str) -> tuple[list[str], int, int]:
-    """Return the lines of a source payload, and the begin and end of the defines with which it was compiled."""
+    """Return the lines of a source payload, and the begin and end of the defines with which it was
+    compiled.
+    """
     lines = text.split("\n")
     begin = 1 if lines[0].startswith("//devmod:") else 0
     end = begin
-    while end < len(lines) and lines[end].startswith("#define ") and not lines[end].rstrip().endswith("\\"):
+    while (
+        end < len(lines)
+        and lines[end].startswith("#define ")
+        and not lines[end].rstrip().endswith("\\")
+    ):
         end += 1
     return lines, begin, end
 

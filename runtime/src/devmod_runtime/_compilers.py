@@ -1,4 +1,6 @@
-"""The compiler of source payloads that a program sets, or that a wheel provides by the hook ``devmod_compile`` (R31)."""
+"""The compiler of source payloads that a program sets, or that a wheel provides by the hook
+``devmod_compile`` (R31).
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,11 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
     kind
         The kind of the payloads.
     compiler
-        A function of the code. It returns bytes, or ``(format, bytes)``. While it runs, `Target.current()` is the target to compile for.
-        It is called once for each module and architecture, and once for each shader of a map kind. The format of bytes alone follows
-        from their magic bytes, or they are text (`TargetSpec.compiled_as`). None removes the replacement.
+        A function of the code. It returns bytes, or ``(format, bytes)``. While it runs,
+        `Target.current()` is the target to compile for. It is called once for each module and
+        architecture, and once for each shader of a map kind. The format of bytes alone follows from
+        their magic bytes, or they are text (`TargetSpec.compiled_as`). None removes the
+        replacement.
 
     Raises
     ------
@@ -38,7 +42,8 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
 
     Notes
     -----
-    The compiler is used when a function is loaded. The outputs of `devmod.compile` and of saving never depend on it.
+    The compiler is used when a function is loaded. The outputs of `devmod.compile` and of saving
+    never depend on it.
     """
     _spec(kind)
     if compiler is None:
@@ -46,7 +51,9 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
     elif callable(compiler):
         _compilers[kind] = compiler
     else:
-        raise CompileError(f"set_compiler({kind!r}, …) takes a function, not {type(compiler).__name__}", kind=kind)
+        raise CompileError(
+            f"set_compiler({kind!r}, …) takes a function, not {type(compiler).__name__}", kind=kind
+        )
 
 
 def has_compiler(kind: str) -> bool:
@@ -56,14 +63,16 @@ def has_compiler(kind: str) -> bool:
 
 
 def run_compiler(code: Binary, target: Target) -> tuple[str, bytes] | None:
-    """Compile `code` with the compiler that a program set or a wheel provides. Return (format, bytes), or None if there is none.
+    """Compile `code` with the compiler that a program set or a wheel provides. Return (format,
+    bytes), or None if there is none.
 
     Parameters
     ----------
     code
         The source.
     target
-        The kind and the architecture of the device. It is the current target while the compiler runs.
+        The kind and the architecture of the device. It is the current target while the compiler
+        runs.
 
     Raises
     ------
@@ -75,7 +84,11 @@ def run_compiler(code: Binary, target: Target) -> tuple[str, bytes] | None:
     kind = target.kind
     compiler = _compilers.get(kind)
     with target:
-        result = compiler(bytes(code)) if compiler is not None else call("devmod_compile", kind=kind, code=code)
+        result = (
+            compiler(bytes(code))
+            if compiler is not None
+            else call("devmod_compile", kind=kind, code=code)
+        )
     return None if result is None and compiler is None else _check_payload(_spec(kind), result)
 
 
@@ -83,19 +96,31 @@ def _spec(kind: str) -> TargetSpec:
     try:
         spec: TargetSpec = lookup("devmod.targets", kind)
     except NotRegisteredError as error:
-        raise CompileError(f"nothing can be compiled for the kind {kind!r}: {error}", kind=kind) from None
+        raise CompileError(
+            f"nothing can be compiled for the kind {kind!r}: {error}", kind=kind
+        ) from None
     return spec
 
 
 def _check_payload(spec: TargetSpec, result: object) -> tuple[str, bytes]:
-    """Return the format and the bytes of a compiler's result. The format of bytes alone follows from their magic bytes."""
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], str) and isinstance(result[1], bytes):
+    """Return the format and the bytes of a compiler's result. The format of bytes alone follows
+    from their magic bytes.
+    """
+    if (
+        isinstance(result, tuple)
+        and len(result) == 2
+        and isinstance(result[0], str)
+        and isinstance(result[1], bytes)
+    ):
         if spec.canonical_format(result[0]) not in spec.formats:
-            raise FormatError(f"the compiler set for {spec.kind} returned the format {result[0]!r}; its formats: {', '.join(spec.formats)}")
+            raise FormatError(
+                f"the compiler set for {spec.kind} returned the format {result[0]!r}; its formats: {', '.join(spec.formats)}"
+            )
         return spec.canonical_format(result[0]), result[1]
     if not isinstance(result, bytes):
         raise CompileError(
-            f"the compiler set for {spec.kind} returned {type(result).__name__}; it must return bytes or (format, bytes)", kind=spec.kind
+            f"the compiler set for {spec.kind} returned {type(result).__name__}; it must return bytes or (format, bytes)",
+            kind=spec.kind,
         )
     form = detect_form(result)
     if form not in spec.compiled_as:

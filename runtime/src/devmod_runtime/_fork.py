@@ -1,8 +1,9 @@
 """Forks: a driver works only in the process that opened it (docs/processes.md).
 
-A forked child has none of the parent's driver threads and owners of driver locks, so a call in the child may never return. A backend
-calls `open_driver` before the first call of its driver. In a forked child every launch, copy and allocation of that kind then raises
-LaunchError. Prepared launches are changed at the fork, so a launch needs no check.
+A forked child has none of the parent's driver threads and owners of driver locks, so a call in the
+child may never return. A backend calls `open_driver` before the first call of its driver. In a
+forked child every launch, copy and allocation of that kind then raises LaunchError. Prepared
+launches are changed at the fork, so a launch needs no check.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     Lock = TypeVar("Lock")
 
-#: The kinds whose driver this process has opened or is opening, each with the function that a forked child calls.
+#: The kinds whose driver this process has opened or is opening, each with the function that a
+#: forked child calls.
 _opened: dict[str, Callable[[], object] | None] = {}
 #: The kinds whose driver was open in the parent when this process was forked.
 _inherited: frozenset[str] = frozenset()
@@ -29,7 +31,8 @@ actions: list[Callable[[], object]] = []
 
 
 def open_driver(kind: str, in_child: Callable[[], object] | None = None) -> None:
-    """Record that this process opens the driver of `kind`. A backend calls it before the first call of the driver.
+    """Record that this process opens the driver of `kind`. A backend calls it before the first call
+    of the driver.
 
     Parameters
     ----------
@@ -49,7 +52,9 @@ def open_driver(kind: str, in_child: Callable[[], object] | None = None) -> None
 
 
 def check_driver(kind: str) -> None:
-    """Raise LaunchError if the parent had opened the driver of `kind` when this process was forked."""
+    """Raise LaunchError if the parent had opened the driver of `kind` when this process was
+    forked.
+    """
     if kind in _inherited:
         raise LaunchError(
             f"{kind} devices cannot be used in this process: it was forked after their driver was opened, and a driver works only in the "
@@ -64,7 +69,9 @@ def is_inherited(kind: str) -> bool:
 
 
 def fork_safe(lock: Lock) -> Lock:
-    """Register a lock and return it. A forked child releases it if another thread of the parent had acquired it."""
+    """Register a lock and return it. A forked child releases it if another thread of the parent had
+    acquired it.
+    """
     _locks.add(ref(lock, _locks.discard))
     return lock
 
@@ -86,9 +93,11 @@ def _after_fork_in_child() -> None:
 
 
 def _skip_exit_handlers() -> None:
-    """End this process later without the exit handlers of C libraries: a driver's would wait for the parent's threads.
+    """End this process later without the exit handlers of C libraries: a driver's would wait for
+    the parent's threads.
 
-    Python's own shutdown runs as usual, and C's streams are flushed. Only glibc's ``on_exit`` passes on the exit status.
+    Python's own shutdown runs as usual, and C's streams are flushed. Only glibc's ``on_exit``
+    passes on the exit status.
     """
     import ctypes
 
@@ -106,7 +115,14 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 
 def driver_import_error(
-    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), distribution: str = "", repair: str = ""
+    error: Exception,
+    kind: str,
+    title: str,
+    package: str,
+    *,
+    modules: Sequence[str] = (),
+    distribution: str = "",
+    repair: str = "",
 ) -> DeviceNotFoundError:
     """Return the error of a runtime that cannot import the Python package of its driver.
 

@@ -1,9 +1,11 @@
-"""Values that become free when their users are garbage-collected, even if an interrupt comes at any point.
+"""Values that become free when their users are garbage-collected, even if an interrupt comes at any
+point.
 
-KeyboardInterrupt may be raised at the start of a finalizer in Python (`__del__`), which then never runs. A weak reference's callback
-that is a method of a C type cannot be interrupted. The garbage collector calls it before the finalizers of other objects in the same
-cycle, which may still use the object. So the callback only records the event. The object is gone when the reference count of a token that
-it references has fallen.
+KeyboardInterrupt may be raised at the start of a finalizer in Python (`__del__`), which then never
+runs. A weak reference's callback that is a method of a C type cannot be interrupted. The garbage
+collector calls it before the finalizers of other objects in the same cycle, which may still use the
+object. So the callback only records the event. The object is gone when the reference count of a
+token that it references has fallen.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import Any
 
 
 class Lease(ref):  # type: ignore[type-arg]
-    """A weak reference to an object that uses a value. It must be referenced until the object is collected.
+    """A weak reference to an object that uses a value. It must be referenced until the object is
+    collected.
 
     Attributes
     ----------
@@ -92,7 +95,10 @@ class Pool:
         raise IndexError("no value is free")
 
     def lend(self, user: object, value: Any) -> object:
-        """Return a token that `user` must reference. `value` becomes free when `user` is collected."""
+        """Return a token that `user` must reference.
+
+        `value` becomes free when `user` is collected.
+        """
         lease = lend(user, value, self._free.append)
         self._leases[id(lease)] = lease
         return lease.token

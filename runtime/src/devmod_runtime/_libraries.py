@@ -1,4 +1,5 @@
-"""Open the library of a driver, and tell `devmod.doctor` where one was looked for, and which devices the user may not open.
+"""Open the library of a driver, and tell `devmod.doctor` where one was looked for, and which
+devices the user may not open.
 
 docs/backend.md shows a plugin's check.
 """
@@ -25,7 +26,8 @@ class Attempt(NamedTuple):
     place
         A path, or a name that the system's linker looks for.
     found
-        ctypes' object of the library, or the path of a program; None if the place has none that can be used.
+        ctypes' object of the library, or the path of a program; None if the place has none that can
+        be used.
     problem
         Why it cannot be used; "" if it can, or if there is none.
     """
@@ -36,15 +38,20 @@ class Attempt(NamedTuple):
 
 
 def open_library(places: Iterable[str]) -> list[Attempt]:
-    """Open the first library that can be opened. Return the attempts until then: the last one has the library, if there is one."""
+    """Open the first library that can be opened. Return the attempts until then: the last one has
+    the library, if there is one.
+    """
     attempts = []
     for place in places:
         try:
             attempts.append(Attempt(place, ctypes.CDLL(place)))
             break
         except OSError as error:
-            # For a name, this text is the answer if no folder has the library. Another one is about a library that exists.
-            is_missing = str(error).startswith(f"{place}: cannot open shared object file: No such file")
+            # For a name, this text is the answer if no folder has the library. Another one is about
+            # a library that exists.
+            is_missing = str(error).startswith(
+                f"{place}: cannot open shared object file: No such file"
+            )
             attempts.append(Attempt(place, problem="" if is_missing else str(error)))
     return attempts
 
@@ -55,18 +62,25 @@ def driver_row(*parts: Iterable[Attempt]) -> tuple[str, str, str]:
     Parameters
     ----------
     parts
-        For each part of the driver, such as a loader and the libraries that it loads, the places where it was looked for. Each part needs
-        one. The row has what was found and what cannot be opened; for a part without a library, all places.
+        For each part of the driver, such as a loader and the libraries that it loads, the places
+        where it was looked for. Each part needs one. The row has what was found and what cannot be
+        opened; for a part without a library, all places.
     """
     state, texts = "ok", []
     for attempts in map(tuple, parts):
-        found = [(each.place, _path(each.found) or each.place) for each in attempts if each.found is not None]
+        found = [
+            (each.place, _path(each.found) or each.place)
+            for each in attempts
+            if each.found is not None
+        ]
         texts += [path if path == place else f"{place} is {path}" for place, path in found]
         texts += [each.problem for each in attempts if each.problem]
         if found:
             continue
         missing = [each.place for each in attempts if not each.problem]
-        state = "not installed" if state != "problem" and len(missing) == len(attempts) else "problem"
+        state = (
+            "not installed" if state != "problem" and len(missing) == len(attempts) else "problem"
+        )
         for text, is_path in (("not found", True), ("not found by the system's linker", False)):
             places = [each for each in missing if os.path.isabs(each) == is_path]
             texts += [f"{text}: {' '.join(places)}"] if places else []
@@ -79,15 +93,21 @@ def permission_rows(*patterns: str) -> list[tuple[str, str, str]]:
     Parameters
     ----------
     patterns
-        The paths of the files, such as "/dev/nvidia*". A file that does not exist is no problem: a machine may have no such device.
+        The paths of the files, such as "/dev/nvidia*". A file that does not exist is no problem: a
+        machine may have no such device.
 
     Returns
     -------
     list of tuple
-        A row for each file that this user may not read or write. Drivers do not list its device, and give no reason.
+        A row for each file that this user may not read or write. Drivers do not list its device,
+        and give no reason.
     """
     return [
-        ("permissions", "problem", f"this user may not open {path}, so its device is not listed: {_access(path)}")
+        (
+            "permissions",
+            "problem",
+            f"this user may not open {path}, so its device is not listed: {_access(path)}",
+        )
         for pattern in patterns
         for path in sorted(glob(pattern))
         if not os.access(path, os.R_OK | os.W_OK)
@@ -108,7 +128,10 @@ def _access(path: str) -> str:
 
 
 def _path(found: Any) -> str:
-    """Return the file of a library that was opened by its name; "" where the system does not tell."""
+    """Return the file of a library that was opened by its name;
+
+    "" where the system does not tell.
+    """
     if isinstance(found, str):
         return found
     try:

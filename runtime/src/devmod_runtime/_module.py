@@ -1,4 +1,6 @@
-"""RuntimeModule: the base class of the runtimes' modules. It builds each function once and calls a replaced compiler (R31)."""
+"""RuntimeModule: the base class of the runtimes' modules. It builds each function once and calls a
+replaced compiler (R31).
+"""
 
 from __future__ import annotations
 
@@ -44,21 +46,28 @@ def source_text(kind: str, subject: str, code: Binary) -> str:
     try:
         text = str(code, "utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"{subject} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind=kind) from None
+        raise FormatError(
+            f"{subject} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}",
+            kind=kind,
+        ) from None
     if "\0" in text:
-        raise FormatError(f"{subject} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind)
+        raise FormatError(
+            f"{subject} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind
+        )
     return text
 
 
 class RuntimeModule(PayloadModule):
-    """A module that can run. A backend implements `launcher`. The first get_function opens the driver, no earlier call.
+    """A module that can run. A backend implements `launcher`. The first get_function opens the
+    driver, no earlier call.
 
     The parameters are those of `PayloadModule`.
 
     Attributes
     ----------
     target : str
-        The kind whose spec `create`, `load` and `read` use. A backend sets it; its entry points are then one call each.
+        The kind whose spec `create`, `load` and `read` use. A backend sets it; its entry points are
+        then one call each.
     """
 
     target: str = ""
@@ -68,7 +77,9 @@ class RuntimeModule(PayloadModule):
         self._results = Once()
 
     @classmethod
-    def create(cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Self:
+    def create(
+        cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None
+    ) -> Self:
         """Return the module of a payload. The arguments are those of `devmod.create`."""
         return cls(cls._own_spec(), fmt, fmap, code, source)
 
@@ -79,7 +90,9 @@ class RuntimeModule(PayloadModule):
 
     @classmethod
     def read(cls, path: str, fmt: str) -> Self:
-        """Read a module from a payload file and the metadata file beside it (see `devmod.backend.read_payload`)."""
+        """Read a module from a payload file and the metadata file beside it (see
+        `devmod.backend.read_payload`).
+        """
         from devmod.backend import read_payload
 
         spec = cls._own_spec()
@@ -112,7 +125,9 @@ class RuntimeModule(PayloadModule):
 
     @abstractmethod
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
-        """Return the launcher of one of the module's functions. It may open the driver. `imports` has those of the file."""
+        """Return the launcher of one of the module's functions. It may open the driver. `imports`
+        has those of the file.
+        """
 
     def get_function(self, name: str, query_imports: bool = False) -> Function:
         """Return the function `name`. It is built for the default device, once for all threads.
@@ -145,10 +160,12 @@ class RuntimeModule(PayloadModule):
             raise
 
     def payload(self, entry: str = "") -> tuple[str, Binary]:
-        """Return the format and the bytes that run here: those of the payload, or the output of a replaced compiler (R31).
+        """Return the format and the bytes that run here: those of the payload, or the output of a
+        replaced compiler (R31).
 
-        The compiler is called once for a module; for map kinds, once for a shader. The saved bytes do not change. A kind whose devices have
-        architectures calls `devmod_runtime.run_compiler` for each of them instead.
+        The compiler is called once for a module; for map kinds, once for a shader. The saved bytes
+        do not change. A kind whose devices have architectures calls `devmod_runtime.run_compiler`
+        for each of them instead.
 
         Parameters
         ----------
@@ -163,7 +180,8 @@ class RuntimeModule(PayloadModule):
         return self._results.get(("payload", entry), lambda: self._compile(entry))
 
     def entry(self, name: str, info: FunctionInfo) -> str:
-        """Return the key of the function's shader, for map kinds: the function's name (R11), or the name of its entry point.
+        """Return the key of the function's shader, for map kinds: the function's name (R11), or the
+        name of its entry point.
 
         Raises
         ------
@@ -181,7 +199,9 @@ class RuntimeModule(PayloadModule):
         )
 
     def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not cached."""
+        """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not
+        cached.
+        """
         return self._results.get(("own", key), make)
 
     def _function(self, name: str, info: FunctionInfo) -> Function:
@@ -190,13 +210,25 @@ class RuntimeModule(PayloadModule):
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
             # Nor the module: it has the function, and a cycle is freed late.
-            code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[self.entry(name, info)]
-            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"), payload=(self.format, code))
+            code = (
+                self.code
+                if isinstance(self.code, (bytes, memoryview))
+                else self.code[self.entry(name, info)]
+            )
+            return Function(
+                name,
+                info,
+                self.launcher(name, info),
+                origin=self.__dict__.get("_devmod_origin"),
+                payload=(self.format, code),
+            )
 
         return self._results.get(("function", name), make)
 
     def _explain(self, error: ImportError) -> None:
-        """Raise the error of a missing loader if the module's distribution has been uninstalled since the module was made."""
+        """Raise the error of a missing loader if the module's distribution has been uninstalled
+        since the module was made.
+        """
         from devmod._plugins.lookup import explain_import
 
         explain_import(error, "devmod.load_from_bytes", self.kind, type(self).__module__)
@@ -208,7 +240,10 @@ class RuntimeModule(PayloadModule):
             from devmod_runtime._compilers import run_compiler
 
             current = Target.current()
-            replaced = run_compiler(code, current if current is not None and current.kind == self.kind else Target(self.kind))
+            replaced = run_compiler(
+                code,
+                current if current is not None and current.kind == self.kind else Target(self.kind),
+            )
             if replaced is not None:
                 return replaced
         return self.format, code
@@ -219,7 +254,8 @@ class GlobalsModule(RuntimeModule):
 
     @abstractmethod
     def find_global(self, name: str, device: Any) -> tuple[Any, int, object]:
-        """Return the memory of a variable on a device, its bytes, and the object that keeps it alive.
+        """Return the memory of a variable on a device, its bytes, and the object that keeps it
+        alive.
 
         Raises
         ------
@@ -227,7 +263,9 @@ class GlobalsModule(RuntimeModule):
             The payload has no such variable.
         """
 
-    def get_global(self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any) -> Array:
+    def get_global(
+        self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any
+    ) -> Array:
         """Return a global variable as an array over its memory. The array keeps the memory alive.
 
         Parameters
@@ -235,17 +273,19 @@ class GlobalsModule(RuntimeModule):
         name
             The variable's name in the source, with its namespaces, or its symbol.
         device
-            The device; None for that of a call that names none. Each device has a variable of its own.
+            The device; None for that of a call that names none. Each device has a variable of its
+            own.
         dtype
-            The element type of an array of one dimension. None for the type and the shape in the source, if the compiler has stored them,
-            or else for bytes.
+            The element type of an array of one dimension. None for the type and the shape in the
+            source, if the compiler has stored them, or else for bytes.
 
         Raises
         ------
         FunctionNotFoundError
             The payload has no such variable.
         ArgumentError
-            `device` is of another kind, the variable is not a whole number of elements of `dtype`, or there is another option.
+            `device` is of another kind, the variable is not a whole number of elements of `dtype`,
+            or there is another option.
         FormatError
             The interfaces have a type that is not the variable's.
         """
@@ -254,7 +294,10 @@ class GlobalsModule(RuntimeModule):
 
         kind = self.kind
         if options:
-            raise ArgumentError(f"get_global of a {kind} module takes the option dtype=, got {list(options)}", kind=kind)
+            raise ArgumentError(
+                f"get_global of a {kind} module takes the option dtype=, got {list(options)}",
+                kind=kind,
+            )
         type_name = "uint8" if dtype is None else dtype_of(dtype)
         element = array_bytes(parse_dtype(type_name))
         if device is None:
@@ -287,13 +330,17 @@ class GlobalsModule(RuntimeModule):
         return DeviceArray(device, memory, shape, type_name, owner)
 
     def _declared_type(self, name: str) -> tuple[str, tuple[int, ...]] | None:
-        """Return the element type and the shape of a global in the interfaces of the functions; None if they do not have it."""
+        """Return the element type and the shape of a global in the interfaces of the functions;
+        None if they do not have it.
+        """
         for info in self.functions.values():
             types = info.interface.extra.get("globals") if info.interface is not None else None
             entry = types.get(name) if isinstance(types, dict) else None
             if isinstance(entry, (list, tuple)) and entry and isinstance(entry[0], str):
                 dtype, *lengths = entry
                 parse_dtype(dtype)  # raises FormatError
-                if len(lengths) <= _MAX_DIMENSIONS and all(type(each) is int and each >= 0 for each in lengths):
+                if len(lengths) <= _MAX_DIMENSIONS and all(
+                    type(each) is int and each >= 0 for each in lengths
+                ):
                     return dtype, tuple(lengths)
         return None

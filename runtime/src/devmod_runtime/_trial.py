@@ -5,7 +5,8 @@ from __future__ import annotations
 from devmod.backend import environment_flag
 from devmod.worker import can_start_python
 
-#: Exit statuses of a process that another process ended: by SIGINT, SIGKILL (as when memory is short) or SIGTERM.
+#: Exit statuses of a process that another process ended: by SIGINT, SIGKILL (as when memory is
+#: short) or SIGTERM.
 _KILLED = (-2, -9, -15)
 
 
@@ -15,9 +16,11 @@ def was_killed(code: int) -> bool:
 
 
 class Trial:
-    """A rule of a backend: another process builds a payload of unknown origin first, because a driver may crash on it.
+    """A rule of a backend: another process builds a payload of unknown origin first, because a
+    driver may crash on it.
 
-    ``DEVMOD_<KIND>_TRIAL=0`` (or ``false``) disables the rule. A frozen program has no interpreter, and tries no payloads.
+    ``DEVMOD_<KIND>_TRIAL=0`` (or ``false``) disables the rule. A frozen program has no interpreter,
+    and tries no payloads.
 
     Parameters
     ----------

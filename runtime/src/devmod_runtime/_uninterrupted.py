@@ -1,7 +1,9 @@
-"""Calls that an interrupt does not reach: in other threads, because KeyboardInterrupt is raised in the main thread alone.
+"""Calls that an interrupt does not reach: in other threads, because KeyboardInterrupt is raised in
+the main thread alone.
 
-An interrupt within a driver's package may leave a lock held or an object incomplete, or end the process. An interrupt of
-`call_uninterrupted` only ends the wait for the other thread, which completes the call.
+An interrupt within a driver's package may leave a lock held or an object incomplete, or end the
+process. An interrupt of `call_uninterrupted` only ends the wait for the other thread, which
+completes the call.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-#: Seconds for which a wait asks whether it is over, before another thread waits. The change of threads takes 15 µs.
+#: Seconds for which a wait asks whether it is over, before another thread waits. The change of
+#: threads takes 15 µs.
 _SHORT_WAIT = 50e-6
 
-#: The calls that no thread has begun, and what wakes a thread that waits for them. A wake without a call does nothing.
+#: The calls that no thread has begun, and what wakes a thread that waits for them. A wake without a
+#: call does nothing.
 _requests: deque[Any] = deque()
 _wakes: SimpleQueue[None] = SimpleQueue()
 #: An entry for each thread that waits for a call, and for each that executes one.
@@ -33,9 +37,11 @@ _busy: list[bool] = []
 
 
 def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
-    """Call a function in another thread, which KeyboardInterrupt does not reach. Return its result, or raise its exception.
+    """Call a function in another thread, which KeyboardInterrupt does not reach. Return its result,
+    or raise its exception.
 
-    An interrupt of the calling thread ends only its wait. The call is completed, so a second call may begin before that.
+    An interrupt of the calling thread ends only its wait. The call is completed, so a second call
+    may begin before that.
     """
     if is_finalizing():  # no other thread runs
         return function(*values)
@@ -46,21 +52,27 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
 
 
 def start_uninterrupted(function: Callable[..., object], *values: Any) -> SimpleQueue[Any]:
-    """Call a function in another thread, which keeps what it uses. Return the queue of its result and its exception."""
+    """Call a function in another thread, which keeps what it uses. Return the queue of its result
+    and its exception.
+    """
     answer: SimpleQueue[Any] = SimpleQueue()
     _requests.append((function, values, answer))
     _wake()
     return answer
 
 
-def wait_interruptibly(wait: Callable[[], object], is_done: Callable[[], bool], seconds: float | None = None) -> None:
-    """Call a function of a driver that waits, so that KeyboardInterrupt ends the wait of the main thread at once.
+def wait_interruptibly(
+    wait: Callable[[], object], is_done: Callable[[], bool], seconds: float | None = None
+) -> None:
+    """Call a function of a driver that waits, so that KeyboardInterrupt ends the wait of the main
+    thread at once.
 
     Parameters
     ----------
     wait
-        The function. It raises the error of the work that it waits for. Another thread calls it if the work takes longer than
-        `seconds`, and goes on with it after an interrupt. Other threads, which no interrupt reaches, call it directly.
+        The function. It raises the error of the work that it waits for. Another thread calls it if
+        the work takes longer than `seconds`, and goes on with it after an interrupt. Other threads,
+        which no interrupt reaches, call it directly.
     is_done
         Returns whether the function would return at once.
     seconds

@@ -1,4 +1,6 @@
-"""Fixtures of the tests that run for each vendor: the stand-in driver (or the hardware), the first device."""
+"""Fixtures of the tests that run for each vendor: the stand-in driver (or the hardware), the first
+device.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ from devmod_simulators import StandinDriver
 
 
 def vendors() -> list[Vendor]:
-    """Return the vendors of the tests: with the hardware of one, that one. A machine with a GPU may have its vendor's wheel alone."""
+    """Return the vendors of the tests: with the hardware of one, that one. A machine with a GPU may
+    have its vendor's wheel alone.
+    """
     installed = [kind for kind in ("cuda", "rocm") if find_spec(f"devmod_{kind}") is not None]
-    every: list[Vendor] = [getattr(import_module(f"standin_{kind}"), kind.upper()) for kind in installed]
+    every: list[Vendor] = [
+        getattr(import_module(f"standin_{kind}"), kind.upper()) for kind in installed
+    ]
     return [vendor for vendor in every if vendor.on_hardware()] or every
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test for each vendor, and with each of its `drivers` if it is marked so. Tests with the same driver run together."""
+    """Run a test for each vendor, and with each of its `drivers` if it is marked so. Tests with the
+    same driver run together.
+    """
     if "driver_name" in metafunc.fixturenames:
         count = None if metafunc.definition.get_closest_marker("each_driver") else 1
         pairs = [(vendor, name) for vendor in vendors() for name in vendor.drivers[:count]]
@@ -38,25 +46,36 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_garbage() -> None:
-    """Collect what other files have left: a module is unloaded after a wait for the device, which runs the queued work of a test."""
+    """Collect what other files have left: a module is unloaded after a wait for the device, which
+    runs the queued work of a test.
+    """
     gc.collect()
 
 
 @pytest.fixture(name="standin")
 def standin_fixture(vendor: Vendor) -> Iterator[StandinDriver]:
-    """The stand-in driver of this process, with its devices. A test fails if it has noticed a violation."""
+    """The stand-in driver of this process, with its devices. A test fails if it has noticed a
+    violation.
+    """
     yield from vendor.shown_standin()
 
 
 @pytest.fixture
-def python_driver(vendor: Vendor, driver_name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def python_driver(
+    vendor: Vendor,
+    driver_name: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
     """What opens the driver in this process."""
     return vendor.use_driver(driver_name, request, monkeypatch)
 
 
 @pytest.fixture
 def environment(vendor: Vendor, driver_name: str, tmp_path: Path) -> dict[str, str]:
-    """The environment variables of a child process, which may import modules of the vendor's tests."""
+    """The environment variables of a child process, which may import modules of the vendor's
+    tests.
+    """
     return vendor.driver_environment(driver_name, tmp_path)
 
 
@@ -75,8 +94,9 @@ def device(vendor: Vendor, python_driver: str) -> devmod.Device:
 @pytest.fixture
 def stream(device: Any) -> devmod.Stream:
     """A new stream."""
-    # A module of the tests with pycuda is unloaded when it is collected, after a wait for the context, which ends a capture. A process of a
-    # user opens the driver once, and unloads nothing within a batch.
+    # A module of the tests with pycuda is unloaded when it is collected, after a wait for the
+    # context, which ends a capture. A process of a user opens the driver once, and unloads nothing
+    # within a batch.
     gc.collect()
     return device.stream()
 

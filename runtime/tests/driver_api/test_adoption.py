@@ -1,4 +1,6 @@
-"""Arrays of other libraries as arguments, without a copy, and devmod's arrays in other libraries, for each vendor."""
+"""Arrays of other libraries as arguments, without a copy, and devmod's arrays in other libraries,
+for each vendor.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from devmod_simulators import StandinDriver
 
 @pytest.mark.each_driver
 @pytest.mark.parametrize("kind", [Tensor, OldTensor])
-def test_an_array_of_another_library(device: Any, add: Any, kind: Any, vendor: Vendor, standin: StandinDriver) -> None:
+def test_an_array_of_another_library(
+    device: Any, add: Any, kind: Any, vendor: Vendor, standin: StandinDriver
+) -> None:
     check_foreign_array(vendor, device, add, kind)
 
 
@@ -35,7 +39,9 @@ class Exported(Tensor):
 
 
 @pytest.mark.parametrize("kind", [Tensor, Exported])
-def test_the_array_of_a_capsule_lives_as_long_as_the_launch(kind: Any, device: Any, add: Any, b: Any, c: Any) -> None:
+def test_the_array_of_a_capsule_lives_as_long_as_the_launch(
+    kind: Any, device: Any, add: Any, b: Any, c: Any
+) -> None:
     gc.collect()
     add.bind(Tensor(b), b, c, 64, grid=1, block=64)  # an export frees the capsules of earlier tests
     gc.collect()
@@ -63,7 +69,9 @@ def test_a_library_without_a_current_stream_orders_its_work_and_the_call_waits(
     with device.stream() as stream:
         add(tensor, b, c, 64, grid=1, block=64)
         add(tensor, b, c, 64, grid=1, block=64, stream=stream)
-    assert vendor.calls("synchronize_stream") == waits + 2  # with stream= the caller orders the work
+    assert (
+        vendor.calls("synchronize_stream") == waits + 2
+    )  # with stream= the caller orders the work
     assert tensor.streams == [vendor.legacy_stream, stream.handle, stream.handle]
 
 
@@ -99,7 +107,9 @@ def test_the_current_stream_of_another_library(
     assert adopted is not None
     assert adopted[1] is device.default_stream if is_default else adopted[1].handle == own.handle
     with device.stream() as other:
-        add(tensor, b, c, 64, grid=1, block=64)  # core orders the library's stream before `other`, and waits
+        add(
+            tensor, b, c, 64, grid=1, block=64
+        )  # core orders the library's stream before `other`, and waits
     assert vendor.calls("synchronize_stream") == waits + 1
     del other
     assert c.numpy().tolist() == [1] * 64
@@ -115,7 +125,9 @@ def test_an_array_on_a_device_of_another_kind(device: Any, b: Any, vendor: Vendo
     assert vendor.adopt_array(Tensor(b, kind={2: 10, 10: 2}[device.dlpack_type])) is None
 
 
-def test_freed_memory(device: Any, add: Any, b: Any, c: Any, monkeypatch: pytest.MonkeyPatch, vendor: Vendor) -> None:
+def test_freed_memory(
+    device: Any, add: Any, b: Any, c: Any, monkeypatch: pytest.MonkeyPatch, vendor: Vendor
+) -> None:
     tensor = Tensor(b)
     monkeypatch.setattr(device.driver, "locate", lambda address: (0, 0, 0))
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -126,7 +138,9 @@ def test_freed_memory(device: Any, add: Any, b: Any, c: Any, monkeypatch: pytest
     )
 
 
-def test_a_tensor_that_its_library_does_not_export(device: Any, add: Any, b: Any, c: Any, vendor: Vendor) -> None:
+def test_a_tensor_that_its_library_does_not_export(
+    device: Any, add: Any, b: Any, c: Any, vendor: Vendor
+) -> None:
     class Gradient(Tensor):
         def __dlpack__(self, **_: Any) -> object:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
@@ -143,7 +157,9 @@ def test_a_tensor_that_its_library_does_not_export(device: Any, add: Any, b: Any
 
 
 @pytest.mark.each_driver
-def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any, c: Any, standin: StandinDriver, vendor: Vendor) -> None:
+def test_an_export_orders_the_work_of_all_streams(
+    device: Any, add: Any, b: Any, c: Any, standin: StandinDriver, vendor: Vendor
+) -> None:
     gc.collect()  # modules of earlier tests: an unload waits
     own, other = device.stream(), device.stream()
     add(b, b, c, 64, grid=1, block=64, stream=own)
@@ -160,7 +176,11 @@ def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any,
     assert vendor.calls("wait_event") == ordered
     assert c.address == int(c.memory)
     interface = c.__cuda_array_interface__
-    assert (interface["stream"], interface["version"], interface["data"]) == (1, 3, (int(c.memory), False))
+    assert (interface["stream"], interface["version"], interface["data"]) == (
+        1,
+        3,
+        (int(c.memory), False),
+    )
     assert vendor.calls("synchronize_stream") + vendor.calls("synchronize_context") == waits
     # The consumer's copy in its stream is after the launch.
     for handle in (other.handle, vendor.legacy_stream):

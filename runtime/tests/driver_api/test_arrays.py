@@ -1,4 +1,6 @@
-"""Arrays on devices, for each vendor: copies, views, too little memory, and memory that is freed with its arrays."""
+"""Arrays on devices, for each vendor: copies, views, too little memory, and memory that is freed
+with its arrays.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,15 @@ def test_large_copies_that_do_not_wait(device: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [16, 1 << 20])
-def test_a_started_copy_to_the_device_keeps_the_host_array(device: Any, size: int, vendor: Vendor) -> None:
+def test_a_started_copy_to_the_device_keeps_the_host_array(
+    device: Any, size: int, vendor: Vendor
+) -> None:
     target, stream = device.zeros(size, "float32"), device.stream()
     done = target.copy_from(np.ones(size, "float32"), stream=stream, wait=False)
     gc.collect()
-    others = [np.full(size, 7, "float32") for _ in range(4)]  # may have the memory of the freed array
+    others = [
+        np.full(size, 7, "float32") for _ in range(4)
+    ]  # may have the memory of the freed array
     if 4 * size > vendor.pageable_bytes and not vendor.on_hardware():
         assert len(device.transfers.pending) > 0
     done.synchronize()
@@ -89,21 +95,33 @@ def test_a_started_copy_to_the_host_ends_in_any_wait(device: Any) -> None:
         other.wait(stream.record())
         other.synchronize()
 
-    for wait in (stream.synchronize, device.synchronize, wait_for_later_event, wait_for_another_stream):
+    for wait in (
+        stream.synchronize,
+        device.synchronize,
+        wait_for_later_event,
+        wait_for_another_stream,
+    ):
         back = np.zeros(1 << 10, np.int64)
         source.copy_to(back, stream=stream, wait=False)
         wait()
         np.testing.assert_array_equal(back, np.arange(1 << 10))
 
 
-def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
+def test_page_locked_host_memory_is_not_copied_twice(
+    device: Any, standin: StandinDriver, vendor: Vendor
+) -> None:
     """Where the driver is open, `devmod.empty` returns such memory."""
     count = 1 << 18
     array, back = device.empty(count, "float32"), np.empty(count, "float32")
-    page_lockers.sort(key=lambda each: each() is not device.context)  # other tests have opened other drivers
+    page_lockers.sort(
+        key=lambda each: each() is not device.context
+    )  # other tests have opened other drivers
     host = devmod.empty(count, "float32")
     # Some drivers begin such memory within a page.
-    assert all(devmod.empty(number, "float32").ctypes.data % mmap.PAGESIZE == 0 for number in (1, count, count + 1))
+    assert all(
+        devmod.empty(number, "float32").ctypes.data % mmap.PAGESIZE == 0
+        for number in (1, count, count + 1)
+    )
     host[:] = np.arange(count)
     release_copies(device)
     pieces = vendor.calls("allocate_host")
@@ -162,13 +180,17 @@ def test_memory_is_freed_with_its_arrays(device: Any) -> None:
     del view
     assert len(device.context.memory) == count
     del capsule
-    device.zeros(1, "uint8").__dlpack__()  # it frees the capsule above, and stays until the next one
+    device.zeros(
+        1, "uint8"
+    ).__dlpack__()  # it frees the capsule above, and stays until the next one
     gc.collect()
     assert len(device.context.memory) == count
 
 
 @pytest.mark.each_driver
-def test_memory_is_freed_in_whatever_thread_collects_it(device: Any, standin: StandinDriver) -> None:
+def test_memory_is_freed_in_whatever_thread_collects_it(
+    device: Any, standin: StandinDriver
+) -> None:
     gc.collect()
     count, blocks = len(device.context.memory), standin.report
     arrays = [device.zeros(64, "float32") for _ in range(16)]
@@ -187,7 +209,10 @@ def test_memory_is_freed_in_whatever_thread_collects_it(device: Any, standin: St
 
 @pytest.mark.each_driver
 def test_arrays_in_threads_without_a_context(device: Any, add: Any) -> None:
-    a, b = device.from_numpy(np.arange(64, dtype="float32")), device.from_numpy(np.ones(64, "float32"))
+    a, b = (
+        device.from_numpy(np.arange(64, dtype="float32")),
+        device.from_numpy(np.ones(64, "float32")),
+    )
     c = device.zeros(64, "float32")
     launch = add.bind(a, b, c, 64, grid=1, block=64)
     launch()
@@ -218,20 +243,30 @@ def test_the_threads_context_is_the_same_afterwards(device: Any, add: Any) -> No
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    # A launch leaves the context current in a thread that had none: the next launch succeeds at once.
+    # A launch leaves the context current in a thread that had none: the next launch succeeds at
+    # once.
     assert current == [0, device.context.handle]
 
 
 @pytest.mark.each_driver
-def test_a_module_is_unloaded_after_its_launches(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
-    twice, x, stream = vendor.kernels()["twice"], device.from_numpy(np.ones(64, "float32")), device.stream()
+def test_a_module_is_unloaded_after_its_launches(
+    device: Any, standin: StandinDriver, vendor: Vendor
+) -> None:
+    twice, x, stream = (
+        vendor.kernels()["twice"],
+        device.from_numpy(np.ones(64, "float32")),
+        device.stream(),
+    )
     twice(x, grid=1, block=64, stream=stream)
     gc.collect()  # modules of other tests
     waits, unloads = vendor.calls("synchronize_context"), vendor.calls("unload_module")
     del twice
     gc.collect()
     # A wait for the context would end the capture of any stream.
-    assert (vendor.calls("synchronize_context"), vendor.calls("unload_module")) == (waits, unloads + 1)
+    assert (vendor.calls("synchronize_context"), vendor.calls("unload_module")) == (
+        waits,
+        unloads + 1,
+    )
     assert x.numpy().tolist() == [2] * 64
 
 
@@ -266,8 +301,13 @@ def test_a_full_device_loses_nothing(device: Any, add: Any, vendor: Vendor) -> N
     device.empty(device.memory // 8, "uint8")
 
 
-def test_the_piece_of_a_copy_whose_event_fails_is_used_again_when_it_is_done(device: Any, vendor: Vendor) -> None:
-    source, target = device.from_numpy(np.arange(1 << 10, dtype="uint8")), device.zeros(1 << 10, "uint8")
+def test_the_piece_of_a_copy_whose_event_fails_is_used_again_when_it_is_done(
+    device: Any, vendor: Vendor
+) -> None:
+    source, target = (
+        device.from_numpy(np.arange(1 << 10, dtype="uint8")),
+        device.zeros(1 << 10, "uint8"),
+    )
     first, second = device.stream(), device.stream()
     device.synchronize()
     release_copies(device)
@@ -305,7 +345,9 @@ def test_the_piece_of_a_finished_copy_is_used_again(device: Any, standin: Standi
         np.testing.assert_array_equal(back, source.numpy())
 
 
-def test_too_little_page_locked_memory_copies_without_it(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
+def test_too_little_page_locked_memory_copies_without_it(
+    device: Any, standin: StandinDriver, vendor: Vendor
+) -> None:
     host, back = np.arange(1 << 18, dtype="float32"), np.zeros(1 << 18, "float32")
     array, stream = device.empty(host.shape, "float32"), device.stream()
     vendor.fail("allocate_host", 2)
@@ -315,8 +357,12 @@ def test_too_little_page_locked_memory_copies_without_it(device: Any, standin: S
     np.testing.assert_array_equal(back, host)
 
 
-@pytest.mark.parametrize("operation", ["allocate", "copy_to_device", "copy_to_host", "copy_on_device", "fill"])
-def test_an_error_of_a_copy(device: Any, vendor: Vendor, standin: StandinDriver, operation: str) -> None:
+@pytest.mark.parametrize(
+    "operation", ["allocate", "copy_to_device", "copy_to_host", "copy_on_device", "fill"]
+)
+def test_an_error_of_a_copy(
+    device: Any, vendor: Vendor, standin: StandinDriver, operation: str
+) -> None:
     a, b, host = device.zeros(64, "float32"), device.zeros(64, "float32"), np.zeros(64, "float32")
     work, what = {
         "allocate": (lambda: device.empty(64, "float32"), f"{device} cannot allocate 256 bytes"),

@@ -1,4 +1,6 @@
-"""Graphs of the driver, for each vendor: batches of a stream, graphs of prepared launches, launches on a stream that is being captured."""
+"""Graphs of the driver, for each vendor: batches of a stream, graphs of prepared launches, launches
+on a stream that is being captured.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(
 
 
 @pytest.mark.each_driver
-def test_what_a_batch_has_used_is_freed_at_its_end(device: Any, stream: Any, step: Any, standin: StandinDriver) -> None:
+def test_what_a_batch_has_used_is_freed_at_its_end(
+    device: Any, stream: Any, step: Any, standin: StandinDriver
+) -> None:
     gc.collect()
     device.synchronize()
     free = device.free_memory()
@@ -60,7 +64,9 @@ def test_what_a_batch_has_used_is_freed_at_its_end(device: Any, stream: Any, ste
 
 
 @pytest.mark.row("R37")
-def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any, vendor: Vendor, standin: StandinDriver) -> None:
+def test_batches_may_be_nested_and_empty(
+    device: Any, stream: Any, step: Any, vendor: Vendor, standin: StandinDriver
+) -> None:
     x = device.zeros(4, "int32")
     launch = step.bind(x, 4, grid=1, block=4, stream=stream)
     with stream.batch():
@@ -78,7 +84,9 @@ def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any, ve
     assert x.numpy().tolist() == [((1 * 2 + 2) * 2 + 4) * 2 + 3] * 4
 
 
-def test_a_timed_launch_in_a_batch_is_no_graph(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+def test_a_timed_launch_in_a_batch_is_no_graph(
+    device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     """The host creates a graph between the events, while the device waits."""
     x = device.zeros(4, "int32")
     launch = step.bind(x, 4, grid=1, block=4, stream=stream)
@@ -124,7 +132,9 @@ WAITS: dict[str, Callable[[Any, Any, Any], object]] = {
 @pytest.mark.row("R37")
 @pytest.mark.parametrize("name", WAITS)
 @pytest.mark.usefixtures("standin")
-def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+def test_an_operation_that_waits_submits_the_launches_so_far(
+    name: str, device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     x = device.zeros(4, "int32")
     with stream, stream.batch():
         run(step, x, 1)
@@ -137,13 +147,17 @@ def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: 
         assert y.tolist() == [5] * 4
         run(step, x, 3)
         graphs = vendor.calls("launch_graph")
-    assert vendor.calls("launch_graph") == graphs + 1  # the launches after the operation are one graph again
+    assert (
+        vendor.calls("launch_graph") == graphs + 1
+    )  # the launches after the operation are one graph again
     stream.synchronize()
     assert x.numpy().tolist() == [11] * 4
 
 
 @pytest.mark.usefixtures("standin")
-def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(
+    device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     result = device.zeros(4, "int32")
     gc.collect()  # what tests with the other driver left: a process of a user has one driver
     with stream.batch():
@@ -160,7 +174,9 @@ def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: 
 
 
 @pytest.mark.usefixtures("standin")
-def test_a_batch_of_the_default_stream_queues_launches_one_by_one(device: Any, step: Any, vendor: Vendor) -> None:
+def test_a_batch_of_the_default_stream_queues_launches_one_by_one(
+    device: Any, step: Any, vendor: Vendor
+) -> None:
     x = device.zeros(4, "int32")
     graphs = vendor.calls("launch_graph")
     with device.default_stream.batch():
@@ -169,7 +185,9 @@ def test_a_batch_of_the_default_stream_queues_launches_one_by_one(device: Any, s
     assert vendor.calls("launch_graph") == graphs
 
 
-def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(device: Any, stream: Any, step: Any) -> None:
+def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(
+    device: Any, stream: Any, step: Any
+) -> None:
     x = device.zeros(4, "int32")
     with stream.batch():
         run(step, x, 1, stream=stream)
@@ -180,7 +198,9 @@ def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(device: Any, stre
     assert x.numpy().tolist() == [4] * 4
 
 
-def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, standin: StandinDriver, vendor: Vendor) -> None:
+def test_a_batch_that_the_driver_refuses(
+    device: Any, stream: Any, step: Any, standin: StandinDriver, vendor: Vendor
+) -> None:
     x = device.zeros(4, "int32")
     for operation, text in (
         ("begin_capture", "cannot begin a batch"),
@@ -194,7 +214,9 @@ def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, st
         vendor.succeed()
         begun = vendor.calls("begin_capture")
         stream.synchronize()
-        assert vendor.calls("begin_capture") == begun, "a batch is active while its exception is referenced"
+        assert vendor.calls("begin_capture") == begun, (
+            "a batch is active while its exception is referenced"
+        )
     with stream.batch():
         run(step, x, 3, stream=stream)
     stream.synchronize()
@@ -211,7 +233,9 @@ def test_a_launch_of_another_thread_does_not_overtake_its_launch_in_a_batch(
     threads: list[threading.Thread] = []
 
     def launch(value: int) -> None:
-        threads.append(threading.Thread(target=run, args=(step, x, value), kwargs={"stream": stream}))
+        threads.append(
+            threading.Thread(target=run, args=(step, x, value), kwargs={"stream": stream})
+        )
         threads[-1].start()
         threads[-1].join(0.2)  # the second launch waits for the graph
 
@@ -238,7 +262,12 @@ def test_a_launch_of_another_thread_does_not_overtake_its_launch_in_a_batch(
     ids=["device", "stream", "event"],
 )
 def test_another_thread_may_begin_a_batch_during_an_operation_that_a_capture_forbids(
-    call: str, ask: Callable[[Any, Any], None], device: Any, stream: Any, step: Any, monkeypatch: pytest.MonkeyPatch
+    call: str,
+    ask: Callable[[Any, Any], None],
+    device: Any,
+    stream: Any,
+    step: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = device.zeros(4, "int32")
     begun, resume = threading.Event(), threading.Event()
@@ -275,7 +304,9 @@ def test_another_thread_may_begin_a_batch_during_an_operation_that_a_capture_for
 @pytest.mark.each_driver
 @pytest.mark.row("R37")
 @pytest.mark.usefixtures("standin")
-def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+def test_a_graph_queues_its_launches_at_each_call(
+    device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     x = device.zeros(4, "int32")
     first, second = (step.bind(x, a, grid=1, block=4, stream=stream) for a in (1, 2))
     destroyed = vendor.calls("destroy_graph")
@@ -313,7 +344,9 @@ def test_a_graph_that_is_made_within_a_batch(device: Any, stream: Any, step: Any
     assert x.numpy().tolist() == [11] * 4
 
 
-def test_a_graph_takes_launches_of_its_stream(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+def test_a_graph_takes_launches_of_its_stream(
+    device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     x = device.zeros(4, "int32")
     other = step.bind(x, 1, grid=1, block=4)
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -358,7 +391,10 @@ def test_the_capture_of_a_graph_and_a_wait_of_another_thread_do_not_overlap(
             failures.append(error)
 
     def call(driver: Any, operation: str, *arguments: Any) -> Any:
-        if operation == ("end_capture" if first == "capture" else "synchronize_context") and thread.ident is None:
+        if (
+            operation == ("end_capture" if first == "capture" else "synchronize_context")
+            and thread.ident is None
+        ):
             thread.start()
             thread.join(0.2)
         if operation == "end_capture":
@@ -369,7 +405,9 @@ def test_the_capture_of_a_graph_and_a_wait_of_another_thread_do_not_overlap(
         return result
 
     waited = threading.Event()
-    thread = threading.Thread(target=wait if first == "capture" else lambda: graphs.append(stream.graph([launch, launch])))
+    thread = threading.Thread(
+        target=wait if first == "capture" else lambda: graphs.append(stream.graph([launch, launch]))
+    )
     driver_type = type(device.context.driver)
     real = driver_type.call
     monkeypatch.setattr(driver_type, "call", call)
@@ -393,7 +431,9 @@ WAITING = ("synchronize_stream", "synchronize_context", "synchronize_event")
 @pytest.mark.each_driver
 @pytest.mark.row("R37")
 @pytest.mark.usefixtures("standin")
-def test_launches_on_a_stream_that_another_library_captures(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+def test_launches_on_a_stream_that_another_library_captures(
+    device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     driver, context = device.driver, device.context
     x = device.zeros(4, "int32")
     launch = step.bind(x, 2, grid=1, block=4, stream=stream)

@@ -1,4 +1,6 @@
-"""Devices, for each vendor: what they report, several of them, forks, the end of a process, and a device that a kernel has lost."""
+"""Devices, for each vendor: what they report, several of them, forks, the end of a process, and a
+device that a kernel has lost.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import devmod
 from devmod.backend import fits, requirements
 from devmod_simulators import StandinDriver
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="fork and libcuda.so.1 exist on POSIX alone")
+posix = pytest.mark.skipif(
+    sys.platform == "win32", reason="fork and libcuda.so.1 exist on POSIX alone"
+)
 
 
 def run(vendor: Vendor, program: str, *options: str, **environment: str) -> str:
@@ -33,7 +37,12 @@ def program_of(vendor: Vendor, program: str) -> str:
 @pytest.mark.each_driver
 def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None:
     assert device is devmod.device(vendor.kind) is devmod.device(f"{vendor.kind}:0")
-    assert (device.kind, device.index, device.vendor, device.dlpack_type) == (vendor.kind, 0, vendor.maker, vendor.dlpack_type)
+    assert (device.kind, device.index, device.vendor, device.dlpack_type) == (
+        vendor.kind,
+        0,
+        vendor.maker,
+        vendor.dlpack_type,
+    )
     assert repr(device) == f"{vendor.kind} device 0 ({device.name})" == vendor.device
     assert device.memory == 4 << 30
     assert device.limits is device.limits
@@ -48,7 +57,9 @@ def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None
 @pytest.mark.volume_but("cuda-ctypes", "rocm")
 @pytest.mark.each_driver
 @pytest.mark.row("R23", "R39")
-def test_listing_devices_opens_no_context(vendor: Vendor, environment: dict[str, str], standin: StandinDriver) -> None:
+def test_listing_devices_opens_no_context(
+    vendor: Vendor, environment: dict[str, str], standin: StandinDriver
+) -> None:
     program = """
 import ctypes
 device = devmod.device(kind)
@@ -66,7 +77,8 @@ if "retain_primary_context" in vendor.first_use:
     assert run(vendor, program, **environment) == f"{vendor.device_name} True 32 None\n"
 
 
-#: For each vendor: the version of the driver, the architecture of the device, and both as devmod reports them.
+#: For each vendor: the version of the driver, the architecture of the device, and both as devmod
+#: reports them.
 VERSIONS = {
     "cuda": [
         ("12000", "90", "sm_90:ptx8.0 CUDA 12.0"),
@@ -95,7 +107,11 @@ print(device.arch, device.driver_version)
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("number", range(3))
 def test_the_architecture_and_copies_with_each_version(
-    number: int, vendor: Vendor, environment: dict[str, str], driver_name: str, standin: StandinDriver
+    number: int,
+    vendor: Vendor,
+    environment: dict[str, str],
+    driver_name: str,
+    standin: StandinDriver,
 ) -> None:
     version, arch, text = VERSIONS[vendor.kind][number]
     settings = {"DEVMOD_STANDIN_DRIVER_VERSION": version, "DEVMOD_STANDIN_ARCH": arch}
@@ -139,9 +155,13 @@ print("done")
 """
 
 
-@pytest.mark.volume_but("cuda-ctypes")  # the plugins have tests of two devices with pycuda and with ROCm
+@pytest.mark.volume_but(
+    "cuda-ctypes"
+)  # the plugins have tests of two devices with pycuda and with ROCm
 @pytest.mark.each_driver
-def test_two_devices(vendor: Vendor, environment: dict[str, str], executes: None, standin: StandinDriver) -> None:
+def test_two_devices(
+    vendor: Vendor, environment: dict[str, str], executes: None, standin: StandinDriver
+) -> None:
     assert run(vendor, TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2") == "done\n"
 
 
@@ -185,8 +205,17 @@ def test_a_replaced_compiler_is_called_once_for_each_architecture(
         archs, targets = "90,80,90", ("sm_90", "sm_80")
         environment = {**environment, "CUDA_FORCE_PTX_JIT": ""}
     else:
-        archs, targets = "gfx1100,gfx90a:sramecc+:xnack-,gfx1100", ("gfx1100", "gfx90a:sramecc+:xnack-")
-    output = run(vendor, REPLACED_COMPILER, **environment, DEVMOD_STANDIN_DEVICES="3", DEVMOD_STANDIN_ARCH=archs)
+        archs, targets = (
+            "gfx1100,gfx90a:sramecc+:xnack-,gfx1100",
+            ("gfx1100", "gfx90a:sramecc+:xnack-"),
+        )
+    output = run(
+        vendor,
+        REPLACED_COMPILER,
+        **environment,
+        DEVMOD_STANDIN_DEVICES="3",
+        DEVMOD_STANDIN_ARCH=archs,
+    )
     assert output == ", ".join(f"source {vendor.kind} -arch={each}" for each in targets) + "\n"
 
 
@@ -226,7 +255,9 @@ capsule = arrays[0].__dlpack__()
 
 @pytest.fixture
 def skips_launches(vendor: Vendor) -> dict[str, str]:
-    """The environment variables of a child process whose launches do nothing if they would take seconds."""
+    """The environment variables of a child process whose launches do nothing if they would take
+    seconds.
+    """
     return {"DEVMOD_STANDIN_SKIP_LAUNCHES": "1"} if vendor.executes_slowly else {}
 
 
@@ -297,7 +328,9 @@ print("parent")
 @pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
 @pytest.mark.each_driver
 @posix
-def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dict[str, str], skips_launches: dict[str, str]) -> None:
+def test_a_forked_process_cannot_use_the_device(
+    vendor: Vendor, environment: dict[str, str], skips_launches: dict[str, str]
+) -> None:
     assert run(vendor, FORKED, **environment, **skips_launches) == (
         f"{vendor.kind} devices cannot be used in this process: it was forked after their driver was opened, and a driver works only in the "
         "process that opened it. Start processes that use devices with multiprocessing's 'spawn' or 'forkserver'\nparent\n"
@@ -307,7 +340,9 @@ def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dic
 @pytest.mark.volume_but("cuda-ctypes")
 @pytest.mark.each_driver
 @posix
-def test_a_process_forked_before_the_driver_was_opened(vendor: Vendor, environment: dict[str, str]) -> None:
+def test_a_process_forked_before_the_driver_was_opened(
+    vendor: Vendor, environment: dict[str, str]
+) -> None:
     program = (
         f"import os, sys, devmod, devmod_{vendor.kind}\n"
         "child = os.fork()\n"
@@ -360,7 +395,9 @@ gc.collect()
 
 @pytest.mark.volume_but("cuda-ctypes", "rocm")
 @pytest.mark.each_driver
-def test_an_illegal_address_loses_the_device(vendor: Vendor, environment: dict[str, str], executes: None) -> None:
+def test_an_illegal_address_loses_the_device(
+    vendor: Vendor, environment: dict[str, str], executes: None
+) -> None:
     first, later, *calls, end = run(vendor, LOST, "-W", "error", **environment).split("\n")
     device, name = first.partition(" reports")[0], vendor.error("illegal address").partition(" ")[0]
     if not vendor.on_hardware():
@@ -396,4 +433,9 @@ def test_a_block_over_the_limits_is_no_candidate(device: Any) -> None:
     assert problem(devmod.Interface(block=(1, 1, along_z + 1))) == (
         f"{start}max_block_dim_z is {along_z}, but the kernel is built for blocks of {along_z + 1} threads in z"
     )
-    assert problem(devmod.Interface(block=(most, 1, 1))) == problem(devmod.Interface()) == problem(None) == ""
+    assert (
+        problem(devmod.Interface(block=(most, 1, 1)))
+        == problem(devmod.Interface())
+        == problem(None)
+        == ""
+    )

@@ -27,7 +27,9 @@ def test_an_import_opens_nothing(vendor: Vendor) -> None:
 
 
 @pytest.mark.each_driver
-def test_another_call_opens_the_driver_again_after_a_failure(vendor: Vendor, environment: dict[str, str]) -> None:
+def test_another_call_opens_the_driver_again_after_a_failure(
+    vendor: Vendor, environment: dict[str, str]
+) -> None:
     if vendor.on_hardware():
         pytest.skip("reads the settings of the stand-in driver")
     program = (
@@ -55,7 +57,11 @@ def driver(device: Any) -> Any:
 
 @pytest.mark.each_driver
 def test_handles_are_ints(driver: Any, vendor: Vendor) -> None:
-    stream, event, pointer = driver.call("create_stream", 1), driver.call("create_event", 0), driver.call("allocate", 64)
+    stream, event, pointer = (
+        driver.call("create_stream", 1),
+        driver.call("create_event", 0),
+        driver.call("allocate", 64),
+    )
     assert [type(each) for each in (stream, event, pointer)] == [int, int, int]
     host = (ctypes.c_int * 16)(*range(16))
     driver.call("copy_to_device", pointer, ctypes.addressof(host), 64, stream)

@@ -25,8 +25,12 @@ METHODS = {
     "Modules": (2,),
 }
 APIS = ["devmod_cuda._calls.CUDA", "devmod_rocm._calls.HIP"]
-#: Operations that a driver implements without a function: a context of HIP is the number of its device.
-WITHOUT = {"devmod_rocm._calls.HIP": {"retain_primary_context"}, "devmod_cuda._calls.CUDA": set[str]()}
+#: Operations that a driver implements without a function: a context of HIP is the number of its
+#: device.
+WITHOUT = {
+    "devmod_rocm._calls.HIP": {"retain_primary_context"},
+    "devmod_cuda._calls.CUDA": set[str](),
+}
 
 
 def operations() -> set[str]:
@@ -35,7 +39,11 @@ def operations() -> set[str]:
     for path in Path(devmod_runtime.driver_api.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
-                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                name = (
+                    node.func.attr
+                    if isinstance(node.func, ast.Attribute)
+                    else getattr(node.func, "id", "")
+                )
                 for place in METHODS.get(name, ()):
                     argument = node.args[place] if place < len(node.args) else None
                     if isinstance(argument, ast.Constant):
@@ -71,9 +79,14 @@ class Library:
 
 
 def test_a_function_that_the_library_lacks_has_its_own_error() -> None:
-    api = api_of(APIS[0])._replace(functions={"allocate": DriverFunction("cuMemAlloc", symbol="cuMemAlloc_v2")})
+    api = api_of(APIS[0])._replace(
+        functions={"allocate": DriverFunction("cuMemAlloc", symbol="cuMemAlloc_v2")}
+    )
     abstract = dict.fromkeys(Driver.__abstractmethods__)
     driver = type("AnyDriver", (Driver,), {**abstract, "api": api})(Library())
     with pytest.raises(DriverError) as caught:
         driver.call("allocate", 4)
-    assert str(caught.value) == "cuMemAlloc_v2: CUDA_ERROR_NOT_SUPPORTED (this driver has no such function)"
+    assert (
+        str(caught.value)
+        == "cuMemAlloc_v2: CUDA_ERROR_NOT_SUPPORTED (this driver has no such function)"
+    )

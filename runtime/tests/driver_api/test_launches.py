@@ -29,7 +29,9 @@ ADDEND = 'extern "C" __global__ void k(int *x, int a) { x[threadIdx.x] += a; }'
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("dtype", [*Vendor.c_types, "float16"])
-def test_scalars_and_elements_of_every_type(dtype: str, device: Any, vendor: Vendor, executes: None) -> None:
+def test_scalars_and_elements_of_every_type(
+    dtype: str, device: Any, vendor: Vendor, executes: None
+) -> None:
     if dtype not in vendor.c_types:
         pytest.skip(f"{vendor.title} C has no {dtype} without a header")
     source = "".join(
@@ -44,7 +46,9 @@ def test_scalars_and_elements_of_every_type(dtype: str, device: Any, vendor: Ven
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("has_interface", [True, False])
-def test_vectors_structs_and_bools_have_the_places_of_c(has_interface: bool, device: Any, vendor: Vendor, executes: None) -> None:
+def test_vectors_structs_and_bools_have_the_places_of_c(
+    has_interface: bool, device: Any, vendor: Vendor, executes: None
+) -> None:
     source = """
     struct S { char a; float3 b; short c; };
     extern "C" __global__ void k(float *out, bool first, float3 v, bool second, float4 w, char3 c, S s, double d, uchar2 u, short n) {
@@ -68,25 +72,47 @@ def test_vectors_structs_and_bools_have_the_places_of_c(has_interface: bool, dev
     f = vendor.module(source, {"k": info})["k"]
     struct: Any = {"a": 5, "b": (0, 0, 0.5), "c": -3}
     if not has_interface:
-        record = np.array([(5, (0, 0, 0.5), -3)], np.dtype([("a", "i1"), ("b", "f4", 3), ("c", "i2")], align=True))
+        record = np.array(
+            [(5, (0, 0, 0.5), -3)], np.dtype([("a", "i1"), ("b", "f4", 3), ("c", "i2")], align=True)
+        )
         assert record.nbytes == 20
         struct = record.tobytes()
     out = np.zeros(4, "float32")
-    f(out, True, (1, 2, 3), True, (0, 0, 0, 4), (1, 2, 3), struct, 0.25, (9, 7), -40, grid=1, block=4)
+    f(
+        out,
+        True,
+        (1, 2, 3),
+        True,
+        (0, 0, 0, 4),
+        (1, 2, 3),
+        struct,
+        0.25,
+        (9, 7),
+        -40,
+        grid=1,
+        block=4,
+    )
     assert out.tolist() == [3 + 321 + 4000 + 6 + 5 + 0.5 - 3 + 0.25 + 7 - 40] * 4
 
 
 @pytest.mark.row("R34")
-def test_a_function_without_parameters(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+def test_a_function_without_parameters(
+    device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
     source = '__device__ int count; extern "C" __global__ void k() { atomicAdd(&count, (int)blockDim.x); }'
     module = vendor.module(source, {"k": FunctionInfo("k", [])})
     module["k"](grid=2, block=3)
     module["k"].bind(grid=2, block=3)()
     assert module.get_global("count", device, dtype="int32").numpy().tolist() == [2 * 2 * 3 * 3]
-    assert (standin.last_launch["name"], standin.last_launch["grid"], standin.last_launch["block"]) == ("k", "2,1,1", "3,1,1")
+    assert (
+        standin.last_launch["name"],
+        standin.last_launch["grid"],
+        standin.last_launch["block"],
+    ) == ("k", "2,1,1", "3,1,1")
 
 
-#: x = y, element by element: the kernel takes a struct, three numbers of a shape, and an address behind the count.
+#: x = y, element by element: the kernel takes a struct, three numbers of a shape, and an address
+#: behind the count.
 PACKED = """
 struct span { float *data; unsigned long long count; };
 extern "C" __global__ void k(span x, const float *data, int rows, int columns, long long row, unsigned count, const float *y, int n) {
@@ -94,7 +120,13 @@ extern "C" __global__ void k(span x, const float *data, int rows, int columns, l
     if (i < x.count && i < count) x.data[i] = data[i / columns * row + i % columns] + y[0] + n * rows;
 }"""
 SPAN = Param("x", "buffer", "float32", "w", pack=("ptr:handle", "count:uint64"))
-MATRIX = Param("a", "buffer", "float32", "r", pack=("ptr:handle", "shape0:int32", "shape1:int32", "stride0:int64"))
+MATRIX = Param(
+    "a",
+    "buffer",
+    "float32",
+    "r",
+    pack=("ptr:handle", "shape0:int32", "shape1:int32", "stride0:int64"),
+)
 COUNTED = Param("y", "buffer", "float32", "r", pack=("count:uint32", "ptr:handle"))
 
 
@@ -105,7 +137,9 @@ def packed_kernel(vendor: Vendor) -> Any:
 @pytest.mark.volume_but("cuda-ctypes")
 @pytest.mark.each_driver
 @pytest.mark.row("R34")
-def test_one_array_is_several_values_of_the_kernel(device: Any, vendor: Vendor, executes: None) -> None:
+def test_one_array_is_several_values_of_the_kernel(
+    device: Any, vendor: Vendor, executes: None
+) -> None:
     f = packed_kernel(vendor)
     a, y = np.arange(6, dtype="float32").reshape(2, 3), np.full(4, 0.5, "float32")
     expected = [0.5 + 200, 1.5 + 200, 2.5 + 200, 3.5 + 200, 0, 0]  # y has four elements
@@ -119,7 +153,14 @@ def test_one_array_is_several_values_of_the_kernel(device: Any, vendor: Vendor, 
     for count in range(3):
         f(x, b, c, count, grid=1, block=8)
         f(x, b, c, count, grid=1, block=8)
-        assert x.numpy().tolist() == [0.5 + 2 * count, 1.5 + 2 * count, 2.5 + 2 * count, 3.5 + 2 * count, 0, 0]
+        assert x.numpy().tolist() == [
+            0.5 + 2 * count,
+            1.5 + 2 * count,
+            2.5 + 2 * count,
+            3.5 + 2 * count,
+            0,
+            0,
+        ]
     # Another shape in a call with the same configuration.
     f(x[:2], b, c, 0, grid=1, block=8)
     f(x, b.reshape(3, 2), c, 0, grid=1, block=8)
@@ -132,18 +173,25 @@ def test_one_array_is_several_values_of_the_kernel(device: Any, vendor: Vendor, 
 
 
 @pytest.mark.row("R34")
-def test_the_elements_of_a_vector_or_a_struct_are_counted(device: Any, vendor: Vendor, executes: None) -> None:
+def test_the_elements_of_a_vector_or_a_struct_are_counted(
+    device: Any, vendor: Vendor, executes: None
+) -> None:
     source = 'extern "C" __global__ void k(const float4 *v, int rows, int *out) { out[threadIdx.x] = rows; }'
     v = Param("v", "buffer", "float32x4", "r", pack=("ptr:handle", "shape0:int32"))
     f = vendor.kernel(source, [v, X.replace(name="out")])
-    for array, rows in ((np.zeros((3, 4), "float32"), 3), (np.zeros(8, "float32"), 2), (np.zeros((0, 4), "float32"), 0)):
+    for array, rows in (
+        (np.zeros((3, 4), "float32"), 3),
+        (np.zeros(8, "float32"), 2),
+        (np.zeros((0, 4), "float32"), 0),
+    ):
         for given in (array, device.from_numpy(array)):
             out = np.zeros(1, "int32")
             f(given, out, grid=1, block=1)
             assert out.tolist() == [rows]
 
 
-#: A view whose last member is where the padding of those before it would be, and a second struct of the same array.
+#: A view whose last member is where the padding of those before it would be, and a second struct of
+#: the same array.
 VIEW = """
 struct view { float *data; int rows, columns; };
 struct steps { int row; long long column; };
@@ -152,14 +200,20 @@ extern "C" __global__ void both(view x, steps s, int *out) { out[0] = x.rows; ou
 
 
 @pytest.mark.row("R34")
-def test_the_last_member_of_a_struct_is_in_the_padding_of_those_before_it(device: Any, vendor: Vendor, executes: None) -> None:
+def test_the_last_member_of_a_struct_is_in_the_padding_of_those_before_it(
+    device: Any, vendor: Vendor, executes: None
+) -> None:
     x = Param("x", "buffer", "float32", "r", pack=("ptr:handle", "shape0:int32", "shape1:int32"))
     both = x.replace(pack=(*x.pack, "stride0:int32", "stride1:int64"))
     out = X.replace(name="out")
     types = ["handle", "int32", "int32", "handle"]
     fmap = {
         "k": FunctionInfo("k", types, interface=devmod.Interface([x, out])),
-        "both": FunctionInfo("both", [*types[:3], "int32", "int64", "handle"], interface=devmod.Interface([both, out])),
+        "both": FunctionInfo(
+            "both",
+            [*types[:3], "int32", "int64", "handle"],
+            interface=devmod.Interface([both, out]),
+        ),
     }
     module = vendor.module(VIEW, fmap)
     for name, expected in (("k", [2, 3, 7]), ("both", [2, 3, 3, 1])):
@@ -171,9 +225,18 @@ def test_the_last_member_of_a_struct_is_in_the_padding_of_those_before_it(device
 @pytest.mark.row("R35")
 def test_values_that_are_not_those_of_the_binary_are_refused(device: Any, vendor: Vendor) -> None:
     for pack, text in (
-        (("ptr:handle", "count:uint64", "shape0:int32"), "takes 8 bytes as argument 2, and the payload's fmap has int32 of 4 bytes"),
-        (("ptr:handle",), "takes 16 bytes as argument 1, and the payload's fmap has a buffer of 8 bytes"),
-        (("count:uint64", "shape0:int64", "ptr:handle"), "takes 4 bytes as argument 3, and the payload's fmap has a buffer of 8 bytes"),
+        (
+            ("ptr:handle", "count:uint64", "shape0:int32"),
+            "takes 8 bytes as argument 2, and the payload's fmap has int32 of 4 bytes",
+        ),
+        (
+            ("ptr:handle",),
+            "takes 16 bytes as argument 1, and the payload's fmap has a buffer of 8 bytes",
+        ),
+        (
+            ("count:uint64", "shape0:int64", "ptr:handle"),
+            "takes 4 bytes as argument 3, and the payload's fmap has a buffer of 8 bytes",
+        ),
         (
             ("count:int32", "shape0:int32", "shape1:int32", "ptr:handle"),
             "takes 16 bytes as argument 1, and the payload's fmap has int32 and int32 and int32 and a buffer of 24 bytes",
@@ -212,14 +275,28 @@ def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
 @pytest.mark.each_driver
 @pytest.mark.row("R34", "R37")
 def test_calls_of_every_form(device: Any, vendor: Vendor, executes: None) -> None:
-    rows = ("R34-names", "R34-part", "R34-threads", "R37-bind", "R37-current", "R37-device", "R37-elapsed", "R37-nothing", "R37-stream")
+    rows = (
+        "R34-names",
+        "R34-part",
+        "R34-threads",
+        "R37-bind",
+        "R37-current",
+        "R37-device",
+        "R37-elapsed",
+        "R37-nothing",
+        "R37-stream",
+    )
     results = run(find("devmod.conformance", vendor.kind)(), rows)
-    assert {result.row.id: (result.outcome, result.reason) for result in results} == dict.fromkeys(rows, ("passed", ""))
+    assert {result.row.id: (result.outcome, result.reason) for result in results} == dict.fromkeys(
+        rows, ("passed", "")
+    )
 
 
 @pytest.mark.each_driver
 @pytest.mark.row("R32")
-def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor: Vendor, executes: None) -> None:
+def test_threads_launch_one_function_and_one_prepared_launch(
+    device: Any, vendor: Vendor, executes: None
+) -> None:
     f = vendor.kernel(ADDEND, [X, A])
     arrays = [device.zeros(4, "int32") for _ in range(4)]
     shared = device.zeros(4, "int32")
@@ -240,7 +317,9 @@ def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor
 
 
 @pytest.mark.each_driver
-def test_a_launch_in_a_thread_with_another_context_current(device: Any, vendor: Vendor, executes: None) -> None:
+def test_a_launch_in_a_thread_with_another_context_current(
+    device: Any, vendor: Vendor, executes: None
+) -> None:
     x = device.zeros(4, "int32")
     f = vendor.kernel(NUMBERS, [X])
     launch = f.bind(x, grid=1, block=4)
@@ -261,7 +340,9 @@ def test_a_launch_in_a_thread_with_another_context_current(device: Any, vendor: 
     assert after in (0, device.context.handle)
 
 
-def test_a_prepared_launch_keeps_everything_that_it_uses(device: Any, vendor: Vendor, executes: None) -> None:
+def test_a_prepared_launch_keeps_everything_that_it_uses(
+    device: Any, vendor: Vendor, executes: None
+) -> None:
     x = device.zeros(64, "int32")
     launch = vendor.kernel(NUMBERS, [X]).bind(x, grid=2, block=32)
     values = x.numpy
@@ -279,18 +360,35 @@ def test_a_prepared_launch_keeps_everything_that_it_uses(device: Any, vendor: Ve
 # -- limits of the device and the kernel
 
 IN_PARTS = "launch in several parts, or let the kernel index more dimensions"
-#: For each vendor, launches beyond a limit of the stand-in driver's device: the argument and the reason in the error.
+#: For each vendor, launches beyond a limit of the stand-in driver's device: the argument and the
+#: reason in the error.
 BEYOND: dict[str, list[tuple[dict[str, Any], str, str]]] = {
     "cuda": [
-        ({"grid": 1, "block": 1025}, "block", "its max_block_dim_x is 1024, got block=(1025, 1, 1)"),
-        ({"grid": 1, "block": (1, 1, 65)}, "block", "its max_block_dim_z is 64, got block=(1, 1, 65)"),
-        ({"grid": 1, "block": (512, 4)}, "block", "its max_threads_per_block is 1024, and block=(512, 4, 1) has 2048 threads"),
+        (
+            {"grid": 1, "block": 1025},
+            "block",
+            "its max_block_dim_x is 1024, got block=(1025, 1, 1)",
+        ),
+        (
+            {"grid": 1, "block": (1, 1, 65)},
+            "block",
+            "its max_block_dim_z is 64, got block=(1, 1, 65)",
+        ),
+        (
+            {"grid": 1, "block": (512, 4)},
+            "block",
+            "its max_threads_per_block is 1024, and block=(512, 4, 1) has 2048 threads",
+        ),
         (
             {"grid": 1, "block": 4, "shared_memory": 300000},
             "shared_memory",
             "its max_shared_memory_per_block_optin is 232448, got shared_memory=300000",
         ),
-        ({"grid": (1, 65536), "block": 4}, "grid", f"its max_grid_dim_y is 65535, got grid=(1, 65536, 1); {IN_PARTS}"),
+        (
+            {"grid": (1, 65536), "block": 4},
+            "grid",
+            f"its max_grid_dim_y is 65535, got grid=(1, 65536, 1); {IN_PARTS}",
+        ),
         (
             {"threads": (1, 1, 70000), "block": 1},
             "grid",
@@ -299,9 +397,21 @@ BEYOND: dict[str, list[tuple[dict[str, Any], str, str]]] = {
         ),
     ],
     "rocm": [
-        ({"grid": 1, "block": (1, 1, 1025)}, "block", "its max_block_dim_z is 1024, got block=(1, 1, 1025)"),
-        ({"grid": 1, "block": (64, 32)}, "block", "its max_threads_per_block is 1024, and block=(64, 32, 1) has 2048 threads"),
-        ({"grid": (1, 65537), "block": 1}, "grid", f"its max_grid_dim_y is 65536, got grid=(1, 65537, 1); {IN_PARTS}"),
+        (
+            {"grid": 1, "block": (1, 1, 1025)},
+            "block",
+            "its max_block_dim_z is 1024, got block=(1, 1, 1025)",
+        ),
+        (
+            {"grid": 1, "block": (64, 32)},
+            "block",
+            "its max_threads_per_block is 1024, and block=(64, 32, 1) has 2048 threads",
+        ),
+        (
+            {"grid": (1, 65537), "block": 1},
+            "grid",
+            f"its max_grid_dim_y is 65536, got grid=(1, 65537, 1); {IN_PARTS}",
+        ),
         (
             {"grid": 1 << 30, "block": 64},
             "grid",
@@ -332,7 +442,8 @@ def test_the_block_that_the_kernel_bounds(device: Any, vendor: Vendor, executes:
     bounded = vendor.kernel(NUMBERS.replace("void k", "void __launch_bounds__(64) k"), [X])
     x = device.zeros(128, "int32")
     assert str(launch_error(bounded, x, grid=1, block=96)) == vendor.refusal(
-        device, "the kernel is built for blocks of at most 64 threads (__launch_bounds__), and block=(96, 1, 1) has 96"
+        device,
+        "the kernel is built for blocks of at most 64 threads (__launch_bounds__), and block=(96, 1, 1) has 96",
     )
     bounded(x, grid=4, block=32)
     assert x.numpy().tolist() == list(range(128))
@@ -351,7 +462,9 @@ extern "C" __global__ void k(int *x) {
 
 @pytest.mark.row("R34", "R35")
 @pytest.mark.parametrize("nbytes", [1024, 48 << 10, 64 << 10])
-def test_dynamic_shared_memory(nbytes: int, device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+def test_dynamic_shared_memory(
+    nbytes: int, device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
     f = vendor.kernel(REVERSE, [X])
     for _ in range(2):
         x = np.arange(64, dtype="int32")
@@ -361,8 +474,12 @@ def test_dynamic_shared_memory(nbytes: int, device: Any, vendor: Vendor, standin
 
 
 @pytest.mark.row("R35")
-def test_dynamic_shared_memory_as_a_launch_value_of_tvm(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
-    info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x", "tirx.use_dyn_shared_memory"])
+def test_dynamic_shared_memory_as_a_launch_value_of_tvm(
+    device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
+    info = FunctionInfo(
+        "k", ["handle"], ["blockIdx.x", "threadIdx.x", "tirx.use_dyn_shared_memory"]
+    )
     x = np.arange(64, dtype="int32")
     vendor.module(REVERSE, {"k": info})["k"](x, 1, 64, 65536)
     assert x.tolist() == list(range(63, -1, -1))
@@ -377,7 +494,8 @@ def test_the_kernels_own_shared_memory_counts(device: Any, vendor: Vendor, execu
     most = device.limits[limit]
     f(x, grid=1, block=1, shared_memory=most - 8192)
     assert str(launch_error(f, x, grid=1, block=1, shared_memory=most - 8191)) == vendor.refusal(
-        device, f"its {limit} is {most}, got shared_memory={most - 8191}, and the kernel declares 8192 bytes of its own"
+        device,
+        f"its {limit} is {most}, got shared_memory={most - 8191}, and the kernel declares 8192 bytes of its own",
     )
 
 
@@ -386,7 +504,9 @@ def test_the_kernels_own_shared_memory_counts(device: Any, vendor: Vendor, execu
 
 @pytest.mark.each_driver
 @pytest.mark.row("R35")
-def test_cooperative_launches(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+def test_cooperative_launches(
+    device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
     f = vendor.kernel(NUMBERS, [X], ["tirx.use_cooperative_launch"])
     x = np.zeros(64, "int32")
     f(x, grid=2, block=32)
@@ -407,14 +527,19 @@ def test_cooperative_launches(device: Any, vendor: Vendor, standin: StandinDrive
 # -- faults
 
 
-def test_a_launch_that_the_driver_refuses(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+def test_a_launch_that_the_driver_refuses(
+    device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
     f = vendor.kernel(NUMBERS, [X])
     x = device.zeros(4, "int32")
     f(x, grid=1, block=4)
     vendor.fail("launch", 701)
     for call in (lambda: f(x, grid=1, block=4), lambda: f(x, grid=2, block=2)):
         error = launch_error(call)
-        assert str(error) == f"{device} refused a launch of the {vendor.kind} function 'k': {vendor.error('launch out of resources')}"
+        assert (
+            str(error)
+            == f"{device} refused a launch of the {vendor.kind} function 'k': {vendor.error('launch out of resources')}"
+        )
         assert error.function == "k"
     vendor.succeed()
     f(x, grid=1, block=4)

@@ -36,7 +36,11 @@ def program(vendor: Vendor, device: Any, executes: None) -> Any:
 @pytest.mark.row("R45")
 def test_a_program_on_each_vendor(program: Any, device: Any, standin: StandinDriver) -> None:
     x, w = np.arange(64, dtype="float32"), np.ones(64, "float32")
-    on_device, weight, result = device.from_numpy(x), device.from_numpy(w), device.empty(64, "float32")
+    on_device, weight, result = (
+        device.from_numpy(x),
+        device.from_numpy(w),
+        device.empty(64, "float32"),
+    )
     bound = program.bind(on_device, weight, y=result)
     for _ in range(2):
         assert np.array_equal(program(x, w), 2 * x + 3)
@@ -50,29 +54,46 @@ def test_a_program_on_each_vendor(program: Any, device: Any, standin: StandinDri
 
 
 @pytest.mark.row("R45")
-def test_arrays_of_other_libraries_overlap_by_their_addresses(program: Any, device: Any, standin: StandinDriver) -> None:
+def test_arrays_of_other_libraries_overlap_by_their_addresses(
+    program: Any, device: Any, standin: StandinDriver
+) -> None:
     root = device.from_numpy(np.arange(128, dtype="float32"))
     w, y = device.from_numpy(np.ones(64, "float32")), Tensor(root[64:])
     assert program(Tensor(root[:64]), w, y=y) is y
     device.synchronize()
     assert np.array_equal(root[64:].numpy(), 2 * np.arange(64) + 3)
     text = f"the {device.kind} program 'p': the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"
-    for x, out in ((Tensor(root[:64]), Tensor(root[32:96])), (root[:64], Tensor(root[:64])), (Tensor(root[:64]), root[32:96])):
+    for x, out in (
+        (Tensor(root[:64]), Tensor(root[32:96])),
+        (root[:64], Tensor(root[:64])),
+        (Tensor(root[:64]), root[32:96]),
+    ):
         with pytest.raises(devmod.ArgumentError) as caught:
             program(x, w, y=out)
         assert str(caught.value) == text
 
 
 @pytest.mark.row("R45")
-def test_an_address_in_a_struct_is_that_of_the_call(vendor: Vendor, device: Any, executes: None) -> None:
+def test_an_address_in_a_struct_is_that_of_the_call(
+    vendor: Vendor, device: Any, executes: None
+) -> None:
     source = """
     struct target { int *data; int n; };
     extern "C" __global__ void k(target t, int value) { if (threadIdx.x < t.n) t.data[threadIdx.x] += value; }"""
     members = [Member("data", "handle"), Member("n", "int32", 8)]
-    interface = Interface([Param("t", "scalar", "uint8x16", members=members, align=8), Param("value", "scalar", "int32")])
-    module = vendor.module(source, {"k": FunctionInfo("k", ["uint8x16", "int32"], DIMENSIONS, (), interface)})
+    interface = Interface(
+        [
+            Param("t", "scalar", "uint8x16", members=members, align=8),
+            Param("value", "scalar", "int32"),
+        ]
+    )
+    module = vendor.module(
+        source, {"k": FunctionInfo("k", ["uint8x16", "int32"], DIMENSIONS, (), interface)}
+    )
     declared: dict[str, Any] = {"inputs": ["value: int32"], "updates": ["y: int32[n]"]}
-    program = devmod.program("p", module, **declared, steps=["k(data=y, n=n, value=value, grid=1, block=8)"])
+    program = devmod.program(
+        "p", module, **declared, steps=["k(data=y, n=n, value=value, grid=1, block=8)"]
+    )
     f = devmod.loads(devmod.dumps(program))["p"]
     arrays = [device.zeros(4, "int32") for _ in range(3)]
     for value, y in enumerate(arrays, 1):

@@ -35,7 +35,9 @@ def test_the_default_stream(device: Any, vendor: Vendor) -> None:
 
 
 @pytest.mark.each_driver
-def test_streams_and_events_are_destroyed_with_their_objects(device: Any, standin: StandinDriver) -> None:
+def test_streams_and_events_are_destroyed_with_their_objects(
+    device: Any, standin: StandinDriver
+) -> None:
     device.stream().record().synchronize()
     gc.collect()
     before = standin.report
@@ -44,10 +46,15 @@ def test_streams_and_events_are_destroyed_with_their_objects(device: Any, standi
     assert standin.report["streams"] == before["streams"] + 4
     del streams, events
     gc.collect()
-    assert (standin.report["streams"], standin.report["events"]) == (before["streams"], before["events"])
+    assert (standin.report["streams"], standin.report["events"]) == (
+        before["streams"],
+        before["events"],
+    )
 
 
-def test_the_work_of_a_deleted_stream_is_before_that_of_the_default_stream(device: Any, add: Any, vendor: Vendor) -> None:
+def test_the_work_of_a_deleted_stream_is_before_that_of_the_default_stream(
+    device: Any, add: Any, vendor: Vendor
+) -> None:
     twice = vendor.kernels()["twice"]
     ones, c = device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
     stream = device.stream()
@@ -81,10 +88,22 @@ def test_an_event_of_a_thread_without_a_context(device: Any) -> None:
 ERRORS = [
     ("create_stream", lambda device: device.stream(), "cannot create a stream"),
     ("create_event", lambda device: device.default_stream.record(), "cannot record an event"),
-    ("synchronize_stream", lambda device: device.default_stream.synchronize(), "reports a fault of a launch"),
+    (
+        "synchronize_stream",
+        lambda device: device.default_stream.synchronize(),
+        "reports a fault of a launch",
+    ),
     ("synchronize_context", lambda device: device.synchronize(), "reports a fault of a launch"),
-    ("synchronize_event", lambda device: device.default_stream.record().synchronize(), "reports a fault of a launch"),
-    ("wait_event", lambda device: device.stream().wait(device.default_stream.record()), "cannot wait for an event"),
+    (
+        "synchronize_event",
+        lambda device: device.default_stream.record().synchronize(),
+        "reports a fault of a launch",
+    ),
+    (
+        "wait_event",
+        lambda device: device.stream().wait(device.default_stream.record()),
+        "cannot wait for an event",
+    ),
     (
         "elapsed",
         lambda device: device.default_stream.record().elapsed(device.default_stream.record()),
@@ -93,8 +112,12 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("operation", "work", "what"), ERRORS, ids=[operation for operation, _, _ in ERRORS])
-def test_an_error_of_the_driver(device: Any, standin: StandinDriver, vendor: Vendor, operation: str, work: Any, what: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "work", "what"), ERRORS, ids=[operation for operation, _, _ in ERRORS]
+)
+def test_an_error_of_the_driver(
+    device: Any, standin: StandinDriver, vendor: Vendor, operation: str, work: Any, what: str
+) -> None:
     device.default_stream.synchronize()
     vendor.fail(operation, 1)
     with pytest.raises(devmod.LaunchError) as caught:
@@ -120,8 +143,13 @@ def foreign(device: Any) -> Any:
 
 @pytest.mark.each_driver
 @pytest.mark.parametrize("library", ["own", "torch", "cupy"])
-def test_a_stream_of_another_library(device: Any, add: Any, b: Any, c: Any, foreign: int, library: str, vendor: Vendor) -> None:
-    stream, a = vendor.foreign_stream(library, foreign), device.from_numpy(np.full(64, 2, "float32"))
+def test_a_stream_of_another_library(
+    device: Any, add: Any, b: Any, c: Any, foreign: int, library: str, vendor: Vendor
+) -> None:
+    stream, a = (
+        vendor.foreign_stream(library, foreign),
+        device.from_numpy(np.full(64, 2, "float32")),
+    )
     for _ in range(2):
         add(a, b, c, 64, grid=1, block=64, stream=stream)
     assert c.numpy().tolist() == [3] * 64
@@ -134,19 +162,31 @@ def test_a_stream_of_another_library(device: Any, add: Any, b: Any, c: Any, fore
 
 @pytest.mark.each_driver
 @pytest.mark.parametrize("handle", [0, 1])
-def test_the_default_streams_of_other_libraries_are_devmods(device: Any, handle: int, vendor: Vendor) -> None:
+def test_the_default_streams_of_other_libraries_are_devmods(
+    device: Any, handle: int, vendor: Vendor
+) -> None:
     assert vendor.adopt_stream(vendor.foreign_stream("own", handle)) is device.default_stream
-    assert vendor.adopt_stream(vendor.foreign_stream("cupy", handle, device_id=-1)) is device.default_stream
-    assert vendor.adopt_stream(vendor.foreign_stream("torch", handle, device_index=0)) is device.default_stream
+    assert (
+        vendor.adopt_stream(vendor.foreign_stream("cupy", handle, device_id=-1))
+        is device.default_stream
+    )
+    assert (
+        vendor.adopt_stream(vendor.foreign_stream("torch", handle, device_index=0))
+        is device.default_stream
+    )
     for library in ("cupy", "torch"):  # older ones do not have the device
         assert vendor.adopt_stream(vendor.foreign_stream(library, handle)) is device.default_stream
 
 
 @pytest.mark.parametrize("value", [0, 1, "stream", object()], ids=["0", "1", "text", "object"])
-def test_a_number_is_no_stream(device: Any, add: Any, b: Any, c: Any, value: Any, vendor: Vendor) -> None:
+def test_a_number_is_no_stream(
+    device: Any, add: Any, b: Any, c: Any, value: Any, vendor: Vendor
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         add(b, b, c, 64, grid=1, block=64, stream=value)
-    assert str(caught.value).startswith(f"the {vendor.kind} function 'add' was given stream=, which is ")
+    assert str(caught.value).startswith(
+        f"the {vendor.kind} function 'add' was given stream=, which is "
+    )
     assert str(caught.value).endswith(f": expected a stream of kind {vendor.kind}")
 
 
@@ -154,9 +194,15 @@ def test_a_number_is_no_stream(device: Any, add: Any, b: Any, c: Any, value: Any
 def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
     what: str, device: Any, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A short wait is in the thread itself, and so is one that no interrupt reaches. No capture begins during one in another thread."""
+    """A short wait is in the thread itself, and so is one that no interrupt reaches. No capture
+    begins during one in another thread.
+    """
     stream = device.stream()
-    waits = {"stream": stream.synchronize, "event": stream.record().synchronize, "device": device.synchronize}
+    waits = {
+        "stream": stream.synchronize,
+        "event": stream.record().synchronize,
+        "device": device.synchronize,
+    }
     driver, call = device.context.driver, device.context.driver.call
     threads: set[int] = set()  # also those that wait for what an earlier test has left
 
@@ -181,13 +227,17 @@ def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
     vendor.fail(query, 600)  # not ready
     assert waiting() - {own}
     assert not device.context.waits - earlier
-    (found,) = run_in_threads(lambda _: direct.add(threading.get_ident()) or threading.get_ident() in waiting(), [0])
+    (found,) = run_in_threads(
+        lambda _: direct.add(threading.get_ident()) or threading.get_ident() in waiting(), [0]
+    )
     assert found
     vendor.succeed()
 
 
 @pytest.mark.usefixtures("standin")
-def test_a_wait_asks_for_no_stream_that_was_collected_meanwhile(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_asks_for_no_stream_that_was_collected_meanwhile(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The stand-in driver reports each use of a destroyed handle."""
     streams = [device.stream() for _ in range(3)]
     driver_type = type(device.context.driver)

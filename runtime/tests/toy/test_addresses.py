@@ -1,4 +1,6 @@
-"""Addresses of device arrays as arguments: what every backend shares. The toy backend's address is a number of its own."""
+"""Addresses of device arrays as arguments: what every backend shares. The toy backend's address is
+a number of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,13 @@ import toy_backend as toy
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 
-PARAMS = [Param("p", "scalar", "handle", "rw", at=(0, 0)), Param("n", "scalar", "uint32", at=(0, 8))]
-INFO = FunctionInfo("f", ["uint64", "uint32"], (), (), Interface(PARAMS, [Block("push", 16, name="push")]))
+PARAMS = [
+    Param("p", "scalar", "handle", "rw", at=(0, 0)),
+    Param("n", "scalar", "uint32", at=(0, 8)),
+]
+INFO = FunctionInfo(
+    "f", ["uint64", "uint32"], (), (), Interface(PARAMS, [Block("push", 16, name="push")])
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +32,13 @@ class AddressLauncher(toy.ToyLauncher):
     has_addresses = True
 
 
-def test_a_backend_with_addresses_gets_the_memory_or_the_bytes_of_an_int(devices: list[toy.ToyDevice]) -> None:
+def test_a_backend_with_addresses_gets_the_memory_or_the_bytes_of_an_int(
+    devices: list[toy.ToyDevice],
+) -> None:
     seen: list[Any] = []
-    f = toy.module({"f": INFO}, {"f": lambda shape, *values: seen.append(values)}, AddressLauncher)["f"]
+    f = toy.module({"f": INFO}, {"f": lambda shape, *values: seen.append(values)}, AddressLauncher)[
+        "f"
+    ]
     array = devices[0].zeros(4, "float32")
     for _ in range(2):  # by `KernelCall`, then by the plain path
         f(array, 3, grid=1, block=1)
@@ -37,7 +48,10 @@ def test_a_backend_with_addresses_gets_the_memory_or_the_bytes_of_an_int(devices
     foreign = devices[1].zeros(4, "float32")
     f(foreign, 3, grid=1, block=1)
     assert seen.pop()[0] is foreign.memory
-    assert [repr(each) for each in INFO.interface.params] == ["<Param p: handle rw>", "<Param n: uint32>"]  # type: ignore[union-attr]
+    assert [repr(each) for each in INFO.interface.params] == [
+        "<Param p: handle rw>",
+        "<Param n: uint32>",
+    ]  # type: ignore[union-attr]
 
 
 def test_a_backend_without_addresses(devices: list[toy.ToyDevice]) -> None:

@@ -85,8 +85,14 @@ def test_bounds_are_those_of_python(key: slice, rows: slice, device: toy.ToyDevi
         (slice(9, None), "the slice begins at 9, outside of the first axis, which has 8"),
         (slice(-9, None), "the slice begins at -9, outside of the first axis, which has 8"),
         (slice(5, 2), "the slice begins at 5 and ends before it, at 2"),
-        (slice(0, 8, 2), "a slice of an array has no step, got 2; copy the elements: array.numpy()[start:stop:step]"),
-        (slice(None, None, -1), "a slice of an array has no step, got -1; copy the elements: array.numpy()[start:stop:step]"),
+        (
+            slice(0, 8, 2),
+            "a slice of an array has no step, got 2; copy the elements: array.numpy()[start:stop:step]",
+        ),
+        (
+            slice(None, None, -1),
+            "a slice of an array has no step, got -1; copy the elements: array.numpy()[start:stop:step]",
+        ),
         (slice("a", None), "the bounds of a slice are integers, not 'a'"),
         (slice(0, 2.5), "the bounds of a slice are integers, not 2.5"),
         (
@@ -94,8 +100,14 @@ def test_bounds_are_those_of_python(key: slice, rows: slice, device: toy.ToyDevi
             "an array takes one slice of the first axis, such as array[2:5], not 3; array[i:i+1] is the view of one element, and "
             "array.numpy()[i] its value",
         ),
-        ((slice(0, 2), slice(0, 2)), "an array takes one slice of the first axis, such as array[2:5], not a tuple"),
-        (Ellipsis, "an array takes one slice of the first axis, such as array[2:5], not an ellipsis"),
+        (
+            (slice(0, 2), slice(0, 2)),
+            "an array takes one slice of the first axis, such as array[2:5], not a tuple",
+        ),
+        (
+            Ellipsis,
+            "an array takes one slice of the first axis, such as array[2:5], not an ellipsis",
+        ),
         (None, "an array takes one slice of the first axis, such as array[2:5], not None"),
     ],
 )
@@ -124,12 +136,19 @@ def test_a_slice_of_packed_elements_begins_with_a_byte(device: toy.ToyDevice) ->
 def test_a_view_of_a_view_is_a_part_of_the_root(device: toy.ToyDevice) -> None:
     array = counted(device, 16, 4)
     inner = array[4:12][2:6].reshape(4, 4)[1:3].reshape(-1)
-    np.testing.assert_array_equal(inner.numpy(), np.arange(28, 36))  # ToyDevice.slice refuses a part of a part
+    np.testing.assert_array_equal(
+        inner.numpy(), np.arange(28, 36)
+    )  # ToyDevice.slice refuses a part of a part
 
 
 def test_reshape_shares_the_memory(device: toy.ToyDevice) -> None:
     array = counted(device, 6)
-    for view in (array.reshape(2, 3), array.reshape((2, 3)), array.reshape([2, -1]), array.reshape(-1, 3)):
+    for view in (
+        array.reshape(2, 3),
+        array.reshape((2, 3)),
+        array.reshape([2, -1]),
+        array.reshape(-1, 3),
+    ):
         assert view.shape == (2, 3)
         assert view.memory is array.memory
     assert array.reshape(1, 6, 1).shape == (1, 6, 1)
@@ -147,14 +166,19 @@ def test_reshape_shares_the_memory(device: toy.ToyDevice) -> None:
             (-1, -1),
             "(-1, -1) is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the others",
         ),
-        ((-2, 3), "(-2, 3) is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the others"),
+        (
+            (-2, 3),
+            "(-2, 3) is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the others",
+        ),
         (
             ("a",),
             "('a',) is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the others",
         ),
     ],
 )
-def test_reshape_keeps_the_number_of_elements(shape: tuple[Any, ...], text: str, device: toy.ToyDevice) -> None:
+def test_reshape_keeps_the_number_of_elements(
+    shape: tuple[Any, ...], text: str, device: toy.ToyDevice
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         counted(device, 6).reshape(*shape)
     assert (str(caught.value), caught.value.argument) == (text, "shape")
@@ -217,14 +241,19 @@ def test_a_backend_without_parts_of_memory() -> None:
     assert array[:].reshape(2, 4).numpy().sum() == 28
     with pytest.raises(devmod.ArgumentError) as caught:
         array[:4]
-    assert str(caught.value) == "the other backend has no views of a part of an array; copy the part through the host"
+    assert (
+        str(caught.value)
+        == "the other backend has no views of a part of an array; copy the part through the host"
+    )
 
 
 # -- copies
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_copies_within_a_device_do_not_pass_the_host(wait: bool, device: toy.ToyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_within_a_device_do_not_pass_the_host(
+    wait: bool, device: toy.ToyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = counted(device, 2, 3), device.zeros((2, 3), "float32")
     with monkeypatch.context() as patch:
         patch.delattr(toy.ToyDevice, "read")
@@ -250,7 +279,9 @@ def test_the_default_copy_passes_the_host() -> None:
 
 def test_copies_between_two_devices_of_a_kind_pass_the_host(devices: list[toy.ToyDevice]) -> None:
     source, target = counted(devices[0], 5), devices[1].empty(5, "float32")
-    assert isinstance(target.copy_from(source, stream=devices[1].stream(), wait=False), devmod.Event)
+    assert isinstance(
+        target.copy_from(source, stream=devices[1].stream(), wait=False), devmod.Event
+    )
     assert target.numpy().tolist() == [0, 1, 2, 3, 4]
     devices[0].default_stream.fault = "it is hot"
     with pytest.raises(devmod.LaunchError, match="it is hot"):
@@ -278,7 +309,9 @@ HOSTS: list[tuple[str, Callable[[], Any]]] = [
 
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize("make", [make for _, make in HOSTS], ids=[name for name, _ in HOSTS])
-def test_copies_to_and_from_the_host(make: Callable[[], Any], wait: bool, device: toy.ToyDevice) -> None:
+def test_copies_to_and_from_the_host(
+    make: Callable[[], Any], wait: bool, device: toy.ToyDevice
+) -> None:
     host = make()
     np.asarray(host)[...] = [[1, 2, 3], [4, 5, 6]]
     array = device.empty((2, 3), "float32")
@@ -304,15 +337,30 @@ def test_a_constant_is_copied_to_and_never_written(device: toy.ToyDevice) -> Non
         constant.copy_from(array)
     with pytest.raises(devmod.ArgumentError) as caught:
         constant.copy_to(out, stream=device.default_stream)
-    assert str(caught.value) == "copy_to: stream= is given, and both arrays are in the host's memory"
+    assert (
+        str(caught.value) == "copy_to: stream= is given, and both arrays are in the host's memory"
+    )
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "complex64", "bool", "bfloat16", "int4"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "float32", "complex64", "bool", "bfloat16", "int4"]
+)
 @pytest.mark.parametrize(
     "value",
-    [3, 1.75, True, np.float64(2.5), [1, 2, 3, 4], np.arange(4), np.arange(12.0).reshape(3, 4).T[:, ::-1].T, np.ones((1, 4), "int8")],
+    [
+        3,
+        1.75,
+        True,
+        np.float64(2.5),
+        [1, 2, 3, 4],
+        np.arange(4),
+        np.arange(12.0).reshape(3, 4).T[:, ::-1].T,
+        np.ones((1, 4), "int8"),
+    ],
 )
-def test_an_assigned_value_is_converted_and_broadcast_as_by_numpy(device: toy.ToyDevice, dtype: str, value: Any) -> None:
+def test_an_assigned_value_is_converted_and_broadcast_as_by_numpy(
+    device: toy.ToyDevice, dtype: str, value: Any
+) -> None:
     array = device.zeros((3, 4), dtype)
     expected = array.numpy()
     expected[...] = value
@@ -326,7 +374,9 @@ def test_an_assigned_value_is_converted_and_broadcast_as_by_numpy(device: toy.To
     np.testing.assert_array_equal(array.numpy(), expected)
 
 
-def test_an_assignment_is_a_copy_in_the_order_of_the_stream(device: toy.ToyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_assignment_is_a_copy_in_the_order_of_the_stream(
+    device: toy.ToyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = counted(device, 4), device.zeros(8, "float32")
     stream = device.stream()
     with stream, monkeypatch.context() as patch:
@@ -336,18 +386,35 @@ def test_an_assignment_is_a_copy_in_the_order_of_the_stream(device: toy.ToyDevic
         target[0:4] = target[4:8]
     assert [each[0] for each in stream.queued] == ["copy", "copy"]
     assert target.numpy().tolist() == [0, 1, 2, 3] * 2
-    lanes, scalar, empty = device.zeros(2, "float32x4"), device.zeros((), "float32"), device.zeros((3, 0), "float32")
+    lanes, scalar, empty = (
+        device.zeros(2, "float32x4"),
+        device.zeros((), "float32"),
+        device.zeros((3, 0), "float32"),
+    )
     lanes[...], scalar[...], empty[...] = (1, 2, 3, 4), 5, 6
     lanes[1:] = 7
-    assert (lanes.numpy().tolist(), scalar.numpy().tolist(), empty.shape) == ([[1, 2, 3, 4], [7] * 4], 5, (3, 0))
+    assert (lanes.numpy().tolist(), scalar.numpy().tolist(), empty.shape) == (
+        [[1, 2, 3, 4], [7] * 4],
+        5,
+        (3, 0),
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (300, f"300 is no value for <Array int8[3] on {LABEL}>: Python integer 300 out of bounds for int8"),
-        ([1, 2], f"a list is no value for <Array int8[3] on {LABEL}>: could not broadcast input array from shape (2,) into shape (3,)"),
-        ("x", f"'x' is no value for <Array int8[3] on {LABEL}>: invalid literal for int() with base 10: 'x'"),
+        (
+            300,
+            f"300 is no value for <Array int8[3] on {LABEL}>: Python integer 300 out of bounds for int8",
+        ),
+        (
+            [1, 2],
+            f"a list is no value for <Array int8[3] on {LABEL}>: could not broadcast input array from shape (2,) into shape (3,)",
+        ),
+        (
+            "x",
+            f"'x' is no value for <Array int8[3] on {LABEL}>: invalid literal for int() with base 10: 'x'",
+        ),
         (
             HostArray(bytes(12), (3,), "float32"),
             "the source has elements of float32, and the target of int8; devmod converts no elements: convert them on the host, as in "
@@ -355,14 +422,19 @@ def test_an_assignment_is_a_copy_in_the_order_of_the_stream(device: toy.ToyDevic
         ),
     ],
 )
-def test_a_value_that_cannot_be_assigned_is_an_error(device: toy.ToyDevice, value: Any, text: str) -> None:
+def test_a_value_that_cannot_be_assigned_is_an_error(
+    device: toy.ToyDevice, value: Any, text: str
+) -> None:
     array = device.zeros(3, "int8")
     for assign in (array.fill, lambda value: array.__setitem__(slice(None), value)):
         with pytest.raises(devmod.ArgumentError) as caught:
             assign(value)
         assert str(caught.value) == f"fill: {text}"
     assert not array.numpy().any()
-    for key, problem in ((0, "an array takes one slice of the first axis"), (slice(0, 4), "the slice ends at 4, outside")):
+    for key, problem in (
+        (0, "an array takes one slice of the first axis"),
+        (slice(0, 4), "the slice ends at 4, outside"),
+    ):
         with pytest.raises(devmod.ArgumentError, match=problem):
             array[key] = 1
     array.read_only = True
@@ -393,9 +465,15 @@ def test_packed_elements_are_packed_and_unpacked(device: toy.ToyDevice) -> None:
 @pytest.mark.row("R20")
 @pytest.mark.parametrize(
     ("dtype", "data", "expected"),
-    [("int4", b"\x1f\x08", [-1, 1, -8]), ("uint4", b"\x1f\x08", [15, 1, 8]), ("float4_e2m1fn", b"\x97\x01", [6.0, -0.5, 0.5])],
+    [
+        ("int4", b"\x1f\x08", [-1, 1, -8]),
+        ("uint4", b"\x1f\x08", [15, 1, 8]),
+        ("float4_e2m1fn", b"\x97\x01", [6.0, -0.5, 0.5]),
+    ],
 )
-def test_elements_of_four_bits(dtype: str, data: bytes, expected: list[float], device: toy.ToyDevice) -> None:
+def test_elements_of_four_bits(
+    dtype: str, data: bytes, expected: list[float], device: toy.ToyDevice
+) -> None:
     pytest.importorskip("ml_dtypes", reason="NumPy has no elements of four bits without ml_dtypes")
     array = device.from_numpy(HostArray(data, (3,), dtype).numpy())
     assert (array.dtype, array.nbytes) == (dtype, 2)
@@ -436,14 +514,34 @@ TYPES = (
 @pytest.mark.parametrize(
     ("source", "text", "argument"),
     [
-        (lambda: np.zeros(5, "float32"), "the source has the shape (5,), and the target (6,)", "source"),
-        (lambda: np.zeros((2, 3), "float32"), "the source has the shape (2, 3), and the target (6,); reshape one of them", "source"),
+        (
+            lambda: np.zeros(5, "float32"),
+            "the source has the shape (5,), and the target (6,)",
+            "source",
+        ),
+        (
+            lambda: np.zeros((2, 3), "float32"),
+            "the source has the shape (2, 3), and the target (6,); reshape one of them",
+            "source",
+        ),
         (lambda: np.zeros(6, "float64"), TYPES.format("float64", "float32"), "source"),
         (lambda: b"abcdef", TYPES.format("uint8", "float32"), "source"),
-        (lambda: [1.0] * 6, "the source is a list, expected an array of devmod or of the host", "source"),
+        (
+            lambda: [1.0] * 6,
+            "the source is a list, expected an array of devmod or of the host",
+            "source",
+        ),
         (lambda: None, "the source is None, expected an array of devmod or of the host", "source"),
-        (lambda: counted(toy.DEVICES[0], 5), "the source has the shape (5,), and the target (6,)", "source"),
-        (lambda: counted(toy.DEVICES[1], 6, dtype="int32"), TYPES.format("int32", "float32"), "source"),
+        (
+            lambda: counted(toy.DEVICES[0], 5),
+            "the source has the shape (5,), and the target (6,)",
+            "source",
+        ),
+        (
+            lambda: counted(toy.DEVICES[1], 6, dtype="int32"),
+            TYPES.format("int32", "float32"),
+            "source",
+        ),
         (
             lambda: counted(OtherDevice(0), 6),
             f"the source is on other device 0 (toy number 0), and the target on {LABEL}; devices of two kinds share no memory: copy through "
@@ -457,11 +555,17 @@ TYPES = (
         ),
     ],
 )
-def test_copies_that_are_refused(source: Callable[[], Any], text: str, argument: str, device: toy.ToyDevice) -> None:
+def test_copies_that_are_refused(
+    source: Callable[[], Any], text: str, argument: str, device: toy.ToyDevice
+) -> None:
     target = device.zeros(6, "float32")
     with pytest.raises(devmod.ArgumentError) as caught:
         target.copy_from(source())
-    assert (str(caught.value), caught.value.argument, caught.value.kind) == (f"copy_from: {text}", argument, "toy")
+    assert (str(caught.value), caught.value.argument, caught.value.kind) == (
+        f"copy_from: {text}",
+        argument,
+        "toy",
+    )
     assert target.numpy().tolist() == [0] * 6
 
 
@@ -471,13 +575,27 @@ def test_read_only_targets_and_other_streams_are_refused(devices: list[toy.ToyDe
     host = np.zeros(4, "float32")
     host.flags.writeable = False
     text = devices[0].empty(16, "uint8")
-    for source, target in ((array, fixed), (array[:2], fixed[:2].reshape(2)), (array, host), (text, b"0123456789abcdef")):
+    for source, target in (
+        (array, fixed),
+        (array[:2], fixed[:2].reshape(2)),
+        (array, host),
+        (text, b"0123456789abcdef"),
+    ):
         with pytest.raises(devmod.ArgumentError) as caught:
             source.copy_to(target)
-        assert (str(caught.value), caught.value.argument) == ("copy_to: the target is read-only", "target")
-    with pytest.raises(devmod.ArgumentError, match=r"^copy_to: the target has elements that share memory \(its strides are \(0,\)\)$"):
+        assert (str(caught.value), caught.value.argument) == (
+            "copy_to: the target is read-only",
+            "target",
+        )
+    with pytest.raises(
+        devmod.ArgumentError,
+        match=r"^copy_to: the target has elements that share memory \(its strides are \(0,\)\)$",
+    ):
         array.copy_to(np.lib.stride_tricks.as_strided(np.zeros(1, "float32"), (4,), (0,)))
-    for stream, given in ((devices[1].stream(), "a stream of toy device 1 (toy number 1)"), (3, "3")):
+    for stream, given in (
+        (devices[1].stream(), "a stream of toy device 1 (toy number 1)"),
+        (3, "3"),
+    ):
         with pytest.raises(devmod.ArgumentError) as caught:
             array.copy_from(np.zeros(4, "float32"), stream=stream)  # type: ignore[arg-type]
         assert str(caught.value) == f"copy_from: stream= is {given}, expected a stream of {LABEL}"

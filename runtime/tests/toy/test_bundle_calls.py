@@ -1,4 +1,6 @@
-"""Calls of a bundle's function: one call reaches every candidate, by name, in any order, with structs by their members."""
+"""Calls of a bundle's function: one call reaches every candidate, by name, in any order, with
+structs by their members.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Register = Callable[..., None]
 X = Param("x", "buffer", "float32", "rw")
 A, N = Param("a", "scalar", "float32"), Param("n", "scalar", "int32")
 K = Param("k", "scalar", "int32")
-STRUCT = Param("p", "scalar", "uint8x8", align=4, members=(Member("a", "float32"), Member("n", "int32", 4)))
+STRUCT = Param(
+    "p", "scalar", "uint8x8", align=4, members=(Member("a", "float32"), Member("n", "int32", 4))
+)
 SCRATCH = Param("scratch", "local", "float32", default=Local(16))
 
 
@@ -32,8 +36,18 @@ def devices() -> Iterator[list[toy.ToyDevice]]:
 
 
 def module(*params: Param, kind: str = "toy", name: str = "f") -> toy.ToyModule:
-    """Return a module whose function stores a·n in each element of x, whatever the order of its parameters."""
-    infos = {name: FunctionInfo("f", ["handle" if each.kind == "buffer" else "int32" for each in params], (), (), Interface(params))}
+    """Return a module whose function stores a·n in each element of x, whatever the order of its
+    parameters.
+    """
+    infos = {
+        name: FunctionInfo(
+            "f",
+            ["handle" if each.kind == "buffer" else "int32" for each in params],
+            (),
+            (),
+            Interface(params),
+        )
+    }
 
     def run(launch: object, *values: Any) -> None:
         given: dict[str, Any] = dict(zip([each.name for each in params], values, strict=True))
@@ -49,7 +63,13 @@ def module(*params: Param, kind: str = "toy", name: str = "f") -> toy.ToyModule:
 
 def unavailable(*params: Param) -> devmod.Module:
     """Return a candidate that cannot run here."""
-    info = FunctionInfo("f", ["handle" if each.kind == "buffer" else "int32" for each in params], (), (), Interface(params))
+    info = FunctionInfo(
+        "f",
+        ["handle" if each.kind == "buffer" else "int32" for each in params],
+        (),
+        (),
+        Interface(params),
+    )
     return devmod.create_with_fallback("opencl", b"", "cl", {"f": info})
 
 
@@ -60,7 +80,12 @@ def called(*candidates: devmod.Module, mixed: bool = False) -> Any:
 def result(function: Any, *args: Any, **named: Any) -> list[float]:
     """Call with a host array; return its elements."""
     x = np.zeros(2, "float32")
-    function(*(x if each is X else each for each in args), **({"x": x} | named if X not in args else named), grid=1, block=1)
+    function(
+        *(x if each is X else each for each in args),
+        **({"x": x} | named if X not in args else named),
+        grid=1,
+        block=1,
+    )
     elements: list[float] = x.tolist()
     return elements
 
@@ -81,7 +106,10 @@ def test_other_orders_take_names_alone(own: tuple[Param, ...], other: tuple[Para
         with pytest.raises(devmod.ArgumentError) as caught:
             result(f, X, 2.0, 3)
         example = ", ".join(f"{each.name}=…" for each in own)
-        assert str(caught.value) == f"the toy function 'f' takes its arguments by name: {ORDERS}. Call it as f({example}, threads=…)"
+        assert (
+            str(caught.value)
+            == f"the toy function 'f' takes its arguments by name: {ORDERS}. Call it as f({example}, threads=…)"
+        )
         x = toy.DEVICES[1].from_numpy(np.zeros(2, "float32"))
         f.on(toy.DEVICES[1])(x=x, a=2, n=3, grid=1, block=1)
         launch = f.bind(x=x, a=4, n=3, grid=1, block=1)
@@ -101,7 +129,9 @@ def test_the_order_counts_parameters_without_a_default() -> None:
 
 @pytest.mark.parametrize("own", [(X, STRUCT), (X, A, N), (STRUCT, X)])
 @pytest.mark.parametrize("other", [(X, STRUCT), (X, A, N), (X, STRUCT.replace(name="q"))])
-def test_a_struct_is_given_by_its_members_where_candidates_differ(own: tuple[Param, ...], other: tuple[Param, ...]) -> None:
+def test_a_struct_is_given_by_its_members_where_candidates_differ(
+    own: tuple[Param, ...], other: tuple[Param, ...]
+) -> None:
     f = called(unavailable(*other), module(*own))
     struct_everywhere = STRUCT in own and STRUCT in other
     if struct_everywhere:
@@ -120,12 +150,18 @@ def test_a_struct_is_given_by_its_members_where_candidates_differ(own: tuple[Par
         else:  # the order of a tuple is one of arguments
             with pytest.raises(devmod.ArgumentError) as error:
                 result(f, p=(2, 3))
-            assert str(error.value) == f"the toy function 'f' takes the members of p= by name, in a mapping: {ORDERS}"
+            assert (
+                str(error.value)
+                == f"the toy function 'f' takes the members of p= by name, in a mapping: {ORDERS}"
+            )
     with pytest.raises(devmod.ArgumentError) as caught:
         result(f, q={"a": 2, "n": 3})
     names = "x, a, n" if own[0] is X else "a, n, x"
     hint = ". Did you mean 'p'?" if STRUCT in own else ""
-    assert str(caught.value).removesuffix(hint) == f"the toy function 'f' has no argument 'q'; it takes 3 arguments ({names})"
+    assert (
+        str(caught.value).removesuffix(hint)
+        == f"the toy function 'f' has no argument 'q'; it takes 3 arguments ({names})"
+    )
 
 
 def test_the_errors_of_flattened_structs_name_the_member() -> None:
@@ -139,10 +175,16 @@ def test_the_errors_of_flattened_structs_name_the_member() -> None:
         assert str(caught.value) == f"the toy function 'f' {text}"
     with pytest.raises(devmod.ArgumentError) as caught:
         result(f, X, 2, 3, n=3)
-    assert str(caught.value) == "the toy function 'f' got argument 3 'n' twice: by position and by name; it takes 3 arguments (x, a, n)"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' got argument 3 'n' twice: by position and by name; it takes 3 arguments (x, a, n)"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         result(f, a=2, n=2**40)
-    assert str(caught.value) == "the toy function 'f': argument 3 'n': 1099511627776 does not fit int32 (-2147483648 to 2147483647)"
+    assert (
+        str(caught.value)
+        == "the toy function 'f': argument 3 'n': 1099511627776 does not fit int32 (-2147483648 to 2147483647)"
+    )
     assert caught.value.argument == "n"
     with pytest.raises(devmod.ArgumentError) as caught:
         result(f, X, 2, 3, 4)
@@ -153,7 +195,10 @@ def test_the_errors_of_flattened_structs_have_the_positions_of_the_call() -> Non
     f = called(module(STRUCT, X), unavailable(A, N, X))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(2, 3, "x", grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 3 'x' is 'x', and the kernel takes an array of float32"
+    assert (
+        str(caught.value)
+        == "the toy function 'f': argument 3 'x' is 'x', and the kernel takes an array of float32"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         f("a", 3, np.zeros(2, "float32"), grid=1, block=1)
     assert str(caught.value) == "the toy function 'f': argument 1 'a': 'a' is not a number"
@@ -173,7 +218,10 @@ def test_an_array_on_a_device_of_another_kind_names_on() -> None:
 
 def test_candidates_that_disagree_are_called_as_they_are() -> None:
     other = unavailable(X.replace(name="y"), N, A)
-    for f in (called(module(X, A, N), other, mixed=True), called(other, module(X, STRUCT), mixed=True)):
+    for f in (
+        called(module(X, A, N), other, mixed=True),
+        called(other, module(X, STRUCT), mixed=True),
+    ):
         x = np.zeros(2, "float32")
         f(x, *((2.0, 3) if len(f.info.arg_types) == 3 else ((2.0, 3),)), grid=1, block=1)
         assert x.tolist() == [6, 6]
@@ -191,15 +239,25 @@ def test_candidates_that_cannot_be_compared_do_not_count() -> None:
 
 
 def test_a_candidate_without_names_takes_positions_in_its_own_order() -> None:
-    own = toy.ToyModule(toy.SPEC, "toy", {"f": FunctionInfo("f", ["handle", "float32", "int32"])}, b"")
-    own.runs = {"f": lambda launch, x, a, n: toy.floats(x).fill(np.frombuffer(a, "float32")[0] * np.frombuffer(n, "int32")[0])}
+    own = toy.ToyModule(
+        toy.SPEC, "toy", {"f": FunctionInfo("f", ["handle", "float32", "int32"])}, b""
+    )
+    own.runs = {
+        "f": lambda launch, x, a, n: toy.floats(x).fill(
+            np.frombuffer(a, "float32")[0] * np.frombuffer(n, "int32")[0]
+        )
+    }
     f = called(own, unavailable(X, A, N), devmod.bundle(unavailable(N, X, A)))
     assert result(f, X, 2.0, 3) == [6, 6]
 
 
 def test_a_call_without_a_block_is_offered_that_of_the_other_candidates() -> None:
-    """A bundle of candidates with different arguments says nothing when it is made, so its call does."""
-    info = FunctionInfo("f", ["handle", "int32", "int32"], (), (), Interface([X, A, N], block=(8, 2, 1)))
+    """A bundle of candidates with different arguments says nothing when it is made, so its call
+    does.
+    """
+    info = FunctionInfo(
+        "f", ["handle", "int32", "int32"], (), (), Interface([X, A, N], block=(8, 2, 1))
+    )
     other = devmod.create_with_fallback("vulkan", {"f": b""}, "spv", {"f": info})
     expected = "the toy function 'f' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
     f = called(module(X, A, N), other)
@@ -229,8 +287,16 @@ def calls_of(data: bytes) -> object:
     return next((page["calls"] for page in pages_of(data) if "calls" in page), None)
 
 
-def check_calls(own: tuple[Param, ...], other: tuple[Param, ...], calls: object, register: Register, more: Sequence[devmod.Module]) -> None:
-    """Call the function of a loaded bundle whose last candidate has damaged bytes: the index has what the candidates have in common."""
+def check_calls(
+    own: tuple[Param, ...],
+    other: tuple[Param, ...],
+    calls: object,
+    register: Register,
+    more: Sequence[devmod.Module],
+) -> None:
+    """Call the function of a loaded bundle whose last candidate has damaged bytes: the index has
+    what the candidates have in common.
+    """
     chosen = module(*own)
     register("devmod.targets", "toy", toy.SPEC)
     register("devmod.load_from_bytes", "toy", lambda data: chosen)
@@ -239,7 +305,9 @@ def check_calls(own: tuple[Param, ...], other: tuple[Param, ...], calls: object,
     assert devmod.dumps(devmod.loads(data)) == data
     size = len(unavailable(*other).save_to_bytes())
     f = devmod.loads(data[:-size] + bytes(size))["f"]
-    names = [name for each in own for name in (("a", "n") if each is STRUCT and calls else (each.name,))]
+    names = [
+        name for each in own for name in (("a", "n") if each is STRUCT and calls else (each.name,))
+    ]
     values = {"x": X, "a": 2.0, "n": 3}
     if calls != {"f": [True]} and calls != {"f": [True, "p"]}:
         assert result(f, *(values[name] for name in names)) == [6, 6]
@@ -282,7 +350,9 @@ def test_a_candidate_that_is_added_to_a_loaded_bundle_counts(register: Register)
     assert calls_of(devmod.dumps(bundle)) == {"f": [True]}
 
 
-@pytest.mark.parametrize("calls", [7, {}, {"f": 7}, {"f": []}, {"f": [True, 7]}, {"g": [True]}], ids=str)
+@pytest.mark.parametrize(
+    "calls", [7, {}, {"f": 7}, {"f": []}, {"f": [True, 7]}, {"g": [True]}], ids=str
+)
 def test_invalid_calls_in_an_index_are_ignored(calls: object, register: Register) -> None:
     own = module(X, A, N)
     register("devmod.targets", "toy", toy.SPEC)
@@ -308,24 +378,35 @@ def test_the_description_has_the_arguments_of_the_call() -> None:
         "p: '{a: float32, n: int32}' = None, grid=None, block=None, threads=None, stream=None) -> None"
     )
     assert (
-        "x : float32* rw\na : float32\nn : int32\nscratch : local float32 = Local(16)\np : record\n    In place of 'a', 'n'.\n" in f.__doc__
+        "x : float32* rw\na : float32\nn : int32\nscratch : local float32 = Local(16)\np : record\n    In place of 'a', 'n'.\n"
+        in f.__doc__
     )
     assert f"Arguments are given by name: {ORDERS}." in f.__doc__
-    assert "<tr><td>n</td><td>int32</td></tr><tr><td>scratch</td><td>local float32 = Local(16)</td></tr>" in f._repr_html_()
+    assert (
+        "<tr><td>n</td><td>int32</td></tr><tr><td>scratch</td><td>local float32 = Local(16)</td></tr>"
+        in f._repr_html_()
+    )
 
 
 def test_the_record_of_a_block_has_no_order_where_candidates_differ() -> None:
     a, n = Param("a", "scalar", "int32", at=(0, 0)), N.replace(at=(0, 4))
     interface = Interface([n, a], [Block("push", 8, name="p")])
-    own = toy.ToyModule(toy.SPEC, "toy", {"f": FunctionInfo("f", ["int32", "int32"], (), (), interface)}, b"")
+    own = toy.ToyModule(
+        toy.SPEC, "toy", {"f": FunctionInfo("f", ["int32", "int32"], (), (), interface)}, b""
+    )
     seen: list[bytes] = []
     own.runs = {"f": lambda launch, *values: seen.append(block_packer(interface)(values)[0])}
-    f = called(own, unavailable(STRUCT.replace(members=[Member("a", "int32"), Member("n", "int32", 4)])))
+    f = called(
+        own, unavailable(STRUCT.replace(members=[Member("a", "int32"), Member("n", "int32", 4)]))
+    )
     for _ in range(2):
         f(p={"a": 1, "n": 2}, grid=1, block=1)
         with pytest.raises(devmod.ArgumentError) as caught:
             f(p=(1, 2), grid=1, block=1)
-        assert str(caught.value) == f"the toy function 'f' takes the members of p= by name, in a mapping: {ORDERS}"
+        assert (
+            str(caught.value)
+            == f"the toy function 'f' takes the members of p= by name, in a mapping: {ORDERS}"
+        )
     assert seen == [np.array([1, 2], "i4").tobytes()] * 2
 
 

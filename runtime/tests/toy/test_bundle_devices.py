@@ -1,4 +1,6 @@
-"""Bundles with several devices of a kind: `DEVMOD_DEVICE`, and `Function.on` of a bundle's function."""
+"""Bundles with several devices of a kind: `DEVMOD_DEVICE`, and `Function.on` of a bundle's
+function.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,19 @@ def devices(register: Register) -> Iterator[list[toy.ToyDevice]]:
 
 def spec(kind: str) -> devmod.TargetSpec:
     return devmod.TargetSpec(
-        kind, title=kind, distribution=f"devmod-{kind}", formats=("toy",), architecture=lambda fmt, code: bytes(code).decode(),
+        kind,
+        title=kind,
+        distribution=f"devmod-{kind}",
+        formats=("toy",),
+        architecture=lambda fmt, code: bytes(code).decode(),
         rank=(lambda variant, arch: 1 if variant == arch else None) if kind == "toy" else None,
-    )  # fmt: skip
+    )
 
 
 def module(variant: str, kind: str = "toy") -> toy.ToyModule:
-    """Return a module for one architecture. Its function `f` adds the architecture's number to each element."""
+    """Return a module for one architecture. Its function `f` adds the architecture's number to each
+    element.
+    """
 
     def add(launch: object, memory: bytearray) -> None:
         toy.floats(memory)[:] += float(variant)
@@ -80,7 +88,9 @@ def test_on_chooses_the_best_candidate_for_the_device(devices: list[toy.ToyDevic
     assert (first.built, second.built) == ([("f", 0)], [("f", 1)])
 
 
-def test_a_function_that_fits_the_second_device_alone_runs_there(devices: list[toy.ToyDevice]) -> None:
+def test_a_function_that_fits_the_second_device_alone_runs_there(
+    devices: list[toy.ToyDevice],
+) -> None:
     only = module("2")
     f = devmod.bundle(only)["f"]
     assert result(f) == 2
@@ -102,14 +112,22 @@ def test_the_errors_of_a_device_that_no_candidate_fits(devices: list[toy.ToyDevi
     bundle = devmod.bundle(module("2"), module("3", "other"))
     with pytest.raises(devmod.DeviceNotFoundError) as missing:
         bundle["f"].on(devices[0])
-    assert str(missing.value) == "no candidate of the bundle can run 'f' here:\n  1. toy/toy for 2: no toy device fits 2; there is: 1"
+    assert (
+        str(missing.value)
+        == "no candidate of the bundle can run 'f' here:\n  1. toy/toy for 2: no toy device fits 2; there is: 1"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.bundle(module("2"), module("2"))["f"].on(devmod.device("other"))
-    assert str(caught.value) == "the function 'f' of the bundle cannot run on other device 0 (toy number 0): its candidates are of kind toy"
+    assert (
+        str(caught.value)
+        == "the function 'f' of the bundle cannot run on other device 0 (toy number 0): its candidates are of kind toy"
+    )
     assert (caught.value.function, caught.value.argument) == ("f", "device")
 
 
-def test_devmod_device_chooses_the_default_device(devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devmod_device_chooses_the_default_device(
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle, alone = devmod.bundle(module("1"), module("2")), module("7")
     assert result(bundle["f"]) == 1
     monkeypatch.setenv("DEVMOD_DEVICE", "other:0, toy:1")
@@ -124,7 +142,9 @@ def test_devmod_device_chooses_the_default_device(devices: list[toy.ToyDevice], 
 
 
 @pytest.mark.row("R33")
-def test_a_function_of_a_bundle_follows_devmod_device(devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_of_a_bundle_follows_devmod_device(
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
     devices[1].arch = devices[0].arch
     only = module("1")
     f = devmod.bundle(only)["f"]
@@ -143,7 +163,10 @@ def test_a_bundle_uses_no_other_device_of_the_kind_than_devmod_device(
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         devmod.bundle(module("1"))["f"]
     missing = "the environment variable DEVMOD_DEVICE is 'toy:2', and there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
-    assert str(caught.value) == f"no candidate of the bundle can run 'f' here:\n  1. toy/toy for 1: {missing}"
+    assert (
+        str(caught.value)
+        == f"no candidate of the bundle can run 'f' here:\n  1. toy/toy for 1: {missing}"
+    )
     for call in (lambda: devmod.device("toy"), lambda: module("1")["f"]):
         with pytest.raises(devmod.DeviceNotFoundError) as caught:
             call()
@@ -167,11 +190,17 @@ def test_the_error_for_an_invalid_devmod_device(
     functions = [devmod.bundle(module("1")), module("1")]
     f = module("1")["f"]
     monkeypatch.setenv("DEVMOD_DEVICE", value)
-    calls: list[Callable[[], Any]] = [lambda: devmod.device("toy"), lambda: result(f), *((lambda m=m: m["f"]) for m in functions)]  # type: ignore[misc]
+    calls: list[Callable[[], Any]] = [
+        lambda: devmod.device("toy"),
+        lambda: result(f),
+        *((lambda m=m: m["f"]) for m in functions),
+    ]  # type: ignore[misc]
     for call in calls:
         with pytest.raises(devmod.FormatError) as caught:
             call()
-        assert str(caught.value) == f"the environment variable DEVMOD_DEVICE is {value!r}: {problem}"
+        assert (
+            str(caught.value) == f"the environment variable DEVMOD_DEVICE is {value!r}: {problem}"
+        )
     assert devmod.device("toy", 1) is devices[1]
     assert result(f, devices[1]) == 1
 
@@ -179,14 +208,22 @@ def test_the_error_for_an_invalid_devmod_device(
 def needing(needs: str, variant: str = "1") -> toy.ToyModule:
     """Return a module whose function needs something of the device."""
     made = module(variant)
-    info = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")], needs=needs.split(" ")))
+    info = FunctionInfo(
+        "f",
+        ["handle"],
+        (),
+        (),
+        Interface([Param("y", "buffer", "float32", "rw")], needs=needs.split(" ")),
+    )
     other = toy.ToyModule(spec("toy"), "toy", {"f": info}, variant.encode())
     other.runs, other.launcher_type = made.runs, made.launcher_type
     return other
 
 
 @pytest.mark.row("R40")
-def test_a_candidate_whose_needs_the_device_lacks_is_skipped(devices: list[toy.ToyDevice], capsys: Any, monkeypatch: Any) -> None:
+def test_a_candidate_whose_needs_the_device_lacks_is_skipped(
+    devices: list[toy.ToyDevice], capsys: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("DEVMOD_LOG", "debug")
     with_half, plain = needing("fp16 subgroups"), module("1")
     bundle = devmod.bundle(with_half, plain)
@@ -194,14 +231,19 @@ def test_a_candidate_whose_needs_the_device_lacks_is_skipped(devices: list[toy.T
     array = devices[0].zeros(4, "float32")
     bundle["f"](array, grid=1, block=1)
     assert (with_half.built, plain.built) == ([], [("f", 0)])
-    assert "skipped toy/toy for 1 (needs subgroups, which toy device 0 (toy number 0) does not have)" in capsys.readouterr().err
+    assert (
+        "skipped toy/toy for 1 (needs subgroups, which toy device 0 (toy number 0) does not have)"
+        in capsys.readouterr().err
+    )
     devices[0].features = frozenset({"fp16", "subgroups"})
     devmod.bundle(with_half, plain)["f"](array, grid=1, block=1)
     assert with_half.built == [("f", 0)]
 
 
 @pytest.mark.row("R40")
-def test_the_error_of_a_bundle_names_the_needs_that_no_device_has(devices: list[toy.ToyDevice]) -> None:
+def test_the_error_of_a_bundle_names_the_needs_that_no_device_has(
+    devices: list[toy.ToyDevice],
+) -> None:
     for device in devices:
         device.features = frozenset()
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
@@ -217,7 +259,10 @@ def test_the_name_of_a_need_adds_no_line_to_an_error(devices: list[toy.ToyDevice
     devices[0].features = frozenset()
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         needing("a\nb")["f"](np.zeros(4, "float32"), grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' needs a\\nb, which toy device 0 (toy number 0) does not have"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' needs a\\nb, which toy device 0 (toy number 0) does not have"
+    )
 
 
 # -- limits
@@ -226,16 +271,26 @@ def test_the_name_of_a_need_adds_no_line_to_an_error(devices: list[toy.ToyDevice
 def requiring(*block: int, variant: str = "1") -> toy.ToyModule:
     """Return a module whose function requires a block."""
     made = module(variant)
-    info = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")], (), (*block, 1, 1)[:3]))
+    info = FunctionInfo(
+        "f",
+        ["handle"],
+        (),
+        (),
+        Interface([Param("y", "buffer", "float32", "rw")], (), (*block, 1, 1)[:3]),
+    )
     other = toy.ToyModule(spec("toy"), "toy", {"f": info}, variant.encode())
     other.runs, other.launcher_type = made.runs, made.launcher_type
     return other
 
 
 @pytest.mark.row("R40")
-def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.ToyDevice], monkeypatch: Any) -> None:
+def test_a_candidate_beyond_a_limit_is_skipped_and_explained(
+    devices: list[toy.ToyDevice], monkeypatch: Any
+) -> None:
     names = {"block_x": "max_block", "block_y": "unreported", "block": "max_block"}
-    monkeypatch.setattr(toy.ToyDevice, "capabilities", property(lambda device: Capabilities(device, names)))
+    monkeypatch.setattr(
+        toy.ToyDevice, "capabilities", property(lambda device: Capabilities(device, names))
+    )
     wide, flat, plain = requiring(65), requiring(8, 9), module("1")
     bundle = devmod.bundle(wide, flat, plain)
     best, *others = devmod.explain(bundle, "f").functions["f"]
@@ -244,7 +299,9 @@ def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.T
         f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of 65 threads in x",
         f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of 72 threads",
     ]
-    assert [(each.outcome, each.reason, each.text) for each in others] == [("refused", "no device", each) for each in reasons]
+    assert [(each.outcome, each.reason, each.text) for each in others] == [
+        ("refused", "no device", each) for each in reasons
+    ]
     bundle["f"](devices[0].zeros(4, "float32"), grid=1, block=1)
     assert (wide.built, flat.built, plain.built) == ([], [], [("f", 0)])
     for made, reason in zip((wide, flat), reasons, strict=True):
@@ -256,7 +313,11 @@ def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.T
 
 def test_a_backend_has_reasons_of_its_own(devices: list[toy.ToyDevice], monkeypatch: Any) -> None:
     problem = "cannot be built: it has no compiler"
-    monkeypatch.setattr(toy.ToyDevice, "capabilities", property(lambda device: Capabilities(device, problem=problem)))
+    monkeypatch.setattr(
+        toy.ToyDevice,
+        "capabilities",
+        property(lambda device: Capabilities(device, problem=problem)),
+    )
     plain = FunctionInfo("f", ["handle"])  # a function without an interface is asked about too
     for info in (INFO, plain):
         made = toy.ToyModule(spec("toy"), "toy", {"f": info}, b"1")

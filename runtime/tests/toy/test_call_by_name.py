@@ -24,7 +24,9 @@ def devices() -> Iterator[list[toy.ToyDevice]]:
 
 def make(*params: Param, tags: tuple[str, ...] = (), **launcher: Any) -> devmod.Function:
     types = {"buffer": "handle", "local": "handle"}
-    info = FunctionInfo("f", [types.get(param.kind, param.type) for param in params], tags, (), Interface(params))
+    info = FunctionInfo(
+        "f", [types.get(param.kind, param.type) for param in params], tags, (), Interface(params)
+    )
     return toy.module({"f": info}, {}, **launcher)["f"]
 
 
@@ -56,7 +58,9 @@ def test_arguments_by_name_are_those_by_position(devices: list[toy.ToyDevice]) -
     seen = queued(devices[0])
     assert len(seen) == 9
     for values in seen:
-        assert [value is memory for value, memory in zip(values, (x.memory, y.memory), strict=False)] == [True, True]
+        assert [
+            value is memory for value, memory in zip(values, (x.memory, y.memory), strict=False)
+        ] == [True, True]
         assert values[2:] == [b"\0\0\0@", b"\x04\0\0\0"]
 
 
@@ -85,7 +89,11 @@ def test_the_error_for_names_and_counts_lists_the_names(
         with pytest.raises(devmod.ArgumentError) as caught:
             call(*args, **{name: good.get(name, 1) for name in names.split()}, grid=1, block=4)
         assert str(caught.value) == f"the toy function 'f' {text}"
-        assert (caught.value.kind, caught.value.function, caught.value.argument) == ("toy", "f", argument)
+        assert (caught.value.kind, caught.value.function, caught.value.argument) == (
+            "toy",
+            "f",
+            argument,
+        )
     assert queued(devices[0]) == []
 
 
@@ -117,7 +125,9 @@ def test_a_python_keyword_takes_an_underscore(devices: list[toy.ToyDevice]) -> N
     )
 
 
-def test_a_parameter_with_the_name_of_a_launch_keyword_takes_an_underscore(devices: list[toy.ToyDevice]) -> None:
+def test_a_parameter_with_the_name_of_a_launch_keyword_takes_an_underscore(
+    devices: list[toy.ToyDevice],
+) -> None:
     f = make(Param("grid", "scalar", "int32"), Param("n", "scalar", "int32"))
     f(7, n=2, grid=1, block=1)
     f(n=2, grid_=7, grid=1, block=1)
@@ -134,23 +144,35 @@ def test_a_misspelt_launch_keyword_has_the_near_one(devices: list[toy.ToyDevice]
     f = make(Param("n", "scalar", "int32"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(2, thread=1)
-    assert str(caught.value) == "the toy function 'f' has no argument 'thread'; it takes 1 argument (n). Did you mean 'threads'?"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' has no argument 'thread'; it takes 1 argument (n). Did you mean 'threads'?"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(2, grid=1, block=1, **{"x" * 1000: 1})
     cut = f"'{'x' * 100}'… (1000 characters)"
-    assert str(caught.value) == f"the toy function 'f' has no argument {cut}; it takes 1 argument (n)"
+    assert (
+        str(caught.value) == f"the toy function 'f' has no argument {cut}; it takes 1 argument (n)"
+    )
     assert queued(devices[0]) == []
 
 
 def test_a_name_of_two_parameters_names_neither(devices: list[toy.ToyDevice]) -> None:
-    f = make(Param("n", "scalar", "int32"), Param("n", "scalar", "int32"), Param("m", "scalar", "int32"))
+    f = make(
+        Param("n", "scalar", "int32"), Param("n", "scalar", "int32"), Param("m", "scalar", "int32")
+    )
     f(1, 2, m=3, grid=1, block=1)
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, n=2, m=3, grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' has several arguments 'n': give them by position"
+    assert (
+        str(caught.value) == "the toy function 'f' has several arguments 'n': give them by position"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, m=3, grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' is missing an argument: argument 2 'n'; it takes 3 arguments (n, n, m)"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' is missing an argument: argument 2 'n'; it takes 3 arguments (n, n, m)"
+    )
 
 
 def test_a_function_without_names_takes_positions(devices: list[toy.ToyDevice]) -> None:
@@ -160,7 +182,10 @@ def test_a_function_without_names_takes_positions(devices: list[toy.ToyDevice]) 
     assert str(caught.value) == "the toy function 'f' takes 2 arguments (int32, int32); 1 was given"
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, n=1, grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' has no argument 'n'; it takes 2 arguments (int32, int32)"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' has no argument 'n'; it takes 2 arguments (int32, int32)"
+    )
 
 
 def test_an_invalid_value_by_name_names_the_argument(devices: list[toy.ToyDevice]) -> None:
@@ -170,7 +195,9 @@ def test_an_invalid_value_by_name_names_the_argument(devices: list[toy.ToyDevice
         f(n=4, y=y, x=y, alpha=1.0, grid=1, block=4)
         with pytest.raises(devmod.ArgumentError) as caught:
             f(n=2**31, y=y, x=y, alpha=1.0, grid=1, block=4)
-        assert str(caught.value) == ("the toy function 'f': argument 4 'n': 2147483648 does not fit int32 (-2147483648 to 2147483647)")
+        assert str(caught.value) == (
+            "the toy function 'f': argument 4 'n': 2147483648 does not fit int32 (-2147483648 to 2147483647)"
+        )
 
 
 def test_a_function_of_names_alone_refuses_positions(devices: list[toy.ToyDevice]) -> None:
@@ -238,18 +265,26 @@ def test_on_refuses_what_is_no_device_of_the_kind(devices: list[toy.ToyDevice]) 
     f = make(Param("n", "scalar", "int32"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f.on(1)  # type: ignore[arg-type]
-    assert str(caught.value) == "the toy function 'f': on() takes a device, such as 'toy', or devmod.device('toy'); got 1"
+    assert (
+        str(caught.value)
+        == "the toy function 'f': on() takes a device, such as 'toy', or devmod.device('toy'); got 1"
+    )
     other = toy.ToyDevice(3)
     other.kind = "other"
     with pytest.raises(devmod.ArgumentError) as caught:
         f.on(other)
-    assert str(caught.value) == ("the toy function 'f' cannot run on other device 3 (toy number 3): expected a device of kind toy")
+    assert str(caught.value) == (
+        "the toy function 'f' cannot run on other device 3 (toy number 3): expected a device of kind toy"
+    )
 
 
 def test_on_and_specialize_ask_the_resolver(devices: list[toy.ToyDevice]) -> None:
     seen: list[Any] = []
     run = lambda shape, n, bias=0: seen.append((shape, bias))  # noqa: E731
-    f = toy.module({"f": FunctionInfo("f", ["int32"], (), (), Interface([Param("n", "scalar", "int32")]))}, {"f": run})["f"]
+    f = toy.module(
+        {"f": FunctionInfo("f", ["int32"], (), (), Interface([Param("n", "scalar", "int32")]))},
+        {"f": run},
+    )["f"]
     chosen = f.replace(resolve=lambda device: f.on(device), keywords_only="a reason")
     chosen.specialize(bias=7).on(devices[1])(1, grid=1, block=1)
     assert [bias for _, bias in seen] == [7]
@@ -257,7 +292,9 @@ def test_on_and_specialize_ask_the_resolver(devices: list[toy.ToyDevice]) -> Non
 
 
 @pytest.mark.row("R34")
-def test_on_takes_the_text_of_a_device(devices: list[toy.ToyDevice], register: Callable[..., None]) -> None:
+def test_on_takes_the_text_of_a_device(
+    devices: list[toy.ToyDevice], register: Callable[..., None]
+) -> None:
     register("devmod.device", "toy", lambda: devices)
     f = make()
     assert f.on("toy").default_device() is devices[0]
@@ -268,12 +305,20 @@ def test_on_takes_the_text_of_a_device(devices: list[toy.ToyDevice], register: C
 
 @pytest.mark.parametrize(
     ("dims", "text"),
-    [((16, 256), "grid=16, block=256"), (16, "grid=16"), (((2, 2), 64), "grid=(2, 2), block=64"), ((1, 2, 3), "grid=(1, 2, 3)")],
+    [
+        ((16, 256), "grid=16, block=256"),
+        (16, "grid=16"),
+        (((2, 2), 64), "grid=(2, 2), block=64"),
+        ((1, 2, 3), "grid=(1, 2, 3)"),
+    ],
 )
 def test_a_launch_in_brackets_is_shown_as_a_call(dims: Any, text: str) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         make()[dims]
-    assert str(caught.value) == f"the toy function 'f': f[…] is no launch; give the grid and the block in the call: f(…, {text})"
+    assert (
+        str(caught.value)
+        == f"the toy function 'f': f[…] is no launch; give the grid and the block in the call: f(…, {text})"
+    )
 
 
 def warm(f: devmod.Function, device: toy.ToyDevice) -> tuple[Any, Any]:
@@ -293,12 +338,16 @@ WRONG = (
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("form", WRONG.split("; "))
-def test_a_repeated_function_raises_the_errors_of_a_new_one(form: str, devices: list[toy.ToyDevice]) -> None:
+def test_a_repeated_function_raises_the_errors_of_a_new_one(
+    form: str, devices: list[toy.ToyDevice]
+) -> None:
     f, errors = axpy(), []
     x, y = warm(f, devices[0])
     for each in (axpy(), f):
         with pytest.raises((devmod.ArgumentError, devmod.LaunchError)) as caught:
-            eval(f"f({form}, grid=1, block=4)", {"f": each, "x": x, "y": y, "h": np.ones(4, "int32")})
+            eval(
+                f"f({form}, grid=1, block=4)", {"f": each, "x": x, "y": y, "h": np.ones(4, "int32")}
+            )
         errors.append(str(caught.value))
     assert errors[0] == errors[1]
 
@@ -314,13 +363,19 @@ def test_a_repeated_call_runs_the_code_of_its_function_alone(devices: list[toy.T
     )
     for call in calls:
         files: list[str] = []
-        sys.setprofile(lambda frame, event, _, files=files: files.append(frame.f_code.co_filename) if event == "call" else None)
+        sys.setprofile(
+            lambda frame, event, _, files=files: (
+                files.append(frame.f_code.co_filename) if event == "call" else None
+            )
+        )
         try:
             call()
         finally:
             sys.setprofile(None)
         # Another test may have entered a stream: then a call looks for the current one.
-        assert [each for each in files if "devmod_runtime" in each and not each.endswith("stream.py")] == []
+        assert [
+            each for each in files if "devmod_runtime" in each and not each.endswith("stream.py")
+        ] == []
         assert files.count("<string>") == 1
     assert [values[2:] for values in queued(devices[0])] == [[b"\0\0\0@", b"\x04\0\0\0"]] * 6
     assert isinstance(f, devmod.Function)
@@ -329,11 +384,15 @@ def test_a_repeated_call_runs_the_code_of_its_function_alone(devices: list[toy.T
 
 def test_names_of_arguments_are_none_of_the_code_of_a_call(devices: list[toy.ToyDevice]) -> None:
     names = ["self", "a0", "n0", "x0", "rest", "keywords", "device", "call", "not a name", "grid"]
-    f = make(Param("values", "buffer", "float32"), *(Param(name, "scalar", "int32") for name in names))
+    f = make(
+        Param("values", "buffer", "float32"), *(Param(name, "scalar", "int32") for name in names)
+    )
     keywords = {name if name != "grid" else "grid_": number for number, name in enumerate(names)}
     x = devices[0].from_numpy(np.ones(4, "float32"))
     for _ in range(3):
         f(values=x, **keywords, grid=1, block=1)
         f(x, **keywords, grid=1, block=1)
         f(x, *range(10), grid=1, block=1)
-    assert [values[1:] for values in queued(devices[0])] == [[number.to_bytes(4, "little") for number in range(10)]] * 9
+    assert [values[1:] for values in queued(devices[0])] == [
+        [number.to_bytes(4, "little") for number in range(10)]
+    ] * 9

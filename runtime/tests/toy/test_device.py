@@ -1,4 +1,6 @@
-"""Arrays on a device, streams and events, how devices are found, and how small floats are rounded."""
+"""Arrays on a device, streams and events, how devices are found, and how small floats are
+rounded.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_dlpack_exports_a_device_array_as_a_copy_on_the_host(devices: list[toy.T
 
 
 @pytest.mark.parametrize(("dtype", "shape"), list(itertools.product(NUMBERS, SHAPES)))
-def test_from_numpy_and_back(dtype: str, shape: tuple[int, ...], devices: list[toy.ToyDevice]) -> None:
+def test_from_numpy_and_back(
+    dtype: str, shape: tuple[int, ...], devices: list[toy.ToyDevice]
+) -> None:
     expected = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     array = devices[0].from_numpy(expected)
     assert isinstance(array, devmod.Array)
@@ -62,7 +66,11 @@ def test_from_numpy_and_back(dtype: str, shape: tuple[int, ...], devices: list[t
 
 
 def test_from_numpy_accepts_what_asarray_accepts(devices: list[toy.ToyDevice]) -> None:
-    assert devices[0].from_numpy(np.arange(12).reshape(3, 4)[:, ::2]).numpy().tolist() == [[0, 2], [4, 6], [8, 10]]
+    assert devices[0].from_numpy(np.arange(12).reshape(3, 4)[:, ::2]).numpy().tolist() == [
+        [0, 2],
+        [4, 6],
+        [8, 10],
+    ]
     assert devices[0].from_numpy([1, 2]).numpy().tolist() == [1, 2]  # type: ignore[arg-type]
     assert devices[0].from_numpy(np.zeros(2, "i4,f4")).dtype == "uint8x8"
     constant = HostArray(b"\x80\x3f", (1,), "bfloat16")
@@ -70,7 +78,9 @@ def test_from_numpy_accepts_what_asarray_accepts(devices: list[toy.ToyDevice]) -
 
 
 @pytest.mark.parametrize("value", [np.array(["a"]), np.array([None]), np.array(["2020"], "M8[s]")])
-def test_from_numpy_refuses_unsupported_element_types(value: Any, devices: list[toy.ToyDevice]) -> None:
+def test_from_numpy_refuses_unsupported_element_types(
+    value: Any, devices: list[toy.ToyDevice]
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].from_numpy(value)
     assert str(caught.value) == (
@@ -79,7 +89,9 @@ def test_from_numpy_refuses_unsupported_element_types(value: Any, devices: list[
 
 
 @pytest.mark.parametrize("dtype", [">f4", [("a", "<i4"), ("b", ">f4")]])
-def test_the_error_for_another_byte_order_has_the_conversion(dtype: Any, devices: list[toy.ToyDevice]) -> None:
+def test_the_error_for_another_byte_order_has_the_conversion(
+    dtype: Any, devices: list[toy.ToyDevice]
+) -> None:
     value = np.ones(1, dtype)
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].from_numpy(value)
@@ -101,7 +113,10 @@ def test_numpy_refuses_a_device_array(devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as refused:
         devices[1].from_numpy(array)  # type: ignore[arg-type]
     assert str(refused.value) == f"from_numpy takes an array of numbers: {text}"
-    with pytest.raises(devmod.ArgumentError, match=r"^from_numpy takes an array of numbers: setting an array element with a sequence"):
+    with pytest.raises(
+        devmod.ArgumentError,
+        match=r"^from_numpy takes an array of numbers: setting an array element with a sequence",
+    ):
         devices[0].from_numpy([[1], [1, 2]])  # type: ignore[arg-type]
 
 
@@ -114,7 +129,9 @@ def test_numpy_refuses_a_device_array(devices: list[toy.ToyDevice]) -> None:
         ((), "bool", (), "bool"),
     ],
 )
-def test_empty(shape: Any, dtype: Any, lengths: tuple[int, ...], name: str, devices: list[toy.ToyDevice]) -> None:
+def test_empty(
+    shape: Any, dtype: Any, lengths: tuple[int, ...], name: str, devices: list[toy.ToyDevice]
+) -> None:
     array = devices[0].empty(shape, dtype)
     assert (array.shape, array.dtype) == (lengths, name)
 
@@ -123,17 +140,33 @@ def test_empty(shape: Any, dtype: Any, lengths: tuple[int, ...], name: str, devi
     ("shape", "dtype", "text"),
     [
         (-1, "float32", "-1 is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
-        ((2, 1.5), "float32", "(2, 1.5) is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
-        ("3", "float32", "'3' is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
-        (3, "float33x", "'float33x' is not an element type; use a name such as 'float32', or a NumPy dtype"),
+        (
+            (2, 1.5),
+            "float32",
+            "(2, 1.5) is not a shape; a shape is a length, or a tuple of lengths, from 0 up",
+        ),
+        (
+            "3",
+            "float32",
+            "'3' is not a shape; a shape is a length, or a tuple of lengths, from 0 up",
+        ),
+        (
+            3,
+            "float33x",
+            "'float33x' is not an element type; use a name such as 'float32', or a NumPy dtype",
+        ),
         (3, object(), None),
         (3, "U4", "'U4' is not an element type; use a name such as 'float32', or a NumPy dtype"),
     ],
 )
-def test_empty_refuses_invalid_shapes_and_types(shape: Any, dtype: Any, text: str | None, devices: list[toy.ToyDevice]) -> None:
+def test_empty_refuses_invalid_shapes_and_types(
+    shape: Any, dtype: Any, text: str | None, devices: list[toy.ToyDevice]
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].empty(shape, dtype)
-    assert str(caught.value) == (text or f"{dtype!r} is not an element type; use a name such as 'float32', or a NumPy dtype")
+    assert str(caught.value) == (
+        text or f"{dtype!r} is not an element type; use a name such as 'float32', or a NumPy dtype"
+    )
 
 
 @pytest.mark.parametrize(("free", "report"), [(None, ""), (1000, "; 1000 bytes are free")])
@@ -144,7 +177,10 @@ def test_the_error_for_too_little_memory(
     kept = devices[0].from_numpy(np.ones(4, "float32"))
     with pytest.raises(devmod.DeviceMemoryError) as caught:
         devices[0].empty(1 << 40, "float64")
-    assert str(caught.value) == f"toy device 0 (toy number 0) cannot allocate {8 << 40} bytes: it has one MiB{report}"
+    assert (
+        str(caught.value)
+        == f"toy device 0 (toy number 0) cannot allocate {8 << 40} bytes: it has one MiB{report}"
+    )
     assert (caught.value.requested, caught.value.free, caught.value.kind) == (8 << 40, free, "toy")
     assert isinstance(caught.value, devmod.LaunchError)
     assert kept.numpy().tolist() == [1, 1, 1, 1]
@@ -156,7 +192,10 @@ def test_reading_an_array_raises_the_fault_of_a_kernel(devices: list[toy.ToyDevi
     devices[0].default_stream.fault = "out of bounds"
     with pytest.raises(devmod.LaunchError) as caught:
         array.numpy()
-    assert str(caught.value) == "toy device 0 (toy number 0) reports a fault of a launch: out of bounds"
+    assert (
+        str(caught.value)
+        == "toy device 0 (toy number 0) reports a fault of a launch: out of bounds"
+    )
     assert array.numpy().tolist() == [1, 1]
     devices[0].stream().fault = "elsewhere"
     with pytest.raises(devmod.LaunchError, match="elsewhere"):
@@ -164,14 +203,19 @@ def test_reading_an_array_raises_the_fault_of_a_kernel(devices: list[toy.ToyDevi
 
 
 def test_repr_of_arrays_and_devices(devices: list[toy.ToyDevice]) -> None:
-    assert repr(devices[1].empty((2, 3), "float32")) == "<Array float32[2, 3] on toy device 1 (toy number 1)>"
+    assert (
+        repr(devices[1].empty((2, 3), "float32"))
+        == "<Array float32[2, 3] on toy device 1 (toy number 1)>"
+    )
     assert len(devices[0].empty((2, 3), "int8")) == 2
 
 
 # -- finding devices
 
 
-def test_devices_are_found_by_kind_and_number(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+def test_devices_are_found_by_kind_and_number(
+    register: Callable[..., None], devices: list[toy.ToyDevice]
+) -> None:
     register("devmod.device", "toy", lambda: toy.DEVICES)
     assert devmod.device("toy") is devices[0]
     assert devmod.device("toy", 1) is devices[1]
@@ -179,10 +223,15 @@ def test_devices_are_found_by_kind_and_number(register: Callable[..., None], dev
     for index in (2, -1, "0", 1.0):
         with pytest.raises(devmod.DeviceNotFoundError) as caught:
             devmod.device("toy", index)  # type: ignore[arg-type]
-        assert str(caught.value) == f"there is no toy device {index!r}; there are: 0 toy number 0; 1 toy number 1"
+        assert (
+            str(caught.value)
+            == f"there is no toy device {index!r}; there are: 0 toy number 0; 1 toy number 1"
+        )
 
 
-def test_devices_are_ordered_by_kind(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+def test_devices_are_ordered_by_kind(
+    register: Callable[..., None], devices: list[toy.ToyDevice]
+) -> None:
     other = toy.ToyDevice(0)
     other.kind = "another"
     register("devmod.device", "toy", lambda: toy.DEVICES)
@@ -190,14 +239,22 @@ def test_devices_are_ordered_by_kind(register: Callable[..., None], devices: lis
     assert devmod.devices() == [other, *devices]
 
 
-def test_a_kind_may_include_the_number_of_the_device(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+def test_a_kind_may_include_the_number_of_the_device(
+    register: Callable[..., None], devices: list[toy.ToyDevice]
+) -> None:
     register("devmod.device", "toy", lambda: toy.DEVICES)
     assert (devmod.device("toy:0"), devmod.device("toy:1")) == (devices[0], devices[1])
     with pytest.raises(devmod.DeviceNotFoundError) as missing:
         devmod.device("toy:2")
-    assert str(missing.value) == "there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
+    assert (
+        str(missing.value) == "there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
+    )
     for kind, index, text in (
-        ("toy:one", None, "device('toy:one'): expected a number from 0 behind the colon, as in 'toy:0'"),
+        (
+            "toy:one",
+            None,
+            "device('toy:one'): expected a number from 0 behind the colon, as in 'toy:0'",
+        ),
         ("toy:", None, "device('toy:'): expected a number from 0 behind the colon, as in 'toy:0'"),
         ("toy:0", 1, "device('toy:0', 1) gives two numbers; write device('toy', 1)"),
         ("toy:1", 0, "device('toy:1', 0) gives two numbers; write device('toy', 0)"),
@@ -216,7 +273,9 @@ def test_a_device_of_a_runtime_that_is_not_installed() -> None:
 
 
 @pytest.mark.row("R8")
-def test_devices_of_other_kinds_are_found_beside_a_broken_one(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+def test_devices_of_other_kinds_are_found_beside_a_broken_one(
+    register: Callable[..., None], devices: list[toy.ToyDevice]
+) -> None:
     def missing() -> list[devmod.Device]:
         raise devmod.DeviceNotFoundError("no driver", kind="tin")
 
@@ -236,7 +295,8 @@ def test_devices_of_other_kinds_are_found_beside_a_broken_one(register: Callable
 # -- rounding, against every value of a type
 
 
-#: Exponent bits, mantissa bits, bias, and how many of the highest codes are not finite numbers, by the types' definitions.
+#: Exponent bits, mantissa bits, bias, and how many of the highest codes are not finite numbers, by
+#: the types' definitions.
 SMALL = {
     "bfloat16": (8, 7, 127, 128),
     "float8_e3m4": (3, 4, 3, 16),
@@ -297,7 +357,9 @@ def test_small_floats_are_rounded_to_nearest_even(name: str) -> None:
 
 def test_float8_e8m0fnu_is_powers_of_two() -> None:
     pack = packer("float8_e8m0fnu")
-    assert [pack(value)[0] for value in (1.0, 2.0, 0.5, 2.0**127, 2.0**-127, 1.49, 1.51, math.nan)] == [
+    assert [
+        pack(value)[0] for value in (1.0, 2.0, 0.5, 2.0**127, 2.0**-127, 1.49, 1.51, math.nan)
+    ] == [
         127,
         128,
         126,
@@ -313,7 +375,13 @@ def test_float8_e8m0fnu_is_powers_of_two() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("bfloat16", 0x7FC0), ("float8_e4m3fn", 0x7F), ("float8_e5m2fnuz", 0x80), ("float8_e5m2", 0x7E)]
+    ("name", "code"),
+    [
+        ("bfloat16", 0x7FC0),
+        ("float8_e4m3fn", 0x7F),
+        ("float8_e5m2fnuz", 0x80),
+        ("float8_e5m2", 0x7E),
+    ],
 )
 def test_nan_has_its_code(name: str, code: int) -> None:
     assert int.from_bytes(packer(name)(math.nan), "little") == code

@@ -20,7 +20,9 @@ from devmod._arrays.dlpack import Versioned, capsule, host_capsule
 from devmod._values.dtypes import parse_dtype
 from devmod_runtime._device.device_array import DeviceArray
 
-USED = "has a DLPack capsule that was used before; a capsule can be used once: export the array again"
+USED = (
+    "has a DLPack capsule that was used before; a capsule can be used once: export the array again"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,16 +43,39 @@ class Memory(bytearray):
 class Tensor:
     """A tensor of another library: it has DLPack, and neither a buffer nor ``__array__``."""
 
-    def __init__(self, data: bytes, shape: tuple[int, ...], dtype: str, device: tuple[int, int] = (1, 0)) -> None:
-        self.memory, self.shape, self.type, self.device = Memory(data), shape, parse_dtype(dtype), device
+    def __init__(
+        self, data: bytes, shape: tuple[int, ...], dtype: str, device: tuple[int, int] = (1, 0)
+    ) -> None:
+        self.memory, self.shape, self.type, self.device = (
+            Memory(data),
+            shape,
+            parse_dtype(dtype),
+            device,
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> object:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> object:
         if self.device != (1, 0):
             pinned = Pinned(self.memory)
-            return capsule(pinned, self.device, pinned.address, 0, self.shape, self.type, 0, max_version is not None)
+            return capsule(
+                pinned,
+                self.device,
+                pinned.address,
+                0,
+                self.shape,
+                self.type,
+                0,
+                max_version is not None,
+            )
         return host_capsule(memoryview(self.memory), self.shape, self.type, max_version, None, copy)
 
 
@@ -73,10 +98,16 @@ def double(_: object, memory: Any) -> None:
 
 @pytest.mark.parametrize("kind", [Tensor, OldTensor])
 @pytest.mark.parametrize("where", [(1, 0), (3, 0)])  # kDLCUDAHost is pinned memory of the host
-def test_a_tensor_is_a_host_array(kind: type[Tensor], where: tuple[int, int], device: toy.ToyDevice) -> None:
+def test_a_tensor_is_a_host_array(
+    kind: type[Tensor], where: tuple[int, int], device: toy.ToyDevice
+) -> None:
     tensor = kind(np.arange(6, dtype="float32").tobytes(), (2, 3), "float32", where)
     array = device.from_numpy(tensor)  # type: ignore[arg-type]
-    assert (array.shape, array.dtype, array.numpy().tolist()) == ((2, 3), "float32", [[0, 1, 2], [3, 4, 5]])
+    assert (array.shape, array.dtype, array.numpy().tolist()) == (
+        (2, 3),
+        "float32",
+        [[0, 1, 2], [3, 4, 5]],
+    )
     toy.module(MODULE, {"double": double})["double"](tensor, grid=1, block=1)
     array.copy_from(tensor)
     assert array.numpy().tolist() == [[0, 2, 4], [6, 8, 10]]
@@ -93,7 +124,10 @@ def test_types_that_numpy_lacks(dtype: str, device: toy.ToyDevice) -> None:
     other = Tensor(bytes(4 * size), (4,), dtype)
     array.copy_to(other)
     assert other.memory == tensor.memory
-    with pytest.raises(devmod.ArgumentError, match=r"^copy_from: the source has elements of \w+, and the target of float64"):
+    with pytest.raises(
+        devmod.ArgumentError,
+        match=r"^copy_from: the source has elements of \w+, and the target of float64",
+    ):
         device.zeros(4, "float64").copy_from(tensor)
 
 
@@ -129,7 +163,10 @@ def test_read_only_memory_of_numpy(device: toy.ToyDevice) -> None:
     numbers = np.arange(4, dtype="float32")
     numbers.flags.writeable = False
     is_old = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # it does not export the array
-    with pytest.raises(devmod.ArgumentError, match="Cannot export readonly array" if is_old else r"^copy_to: the target is read-only$"):
+    with pytest.raises(
+        devmod.ArgumentError,
+        match="Cannot export readonly array" if is_old else r"^copy_to: the target is read-only$",
+    ):
         device.zeros(4, "float32").copy_to(Wrapper(numbers, old=False))
     with pytest.raises(devmod.ArgumentError, match="Cannot export readonly array"):
         device.zeros(4, "float32").copy_to(Wrapper(numbers, old=True))
@@ -142,7 +179,10 @@ def test_elements_that_no_host_array_has(dtype: str, device: toy.ToyDevice) -> N
             pinned = Pinned(self.memory)
             return capsule(pinned, (1, 0), pinned.address, 0, self.shape, self.type, 0, True)
 
-    with pytest.raises(devmod.ArgumentError, match=f"^from_numpy: the array has elements of {dtype}, which no host array can have$"):
+    with pytest.raises(
+        devmod.ArgumentError,
+        match=f"^from_numpy: the array has elements of {dtype}, which no host array can have$",
+    ):
         device.from_numpy(Odd(bytes(64), (2,), dtype))  # type: ignore[arg-type]
 
 
@@ -158,7 +198,9 @@ def test_the_memory_is_released_after_the_copy(device: toy.ToyDevice) -> None:
     device.from_numpy(tensor)  # type: ignore[arg-type]
     del tensor
     gc.collect()
-    host_capsule(memoryview(b""), (0,), (0, 8, 1), None, None, None)  # frees what unused capsules hold
+    host_capsule(
+        memoryview(b""), (0,), (0, 8, 1), None, None, None
+    )  # frees what unused capsules hold
     assert memory() is None
 
 
@@ -172,7 +214,10 @@ def test_a_capsule_is_used_once(version: tuple[int, int] | None, device: toy.Toy
     for call, text in (
         (lambda: device.from_numpy(capsule), f"from_numpy: the array {USED}"),
         (lambda: target.copy_from(capsule), f"copy_from: the source {USED}"),
-        (lambda: function(capsule, grid=1, block=1), f"the toy function 'double': argument 1 {USED}"),
+        (
+            lambda: function(capsule, grid=1, block=1),
+            f"the toy function 'double': argument 1 {USED}",
+        ),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             call()
@@ -201,7 +246,9 @@ class Later(Tensor):
 
     def __dlpack__(self, **options: Any) -> object:
         capsule = super().__dlpack__(**{**options, "max_version": (1, 0)})
-        _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+            ("PyCapsule_GetPointer", ctypes.pythonapi)
+        )
         Versioned.from_address(_pointer(capsule, b"dltensor_versioned")).major = 2
         return capsule
 
@@ -215,7 +262,9 @@ class Invalid(Tensor):
 
     def __dlpack__(self, **options: Any) -> object:
         capsule = super().__dlpack__(**{**options, "max_version": (1, 0)})
-        _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+            ("PyCapsule_GetPointer", ctypes.pythonapi)
+        )
         structure = Versioned.from_address(_pointer(capsule, b"dltensor_versioned")).tensor
         for name, value in self.fields.items():
             setattr(structure, name, value)
@@ -257,8 +306,14 @@ ELSEWHERE = (
             lambda: Invalid(byte_offset=2**64 - 1),
             "is an array of shape (2,) that its library does not export by DLPack: Python int too large to convert to C unsigned long",
         ),
-        (lambda: Foreign(bytes(8), (2,), "float32"), "exports a capsule named 'other', expected 'dltensor' or 'dltensor_versioned'"),
-        (lambda: Later(bytes(8), (2,), "float32"), "exports DLPack 2.0; this devmod reads version 1 and older"),
+        (
+            lambda: Foreign(bytes(8), (2,), "float32"),
+            "exports a capsule named 'other', expected 'dltensor' or 'dltensor_versioned'",
+        ),
+        (
+            lambda: Later(bytes(8), (2,), "float32"),
+            "exports DLPack 2.0; this devmod reads version 1 and older",
+        ),
         (
             lambda: Refusing(bytes(8), (2,), "float32"),
             "is an array of shape (2,) that its library does not export by DLPack: use tensor.detach()",
@@ -268,7 +323,9 @@ ELSEWHERE = (
         (lambda: Tensor(bytes(8), (2,), "float32", (99, 0)), ELSEWHERE.format("DLPack type 99")),
     ],
 )
-def test_tensors_that_are_refused(make: Callable[[], Any], text: str, device: toy.ToyDevice) -> None:
+def test_tensors_that_are_refused(
+    make: Callable[[], Any], text: str, device: toy.ToyDevice
+) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         toy.module(MODULE, {"double": double})["double"](make(), grid=1, block=1)
     assert str(caught.value) == f"the toy function 'double': argument 1 {text}"
@@ -325,11 +382,23 @@ def test_libraries_of_cuda_share_an_array() -> None:
     waited = device.waited
     interface = view.__cuda_array_interface__
     address = Pinned(array.memory).address + 16
-    assert interface == {"shape": (2, 2), "typestr": "<f4", "data": (address, False), "strides": None, "stream": None, "version": 3}
+    assert interface == {
+        "shape": (2, 2),
+        "typestr": "<f4",
+        "data": (address, False),
+        "strides": None,
+        "stream": None,
+        "version": 3,
+    }
     assert device.waited == waited + 1
     assert device.zeros((2,), "float32x4").__cuda_array_interface__["shape"] == (2, 4)
     assert device.zeros((0, 3), "float32").__cuda_array_interface__["data"] == (0, False)
-    assert DeviceArray(device, bytearray(4), (1,), "int32", read_only=True).__cuda_array_interface__["data"][1] is True
+    assert (
+        DeviceArray(device, bytearray(4), (1,), "int32", read_only=True).__cuda_array_interface__[
+            "data"
+        ][1]
+        is True
+    )
 
 
 @needs_dlpack_1
@@ -343,17 +412,27 @@ def test_dlpack_of_a_device_has_its_pointer(version: tuple[int, int] | None) -> 
         capsule: Any = array.__dlpack__(max_version=version, dl_device=wanted, stream=-1)
         assert device.waited == waited + 1
         name = b"dltensor_versioned" if version else b"dltensor"
-        get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+            ("PyCapsule_GetPointer", ctypes.pythonapi)
+        )
         from devmod._arrays.dlpack import Managed, Versioned
 
         tensor = (Versioned if version else Managed).from_address(get(capsule, name)).tensor
-        assert (tensor.data, tensor.device_type, tensor.device_id, tensor.ndim) == (Pinned(array.memory).address, 2, 1, 1)
+        assert (tensor.data, tensor.device_type, tensor.device_id, tensor.ndim) == (
+            Pinned(array.memory).address,
+            2,
+            1,
+            1,
+        )
     assert np.from_dlpack(array, device="cpu").tolist() == [4, 5, 6, 7]
     for options in ({"copy": True}, {"dl_device": (2, 0)}):
         with pytest.raises(BufferError, match=r"or call .numpy\(\)$"):
             array.__dlpack__(**options)
     fixed = DeviceArray(device, bytearray(4), (1,), "int32", read_only=True)
-    with pytest.raises(BufferError, match="read-only, which DLPack before version 1 cannot express: pass max_version"):
+    with pytest.raises(
+        BufferError,
+        match="read-only, which DLPack before version 1 cannot express: pass max_version",
+    ):
         fixed.__dlpack__()
 
 

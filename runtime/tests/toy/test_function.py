@@ -1,4 +1,6 @@
-"""Calling functions: arguments, launch configurations, host arrays, prepared launches; on a backend of Python functions."""
+"""Calling functions: arguments, launch configurations, host arrays, prepared launches; on a backend
+of Python functions.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def axpy_info(**changes: Any) -> FunctionInfo:
         Param("alpha", "scalar", "float32"),
         Param("n", "scalar", "int32"),
     ]
-    return FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], TAGS, (), Interface(params, **changes))
+    return FunctionInfo(
+        "axpy", ["handle", "handle", "float32", "int32"], TAGS, (), Interface(params, **changes)
+    )
 
 
 def axpy(shape: Any, x: bytearray, y: bytearray, alpha: bytes, n: bytes) -> None:
@@ -53,7 +57,11 @@ def make_axpy(**changes: Any) -> devmod.Function:
 
 
 def one(
-    param: Param, *, run: Callable[..., None] | None = None, launcher: type[toy.ToyLauncher] = toy.ToyLauncher, declared: str = ""
+    param: Param,
+    *,
+    run: Callable[..., None] | None = None,
+    launcher: type[toy.ToyLauncher] = toy.ToyLauncher,
+    declared: str = "",
 ) -> Any:
     """Return a function of one argument, and the list of values that its kernel receives."""
     seen: list[Any] = []
@@ -64,7 +72,9 @@ def one(
             run(shape, value)
 
     kinds = {"buffer": "handle", "local": "handle", "image": "handle", "sampler": "handle"}
-    info = FunctionInfo("f", [declared or kinds.get(param.kind, param.type)], (), (), Interface([param]))
+    info = FunctionInfo(
+        "f", [declared or kinds.get(param.kind, param.type)], (), (), Interface([param])
+    )
     return toy.module({"f": info}, {"f": record}, launcher)["f"], seen
 
 
@@ -83,7 +93,10 @@ def test_numpy_arrays_are_copied_in_and_results_are_copied_back() -> None:
 @pytest.mark.row("R34")
 def test_device_arrays_are_not_copied(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
-    x, y = devices[0].from_numpy(np.arange(8, dtype="float32")), devices[0].from_numpy(np.ones(8, "float32"))
+    x, y = (
+        devices[0].from_numpy(np.arange(8, dtype="float32")),
+        devices[0].from_numpy(np.ones(8, "float32")),
+    )
     before = len(devices[0].allocated)
     for _ in range(3):
         f(x, y, 2, 8, grid=(1,), block=(8, 1))
@@ -93,7 +106,9 @@ def test_device_arrays_are_not_copied(devices: list[toy.ToyDevice]) -> None:
 
 @pytest.mark.row("R35")
 @pytest.mark.parametrize("values", [(3, 16), (np.int64(3), np.uint8(16))])
-def test_launch_values_may_follow_the_arguments_as_in_tvm(devices: list[toy.ToyDevice], values: tuple[Any, Any]) -> None:
+def test_launch_values_may_follow_the_arguments_as_in_tvm(
+    devices: list[toy.ToyDevice], values: tuple[Any, Any]
+) -> None:
     f = make_axpy()
     y = devices[0].from_numpy(np.ones(8, "float32"))
     f(y, y, 0.0, 8, *values)
@@ -104,14 +119,31 @@ def test_launch_values_may_follow_the_arguments_as_in_tvm(devices: list[toy.ToyD
 @pytest.mark.row("R35")
 def test_every_launch_tag_sets_its_part_of_the_configuration(devices: list[toy.ToyDevice]) -> None:
     tags = [
-        "blockIdx.y", "blockIdx.x", "blockIdx.z", "threadIdx.y", "threadIdx.x", "threadIdx.z", "clusterCtaIdx.x",
-        "preferredClusterCtaIdx.y", "preferredClusterCtaIdx.z", "preferredClusterCtaIdx.x", "tirx.use_required_block_dimension",
-        "tirx.use_cooperative_launch", "tirx.use_programtic_dependent_launch", "paramWriteAccess:[1]", "tirx.use_dyn_shared_memory",
-    ]  # fmt: skip
+        "blockIdx.y",
+        "blockIdx.x",
+        "blockIdx.z",
+        "threadIdx.y",
+        "threadIdx.x",
+        "threadIdx.z",
+        "clusterCtaIdx.x",
+        "preferredClusterCtaIdx.y",
+        "preferredClusterCtaIdx.z",
+        "preferredClusterCtaIdx.x",
+        "tirx.use_required_block_dimension",
+        "tirx.use_cooperative_launch",
+        "tirx.use_programtic_dependent_launch",
+        "paramWriteAccess:[1]",
+        "tirx.use_dyn_shared_memory",
+    ]
     f = toy.module({"f": FunctionInfo("f", ["handle"], tags)}, launcher=toy.SharedLauncher)["f"]
     f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 8, 9, 14, 4096)
     ((shape, _),) = devices[0].default_stream.queued
-    assert (shape.grid, shape.block, shape.cluster, shape.shared_memory) == ((1, 2, 3), (2, 4, 5), (7, 1, 1), 4096)
+    assert (shape.grid, shape.block, shape.cluster, shape.shared_memory) == (
+        (1, 2, 3),
+        (2, 4, 5),
+        (7, 1, 1),
+        4096,
+    )
     assert shape.preferred_cluster == (14, 8, 9)
     with pytest.raises(devmod.ArgumentError) as caught:
         f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 8, 9, 14, 4096, shared_memory=64)
@@ -133,7 +165,10 @@ EXPECTED_TAGS = (
         (["vthread.q"], f"its launch tag 'vthread.q' is unknown; {EXPECTED_TAGS}"),
         (["blockIdx.x", "blockIdx"], f"its launch tag 'blockIdx' is unknown; {EXPECTED_TAGS}"),
         (["threadIdx.w"], f"its launch tag 'threadIdx.w' is unknown; {EXPECTED_TAGS}"),
-        (["tirx.use_dyn_shared_memory", "blockIdx.x"], "its launch tag 'tirx.use_dyn_shared_memory' is not the last"),
+        (
+            ["tirx.use_dyn_shared_memory", "blockIdx.x"],
+            "its launch tag 'tirx.use_dyn_shared_memory' is not the last",
+        ),
     ],
 )
 def test_a_function_with_tags_that_tvm_refuses_cannot_be_called(
@@ -147,11 +182,16 @@ def test_a_function_with_tags_that_tvm_refuses_cannot_be_called(
     assert caught.value.function == "f"
     assert callable(module["good"])
     # Wrapping, saving, loading and reading the function refuse nothing.
-    devmod.save(devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": info}), tmp_path / "k.devmod")
+    devmod.save(
+        devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": info}), tmp_path / "k.devmod"
+    )
     assert devmod.load(tmp_path / "k.devmod").functions["f"].launch_param_tags == tuple(tags)
     assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
     assert main(["inspect", "--verify", str(tmp_path / "k.devmod")]) == 1
-    assert capsys.readouterr().err == f"devmod: error: {tmp_path / 'k.devmod'}: the opencl function 'f' cannot be called: {problem}\n"
+    assert (
+        capsys.readouterr().err
+        == f"devmod: error: {tmp_path / 'k.devmod'}: the opencl function 'f' cannot be called: {problem}\n"
+    )
 
 
 @pytest.mark.row("R35")
@@ -210,9 +250,15 @@ def test_partial_overlap_with_a_written_array_is_refused() -> None:
     assert y.tolist() == [0, 1, 2, 5, 4, 9, 6, 13]
 
 
-@pytest.mark.parametrize("view", [lambda a: a[::2, ::3], lambda a: a.T, lambda a: np.asfortranarray(a), lambda a: a[::-1]])
+@pytest.mark.parametrize(
+    "view",
+    [lambda a: a[::2, ::3], lambda a: a.T, lambda a: np.asfortranarray(a), lambda a: a[::-1]],
+)
 def test_strided_arrays_are_copied(view: Callable[[Any], Any]) -> None:
-    f, seen = one(Param("a", "buffer", "int32", "rw"), run=lambda shape, a: a.__setitem__(slice(0, 4), b"\x07\0\0\0"))
+    f, seen = one(
+        Param("a", "buffer", "int32", "rw"),
+        run=lambda shape, a: a.__setitem__(slice(0, 4), b"\x07\0\0\0"),
+    )
     a = view(np.arange(24, dtype="int32").reshape(4, 6))
     expected = np.ascontiguousarray(a)
     given = expected.tobytes()
@@ -250,7 +296,10 @@ def test_dlpack_host_arrays_are_accepted() -> None:
         def __dlpack_device__(self) -> tuple[int, int]:
             return self.array.__dlpack_device__()
 
-    f, _ = one(Param("a", "buffer", "float32", "rw"), run=lambda shape, a: a.__setitem__(slice(0, 4), b"\0\0\x80?"))
+    f, _ = one(
+        Param("a", "buffer", "float32", "rw"),
+        run=lambda shape, a: a.__setitem__(slice(0, 4), b"\0\0\x80?"),
+    )
     value = Exporter()
     f(value, grid=1, block=1)
     assert value.array.tolist() == [1, 1, 2, 3]
@@ -261,7 +310,10 @@ def test_a_host_array_of_devmod_is_read_and_never_written() -> None:
     f, seen = one(Param("a", "buffer", "float32", "r"))
     f(constant, grid=1, block=1)
     assert toy.floats(seen[0]).tolist() == [0, 1, 2, 3]
-    for extra, reason in ({}, ""), ({"const_cast": "k.cl:2: (int *)"}, ", since the cast 'k.cl:2: (int *)' removes its const"):
+    for extra, reason in (
+        ({}, ""),
+        ({"const_cast": "k.cl:2: (int *)"}, ", since the cast 'k.cl:2: (int *)' removes its const"),
+    ):
         g, _ = one(Param("a", "buffer", "float32", "rw", extra=extra))
         with pytest.raises(devmod.ArgumentError) as caught:
             g(constant, grid=1, block=1)
@@ -288,7 +340,9 @@ WHOLE = np.zeros(24, "float32")
         (WHOLE[:16:5], False),
     ],
 )
-def test_a_host_array_whose_elements_share_memory_is_read_and_never_written(array: Any, is_shared: bool) -> None:
+def test_a_host_array_whose_elements_share_memory_is_read_and_never_written(
+    array: Any, is_shared: bool
+) -> None:
     one(Param("a", "buffer", "float32", "r"))[0](array, grid=1, block=1)
     write = partial(one(Param("a", "buffer", "float32"))[0], array, grid=1, block=1)
     if not is_shared:
@@ -325,7 +379,11 @@ def test_a_host_array_whose_elements_share_memory_is_read_and_never_written(arra
         ("bool", np.False_, b"\0"),
         ("complex64", 1 + 2j, b"\0\0\x80?\0\0\0@"),
         ("int16x2", (1, -1), b"\x01\0\xff\xff"),
-        ("float32x3", np.ones(3, "float32"), b"\0\0\x80?" * 3 + b"\0\0\0\0"),  # three lanes take four in OpenCL
+        (
+            "float32x3",
+            np.ones(3, "float32"),
+            b"\0\0\x80?" * 3 + b"\0\0\0\0",
+        ),  # three lanes take four in OpenCL
         ("uint8x4", b"abcd", b"abcd"),
         ("uint8x4", [1, 2, 3, 4], b"\x01\x02\x03\x04"),
     ],
@@ -343,7 +401,9 @@ def test_the_bytes_of_scalars(type_: str, value: Any, expected: bytes) -> None:
         b"\x01\0\0\0\0\0\x80?",
         bytearray(b"\x01\0\0\0\0\0\x80?"),
         np.array([(1, 1.0)], "i4,f4")[0],
-        type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int), ("b", ctypes.c_float)]})(1, 1.0),
+        type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int), ("b", ctypes.c_float)]})(
+            1, 1.0
+        ),
     ],
 )
 def test_the_bytes_of_structs(value: Any) -> None:
@@ -377,7 +437,11 @@ def test_the_bytes_of_structs(value: Any) -> None:
         ("float32x4", (1, 2, 3), "3 lanes cannot be passed as float32x4, which has 4 lanes"),
         ("float32x4", 1.0, "1.0 is not a sequence of 4 lanes"),
         ("int8x2", (1, 128), "lane 1: 128 does not fit int8 (-128 to 127)"),
-        ("float32x4", np.zeros((2, 2)), "an array of shape (2, 2) cannot be passed as float32x4, which has 4 lanes"),
+        (
+            "float32x4",
+            np.zeros((2, 2)),
+            "an array of shape (2, 2) cannot be passed as float32x4, which has 4 lanes",
+        ),
     ],
 )
 def test_the_error_for_an_invalid_scalar_has_the_value(type_: str, value: Any, why: str) -> None:
@@ -407,7 +471,10 @@ def test_a_struct_of_another_size_is_refused() -> None:
     f, _ = one(Param("s", "scalar", "uint8x8", align=4))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(b"abc", grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 1 's': bytes of 3 bytes cannot be passed as uint8x8, which has 8 bytes"
+    assert (
+        str(caught.value)
+        == "the toy function 'f': argument 1 's': bytes of 3 bytes cannot be passed as uint8x8, which has 8 bytes"
+    )
 
 
 def test_local_memory_is_an_argument() -> None:
@@ -423,7 +490,10 @@ def test_local_memory_is_an_argument() -> None:
     g, _ = one(Param("a", "buffer", "float32"))
     with pytest.raises(devmod.ArgumentError) as caught:
         g(devmod.Local(256), grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 1 'a' is a Local, and the kernel takes an array of float32"
+    assert (
+        str(caught.value)
+        == "the toy function 'f': argument 1 'a' is a Local, and the kernel takes an array of float32"
+    )
 
 
 @pytest.mark.parametrize("nbytes", [0, -4, 1.5, "4"])
@@ -455,24 +525,66 @@ def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
             {},
             "needs threads=, the number of threads, or grid=, the number of blocks: an int, or up to three ints for x, y, z",
         ),
-        ("good", {"grid": 1}, "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"),
-        ("good", {"grid": (1, 1, 1, 1), "block": 1}, "was given grid=(1, 1, 1, 1): expected an int, or up to three ints for x, y, z"),
+        (
+            "good",
+            {"grid": 1},
+            "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z",
+        ),
+        (
+            "good",
+            {"grid": (1, 1, 1, 1), "block": 1},
+            "was given grid=(1, 1, 1, 1): expected an int, or up to three ints for x, y, z",
+        ),
         ("good", {"grid": -1, "block": 1}, "was given grid=-1: -1 is not a count of 0 or more"),
         ("good", {"grid": 1.5, "block": 1}, "was given grid=1.5: 1.5 is not a whole number"),
-        ("good", {"grid": 2.0, "block": 1}, "was given grid=2.0: 2.0 is a float, and grid takes an int; pass 2"),
-        ("good", {"grid": 2**64, "block": 1}, f"was given grid={2**64}: {2**64} is not a count of 0 or more"),
-        ("good", {"grid": 1, "block": (8, 0)}, "was given block=(8, 0): 0 is not a count of 1 or more"),
+        (
+            "good",
+            {"grid": 2.0, "block": 1},
+            "was given grid=2.0: 2.0 is a float, and grid takes an int; pass 2",
+        ),
+        (
+            "good",
+            {"grid": 2**64, "block": 1},
+            f"was given grid={2**64}: {2**64} is not a count of 0 or more",
+        ),
+        (
+            "good",
+            {"grid": 1, "block": (8, 0)},
+            "was given block=(8, 0): 0 is not a count of 1 or more",
+        ),
         ("good", {"grid": 1, "block": "8"}, "was given block='8': '8' is not a whole number"),
-        ("good", {"grid": 1, "block": 1, "shared_memory": 4}, "cannot be given shared_memory=4: a toy has none"),
-        ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=-4: -4 is not a count of 0 or more"),
-        ("good", {"grid": 1, "block": 1, "stream": 3}, "was given stream=, which is 3: expected a stream of kind toy"),
-        ("dims", {"grid": 1}, "is called with grid= or block= and with launch values after its arguments; give one of them"),
+        (
+            "good",
+            {"grid": 1, "block": 1, "shared_memory": 4},
+            "cannot be given shared_memory=4: a toy has none",
+        ),
+        (
+            "good",
+            {"grid": 1, "block": 1, "shared_memory": -4},
+            "was given shared_memory=-4: -4 is not a count of 0 or more",
+        ),
+        (
+            "good",
+            {"grid": 1, "block": 1, "stream": 3},
+            "was given stream=, which is 3: expected a stream of kind toy",
+        ),
+        (
+            "dims",
+            {"grid": 1},
+            "is called with grid= or block= and with launch values after its arguments; give one of them",
+        ),
     ],
 )
-def test_wrong_counts_and_shapes(args: Any, keywords: dict[str, Any], text: str, devices: list[toy.ToyDevice]) -> None:
+def test_wrong_counts_and_shapes(
+    args: Any, keywords: dict[str, Any], text: str, devices: list[toy.ToyDevice]
+) -> None:
     f = make_axpy()
     y = devices[0].from_numpy(np.ones(8, "float32"))
-    given = {"good": (y, y, 1.0, 8), "dims": (y, y, 1.0, 8, 1, 8)}.get(args, args) if isinstance(args, str) else args
+    given = (
+        {"good": (y, y, 1.0, 8), "dims": (y, y, 1.0, 8, 1, 8)}.get(args, args)
+        if isinstance(args, str)
+        else args
+    )
     for call in (f, f.bind):
         with pytest.raises(devmod.ArgumentError) as caught:
             call(*given, **keywords)
@@ -498,7 +610,11 @@ def test_wrong_counts_and_shapes(args: Any, keywords: dict[str, Any], text: str,
         (0, None, "argument 1 'x' is None, and the kernel takes an array of float32"),
         (0, [1.0], "argument 1 'x' is a list, and the kernel takes an array of float32"),
         (0, np.float32(1), "argument 1 'x' is a float32, and the kernel takes an array of float32"),
-        (0, np.array(["a"]), "argument 1 'x' has elements of an unsupported type: no device supports elements of type <U1"),
+        (
+            0,
+            np.array(["a"]),
+            "argument 1 'x' has elements of an unsupported type: no device supports elements of type <U1",
+        ),
         (
             0,
             np.ones(8, ">f4"),
@@ -526,8 +642,12 @@ def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyD
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("element", ["int8", "uint8"])
-def test_the_advice_for_a_pointer_to_bytes_keeps_the_bytes_of_an_array(element: str, devices: list[toy.ToyDevice]) -> None:
-    """``global char *`` in OpenCL C: the kernel casts it to the real type, and `astype` would destroy floats."""
+def test_the_advice_for_a_pointer_to_bytes_keeps_the_bytes_of_an_array(
+    element: str, devices: list[toy.ToyDevice]
+) -> None:
+    """``global char *`` in OpenCL C: the kernel casts it to the real type, and `astype` would
+    destroy floats.
+    """
     f, _ = one(Param("x", "buffer", element, "rw"))
     view, cast = f"array.view(np.{element})", f"array.astype(np.{element})"
     for value, dtype, text in (
@@ -536,7 +656,11 @@ def test_the_advice_for_a_pointer_to_bytes_keeps_the_bytes_of_an_array(element: 
         (np.ones(4, "complex64"), "complex64", view),
         (np.ones(4, [("scale", "<f2"), ("numbers", "u1", 16)]), "uint8x18", view),
         (np.ones(4, "int32"), "int32", f"{cast}, or {view}"),
-        (devices[0].zeros(4, "float32"), "float32", f"device.from_numpy(array.numpy().view(np.{element}))"),
+        (
+            devices[0].zeros(4, "float32"),
+            "float32",
+            f"device.from_numpy(array.numpy().view(np.{element}))",
+        ),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             f(value, grid=1, block=1)
@@ -548,8 +672,12 @@ def test_the_advice_for_a_pointer_to_bytes_keeps_the_bytes_of_an_array(element: 
 
 
 @pytest.mark.row("R34")
-def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(devices: list[toy.ToyDevice]) -> None:
-    """A shader without a type for a struct of 18 bytes reads words. `astype` would make a word of each byte."""
+def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(
+    devices: list[toy.ToyDevice],
+) -> None:
+    """A shader without a type for a struct of 18 bytes reads words. `astype` would make a word of
+    each byte.
+    """
     f, _ = one(Param("x", "buffer", "uint32", "r"))
     blocks = np.zeros((2, 2), [("scale", "<f2"), ("numbers", "u1", 16)])
     words = "np.frombuffer(array, np.uint32) for the same bytes"
@@ -559,7 +687,11 @@ def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(device
         (bytes(8), "uint8", words),
         (blocks, "uint8x18", words),
         (devices[0].from_numpy(blocks), "uint8x18", on_device),
-        (devices[0].zeros(8, "uint8"), "uint8", f"device.from_numpy(array.numpy().astype(np.uint32)), or {on_device}"),
+        (
+            devices[0].zeros(8, "uint8"),
+            "uint8",
+            f"device.from_numpy(array.numpy().astype(np.uint32)), or {on_device}",
+        ),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             f(value, grid=1, block=1)
@@ -568,7 +700,11 @@ def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(device
             f"convert it before the call: array = {text}"
         )
     f(np.frombuffer(blocks, np.uint32), grid=1, block=1)
-    f(devices[0].from_numpy(np.frombuffer(devices[0].from_numpy(blocks).numpy(), np.uint32)), grid=1, block=1)
+    f(
+        devices[0].from_numpy(np.frombuffer(devices[0].from_numpy(blocks).numpy(), np.uint32)),
+        grid=1,
+        block=1,
+    )
 
 
 @pytest.mark.row("R34")
@@ -669,7 +805,9 @@ class Refusing:
 
 
 @pytest.mark.row("R34")
-def test_a_repeated_call_with_numpy_arrays_checks_the_grid_as_the_first(devices: list[toy.ToyDevice]) -> None:
+def test_a_repeated_call_with_numpy_arrays_checks_the_grid_as_the_first(
+    devices: list[toy.ToyDevice],
+) -> None:
     first, repeated = make_axpy(), make_axpy()
     x, y = np.ones(8, "float32"), np.ones(8, "float32")
     for grid in (1, (1,), (1, 1)):
@@ -727,7 +865,9 @@ def test_a_repeated_call_with_numpy_arrays_is_short() -> None:
     x, y, strided = np.ones(8, "float32"), np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
     for _ in range(2):
         f(x, y, 1.0, 8, grid=1, block=8)
-    assert 4 * work(lambda: f(x, y, 1.0, 8, grid=1, block=8)) < work(lambda: f(strided, y, 1.0, 8, grid=1, block=8))
+    assert 4 * work(lambda: f(x, y, 1.0, 8, grid=1, block=8)) < work(
+        lambda: f(strided, y, 1.0, 8, grid=1, block=8)
+    )
 
 
 class Exporter:
@@ -756,7 +896,16 @@ class OldTorch(Exporter):
 OldTorch.__module__ = "torch"
 
 
-@pytest.mark.parametrize("wrap", [memoryview, lambda each: array.array("f", each), Exporter, OldTorch, lambda each: each.view(np.memmap)])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        memoryview,
+        lambda each: array.array("f", each),
+        Exporter,
+        OldTorch,
+        lambda each: each.view(np.memmap),
+    ],
+)
 def test_a_repeated_call_with_host_arrays_of_other_libraries_is_short(wrap: Any) -> None:
     f = make_axpy()
     x, y, strided = np.ones(8, "float32"), np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
@@ -769,7 +918,10 @@ def test_a_repeated_call_with_host_arrays_of_other_libraries_is_short(wrap: Any)
             lambda: f(strided, y, 1.0, 8, grid=1, block=8)
         )
     assert y.tolist() == [6 + 3 * (written is y)] * 8
-    assert written is y or np.asarray(memoryview(getattr(written, "array", written))).tolist() == [4] * 8
+    assert (
+        written is y
+        or np.asarray(memoryview(getattr(written, "array", written))).tolist() == [4] * 8
+    )
 
 
 def test_a_repeated_call_refuses_what_the_first_one_refuses() -> None:
@@ -778,7 +930,14 @@ def test_a_repeated_call_refuses_what_the_first_one_refuses() -> None:
     repeated(memoryview(x), memoryview(y), 1.0, 8, grid=1, block=8)
     frozen = np.ones(8, "float32")
     frozen.flags.writeable = False
-    for one, two in ((np.float32(1), y), (3, y), ([1.0] * 8, y), (np.ones(8), y), (x, memoryview(frozen)), (x, bytes(32))):
+    for one, two in (
+        (np.float32(1), y),
+        (3, y),
+        ([1.0] * 8, y),
+        (np.ones(8), y),
+        (x, memoryview(frozen)),
+        (x, bytes(32)),
+    ):
         texts = []
         for f in (make_axpy(), repeated):
             try:
@@ -791,9 +950,14 @@ def test_a_repeated_call_refuses_what_the_first_one_refuses() -> None:
 
 
 @pytest.mark.row("R33")
-def test_a_device_that_the_environment_names_is_looked_up_once(devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_the_environment_names_is_looked_up_once(
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = []
-    monkeypatch.setattr("devmod_runtime._launch.function.default_device", lambda kind: names.append(kind) or devices[len(names) - 1])
+    monkeypatch.setattr(
+        "devmod_runtime._launch.function.default_device",
+        lambda kind: names.append(kind) or devices[len(names) - 1],
+    )
     f = make_axpy()
     y, strided = np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
     for value in ("toy:1", "toy:2"):
@@ -808,7 +972,10 @@ def test_a_device_that_the_environment_names_is_looked_up_once(devices: list[toy
 @pytest.mark.row("R34")
 def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
-    x, y = devices[0].from_numpy(np.ones(8, "float32")), devices[1].from_numpy(np.ones(8, "float32"))
+    x, y = (
+        devices[0].from_numpy(np.ones(8, "float32")),
+        devices[1].from_numpy(np.ones(8, "float32")),
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(x, y, 1.0, 8, grid=1, block=8)
     assert str(caught.value) == (
@@ -879,7 +1046,10 @@ def test_the_error_for_a_padded_element_has_its_size() -> None:
     )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(np.zeros(6, "float32"), grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is not a whole number of float32x3 of 16 bytes"
+    assert (
+        str(caught.value)
+        == "the toy function 'f': argument 1 'a' has 24 bytes, which is not a whole number of float32x3 of 16 bytes"
+    )
     reads, _ = one(Param("a", "buffer", "float32x3", "r"))
     constant = devmod.const_loader({"a": np.zeros((4, 3), "float32")}, {}).get_global("a")
     with pytest.raises(devmod.ArgumentError, match=r"shape \(4, 4\), whose last column"):
@@ -888,8 +1058,12 @@ def test_the_error_for_a_padded_element_has_its_size() -> None:
 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("on_device", [False, True])
-def test_vectors_without_padding_are_refused_at_each_call(devices: list[toy.ToyDevice], on_device: bool) -> None:
-    """Four vectors of 12 bytes are three of 16: the kernel would read parts of two vectors, and past the end of the array."""
+def test_vectors_without_padding_are_refused_at_each_call(
+    devices: list[toy.ToyDevice], on_device: bool
+) -> None:
+    """Four vectors of 12 bytes are three of 16: the kernel would read parts of two vectors, and
+    past the end of the array.
+    """
     f, seen = one(Param("a", "buffer", "float32x3", "rw"))
     device = devices[0]
     padded, packed = np.zeros((4, 4), "float32"), np.zeros((4, 3), "float32")
@@ -929,7 +1103,8 @@ def test_a_fixed_block_may_be_omitted_and_not_changed(devices: list[toy.ToyDevic
         with pytest.raises(devmod.ArgumentError) as caught:
             f(y, y, 1.0, 8, *args, **keywords)
         assert (
-            str(caught.value) == "the toy function 'axpy' is built for blocks of (8, 2, 1) threads, and (16, 1, 1) was given; omit block="
+            str(caught.value)
+            == "the toy function 'axpy' is built for blocks of (8, 2, 1) threads, and (16, 1, 1) was given; omit block="
         )
 
 
@@ -939,7 +1114,10 @@ def test_a_kind_without_a_grid(devices: list[toy.ToyDevice]) -> None:
     assert seen == [b"\x03"]
     with pytest.raises(devmod.ArgumentError) as caught:
         f(3, grid=1)
-    assert str(caught.value) == "the toy function 'f' has no grid and no threads, since a launch is one call; omit grid="
+    assert (
+        str(caught.value)
+        == "the toy function 'f' has no grid and no threads, since a launch is one call; omit grid="
+    )
 
 
 @pytest.mark.parametrize("kind", ["image", "sampler"])
@@ -953,7 +1131,9 @@ def test_a_call_with_images_or_samplers_is_refused_where_the_backend_has_none(ki
     )
 
 
-def test_limits_of_the_device_are_checked_once_before_anything_is_copied(devices: list[toy.ToyDevice]) -> None:
+def test_limits_of_the_device_are_checked_once_before_anything_is_copied(
+    devices: list[toy.ToyDevice],
+) -> None:
     y = np.ones(8, "float32")
     with pytest.raises(devmod.LaunchError) as caught:
         make_axpy()(y, y, 1.0, 8, grid=1, block=65)
@@ -969,7 +1149,10 @@ def test_errors_number_arguments_without_names() -> None:
     assert caught.value.argument == "2"
     with pytest.raises(devmod.ArgumentError) as caught:
         f(grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' takes 2 arguments (buffer, float32); 0 were given"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' takes 2 arguments (buffer, float32); 0 were given"
+    )
 
 
 # -- arrays of other libraries
@@ -993,7 +1176,9 @@ def test_a_call_uses_the_stream_of_a_foreign_array(devices: list[toy.ToyDevice])
     assert devices[0].default_stream.queued == []
 
 
-def test_a_call_with_a_stream_and_a_foreign_array_does_not_wait(devices: list[toy.ToyDevice]) -> None:
+def test_a_call_with_a_stream_and_a_foreign_array_does_not_wait(
+    devices: list[toy.ToyDevice],
+) -> None:
     f = make_axpy()
     x = toy.ForeignArray(devices[0], np.ones(8, "float32"))
     stream = devices[0].stream()
@@ -1007,7 +1192,10 @@ def test_a_call_with_a_stream_and_a_foreign_array_does_not_wait(devices: list[to
 def test_the_error_for_a_foreign_array_names_the_argument(devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         make_axpy()(toy.ForeignArray(devices[0], np.float32(1)), 1, 1.0, 8, grid=1, block=8)  # type: ignore[arg-type]
-    assert str(caught.value) == "the toy function 'axpy': argument 1 'x' is a foreign array without dimensions"
+    assert (
+        str(caught.value)
+        == "the toy function 'axpy': argument 1 'x' is a foreign array without dimensions"
+    )
 
 
 def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevice]) -> None:
@@ -1025,7 +1213,10 @@ def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevi
 
 def test_a_prepared_launch_repeats_and_keeps_its_arrays_alive(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
-    x, y = devices[0].from_numpy(np.ones(8, "float32")), devices[0].from_numpy(np.zeros(8, "float32"))
+    x, y = (
+        devices[0].from_numpy(np.ones(8, "float32")),
+        devices[0].from_numpy(np.zeros(8, "float32")),
+    )
     launch = f.bind(x, y, 2.0, 8, grid=1, block=8)
     assert isinstance(launch, devmod.Launch)
     held = weakref.ref(x)
@@ -1117,7 +1308,10 @@ def test_an_unknown_name_needs_no_device() -> None:
     module = toy.module({"axpy": axpy_info()})
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         module.get_function("axpi")
-    assert str(caught.value) == "the toy module has no function 'axpi'; it has: 'axpy'. Did you mean 'axpy'?"
+    assert (
+        str(caught.value)
+        == "the toy module has no function 'axpi'; it has: 'axpy'. Did you mean 'axpy'?"
+    )
     assert module.built == []
 
 
@@ -1136,20 +1330,36 @@ def test_block_packer_packs_scalars_into_blocks() -> None:
         [devmod.Block("push", 16), devmod.Block((0, 1), 8)],
     )
     pack = block_packer(interface)
-    assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww", b"uuuu"]) == (b"vvvvvvvvvvvvwwww", b"\0\0\0\0nnnn")
+    assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww", b"uuuu"]) == (
+        b"vvvvvvvvvvvvwwww",
+        b"\0\0\0\0nnnn",
+    )
     with pytest.raises(devmod.FormatError) as caught:
-        block_packer(Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)]))
-    with pytest.raises(devmod.FormatError, match=r"^argument 1 is in block 1 \(counted from 0\), and the interface has 1$"):
-        block_packer(Interface([Param("n", "scalar", "int32", at=(1, 0))], [devmod.Block("push", 16)]))
+        block_packer(
+            Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)])
+        )
+    with pytest.raises(
+        devmod.FormatError,
+        match=r"^argument 1 is in block 1 \(counted from 0\), and the interface has 1$",
+    ):
+        block_packer(
+            Interface([Param("n", "scalar", "int32", at=(1, 0))], [devmod.Block("push", 16)])
+        )
     assert str(caught.value) == "argument 1 is at byte 16 of a block of 16 bytes"
 
 
 @pytest.mark.row("R34")
-def test_an_array_smaller_than_the_kernel_declares_is_refused_on_both_paths(devices: list[toy.ToyDevice]) -> None:
+def test_an_array_smaller_than_the_kernel_declares_is_refused_on_both_paths(
+    devices: list[toy.ToyDevice],
+) -> None:
     f, seen = one(Param("x", "buffer", "uint32", size=64))
     f(devices[0].empty(16, "uint32"), grid=1, block=1)
     f(np.zeros(17, "uint32"), grid=1, block=1)
-    for value in (devices[0].empty(15, "uint32"), np.zeros(15, "uint32"), devices[0].empty(0, "uint32")):
+    for value in (
+        devices[0].empty(15, "uint32"),
+        np.zeros(15, "uint32"),
+        devices[0].empty(0, "uint32"),
+    ):
         with pytest.raises(devmod.ArgumentError) as caught:
             f(value, grid=1, block=1)
         assert str(caught.value) == (

@@ -21,9 +21,17 @@ def devices() -> Iterator[list[toy.ToyDevice]]:
         yield made
 
 
-def make(*params: Param, launcher: type[toy.ToyLauncher] = toy.ToyLauncher, **interface: Any) -> devmod.Function:
+def make(
+    *params: Param, launcher: type[toy.ToyLauncher] = toy.ToyLauncher, **interface: Any
+) -> devmod.Function:
     types = {"buffer": "handle", "local": "handle"}
-    info = FunctionInfo("entry", [types.get(param.kind, param.type) for param in params], (), (), Interface(params, **interface))
+    info = FunctionInfo(
+        "entry",
+        [types.get(param.kind, param.type) for param in params],
+        (),
+        (),
+        Interface(params, **interface),
+    )
     return toy.module({"f": info}, {}, launcher)["f"]
 
 
@@ -35,7 +43,10 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ((X, N), "(x: 'float32* rw', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None"),
+        (
+            (X, N),
+            "(x: 'float32* rw', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None",
+        ),
         (
             (X, SCRATCH, N),
             "(x: 'float32* rw', n: 'int32', *, scratch: 'local float32' = Local(per_thread=4), grid=None, block=None, threads=None, "
@@ -63,8 +74,17 @@ def test_the_signature(params: tuple[Param, ...], text: str) -> None:
 
 def test_the_signature_follows_the_kind_and_the_rules() -> None:
     f = make(X, N, launcher=toy.SharedLauncher)
-    assert list(inspect.signature(f).parameters)[2:] == ["grid", "block", "threads", "stream", "shared_memory"]
-    assert str(inspect.signature(make(N, launcher=toy.GridlessLauncher))) == "(n: 'int32', *, stream=None) -> None"
+    assert list(inspect.signature(f).parameters)[2:] == [
+        "grid",
+        "block",
+        "threads",
+        "stream",
+        "shared_memory",
+    ]
+    assert (
+        str(inspect.signature(make(N, launcher=toy.GridlessLauncher)))
+        == "(n: 'int32', *, stream=None) -> None"
+    )
     by_name = inspect.signature(f.replace(keywords_only="a reason"))
     assert {each.kind for each in by_name.parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
     bare = toy.module({"f": FunctionInfo("f", ["handle", "int32"])})["f"]
@@ -90,7 +110,13 @@ def test_the_name_is_that_of_the_function() -> None:
 
 
 def test_the_docstring() -> None:
-    struct = Param("p", "scalar", "uint8x8", align=4, members=[Member("a", "float32", 0), Member("k", "int32", 4)])
+    struct = Param(
+        "p",
+        "scalar",
+        "uint8x8",
+        align=4,
+        members=[Member("a", "float32", 0), Member("k", "int32", 4)],
+    )
     f = make(X, SCRATCH, struct, Param("lambda", "scalar", "int32"), default_block=(16, 2, 1))
     assert f.__doc__ == (
         "The toy kernel f.\n"
@@ -110,7 +136,9 @@ def test_the_docstring() -> None:
     assert "    threads= or grid=, and block=" in (make(N).__doc__ or "")
     assert "Launch" not in (make(N, launcher=toy.GridlessLauncher).__doc__ or "")
     text = make(N).replace(keywords_only="its candidates take them in different orders").__doc__
-    assert "Arguments are given by name: its candidates take them in different orders.\n" in (text or "")
+    assert "Arguments are given by name: its candidates take them in different orders.\n" in (
+        text or ""
+    )
 
 
 def test_help_has_the_docstring() -> None:
@@ -118,7 +146,9 @@ def test_help_has_the_docstring() -> None:
     assert f.__doc__ is not None
     for line in f.__doc__.splitlines():
         assert line in pydoc.render_doc(f, renderer=pydoc.plaintext)
-    assert pydoc.render_doc(f, renderer=pydoc.plaintext).startswith("Python Library Documentation: Function in module")
+    assert pydoc.render_doc(f, renderer=pydoc.plaintext).startswith(
+        "Python Library Documentation: Function in module"
+    )
 
 
 def test_the_class_has_a_docstring_and_a_signature_of_its_own() -> None:
@@ -129,6 +159,12 @@ def test_the_class_has_a_docstring_and_a_signature_of_its_own() -> None:
 
 
 def test_control_characters_of_a_name_are_escaped() -> None:
-    f = toy.module({"f": FunctionInfo("f", ["int32"], (), (), Interface([Param("\x1b[31m", "scalar", "int32")]))})["f"]
+    f = toy.module(
+        {
+            "f": FunctionInfo(
+                "f", ["int32"], (), (), Interface([Param("\x1b[31m", "scalar", "int32")])
+            )
+        }
+    )["f"]
     assert "\x1b" not in (f.__doc__ or "")
     assert "\x1b" not in str(inspect.signature(f))

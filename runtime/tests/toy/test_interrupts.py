@@ -1,4 +1,6 @@
-"""Values of a pool, and calls in other threads, are consistent after an exception at any bytecode, and after a fork."""
+"""Values of a pool, and calls in other threads, are consistent after an exception at any bytecode,
+and after a fork.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_a_value_is_not_free_while_a_finalizer_uses_it_or_after_it_has_saved_it(
     user: User | None = Finalized()
     assert user is not None
     user.other = user_of(pool)
-    user.other.other = user  # a cycle: the collector calls the weak reference's callback before the finalizer
+    user.other.other = (
+        user  # a cycle: the collector calls the weak reference's callback before the finalizer
+    )
     user = None
     gc.collect()
     assert seen == [None]
@@ -96,7 +100,10 @@ def test_calls_in_other_threads_do_not_wait_for_each_other() -> None:
     """Each call waits for the others. An exception is raised in the calling thread."""
     barrier = threading.Barrier(5)
     results: list[object] = []
-    threads = [threading.Thread(target=lambda: results.append(call_uninterrupted(barrier.wait, HANGS))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: results.append(call_uninterrupted(barrier.wait, HANGS)))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     barrier.wait(HANGS)
@@ -108,7 +115,9 @@ def test_calls_in_other_threads_do_not_wait_for_each_other() -> None:
 
 
 def test_a_call_is_seen_while_a_thread_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """WebGPU submits in the calling thread if there is no such call: wgpu would then call back for a wait that has just begun."""
+    """WebGPU submits in the calling thread if there is no such call: wgpu would then call back for
+    a wait that has just begun.
+    """
     seen = []
 
     class Busy(list[bool]):
@@ -137,7 +146,11 @@ print(call_uninterrupted(max, 1, 3))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_forked_child_starts_threads_of_its_own() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", UNINTERRUPTED_FORK], capture_output=True, text=True, check=False, timeout=HANGS
+        [sys.executable, "-W", "ignore", "-c", UNINTERRUPTED_FORK],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
     )
     assert (done.stdout, done.stderr) == ("2\n3\n", "")
 
@@ -157,7 +170,9 @@ def test_a_finalizer_may_return_values_while_those_of_a_pool_are_listed() -> Non
     pool.add([0] * 10)
     before = gc.get_threshold()
     try:
-        for number in range(200):  # of the objects after which a collection begins: it comes at each point of the listing
+        for number in range(
+            200
+        ):  # of the objects after which a collection begins: it comes at each point of the listing
             gc.set_threshold(number % 10 + 1)
             Returned(pool)
             assert len(pool.free()) >= 10

@@ -1,4 +1,6 @@
-"""The grid and the block of a call: `threads=`, defaults, chosen blocks, shared memory, and the current stream."""
+"""The grid and the block of a call: `threads=`, defaults, chosen blocks, shared memory, and the
+current stream.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,20 @@ def devices() -> Iterator[list[toy.ToyDevice]]:
 
 
 def make(
-    *params: Param, launcher: type[toy.ToyLauncher] = toy.ToyLauncher, tags: tuple[str, ...] = (), **interface: Any
+    *params: Param,
+    launcher: type[toy.ToyLauncher] = toy.ToyLauncher,
+    tags: tuple[str, ...] = (),
+    **interface: Any,
 ) -> devmod.Function:
     types = {"buffer": "handle", "local": "handle"}
     listed = params or (Param("n", "scalar", "int32"),)
-    info = FunctionInfo("f", [types.get(param.kind, param.type) for param in listed], tags, (), Interface(listed, **interface))
+    info = FunctionInfo(
+        "f",
+        [types.get(param.kind, param.type) for param in listed],
+        tags,
+        (),
+        Interface(listed, **interface),
+    )
     return toy.module({"f": info}, {}, launcher)["f"]
 
 
@@ -54,7 +65,9 @@ def shapes(stream: Any) -> list[tuple[Any, Any]]:
         (np.int64(10), 4, (3, 1, 1)),
     ],
 )
-def test_the_grid_has_at_least_the_wanted_threads(threads: Any, block: Any, grid: Any, devices: list[toy.ToyDevice]) -> None:
+def test_the_grid_has_at_least_the_wanted_threads(
+    threads: Any, block: Any, grid: Any, devices: list[toy.ToyDevice]
+) -> None:
     f = make()
     for _ in range(2):  # the second call takes the short path
         f(1, threads=threads, block=block)
@@ -94,27 +107,56 @@ def test_no_thread_is_no_launch(devices: list[toy.ToyDevice]) -> None:
             "needs threads=, the number of threads, or grid=, the number of blocks: an int, or up to three ints for x, y, z",
             "grid",
         ),
-        ({"threads": 8}, "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z", "block"),
-        ({"threads": -1, "block": 8}, "was given threads=-1: -1 is not a count of 0 or more", "threads"),
-        ({"threads": 8.0, "block": 8}, "was given threads=8.0: 8.0 is a float, and threads takes an int; pass 8", "threads"),
-        ({"threads": (), "block": 8}, "was given threads=(): expected an int, or up to three ints for x, y, z", "threads"),
-        ({"threads": 2**63, "block": 8}, f"was given threads={2**63}: {2**63} is not a count of 0 or more", "threads"),
+        (
+            {"threads": 8},
+            "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z",
+            "block",
+        ),
+        (
+            {"threads": -1, "block": 8},
+            "was given threads=-1: -1 is not a count of 0 or more",
+            "threads",
+        ),
+        (
+            {"threads": 8.0, "block": 8},
+            "was given threads=8.0: 8.0 is a float, and threads takes an int; pass 8",
+            "threads",
+        ),
+        (
+            {"threads": (), "block": 8},
+            "was given threads=(): expected an int, or up to three ints for x, y, z",
+            "threads",
+        ),
+        (
+            {"threads": 2**63, "block": 8},
+            f"was given threads={2**63}: {2**63} is not a count of 0 or more",
+            "threads",
+        ),
     ],
 )
-def test_wrong_threads(keywords: dict[str, Any], text: str, argument: str, devices: list[toy.ToyDevice]) -> None:
+def test_wrong_threads(
+    keywords: dict[str, Any], text: str, argument: str, devices: list[toy.ToyDevice]
+) -> None:
     f = make()
     for call in (f, f.bind, lambda n, **given: f.launch_config(**given)):
         with pytest.raises(devmod.ArgumentError) as caught:
             call(1, **keywords)
         assert str(caught.value) == f"the toy function 'f' {text}"
-        assert (caught.value.kind, caught.value.function, caught.value.argument) == ("toy", "f", argument)
+        assert (caught.value.kind, caught.value.function, caught.value.argument) == (
+            "toy",
+            "f",
+            argument,
+        )
 
 
 def test_threads_and_launch_values_exclude_each_other(devices: list[toy.ToyDevice]) -> None:
     f = make(tags=("blockIdx.x", "threadIdx.x"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, 2, 3, threads=6)
-    assert str(caught.value) == "the toy function 'f' is called with threads= and with launch values after its arguments; give one of them"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' is called with threads= and with launch values after its arguments; give one of them"
+    )
 
 
 def test_a_kind_without_a_grid_takes_no_threads(devices: list[toy.ToyDevice]) -> None:
@@ -122,14 +164,20 @@ def test_a_kind_without_a_grid_takes_no_threads(devices: list[toy.ToyDevice]) ->
     f(1)
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, threads=6)
-    assert str(caught.value) == "the toy function 'f' has no grid and no threads, since a launch is one call; omit threads="
+    assert (
+        str(caught.value)
+        == "the toy function 'f' has no grid and no threads, since a launch is one call; omit threads="
+    )
 
 
 def test_the_error_for_too_many_blocks_has_what_to_do(devices: list[toy.ToyDevice]) -> None:
     f = make(launcher=toy.LimitedLauncher)
     advice = "launch in several parts, or let the kernel index more dimensions"
     for keywords, text in (
-        ({"threads": 5_000_000}, f". threads=5000000 in blocks of 64 needs grid=78125; give a larger block=, {advice}"),
+        (
+            {"threads": 5_000_000},
+            f". threads=5000000 in blocks of 64 needs grid=78125; give a larger block=, {advice}",
+        ),
         ({"grid": 78125}, f"; {advice}"),
     ):
         with pytest.raises(devmod.LaunchError) as caught:
@@ -139,7 +187,8 @@ def test_the_error_for_too_many_blocks_has_what_to_do(devices: list[toy.ToyDevic
     with pytest.raises(devmod.LaunchError) as caught:
         fixed(1, threads=(8, 1_000_000))
     assert str(caught.value) == (
-        "max_blocks is 65535, got grid=(1, 125000, 1). threads=(8, 1000000) in blocks of (8, 8) needs grid=(1, 125000); " + advice
+        "max_blocks is 65535, got grid=(1, 125000, 1). threads=(8, 1000000) in blocks of (8, 8) needs grid=(1, 125000); "
+        + advice
     )
     assert shapes(devices[0].default_stream) == []
 
@@ -152,7 +201,11 @@ def test_the_default_block(devices: list[toy.ToyDevice]) -> None:
     f(1, threads=(32, 32))
     f(1, grid=3)
     f(1, grid=3, block=8)
-    assert shapes(devices[0].default_stream) == [((2, 16, 1), (16, 2, 1)), ((3, 1, 1), (16, 2, 1)), ((3, 1, 1), (8, 1, 1))]
+    assert shapes(devices[0].default_stream) == [
+        ((2, 16, 1), (16, 2, 1)),
+        ((3, 1, 1), (16, 2, 1)),
+        ((3, 1, 1), (8, 1, 1)),
+    ]
     assert f.block == (16, 2, 1)
 
 
@@ -176,7 +229,9 @@ def test_the_fixed_block_overrides_the_default(devices: list[toy.ToyDevice]) -> 
         ((1000, 1), (64, 1, 1)),
     ],
 )
-def test_the_backend_chooses_an_open_block(threads: Any, block: Any, devices: list[toy.ToyDevice]) -> None:
+def test_the_backend_chooses_an_open_block(
+    threads: Any, block: Any, devices: list[toy.ToyDevice]
+) -> None:
     f = make(open_block=True)
     for _ in range(2):
         f(1, threads=threads)
@@ -214,7 +269,11 @@ def test_no_block_is_chosen_after_another_define(devices: list[toy.ToyDevice]) -
     text = "the toy function 'f' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
     for name in ("SCALE", "3"):
         assert f.specialize(**{name: 2}).launch_config(threads=8).block == (8, 1, 1)
-    for specialized in (f.specialize(OTHER=2), f.specialize(OTHER=2).specialize(SCALE=2), f.specialize(OTHER=1).on(devices[1])):
+    for specialized in (
+        f.specialize(OTHER=2),
+        f.specialize(OTHER=2).specialize(SCALE=2),
+        f.specialize(OTHER=1).on(devices[1]),
+    ):
         with pytest.raises(devmod.ArgumentError) as caught:
             specialized(1, threads=8)
         assert str(caught.value) == text
@@ -225,10 +284,17 @@ def test_constants_without_a_value_are_named_before_the_block() -> None:
         unset_constants = (PipelineConstant("SIZE", "uint32", 0), PipelineConstant("", "int32", 7))
 
     f = make(launcher=Launcher, extra={"block_constants": [0, -1, -1]})
-    for call in (lambda: f(1, grid=1), lambda: f(1, threads=8, block=8), lambda: f.bind(1, grid=1), lambda: f.launch_config(grid=1)):
+    for call in (
+        lambda: f(1, grid=1),
+        lambda: f(1, threads=8, block=8),
+        lambda: f.bind(1, grid=1),
+        lambda: f.launch_config(grid=1),
+    ):
         with pytest.raises(devmod.LaunchError) as caught:
             call()
-        assert str(caught.value) == ("the toy function 'f' has constants without a value; set them: f.specialize(SIZE=…, **{'7': …})")
+        assert str(caught.value) == (
+            "the toy function 'f' has constants without a value; set them: f.specialize(SIZE=…, **{'7': …})"
+        )
 
 
 def test_a_launch_config_is_a_value() -> None:
@@ -284,12 +350,17 @@ def test_a_local_with_a_default_may_be_omitted(devices: list[toy.ToyDevice]) -> 
 
 
 def test_defaults_may_precede_the_arguments(devices: list[toy.ToyDevice]) -> None:
-    first, second = (Param(name, "local", "float32", default=Local(size)) for name, size in (("s", 8), ("t", 16)))
+    first, second = (
+        Param(name, "local", "float32", default=Local(size)) for name, size in (("s", 8), ("t", 16))
+    )
     f = make(first, Param("n", "scalar", "int32"), second, Param("m", "scalar", "int32"))
     for _ in range(2):
         f(1, 2, grid=1, block=1)
         f(m=2, t=Local(4), n=1, grid=1, block=1)
-    given = [("local", 8), b"\1\0\0\0", ("local", 16), b"\2\0\0\0"], [("local", 8), b"\1\0\0\0", ("local", 4), b"\2\0\0\0"]
+    given = (
+        [("local", 8), b"\1\0\0\0", ("local", 16), b"\2\0\0\0"],
+        [("local", 8), b"\1\0\0\0", ("local", 4), b"\2\0\0\0"],
+    )
     assert [values for _, values in devices[0].default_stream.queued] == [*given] * 2
 
 
@@ -298,7 +369,9 @@ def test_a_local_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevi
     x = devices[0].empty(4, "float32")
     with pytest.raises(devmod.ArgumentError) as caught:
         f(x, Local(64), 1, grid=1, block=8)
-    assert str(caught.value) == ("the toy function 'f' takes 2 arguments by position (x, n), and 'scratch' by name; 3 were given")
+    assert str(caught.value) == (
+        "the toy function 'f' takes 2 arguments by position (x, n), and 'scratch' by name; 3 were given"
+    )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(x, grid=1, block=8)
     assert (
@@ -314,14 +387,21 @@ def test_a_local_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevi
 
 
 def test_a_scalar_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevice]) -> None:
-    f = make(Param("n", "scalar", "int32"), Param("hidden", "scalar", "uint64", default=0), Param("more", "scalar", "uint64", default=7))
+    f = make(
+        Param("n", "scalar", "int32"),
+        Param("hidden", "scalar", "uint64", default=0),
+        Param("more", "scalar", "uint64", default=7),
+    )
     for _ in range(2):
         f(1, grid=1, block=1)
         f(1, more=9, grid=1, block=1)
     f.bind(n=1, grid=1, block=1)()
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, 2, grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' takes 1 argument by position (n), and 'hidden', 'more' by name; 2 were given"
+    assert (
+        str(caught.value)
+        == "the toy function 'f' takes 1 argument by position (n), and 'hidden', 'more' by name; 2 were given"
+    )
     expected = [[b"\1\0\0\0", bytes(8), bytes([more, *bytes(7)])] for more in (7, 9, 7, 9, 7)]
     assert [list(values) for _, values in devices[0].default_stream.queued] == expected
     assert str(inspect.signature(f)) == (
@@ -331,7 +411,12 @@ def test_a_scalar_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDev
 
 def test_a_default_of_a_scalar_is_kept_in_files() -> None:
     param = Param("hidden", "scalar", "uint64", default=0)
-    assert param.to_dict() == {"name": "hidden", "kind": "scalar", "type": "uint64", "default": {"value": 0}}
+    assert param.to_dict() == {
+        "name": "hidden",
+        "kind": "scalar",
+        "type": "uint64",
+        "default": {"value": 0},
+    }
     assert Param.from_dict(param.to_dict()) == param
 
 
@@ -341,7 +426,13 @@ def test_the_shared_memory_of_a_call_that_names_none(devices: list[toy.ToyDevice
         f(1, grid=1, block=4)
         f(1, grid=1, block=4, shared_memory=32)
     f.bind(1, grid=1, block=4)()
-    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [96, 32, 96, 32, 96]
+    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [
+        96,
+        32,
+        96,
+        32,
+        96,
+    ]
     assert f.launch_config(grid=1, block=4).shared_memory == 96
     interface = f.info.interface
     assert interface is not None
@@ -352,7 +443,10 @@ def test_launch_values_follow_the_arguments_without_a_default(devices: list[toy.
     f = scratch(Local(per_thread=4), tags=("blockIdx.x", "threadIdx.x"))
     x = devices[0].empty(4, "float32")
     f(x, 1, 2, 16)
-    assert (shapes(devices[0].default_stream), sizes(devices[0])) == ([((2, 1, 1), (16, 1, 1))], [("local", 64)])
+    assert (shapes(devices[0].default_stream), sizes(devices[0])) == (
+        [((2, 1, 1), (16, 1, 1))],
+        [("local", 64)],
+    )
 
 
 def test_the_error_for_shared_memory_that_the_device_lacks(devices: list[toy.ToyDevice]) -> None:
@@ -367,7 +461,11 @@ def test_the_error_for_shared_memory_that_the_device_lacks(devices: list[toy.Toy
             f"{what} 8192 bytes; argument 2 'scratch' takes 8192 bytes by default, Local(per_thread=512) with 16 threads in a block: "
             "give it by name, or a smaller block="
         )
-        assert (caught.value.kind, caught.value.function, caught.value.argument) == ("toy", "f", "scratch")
+        assert (caught.value.kind, caught.value.function, caught.value.argument) == (
+            "toy",
+            "f",
+            "scratch",
+        )
     for _ in range(2):
         f(x, 1, scratch=Local(4096), grid=1, block=16)
         with pytest.raises(devmod.LaunchError) as caught:
@@ -376,7 +474,10 @@ def test_the_error_for_shared_memory_that_the_device_lacks(devices: list[toy.Toy
     assert sizes(devices[0]) == [("local", 4096)] * 3
     with pytest.raises(devmod.LaunchError) as caught:
         scratch(Local(8192), launcher=toy.LimitedLauncher)(x, 1, grid=1, block=16)
-    assert str(caught.value) == f"{what} 8192 bytes; argument 2 'scratch' takes 8192 bytes by default, Local(8192): give it by name"
+    assert (
+        str(caught.value)
+        == f"{what} 8192 bytes; argument 2 'scratch' takes 8192 bytes by default, Local(8192): give it by name"
+    )
     host = np.zeros(4, "float32")
     devices[0].allocated.clear()
     with pytest.raises(devmod.LaunchError):
@@ -420,7 +521,9 @@ def test_the_current_stream_is_that_of_its_device(devices: list[toy.ToyDevice]) 
                 f(x, grid=1, block=1)
         f(np.zeros(4, "float32"), grid=1, block=1)
         f.on(devices[1])(np.zeros(4, "float32"), grid=1, block=1)
-    assert [len(each.queued) for each in (devices[0].default_stream, devices[1].default_stream, stream)] == [3, 0, 3]
+    assert [
+        len(each.queued) for each in (devices[0].default_stream, devices[1].default_stream, stream)
+    ] == [3, 0, 3]
 
 
 def test_the_current_stream_of_a_function_without_arrays(devices: list[toy.ToyDevice]) -> None:
@@ -502,7 +605,9 @@ def test_tasks_have_current_streams_of_their_own(devices: list[toy.ToyDevice]) -
     assert len(devices[0].default_stream.queued) == 3
 
 
-def test_a_launch_in_the_current_stream_follows_the_work_of_another_library(devices: list[toy.ToyDevice]) -> None:
+def test_a_launch_in_the_current_stream_follows_the_work_of_another_library(
+    devices: list[toy.ToyDevice],
+) -> None:
     f = make(Param("x", "buffer", "float32", "rw"))
     theirs, ours = toy.ToyStream(devices[0]), devices[0].stream()
     x = toy.ForeignArray(devices[0], np.zeros(4, "float32"), theirs)
@@ -513,10 +618,16 @@ def test_a_launch_in_the_current_stream_follows_the_work_of_another_library(devi
     assert (wait, type(event), shape.grid) == ("wait", toy.ToyEvent, (1, 1, 1))
 
 
-def test_a_launch_follows_the_work_of_two_streams_of_another_library(devices: list[toy.ToyDevice]) -> None:
+def test_a_launch_follows_the_work_of_two_streams_of_another_library(
+    devices: list[toy.ToyDevice],
+) -> None:
     f = make(Param("x", "buffer", "float32", "rw"), Param("y", "buffer", "float32", "rw"))
     first, second = toy.ToyStream(devices[0]), toy.ToyStream(devices[0])
-    f(*(toy.ForeignArray(devices[0], np.zeros(4, "float32"), each) for each in (first, second)), grid=1, block=1)
+    f(
+        *(toy.ForeignArray(devices[0], np.zeros(4, "float32"), each) for each in (first, second)),
+        grid=1,
+        block=1,
+    )
     assert second.queued == []
     (wait, event), (shape, _) = first.queued
     assert (wait, type(event), shape.grid) == ("wait", toy.ToyEvent, (1, 1, 1))

@@ -1,4 +1,6 @@
-"""RuntimeModule, the base class of backends' modules: what it does with a payload before the driver gets it."""
+"""RuntimeModule, the base class of backends' modules: what it does with a payload before the driver
+gets it.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ Register = Callable[[str, str, object], None]
 
 
 class Receiver(RuntimeModule):
-    """A module whose driver is missing. The error has the function and the format that the driver would get."""
+    """A module whose driver is missing. The error has the function and the format that the driver
+    would get.
+    """
 
     target = "opencl"
 
     def launcher(self, name: str, info: devmod.FunctionInfo) -> Launcher:
-        raise devmod.DeviceNotFoundError(f"{name} is {info.name} in a payload of format {self.payload()[0]}", kind=self.kind)
+        raise devmod.DeviceNotFoundError(
+            f"{name} is {info.name} in a payload of format {self.payload()[0]}", kind=self.kind
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +59,18 @@ def test_a_compiler_receives_source_and_no_compiled_payload(kind: str) -> None:
         devmod.set_compiler(kind, compiler)
         code: Any = {"f": b"payload"} if spec.shader_map else b"payload"
         module = Receiver(spec, fmt, {}, code)
-        assert module.payload("f" if spec.shader_map else "") == (fmt, b"compiled" if seen else b"payload")
+        assert module.payload("f" if spec.shader_map else "") == (
+            fmt,
+            b"compiled" if seen else b"payload",
+        )
         requests[fmt] = bool(seen)
-    source = {"cuda": ["cuda"], "rocm": ["hip"], "metal": ["metal"], "opencl": ["cl"], "webgpu": ["wgsl"]}.get(kind, [])
+    source = {
+        "cuda": ["cuda"],
+        "rocm": ["hip"],
+        "metal": ["metal"],
+        "opencl": ["cl"],
+        "webgpu": ["wgsl"],
+    }.get(kind, [])
     assert [fmt for fmt, was in requests.items() if was] == source
 
 
@@ -101,8 +116,15 @@ def test_equal_shaders_are_saved_to_the_same_file(register: Register) -> None:
         target = "metal"
 
     register("devmod.load_from_bytes", "metal", Metal.load)
-    source, names = b"kernel void k() { /* " + bytes(range(48, 96)) * 100 + b" */ }", [f"k{number}" for number in range(9)]
-    fallback = module_of("metal", code=dict.fromkeys(names, source), fmap=dict.fromkeys(names, devmod.FunctionInfo("k", ["handle"])))
+    source, names = (
+        b"kernel void k() { /* " + bytes(range(48, 96)) * 100 + b" */ }",
+        [f"k{number}" for number in range(9)],
+    )
+    fallback = module_of(
+        "metal",
+        code=dict.fromkeys(names, source),
+        fmap=dict.fromkeys(names, devmod.FunctionInfo("k", ["handle"])),
+    )
     module = devmod.load_from_bytes("metal", fallback.save_to_bytes())
     assert type(module) is Metal
     assert devmod.dumps(module) == devmod.dumps(fallback)
@@ -121,13 +143,17 @@ def test_the_functions_beside_an_invalid_one_run(register: Register) -> None:
 
 
 @pytest.mark.row("R3", "R24")
-def test_the_look_ups_of_a_first_use_share_one_scan(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_look_ups_of_a_first_use_share_one_scan(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scans: list[None] = []
     scan_all = discovery._scan_all
     monkeypatch.setattr(discovery, "_scan_all", lambda: (scans.append(None), scan_all())[1])
     register("devmod.load_from_bytes", "opencl", Receiver.load)
     module = devmod.loads(devmod.dumps(module_of("opencl")))
     scans.clear()
-    with pytest.raises(devmod.DeviceNotFoundError, match=r"^add is add_kernel in a payload of format cl"):
+    with pytest.raises(
+        devmod.DeviceNotFoundError, match=r"^add is add_kernel in a payload of format cl"
+    ):
         module.get_function("add")
     assert len(scans) == 1

@@ -1,4 +1,6 @@
-"""What a notebook shows: `_repr_html_` of modules, functions, arrays and devices. Every text is escaped."""
+"""What a notebook shows: `_repr_html_` of modules, functions, arrays and devices. Every text is
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -66,24 +68,48 @@ def info(name: str = "y") -> FunctionInfo:
 def test_a_device(devices: list[toy.ToyDevice]) -> None:
     device = devices[1]
     assert shown(device) == ("toy device 1", [["name", "toy number 1"]])
-    device.name, device.vendor, device.driver_version, device.arch, device.memory = HOSTILE, "v", "1.2", "a", 1 << 30
+    device.name, device.vendor, device.driver_version, device.arch, device.memory = (
+        HOSTILE,
+        "v",
+        "1.2",
+        "a",
+        1 << 30,
+    )
     assert shown(device)[1] == [
-        ["name", ESCAPED], ["vendor", "v"], ["driver", "1.2"], ["architecture", "a"], ["memory", "1,073,741,824 bytes"],
-    ]  # fmt: skip
+        ["name", ESCAPED],
+        ["vendor", "v"],
+        ["driver", "1.2"],
+        ["architecture", "a"],
+        ["memory", "1,073,741,824 bytes"],
+    ]
 
 
 def test_an_array(devices: list[toy.ToyDevice]) -> None:
-    rows = [["type", "float32"], ["shape", "(2, 300)"], ["size", "2,400 bytes"], ["memory", "toy device 0 (toy number 0)"]]
+    rows = [
+        ["type", "float32"],
+        ["shape", "(2, 300)"],
+        ["size", "2,400 bytes"],
+        ["memory", "toy device 0 (toy number 0)"],
+    ]
     assert shown(devices[0].empty((2, 300), "float32")) == ("Array", rows)
     constant = devmod.const_loader({"w": np.zeros(3, "int8")}, {}).get_global("w")
-    assert shown(constant) == ("Array", [["type", "int8"], ["shape", "(3,)"], ["size", "3 bytes"], ["memory", "the host"]])
+    assert shown(constant) == (
+        "Array",
+        [["type", "int8"], ["shape", "(3,)"], ["size", "3 bytes"], ["memory", "the host"]],
+    )
 
 
 def test_a_function(devices: list[toy.ToyDevice]) -> None:
     module = toy.module({"f": info(HOSTILE), HOSTILE: FunctionInfo("g", ["handle", "float32"])})
     head = ["argument", "type"]
-    assert shown(module["f"]) == ("toy function f block 64×1×1", [head, [ESCAPED, "float32* rw"], ["n", "int32"]])
-    assert shown(module[HOSTILE]) == (f"toy function {ESCAPED}", [head, ["1", "handle"], ["2", "float32"]])
+    assert shown(module["f"]) == (
+        "toy function f block 64×1×1",
+        [head, [ESCAPED, "float32* rw"], ["n", "int32"]],
+    )
+    assert shown(module[HOSTILE]) == (
+        f"toy function {ESCAPED}",
+        [head, ["1", "handle"], ["2", "float32"]],
+    )
 
 
 def test_a_module(devices: list[toy.ToyDevice]) -> None:
@@ -93,7 +119,13 @@ def test_a_module(devices: list[toy.ToyDevice]) -> None:
     other = devmod.create_with_fallback("opencl", b"", "cl", {"h": FunctionInfo("h", [])})
     caption, rows = shown(devmod.bundle(module, other))
     assert caption == "BundleModule bundle"
-    assert rows == [["function", hostile], ["function", "g()"], ["function", "h()"], ["candidate", "toy toy"], ["candidate", "opencl cl"]]
+    assert rows == [
+        ["function", hostile],
+        ["function", "g()"],
+        ["function", "h()"],
+        ["candidate", "toy toy"],
+        ["candidate", "opencl cl"],
+    ]
     module.import_module(other)
     assert shown(module)[1][-1] == ["import", "opencl cl"]
 
@@ -102,7 +134,10 @@ def test_a_damaged_function_does_not_hide_the_others() -> None:
     data = b"\xa2cl\x82\xa3bad\x94\xa1k\x91\xa1x\x90\x90\xa1b\x94\xa1l\x90\x90\x90\xc4\x03abc"
     rows = shown(from_wire("opencl", data, ("bad", "b")))[1]
     assert rows == [
-        ["function", "bad: the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 12"],
+        [
+            "function",
+            "bad: the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 12",
+        ],
         ["function", "b()"],
     ]
 
@@ -118,7 +153,11 @@ def test_long_tables_and_texts_are_cut(devices: list[toy.ToyDevice]) -> None:
 
 
 def test_the_repr_of_functions_lists_their_names() -> None:
-    code = devmod.create_with_fallback("opencl", b"", "cl", {name: FunctionInfo(name, []) for name in "abcdefghijklmn"})
-    loaded: Callable[[devmod.Module], devmod.Module] = lambda module: devmod.loads(devmod.dumps(module))  # noqa: E731
+    code = devmod.create_with_fallback(
+        "opencl", b"", "cl", {name: FunctionInfo(name, []) for name in "abcdefghijklmn"}
+    )
+    loaded: Callable[[devmod.Module], devmod.Module] = lambda module: devmod.loads(
+        devmod.dumps(module)
+    )  # noqa: E731
     text = "<functions 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l' and 2 more>"
     assert repr(loaded(code).functions) == repr(devmod.bundle(code).functions) == text

@@ -1,4 +1,6 @@
-"""Buffers that are several values of a kernel, and local memory as an offset: what every backend shares."""
+"""Buffers that are several values of a kernel, and local memory as an offset: what every backend
+shares.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,20 @@ from devmod import FunctionInfo, Interface, Param
 
 PARAMS = [
     Param("x", "buffer", "float32", "rw", pack=("count:uint32", "ptr:handle")),
-    Param("y", "buffer", "", "r", pack=("ptr:handle", "shape0:int32", "shape1:int32", "stride0:int64", "stride1:int64")),
+    Param(
+        "y",
+        "buffer",
+        "",
+        "r",
+        pack=("ptr:handle", "shape0:int32", "shape1:int32", "stride0:int64", "stride1:int64"),
+    ),
     Param("n", "scalar", "int32"),
 ]
-INFO = FunctionInfo("f", ["uint32", "handle", "handle", "int32", "int32", "int64", "int64", "int32"], interface=Interface(PARAMS))
+INFO = FunctionInfo(
+    "f",
+    ["uint32", "handle", "handle", "int32", "int32", "int64", "int64", "int32"],
+    interface=Interface(PARAMS),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +50,26 @@ def number(value: int, nbytes: int = 4) -> bytes:
 
 def test_a_kernel_gets_the_values_of_its_arrays(devices: list[toy.ToyDevice]) -> None:
     seen: list[Any] = []
-    f = toy.module({"f": INFO}, {"f": lambda shape, *values: seen.append(values)}, PackLauncher)["f"]
+    f = toy.module({"f": INFO}, {"f": lambda shape, *values: seen.append(values)}, PackLauncher)[
+        "f"
+    ]
     for device in devices:
         x, y = device.zeros(6, "float32"), device.zeros((2, 3), "int8")
-        expected = [number(6), x.memory, y.memory, number(2), number(3), number(3, 8), number(1, 8), number(7)]
-        for call in (f, f, f.bind(x, y, 7, grid=1, block=1)):  # by `KernelCall`, by the plain path, prepared
+        expected = [
+            number(6),
+            x.memory,
+            y.memory,
+            number(2),
+            number(3),
+            number(3, 8),
+            number(1, 8),
+            number(7),
+        ]
+        for call in (
+            f,
+            f,
+            f.bind(x, y, 7, grid=1, block=1),
+        ):  # by `KernelCall`, by the plain path, prepared
             arguments = (x, y, 7) if call is f else ()
             call(*arguments, **({"grid": 1, "block": 1} if call is f else {}))
             values = list(seen.pop())
@@ -51,8 +78,15 @@ def test_a_kernel_gets_the_values_of_its_arrays(devices: list[toy.ToyDevice]) ->
             assert values[2] is y.memory
     assert f._callers.keys() == {(device, 1, 1, None, None) for device in devices}
     rows = np.zeros((1, 5))
-    constant = devmod.const_loader({"y": rows}, {}).get_global("y")  # its NumPy array is one of bytes
-    for context, array in ((nullcontext(), rows), (devmod.guard(), rows), (nullcontext(), constant), (devmod.guard(), constant)):
+    constant = devmod.const_loader({"y": rows}, {}).get_global(
+        "y"
+    )  # its NumPy array is one of bytes
+    for context, array in (
+        (nullcontext(), rows),
+        (devmod.guard(), rows),
+        (nullcontext(), constant),
+        (devmod.guard(), constant),
+    ):
         with context:
             f(np.ones(3, "float32"), array, 7, grid=1, block=1)
         values = list(seen.pop())
@@ -65,9 +99,15 @@ def test_arrays_that_a_kernel_cannot_take(devices: list[toy.ToyDevice]) -> None:
     x, y = devices[0].zeros(6, "float32"), devices[0].zeros((2, 3), "int8")
     f(x, y, 7, grid=1, block=1)
     for array, text in (
-        (devices[1].zeros((2, 3), "int8"), f"is on {devices[1]}, and argument 1 'x' is on {devices[0]}; a launch runs on one device: copy the array through the host"),
-        (devices[0].zeros(6, "int8"), "is an array of shape (6,), and the kernel takes 2 dimensions; pass array.reshape(…)"),
-    ):  # fmt: skip
+        (
+            devices[1].zeros((2, 3), "int8"),
+            f"is on {devices[1]}, and argument 1 'x' is on {devices[0]}; a launch runs on one device: copy the array through the host",
+        ),
+        (
+            devices[0].zeros(6, "int8"),
+            "is an array of shape (6,), and the kernel takes 2 dimensions; pass array.reshape(…)",
+        ),
+    ):
         check_error(
             devmod.ArgumentError,
             lambda array=array: f(x, array, 7, grid=1, block=1),

@@ -31,13 +31,30 @@ ADVICE = {
 def unpicklable() -> list[Any]:
     (device, _) = toy.DEVICES
     array = device.from_numpy(np.ones(1, "float32"))
-    module = toy.module({"f": FunctionInfo("f", ["handle"], (), (), Interface([Param("x", "buffer", "float32", "rw")]))})
+    module = toy.module(
+        {
+            "f": FunctionInfo(
+                "f", ["handle"], (), (), Interface([Param("x", "buffer", "float32", "rw")])
+            )
+        }
+    )
     fallback = devmod.create_with_fallback("cuda", b"ptx", "ptx", {})
     constants = devmod.const_loader({"a": np.ones(1)}, {"init": ["a"]})
     function = module["f"]
     launch = function.bind(array, grid=1, block=1)
     stream = device.stream()
-    return [device, array, stream, stream.record(), module, fallback, devmod.loads(devmod.dumps(fallback)), constants, function, launch]
+    return [
+        device,
+        array,
+        stream,
+        stream.record(),
+        module,
+        fallback,
+        devmod.loads(devmod.dumps(fallback)),
+        constants,
+        function,
+        launch,
+    ]
 
 
 @pytest.mark.row("R32")
@@ -50,4 +67,7 @@ def test_objects_of_one_process_are_not_pickled(duplicate: Any) -> None:
             name = type(value).__name__
             with pytest.raises(TypeError) as caught:
                 duplicate(value)
-            assert str(caught.value) == f"cannot pickle or copy '{name}' object: it belongs to this process; {ADVICE[name]}"
+            assert (
+                str(caught.value)
+                == f"cannot pickle or copy '{name}' object: it belongs to this process; {ADVICE[name]}"
+            )

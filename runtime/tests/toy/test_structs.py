@@ -1,4 +1,6 @@
-"""Structs by value and in buffers: the values that a call takes, their NumPy dtypes, and the layouts that an interface may have."""
+"""Structs by value and in buffers: the values that a call takes, their NumPy dtypes, and the
+layouts that an interface may have.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,20 @@ def devices() -> Iterator[list[toy.ToyDevice]]:
         yield made
 
 
-VIEW = Member("view", offset=16, members=[Member("scale", "float32", 0), Member("at", "float32x3", 16)], size=32)
-LIGHT = Member("lights", offset=64, members=[Member("on", "bool", 0), Member("power", "float16", 2)], size=4, shape=[2], strides=[8])
+VIEW = Member(
+    "view",
+    offset=16,
+    members=[Member("scale", "float32", 0), Member("at", "float32x3", 16)],
+    size=32,
+)
+LIGHT = Member(
+    "lights",
+    offset=64,
+    members=[Member("on", "bool", 0), Member("power", "float16", 2)],
+    size=4,
+    shape=[2],
+    strides=[8],
+)
 P = Param(
     "p",
     "scalar",
@@ -48,9 +62,13 @@ VALUES = {
 
 
 def make(param: Param) -> tuple[devmod.Function, list[bytes]]:
-    """Return a function with that second argument, and the list of values that its kernel receives."""
+    """Return a function with that second argument, and the list of values that its kernel
+    receives.
+    """
     seen: list[bytes] = []
-    info = FunctionInfo("f", ["int32", param.type], (), (), Interface([Param("n", "scalar", "int32"), param]))
+    info = FunctionInfo(
+        "f", ["int32", param.type], (), (), Interface([Param("n", "scalar", "int32"), param])
+    )
     return toy.module({"f": info}, {"f": lambda shape, n, value: seen.append(value)})["f"], seen
 
 
@@ -99,7 +117,13 @@ OTHER = np.dtype(
     "value",
     [
         VALUES,
-        (-2, (0.5, [1, 2, 3]), np.array([[1, 2], [3, 4]]), ((True, 1.5), {"on": False, "power": -1}), [97, 98, 99, 100]),
+        (
+            -2,
+            (0.5, [1, 2, 3]),
+            np.array([[1, 2], [3, 4]]),
+            ((True, 1.5), {"on": False, "power": -1}),
+            [97, 98, 99, 100],
+        ),
         pytest.param(lambda: record(P.dtype), id="its dtype"),
         pytest.param(lambda: record(P.dtype)[()], id="its dtype, a scalar"),
         pytest.param(lambda: record(OTHER), id="another dtype"),
@@ -114,19 +138,46 @@ def test_a_struct_is_packed_to_the_declared_layout(value: Any) -> None:
 
 
 def test_a_record_of_the_declared_layout_may_have_other_names() -> None:
-    param = Param("p", "scalar", "uint8x16", members=[Member("n", "int32", 0), Member("in", "", 8, [Member("v", "float32x2")], 8)])
-    flat = np.dtype({"names": ["a", "b", "c"], "formats": ["i4", "f4", "f4"], "offsets": [0, 8, 12], "itemsize": 16})
+    param = Param(
+        "p",
+        "scalar",
+        "uint8x16",
+        members=[Member("n", "int32", 0), Member("in", "", 8, [Member("v", "float32x2")], 8)],
+    )
+    flat = np.dtype(
+        {
+            "names": ["a", "b", "c"],
+            "formats": ["i4", "f4", "f4"],
+            "offsets": [0, 8, 12],
+            "itemsize": 16,
+        }
+    )
     value = np.frombuffer(b"\xff" * 16, flat)[0].copy()
     value["a"], value["b"], value["c"] = 1, 2, 3
     assert packed(param, value) == b"\x01\0\0\0\0\0\0\0" + np.array([2, 3], "f4").tobytes()
     f, _ = make(param)
-    with pytest.raises(devmod.ArgumentError) as caught:  # a number is a float where the declared one is an int
-        f(0, np.zeros((), {"names": ["a", "b"], "formats": ["f4", "2f4"], "offsets": [0, 8], "itemsize": 16}), grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 2 'p': member 'p.a': unknown; expected 'n', 'in'"
+    with pytest.raises(
+        devmod.ArgumentError
+    ) as caught:  # a number is a float where the declared one is an int
+        f(
+            0,
+            np.zeros(
+                (),
+                {"names": ["a", "b"], "formats": ["f4", "2f4"], "offsets": [0, 8], "itemsize": 16},
+            ),
+            grid=1,
+            block=1,
+        )
+    assert (
+        str(caught.value)
+        == "the toy function 'f': argument 2 'p': member 'p.a': unknown; expected 'n', 'in'"
+    )
 
 
 def test_a_record_with_the_declared_names_is_converted_by_name() -> None:
-    param = Param("p", "scalar", "uint8x8", members=[Member("x", "float32", 0), Member("y", "float32", 4)])
+    param = Param(
+        "p", "scalar", "uint8x8", members=[Member("x", "float32", 0), Member("y", "float32", 4)]
+    )
     swapped = np.array((1, 2), [("y", "f4"), ("x", "f4")])
     assert packed(param, swapped) == np.array([2, 1], "f4").tobytes()
 
@@ -139,8 +190,21 @@ def test_the_dtype_of_a_struct_has_its_offsets_and_its_size() -> None:
     dtype = P.dtype
     assert dtype is not None
     assert dtype.itemsize == 96
-    assert {name: field[1] for name, field in (dtype.fields or {}).items()} == {"n": 0, "view": 16, "w": 48, "lights": 64, "tag": 80}
-    assert dtype["view"] == np.dtype({"names": ["scale", "at"], "formats": ["f4", ("f4", (3,))], "offsets": [0, 16], "itemsize": 32})
+    assert {name: field[1] for name, field in (dtype.fields or {}).items()} == {
+        "n": 0,
+        "view": 16,
+        "w": 48,
+        "lights": 64,
+        "tag": 80,
+    }
+    assert dtype["view"] == np.dtype(
+        {
+            "names": ["scale", "at"],
+            "formats": ["f4", ("f4", (3,))],
+            "offsets": [0, 16],
+            "itemsize": 32,
+        }
+    )
     assert dtype["w"] == np.dtype(("f4", (2, 2)))
     assert dtype["lights"].shape == (2,)
     assert dtype["lights"].base.itemsize == 8
@@ -157,21 +221,42 @@ def test_the_dtype_of_a_struct_has_its_offsets_and_its_size() -> None:
         (Param("a", "buffer", "uint8x4", align=4), "V4"),
         (Param("a", "uniform", "uint8x16"), "V16"),
         (Param("a", "scalar", "uint1"), "?"),
-        (Param("m", "scalar", "uint8x64", members=[Member("", "float32x4", shape=[4], strides=[16])]), ("f4", (4, 4))),
-        (Param("m", "scalar", "uint8x44", members=[Member("", "float32x3", shape=[3], strides=[16])]), ("f4", (3, 4))),
+        (
+            Param(
+                "m",
+                "scalar",
+                "uint8x64",
+                members=[Member("", "float32x4", shape=[4], strides=[16])],
+            ),
+            ("f4", (4, 4)),
+        ),
+        (
+            Param(
+                "m",
+                "scalar",
+                "uint8x44",
+                members=[Member("", "float32x3", shape=[3], strides=[16])],
+            ),
+            ("f4", (3, 4)),
+        ),
     ],
 )
 def test_every_param_of_a_known_type_has_a_dtype(param: Param, dtype: Any) -> None:
     assert param.dtype == np.dtype(dtype)
 
 
-@pytest.mark.parametrize("param", [Param("a", "buffer"), Param("t", "image", "2d"), Param("s", "sampler")])
+@pytest.mark.parametrize(
+    "param", [Param("a", "buffer"), Param("t", "image", "2d"), Param("s", "sampler")]
+)
 def test_a_param_of_unknown_type_has_no_dtype(param: Param) -> None:
     assert param.dtype is None
 
 
 def test_a_dtype_that_numpy_does_not_support_is_an_error() -> None:
-    with pytest.raises(devmod.FormatError, match=r"^NumPy does not support type200_16: pip install ml_dtypes, or read "):
+    with pytest.raises(
+        devmod.FormatError,
+        match=r"^NumPy does not support type200_16: pip install ml_dtypes, or read ",
+    ):
         _ = Param("a", "buffer", "type200_16").dtype
 
 
@@ -184,10 +269,22 @@ def test_params_import_numpy_for_a_dtype_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [[[1, 2, 3, 4]] * 4, np.array([[1, 2, 3, 4]] * 4), ((1, 2, 3, 4),) * 4, np.array([[1, 2, 3, 4]] * 4, "f4").tobytes()]
+    "value",
+    [
+        [[1, 2, 3, 4]] * 4,
+        np.array([[1, 2, 3, 4]] * 4),
+        ((1, 2, 3, 4),) * 4,
+        np.array([[1, 2, 3, 4]] * 4, "f4").tobytes(),
+    ],
 )
 def test_a_matrix_by_value_is_its_columns(value: Any) -> None:
-    matrix = Param("m", "scalar", "uint8x64", align=16, members=[Member("", "float32x4", shape=[4], strides=[16])])
+    matrix = Param(
+        "m",
+        "scalar",
+        "uint8x64",
+        align=16,
+        members=[Member("", "float32x4", shape=[4], strides=[16])],
+    )
     assert packed(matrix, value) == np.array([[1, 2, 3, 4]] * 4, "f4").tobytes()
 
 
@@ -196,7 +293,10 @@ def test_three_vectors_and_padded_elements_take_the_values_of_their_dtype() -> N
         "p",
         "uniform",
         "uint8x96",
-        members=[Member("m", "float32x3", 0, shape=[3], strides=[16]), Member("a", "float32", 48, shape=[3], strides=[16])],
+        members=[
+            Member("m", "float32x3", 0, shape=[3], strides=[16]),
+            Member("a", "float32", 48, shape=[3], strides=[16]),
+        ],
     )
     data = np.zeros((6, 4), "f4")
     data[:3, :3], data[3:, 0] = [[1, 2, 3], [4, 5, 6], [7, 8, 9]], [10, 11, 12]
@@ -215,8 +315,14 @@ def test_three_vectors_and_padded_elements_take_the_values_of_their_dtype() -> N
         ({"n": 2**31}, "member 'p.n': 2147483648 does not fit int32 (-2147483648 to 2147483647)"),
         ({"n": 1.5}, "member 'p.n': 1.5 is not a whole number"),
         ({"view": {"scale": "a", "at": (1, 2, 3)}}, "member 'p.view.scale': 'a' is not a number"),
-        ({"view": {"scale": 1, "at": (1, 2)}}, "member 'p.view.at': 2 lanes cannot be passed as float32x3, which has 3 lanes"),
-        ({"view": {"scale": 1, "at": (1, "b", 3)}}, "member 'p.view.at': lane 1: 'b' is not a number"),
+        (
+            {"view": {"scale": 1, "at": (1, 2)}},
+            "member 'p.view.at': 2 lanes cannot be passed as float32x3, which has 3 lanes",
+        ),
+        (
+            {"view": {"scale": 1, "at": (1, "b", 3)}},
+            "member 'p.view.at': lane 1: 'b' is not a number",
+        ),
         ({"view": {"at": (1, 2, 3)}}, "member 'p.view.scale': missing; expected 'scale', 'at'"),
         (
             {"view": {"scales": 1, "at": (1, 2, 3)}},
@@ -227,7 +333,10 @@ def test_three_vectors_and_padded_elements_take_the_values_of_their_dtype() -> N
             {"view": 7},
             "member 'p.view': 7 is not a struct of 32 bytes; pass a mapping, a tuple or a NumPy record of 'scale', 'at', or bytes",
         ),
-        ({"view": b"abc"}, "member 'p.view': bytes of 3 bytes cannot be passed as uint8x32, which has 32 bytes"),
+        (
+            {"view": b"abc"},
+            "member 'p.view': bytes of 3 bytes cannot be passed as uint8x32, which has 32 bytes",
+        ),
         ({"w": [[1, 2]]}, "member 'p.w': expected 2 elements, got 1"),
         ({"w": [[1, 2], [3, 4, 5]]}, "member 'p.w[1]': expected 2 elements, got 3"),
         ({"w": [[1, 2], 3]}, "member 'p.w[1]': 3 is not a sequence of 2 elements"),
@@ -256,8 +365,14 @@ def test_the_error_for_an_invalid_struct_has_the_member(change: dict[Any, Any], 
         ),
         ((1, 2), "expected 5 values ('n', 'view', 'w', 'lights', 'tag'), got 2"),
         (b"abc", "bytes of 3 bytes cannot be passed as uint8x96, which has 96 bytes"),
-        (np.zeros(1, P.dtype), "an array of shape (1,) is not one struct; pass one record, such as array[0]"),
-        (np.zeros((), "i4,f4")[()], "member 'p.f0': unknown; expected 'n', 'view', 'w', 'lights', 'tag'"),
+        (
+            np.zeros(1, P.dtype),
+            "an array of shape (1,) is not one struct; pass one record, such as array[0]",
+        ),
+        (
+            np.zeros((), "i4,f4")[()],
+            "member 'p.f0': unknown; expected 'n', 'view', 'w', 'lights', 'tag'",
+        ),
     ],
 )
 def test_the_error_for_a_value_that_is_no_struct(value: Any, why: str) -> None:
@@ -268,7 +383,9 @@ def test_the_error_for_a_value_that_is_no_struct(value: Any, why: str) -> None:
 
 
 def test_a_struct_whose_members_have_no_names_takes_a_tuple() -> None:
-    param = Param("", "scalar", "uint8x8", members=[Member("", "int32", 0), Member("", "float32", 4)])
+    param = Param(
+        "", "scalar", "uint8x8", members=[Member("", "int32", 0), Member("", "float32", 4)]
+    )
     assert packed(param, (1, 1.0)) == b"\x01\0\0\0\0\0\x80?"
     assert packed(param, np.array((1, 1.0), param.dtype)) == b"\x01\0\0\0\0\0\x80?"
     f, _ = make(param)
@@ -293,20 +410,35 @@ def test_a_struct_of_one_byte_is_a_struct() -> None:
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ([Member("a", "float32", 62)], "the member 'a' of the parameter 'p' has bytes 62 to 66, and the struct has 64 bytes"),
-        ([Member("a", "int0", 0)], "the member 'a' of the parameter 'p' has bytes 0 to 0, and the struct has 64 bytes"),
-        ([Member("a", "int4", 0)], "the member 'a' of the parameter 'p' has the type int4, which is not a whole number of bytes"),
+        (
+            [Member("a", "float32", 62)],
+            "the member 'a' of the parameter 'p' has bytes 62 to 66, and the struct has 64 bytes",
+        ),
+        (
+            [Member("a", "int0", 0)],
+            "the member 'a' of the parameter 'p' has bytes 0 to 0, and the struct has 64 bytes",
+        ),
+        (
+            [Member("a", "int4", 0)],
+            "the member 'a' of the parameter 'p' has the type int4, which is not a whole number of bytes",
+        ),
         (
             [Member("a", "float32", 0), Member("b", "float32", 2)],
             "the member 'b' of the parameter 'p' begins at byte 2, inside the member that ends at byte 4",
         ),
         ([Member("a", "int8", 0), Member("a", "int8", 1)], "the parameter 'p' has two members 'a'"),
-        ([Member("a", members=[Member("b", "int8")])], "the member 'a' of the parameter 'p' is a struct without a size"),
+        (
+            [Member("a", members=[Member("b", "int8")])],
+            "the member 'a' of the parameter 'p' is a struct without a size",
+        ),
         (
             [Member("a", members=[Member("b", "int64")], size=4)],
             "the member 'b' of the member 'a' of the parameter 'p' has bytes 0 to 8, and the struct has 4 bytes",
         ),
-        ([Member("a", "int8", shape=[0], strides=[1])], "the member 'a' of the parameter 'p' is an array of no elements"),
+        (
+            [Member("a", "int8", shape=[0], strides=[1])],
+            "the member 'a' of the parameter 'p' is an array of no elements",
+        ),
         (
             [Member("a", "int32", shape=[2], strides=[2])],
             "the member 'a' of the parameter 'p' has a stride of 2 bytes; expected at least 4",
@@ -329,14 +461,25 @@ def test_a_layout_that_is_no_struct_is_an_error(members: list[Member], why: str)
 
 def test_a_file_with_such_a_layout_is_refused_at_the_first_use_of_the_function() -> None:
     good = Interface([Param("p", "scalar", "uint8x64", members=[Member("only", "float32", 60)])])
-    data = devmod.create_with_fallback("cuda", b"x", "ptx", {"f": FunctionInfo("f", ["uint8x64"], interface=good)}).save_to_bytes()
+    data = devmod.create_with_fallback(
+        "cuda", b"x", "ptx", {"f": FunctionInfo("f", ["uint8x64"], interface=good)}
+    ).save_to_bytes()
     assert data.count(b"offset\x3c") == 1
     stored = devmod.loads(
-        devmod.dumps(devmod.create_with_fallback("cuda", b"x", "ptx", {"f": FunctionInfo("f", ["uint8x64"], interface=good)}))
+        devmod.dumps(
+            devmod.create_with_fallback(
+                "cuda", b"x", "ptx", {"f": FunctionInfo("f", ["uint8x64"], interface=good)}
+            )
+        )
     )
     assert stored.functions["f"].interface == good
-    with pytest.raises(devmod.FormatError, match="the member 'only' of the parameter 'p' has bytes 61 to 65, and the struct has 64 bytes"):
-        _ = devmod.backend.decode(devmod.backend.find_spec("cuda"), data.replace(b"offset\x3c", b"offset\x3d"))[1]["f"]
+    with pytest.raises(
+        devmod.FormatError,
+        match="the member 'only' of the parameter 'p' has bytes 61 to 65, and the struct has 64 bytes",
+    ):
+        _ = devmod.backend.decode(
+            devmod.backend.find_spec("cuda"), data.replace(b"offset\x3c", b"offset\x3d")
+        )[1]["f"]
 
 
 def test_structs_nested_too_deeply_are_an_error() -> None:
@@ -352,7 +495,10 @@ def test_structs_nested_too_deeply_are_an_error() -> None:
 def test_only_a_struct_has_members(type_: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Param("p", "scalar", type_, members=[Member("a", "int8")])
-    assert str(caught.value) == f"the parameter 'p' has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"
+    assert (
+        str(caught.value)
+        == f"the parameter 'p' has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"
+    )
 
 
 # -- buffers of structs
@@ -368,7 +514,9 @@ PART = [("id", "i4"), ("on", "?"), ("more", "u1", 3)]
 
 
 def layout(**fields: Any) -> np.dtype[Any]:
-    """Return the dtype of `BODY` with other fields: name to type and offset, or None to leave a field out."""
+    """Return the dtype of `BODY` with other fields: name to type and offset, or None to leave a
+    field out.
+    """
     known = {"at": (("f4", 3), 0), "mass": ("f4", 16), "parts": ((PART, 2), 24), "link": ("u8", 40)}
     used = {name: each for name, each in (known | fields).items() if each is not None}
     formats, offsets = [each[0] for each in used.values()], [each[1] for each in used.values()]
@@ -406,11 +554,26 @@ def test_an_array_of_structs_of_the_declared_layout_is_passed(dtype: Any) -> Non
 @pytest.mark.parametrize(
     ("dtype", "why"),
     [
-        (layout(mass=("f4", 12)), "member 'p.mass' is at byte 16, and the field of the array at byte 12"),
-        (layout(mass=("f8", 16)), "member 'p.mass' is float32 at byte 16, where the array has float64"),
-        (layout(mass=("i4", 16)), "member 'p.mass' is float32 at byte 16, where the array has int32"),
-        (layout(mass=None, u=("u1", 18)), "member 'p.mass' is float32 at byte 16, where the array has uint8"),
-        (layout(at=(("f2", 6), 0)), "member 'p.at' is float32 at byte 0, where the array has float16"),
+        (
+            layout(mass=("f4", 12)),
+            "member 'p.mass' is at byte 16, and the field of the array at byte 12",
+        ),
+        (
+            layout(mass=("f8", 16)),
+            "member 'p.mass' is float32 at byte 16, where the array has float64",
+        ),
+        (
+            layout(mass=("i4", 16)),
+            "member 'p.mass' is float32 at byte 16, where the array has int32",
+        ),
+        (
+            layout(mass=None, u=("u1", 18)),
+            "member 'p.mass' is float32 at byte 16, where the array has uint8",
+        ),
+        (
+            layout(at=(("f2", 6), 0)),
+            "member 'p.at' is float32 at byte 0, where the array has float16",
+        ),
         (
             layout(parts=(([("id", "i2"), ("pad", "i2"), ("on", "?"), ("more", "u1", 3)], 2), 24)),
             "member 'p.parts[0].id' is int32 at byte 24, where the array has int16",
@@ -419,10 +582,15 @@ def test_an_array_of_structs_of_the_declared_layout_is_passed(dtype: Any) -> Non
             layout(parts=(([("on", "?"), ("more", "u1", 3), ("id", "i4")], 2), 24)),
             "member 'p.parts.id' is at byte 24, and the field of the array at byte 28",
         ),
-        (np.dtype([("at", "f4", 3), ("mass", "f4")]), "member 'p.mass' is at byte 16, and the field of the array at byte 12"),
+        (
+            np.dtype([("at", "f4", 3), ("mass", "f4")]),
+            "member 'p.mass' is at byte 16, and the field of the array at byte 12",
+        ),
     ],
 )
-def test_an_array_of_structs_of_another_layout_is_refused_with_the_member(dtype: Any, why: str) -> None:
+def test_an_array_of_structs_of_another_layout_is_refused_with_the_member(
+    dtype: Any, why: str
+) -> None:
     array = np.zeros(2, dtype)
     for _ in range(2):  # a refused dtype is not remembered
         with pytest.raises(devmod.ArgumentError) as caught:
@@ -438,7 +606,9 @@ def test_other_arrays_of_structs_have_no_layout_to_compare() -> None:
     other = np.zeros(2, [("a", "f8", 6)])
     pass_bodies(other, param=BODIES.replace(members=()))
     pass_bodies(toy.DEVICES[0].from_numpy(other))  # an array on a device has bytes
-    with pytest.raises(devmod.ArgumentError, match=r"argument 1 'p' is an array of uint8x52, and the kernel takes"):
+    with pytest.raises(
+        devmod.ArgumentError, match=r"argument 1 'p' is an array of uint8x52, and the kernel takes"
+    ):
         pass_bodies(np.zeros(2, "V52"))
 
 
@@ -446,5 +616,8 @@ def test_a_ctypes_array_of_structs_is_compared_too() -> None:
     class Body(ctypes.Structure):
         _fields_ = (("mass", ctypes.c_double), ("rest", ctypes.c_float * 10))
 
-    with pytest.raises(devmod.ArgumentError, match=r"member 'p\.mass' is at byte 16, and the field of the array at byte 0"):
+    with pytest.raises(
+        devmod.ArgumentError,
+        match=r"member 'p\.mass' is at byte 16, and the field of the array at byte 0",
+    ):
         pass_bodies((Body * 2)())

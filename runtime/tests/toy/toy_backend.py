@@ -1,4 +1,6 @@
-"""A backend in this process: memory is a bytearray, a kernel is a Python function. pytest's `pythonpath` has this folder."""
+"""A backend in this process: memory is a bytearray, a kernel is a Python function. pytest's
+`pythonpath` has this folder.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from devmod._values.spec import TargetSpec
 from devmod.backend import ConversionError
 from devmod_runtime import DeviceArray, Kernel, LaunchConfig, Launcher, RuntimeModule
 
-SPEC = TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("toy",), text_formats=("toy",), compiled_as={"text": "toy"})
+SPEC = TargetSpec(
+    "toy",
+    title="Toy",
+    distribution="devmod-toy",
+    formats=("toy",),
+    text_formats=("toy",),
+    compiled_as={"text": "toy"},
+)
 
 
 class ToyEvent(devmod.Event):
@@ -40,7 +49,9 @@ class ToyStream(devmod.Stream):
     def synchronize(self) -> None:
         fault, self.fault = self.fault, ""
         if fault:
-            raise devmod.LaunchError(f"{self.device} reports a fault of a launch: {fault}", kind="toy")
+            raise devmod.LaunchError(
+                f"{self.device} reports a fault of a launch: {fault}", kind="toy"
+            )
 
     def record(self) -> ToyEvent:
         return ToyEvent(float(len(self.queued)))
@@ -88,7 +99,9 @@ class ToyDevice(devmod.Device):
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: devmod.Stream) -> None:
         assert isinstance(stream, ToyStream)
-        assert not np.shares_memory(np.frombuffer(source, np.uint8)[:nbytes], np.frombuffer(target, np.uint8)[:nbytes]), "an overlap"
+        assert not np.shares_memory(
+            np.frombuffer(source, np.uint8)[:nbytes], np.frombuffer(target, np.uint8)[:nbytes]
+        ), "an overlap"
         stream.queued.append(("copy", nbytes))
         memoryview(target)[:nbytes] = memoryview(source)[:nbytes]
 
@@ -100,7 +113,9 @@ class ToyDevice(devmod.Device):
 class ForeignArray:
     """An array of a library that the toy backend adopts. `stream` is that library's stream."""
 
-    def __init__(self, device: ToyDevice, data: np.ndarray[Any, Any], stream: ToyStream | None = None) -> None:
+    def __init__(
+        self, device: ToyDevice, data: np.ndarray[Any, Any], stream: ToyStream | None = None
+    ) -> None:
         self.on, self.data, self.work = device, bytearray(data.tobytes()), stream
         self.dtype, self.shape = data.dtype.name, data.shape
 
@@ -113,7 +128,9 @@ class ToyKernel(Kernel):
     def shape(self, launch: LaunchConfig) -> LaunchConfig:
         x, y, z = launch.block
         if x * y * z > 64:
-            raise devmod.LaunchError(f"max_block is 64, and block={launch.block} was asked for", kind="toy")
+            raise devmod.LaunchError(
+                f"max_block is 64, and block={launch.block} was asked for", kind="toy"
+            )
         return launch
 
     def caller(self, stream: devmod.Stream, shape: LaunchConfig) -> Callable[[Sequence[Any]], None]:
@@ -157,7 +174,9 @@ class ToyLauncher(Launcher):
         return ("local", nbytes)
 
     def specialize(self, constants: Mapping[str, object]) -> Launcher:
-        return ToyLauncher(self.module, self.name, lambda shape, *values: self.run(shape, *values, **constants))
+        return ToyLauncher(
+            self.module, self.name, lambda shape, *values: self.run(shape, *values, **constants)
+        )
 
 
 class LimitedKernel(ToyKernel):
@@ -165,11 +184,17 @@ class LimitedKernel(ToyKernel):
 
     def shape(self, launch: LaunchConfig) -> LaunchConfig:
         if max(launch.grid) > 65535:
-            raise devmod.LaunchError(f"max_blocks is 65535, got grid={launch.grid}", kind="toy", argument="grid")
+            raise devmod.LaunchError(
+                f"max_blocks is 65535, got grid={launch.grid}", kind="toy", argument="grid"
+            )
         return super().shape(launch)
 
     def check_local(self, sizes: Sequence[int]) -> str:
-        return f"max_local is 4096, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > 4096 else ""
+        return (
+            f"max_local is 4096, got devmod.Local arguments of {sum(sizes)} bytes"
+            if sum(sizes) > 4096
+            else ""
+        )
 
 
 class LimitedLauncher(ToyLauncher):

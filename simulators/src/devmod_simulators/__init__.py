@@ -1,4 +1,5 @@
-"""Stand-ins for NVIDIA's driver and its devices: CUDA programs run on a machine without a GPU. docs/design/simulators.md has the reasons.
+"""Stand-ins for NVIDIA's driver and its devices: CUDA programs run on a machine without a GPU.
+docs/design/simulators.md has the reasons.
 
 `ptx` is a module of this package: the interpreter of PTX.
 """
@@ -26,7 +27,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the checks with their first use: they need devmod-core, and a build of this wheel has none."""
+    """Import the checks with their first use: they need devmod-core, and a build of this wheel has
+    none.
+    """
     if name not in ("SanitizeError", "sanitize"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import _sanitize

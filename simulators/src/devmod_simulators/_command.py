@@ -21,26 +21,44 @@ from ._sanitize import check_names
 from .drivers.library import cubins
 
 _SHIMS = Path(__file__).resolve().parent / "shims"
-#: The variables of the caches whose entries were compiled for a GPU, or, in the simulator's, for none. XDG_CACHE_HOME is that of cuda.core.
-_CACHES = ("CUDA_CACHE_PATH", "DEVMOD_CACHE_DIR", "NUMBA_CACHE_DIR", "PYCUDA_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME")
+#: The variables of the caches whose entries were compiled for a GPU, or, in the simulator's, for
+#: none. XDG_CACHE_HOME is that of cuda.core.
+_CACHES = (
+    "CUDA_CACHE_PATH",
+    "DEVMOD_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "PYCUDA_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "XDG_CACHE_HOME",
+)
 
 
 def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[str, str]:
-    """Return the environment variables of a process with simulated devices, and with checks of its launches."""
+    """Return the environment variables of a process with simulated devices, and with checks of its
+    launches.
+    """
     folder = Path(cache_dir(), "sanitize" if checks else "simulate")
     if not cache_dir():
-        raise DevmodError("there is no cache folder, because this user has no home folder: set DEVMOD_CACHE_DIR")
+        raise DevmodError(
+            "there is no cache folder, because this user has no home folder: set DEVMOD_CACHE_DIR"
+        )
     values = {name: str(folder / name.partition("_")[0].lower()) for name in _CACHES}
     for each in values.values():
         os.makedirs(each, mode=0o700, exist_ok=True)
     try:
-        values |= libcuda.environment(arch=arch, devices=devices, **({"sanitize": checks} if checks else {}))
+        values |= libcuda.environment(
+            arch=arch, devices=devices, **({"sanitize": checks} if checks else {})
+        )
         # Not by its path, where a space would end it.
-        values["LD_LIBRARY_PATH"] = os.pathsep.join([str(cubins.build().parent), values["LD_LIBRARY_PATH"]])
+        values["LD_LIBRARY_PATH"] = os.pathsep.join(
+            [str(cubins.build().parent), values["LD_LIBRARY_PATH"]]
+        )
     except UnavailableError as error:
         raise DeviceNotFoundError(str(error), kind="cuda") from error
     values["LD_PRELOAD"] = " ".join(filter(None, [cubins.soname, os.environ.get("LD_PRELOAD")]))
-    values |= dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas"))
+    values |= dict.fromkeys(
+        ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas")
+    )
     values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
     if find_program("nvcc"):
@@ -51,35 +69,52 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
 def run_with_checks(words: Sequence[str], checks: str) -> int:
     """Run a command of devmod on the simulated GPU with checks, and return its exit code."""
     os.environ.update(environment(checks=check_names([checks])))
-    return _run([sys.executable, "-P", "-m", "devmod", *words])  # it imports nothing of the current folder
+    return _run(
+        [sys.executable, "-P", "-m", "devmod", *words]
+    )  # it imports nothing of the current folder
 
 
 def _run(program: Sequence[str]) -> int:
-    """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault. Signals reach it."""
+    """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault.
+    Signals reach it.
+    """
     with temporary_folder() as folder:
         log = Path(folder, "reports")
         early: list[int] = []
-        caught = [each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+        caught = [
+            each
+            for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+            if signal.getsignal(each) != signal.SIG_IGN
+        ]
         for each in caught:
             signal.signal(each, lambda number, _: early.append(number))
         try:
-            process = subprocess.Popen(program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)})
+            process = subprocess.Popen(
+                program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)}
+            )
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
         for each in caught:  # a terminal sends SIGINT to both
-            signal.signal(each, lambda number, _: process.send_signal(0 if number == signal.SIGINT else number))
+            signal.signal(
+                each,
+                lambda number, _: process.send_signal(0 if number == signal.SIGINT else number),
+            )
         for number in early:
             process.send_signal(number)
         code = process.wait()
         count = len(log.read_text().splitlines()) if log.exists() else 0
     click.echo(f"devmod-simulators: {count} report{'s' if count != 1 else ''}", err=True)
-    return 128 - code if code < 0 else code or int(count > 0)  # the number of a signal, as shells say it
+    return (
+        128 - code if code < 0 else code or int(count > 0)
+    )  # the number of a signal, as shells say it
 
 
 def _architectures(context: click.Context, parameter: click.Parameter, text: str) -> str:
     numbers = re.fullmatch(r"(?:sm_)?([0-9]{2,3})a?(,(?:sm_)?[0-9]{2,3}a?)*", text)
     if numbers is None:
-        raise click.BadParameter(f"{text!r} is no architecture such as sm_90, or one for each device: sm_90,sm_80")
+        raise click.BadParameter(
+            f"{text!r} is no architecture such as sm_90, or one for each device: sm_90,sm_80"
+        )
     return ",".join(re.findall(r"\d+", text))
 
 
@@ -95,23 +130,43 @@ Examples:
   devmod simulate --sanitize -- python program.py  # writes out of bounds, races, …
 """,
 )
-@click.option("--arch", default="sm_90", show_default=True, callback=_architectures, help="The architecture of the devices.")
-@click.option("--devices", default=1, show_default=True, type=click.IntRange(1, 8), help="The number of devices.")
-@click.option("--sanitize", is_flag=False, flag_value="", metavar="[=CHECKS]",
-              help="Check each kernel: bounds, align, free, race, sync, init, or some of them, with commas; leak if named.")  # fmt: skip
+@click.option(
+    "--arch",
+    default="sm_90",
+    show_default=True,
+    callback=_architectures,
+    help="The architecture of the devices.",
+)
+@click.option(
+    "--devices",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 8),
+    help="The number of devices.",
+)
+@click.option(
+    "--sanitize",
+    is_flag=False,
+    flag_value="",
+    metavar="[=CHECKS]",
+    help="Check each kernel: bounds, align, free, race, sync, init, or some of them, with commas; leak if named.",
+)
 @click.argument("program", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @debug_option
 def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, ...]) -> None:
-    """Run COMMAND with a CUDA driver that interprets PTX on the CPU. It needs no GPU and no driver of NVIDIA.
+    """Run COMMAND with a CUDA driver that interprets PTX on the CPU. It needs no GPU and no driver
+    of NVIDIA.
 
-    The processes that COMMAND starts have the simulated devices too. NVRTC, nvJitLink, nvcc and Triton's ptxas give them PTX for cubins.
-    Caches of compiled kernels are apart from those of GPUs. The exit code is that of COMMAND.
+    The processes that COMMAND starts have the simulated devices too. NVRTC, nvJitLink, nvcc and
+    Triton's ptxas give them PTX for cubins. Caches of compiled kernels are apart from those of
+    GPUs. The exit code is that of COMMAND.
 
-    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, the order of memory accesses, NVIDIA's libraries
-    such as cuBLAS, programs that use the CUDA runtime (PyTorch, CuPy, Warp), the last bits of approximations such as sin.approx.
+    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, the order of memory
+    accesses, NVIDIA's libraries such as cuBLAS, programs that use the CUDA runtime (PyTorch, CuPy,
+    Warp), the last bits of approximations such as sin.approx.
 
-    --sanitize reports faults by source line and thread, and ends with 1 if there are any. It sees the paths that run, and no fault of the
-    memory model: a clean run is no proof.
+    --sanitize reports faults by source line and thread, and ends with 1 if there are any. It sees
+    the paths that run, and no fault of the memory model: a clean run is no proof.
     """
     checks = check_names([sanitize]) if sanitize is not None else ""
     if program[0].startswith("-"):

@@ -17,18 +17,21 @@ from .drivers.build import UnavailableError
 from .drivers.driver import PREFIX, StandinDriver
 from .drivers.library import libcuda
 
-#: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's volatile accesses have the program's order.
+#: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's
+#: volatile accesses have the program's order.
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
 OPTIONS = ("copies", "volatile")
 
 _CHECKS, _LOG = PREFIX + "SANITIZE", PREFIX + "SANITIZE_LOG"
-#: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind those of the process. The last ones count.
+#: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind
+#: those of the process. The last ones count.
 _variables: list[dict[str, str]] = []
 _lock = Lock()
 
 
 class SanitizeError(LaunchError):
-    """A check has found a fault in a kernel. `function` is its name, and `argument` the array's, where the source tells it.
+    """A check has found a fault in a kernel. `function` is its name, and `argument` the array's,
+    where the source tells it.
 
     Attributes
     ----------
@@ -50,7 +53,8 @@ class SanitizeError(LaunchError):
 
 
 def check_names(names: Sequence[str]) -> str:
-    """Return the names of checks, separated by commas: for none all but "leak", since a program may keep its arrays to its end.
+    """Return the names of checks, separated by commas: for none all but "leak", since a program may
+    keep its arrays to its end.
 
     Raises
     ------
@@ -60,16 +64,24 @@ def check_names(names: Sequence[str]) -> str:
     given = [each for name in names for each in name.split(",") if each]
     unknown = next((each for each in given if each not in (*CHECKS, *OPTIONS, "all")), None)
     if unknown is not None:
-        raise DevmodError(f"{unknown!r} is no check; there are {', '.join(CHECKS)}, and the options {' and '.join(OPTIONS)}")
+        raise DevmodError(
+            f"{unknown!r} is no check; there are {', '.join(CHECKS)}, and the options {' and '.join(OPTIONS)}"
+        )
     chosen = {*given} & {*CHECKS} or {*CHECKS} - {"leak"}
-    return ",".join(each for each in (*CHECKS, *OPTIONS) if each in given or each in chosen or ("all" in given and each in CHECKS))
+    return ",".join(
+        each
+        for each in (*CHECKS, *OPTIONS)
+        if each in given or each in chosen or ("all" in given and each in CHECKS)
+    )
 
 
 def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
     """Return the error of reports, with the facts of the first one."""
     first = reports[0]
     text = "\n".join(each["text"] for each in reports)
-    error = SanitizeError(text, kind="cuda", function=first.get("function", ""), argument=first.get("argument", ""))
+    error = SanitizeError(
+        text, kind="cuda", function=first.get("function", ""), argument=first.get("argument", "")
+    )
     error.index, error.source = first.get("index"), first.get("source", "")
     error.block, error.thread = tuple(first.get("block", ())), tuple(first.get("thread", ()))
     error.reports = reports
@@ -77,7 +89,8 @@ def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
 
 
 def _simulated_driver() -> StandinDriver:
-    """Return the simulated driver of this process, which devmod and other libraries use from now on.
+    """Return the simulated driver of this process, which devmod and other libraries use from now
+    on.
 
     Raises
     ------
@@ -101,15 +114,16 @@ def _simulated_driver() -> StandinDriver:
 
 @contextmanager
 def sanitize(*checks: str) -> Iterator[None]:
-    """Check the launches in the body, also of processes that it starts, and raise an error at its end for what was found.
+    """Check the launches in the body, also of processes that it starts, and raise an error at its
+    end for what was found.
 
     Kernels run on the simulated GPU.
 
     Parameters
     ----------
     checks
-        Some of "bounds", "align", "free", "leak", "race", "sync" and "init". Default: all but "leak", which is found at the end of the
-        process; "all" has it.
+        Some of "bounds", "align", "free", "leak", "race", "sync" and "init". Default: all but
+        "leak", which is found at the end of the process; "all" has it.
 
     Raises
     ------
@@ -143,7 +157,11 @@ def sanitize(*checks: str) -> Iterator[None]:
                 os.environ |= _variables[-1] if len(_variables) > 1 else _variables.pop()
             lines = driver.sanitize_reports()
             if log.exists():
-                lines += [line for line in log.read_text(errors="replace").splitlines() if line not in lines]
+                lines += [
+                    line
+                    for line in log.read_text(errors="replace").splitlines()
+                    if line not in lines
+                ]
             if lines and command_log:
                 with open(command_log, "a") as file:
                     file.writelines(f"{line}\n" for line in lines)

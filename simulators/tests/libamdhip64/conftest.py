@@ -23,13 +23,17 @@ def _built() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_garbage() -> None:
-    """Collect what other files have left: a module is unloaded after a wait for the device, which runs the queued work of a test."""
+    """Collect what other files have left: a module is unloaded after a wait for the device, which
+    runs the queued work of a test.
+    """
     gc.collect()
 
 
 @pytest.fixture
 def standin() -> Iterator[StandinDriver]:
-    """The stand-in runtime of this process, with its devices. A test fails if it has noticed a violation."""
+    """The stand-in runtime of this process, with its devices. A test fails if it has noticed a
+    violation.
+    """
     if os.environ.get("DEVMOD_TEST_ROCM") == "hardware":
         pytest.skip("the stand-in runtime would take the name of the real one in this process")
     with libamdhip64.load().shown() as driver:

@@ -1,4 +1,6 @@
-"""The stand-in HIP runtime itself, through ctypes: where it is not CUDA's. test_libcuda.py tests the code that both stand-ins have."""
+"""The stand-in HIP runtime itself, through ctypes: where it is not CUDA's. test_libcuda.py tests
+the code that both stand-ins have.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,19 @@ import subprocess
 
 import numpy as np
 import pytest
-from hip_calls import INVALID_VALUE, NOT_READY, OUT_OF_MEMORY, SUCCESS, allocate, check, hip, made, read, signatures, stream
+from hip_calls import (
+    INVALID_VALUE,
+    NOT_READY,
+    OUT_OF_MEMORY,
+    SUCCESS,
+    allocate,
+    check,
+    hip,
+    made,
+    read,
+    signatures,
+    stream,
+)
 
 from devmod_simulators import StandinDriver
 from devmod_standins import libamdhip64
@@ -22,7 +36,10 @@ def zeros() -> int:
 
 def test_the_list_of_calls_is_what_the_library_exports() -> None:
     symbols = subprocess.run(
-        ["nm", "-D", "--defined-only", libamdhip64.build()], capture_output=True, text=True, check=True
+        ["nm", "-D", "--defined-only", libamdhip64.build()],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()[2::3]
     assert sorted(each for each in symbols if each.startswith("hip")) == sorted(signatures())
 
@@ -47,7 +64,9 @@ def test_the_kind_of_a_copy_is_checked() -> None:
     memory, values = zeros(), np.ones(4, np.int32)
     assert hip.hipMemcpy(memory, values.ctypes.data, 16, 4) == SUCCESS  # hipMemcpyDefault
     assert read(memory) == [1] * 4
-    assert hip.hipMemcpy(values.ctypes.data, values.ctypes.data, 16, 1) == INVALID_VALUE  # not a device pointer
+    assert (
+        hip.hipMemcpy(values.ctypes.data, values.ctypes.data, 16, 1) == INVALID_VALUE
+    )  # not a device pointer
     assert hip.hipMemcpy(memory, values.ctypes.data, 16, 5) == 21  # hipErrorInvalidMemcpyDirection
 
 
@@ -65,7 +84,10 @@ def test_an_error_of_a_thread_is_kept_until_it_is_read(standin: StandinDriver) -
     queue, memory = stream(), zeros()
     hip.hipGetLastError()  # that of another test
     check(hip.hipMemsetD32Async(memory, 1, 4, queue))
-    assert (hip.hipStreamQuery(queue), hip.hipGetLastError()) == (NOT_READY, SUCCESS)  # "not ready" is no error of the thread
+    assert (hip.hipStreamQuery(queue), hip.hipGetLastError()) == (
+        NOT_READY,
+        SUCCESS,
+    )  # "not ready" is no error of the thread
     standin.set("fail", f"hipMalloc={OUT_OF_MEMORY}")
     assert hip.hipMalloc(ctypes.byref(ctypes.c_void_p()), 16) == OUT_OF_MEMORY
     assert (hip.hipGetLastError(), hip.hipGetLastError()) == (OUT_OF_MEMORY, SUCCESS)

@@ -1,4 +1,6 @@
-"""The stand-in HIP runtime beside HIP's own, Debian's libamdhip64-5: the same answers and error texts without a device."""
+"""The stand-in HIP runtime beside HIP's own, Debian's libamdhip64-5: the same answers and error
+texts without a device.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ LIBRARY = "libamdhip64.so.5"
 RUNTIME = VendorRuntime("libamdhip64")
 pytestmark = [
     pytest.mark.skipif(bool(RUNTIME.reason), reason=RUNTIME.reason),
-    pytest.mark.skipif(Path("/dev/kfd").exists(), reason="there may be an AMD card, which make gpu KIND=rocm uses"),
+    pytest.mark.skipif(
+        Path("/dev/kfd").exists(), reason="there may be an AMD card, which make gpu KIND=rocm uses"
+    ),
 ]
 
 PROBE = """

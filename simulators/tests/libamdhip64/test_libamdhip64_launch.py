@@ -51,13 +51,21 @@ def kernel(name: str, target: str = "gfx1100") -> int:
 def test_machine_code_runs_in_the_worker() -> None:
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     source, target = allocate(x), allocate(y)
-    check(launch_block(kernel("axpy"), struct.pack("<QQfi", source, target, 2.0, 1000), (4, 1, 1), (256, 1, 1)))
+    check(
+        launch_block(
+            kernel("axpy"), struct.pack("<QQfi", source, target, 2.0, 1000), (4, 1, 1), (256, 1, 1)
+        )
+    )
     assert read(target, 1000, np.float32) == (y + 2 * x).tolist()
 
 
 @pytest.mark.usefixtures("emulator")
 def test_globals_have_memory_and_first_values() -> None:
-    module, place, size = made(hip.hipModuleLoadData, code_object()), ctypes.c_void_p(), ctypes.c_size_t()
+    module, place, size = (
+        made(hip.hipModuleLoadData, code_object()),
+        ctypes.c_void_p(),
+        ctypes.c_size_t(),
+    )
     check(hip.hipModuleGetGlobal(ctypes.byref(place), ctypes.byref(size), module, b"total"))
     assert (size.value, read(place.value or 0, 1)) == (4, [5])
     factor = made(hip.hipModuleGetGlobal, None, module, b"factor")
@@ -65,7 +73,13 @@ def test_globals_have_memory_and_first_values() -> None:
     assert hip.hipModuleGetGlobal(ctypes.byref(place), None, module, b"missing") == NOT_FOUND
     check(hip.hipMemsetD32(factor, 10, 1))
     out = allocate(np.zeros(2, np.int32))
-    check(launch_block(made(hip.hipModuleGetFunction, module, b"add"), struct.pack("<Qi", out, 7), threads=(2, 1, 1)))
+    check(
+        launch_block(
+            made(hip.hipModuleGetFunction, module, b"add"),
+            struct.pack("<Qi", out, 7),
+            threads=(2, 1, 1),
+        )
+    )
     assert read(out, 2) == [57, 57]
     check(hip.hipModuleUnload(module))
 
@@ -82,7 +96,10 @@ def test_arguments_have_their_places(standin: StandinDriver) -> None:
     params = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))
     check(hip.hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, params, None))
     assert read(out, 1, np.float64) == [6.5]
-    assert standin.last_launch["params"] == struct.pack("<cxxxxxxxdcxhxxxxQ", b"a", 1.5, b"\2", 3, out).hex()
+    assert (
+        standin.last_launch["params"]
+        == struct.pack("<cxxxxxxxdcxhxxxxQ", b"a", 1.5, b"\2", 3, out).hex()
+    )
 
 
 @pytest.mark.usefixtures("emulator")
@@ -118,9 +135,13 @@ def test_a_block_of_arguments_of_another_size_is_refused(standin: StandinDriver)
         ((1, 1, 1), (1, 1, 1), 65537, INVALID_VALUE),
     ],
 )
-def test_dimensions_are_checked(standin: StandinDriver, grid: Any, threads: Any, shared: int, expected: int) -> None:
+def test_dimensions_are_checked(
+    standin: StandinDriver, grid: Any, threads: Any, shared: int, expected: int
+) -> None:
     out = allocate(np.zeros(1, np.int32))
-    assert launch_block(kernel("bounded"), struct.pack("<Q", out), grid, threads, shared) == expected
+    assert (
+        launch_block(kernel("bounded"), struct.pack("<Q", out), grid, threads, shared) == expected
+    )
     assert not standin.failed
 
 
@@ -129,8 +150,14 @@ def test_a_cooperative_launch_must_fit_the_device(standin: StandinDriver) -> Non
     pointer = ctypes.c_void_p(allocate(np.zeros(1, np.int32)))
     params = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
     function, launches = kernel("dimensions"), standin.launches
-    assert hip.hipModuleLaunchCooperativeKernel(function, 65, 1, 1, 64, 1, 1, 0, None, params) == TOO_LARGE
-    assert hip.hipModuleLaunchCooperativeKernel(function, 64, 1, 1, 1024, 1, 1, 0, None, params) == TOO_LARGE
+    assert (
+        hip.hipModuleLaunchCooperativeKernel(function, 65, 1, 1, 64, 1, 1, 0, None, params)
+        == TOO_LARGE
+    )
+    assert (
+        hip.hipModuleLaunchCooperativeKernel(function, 64, 1, 1, 1024, 1, 1, 0, None, params)
+        == TOO_LARGE
+    )
     assert standin.launches == launches
 
 
@@ -153,7 +180,10 @@ def test_a_write_behind_the_end_of_an_allocation_is_found(standin: StandinDriver
     out = allocate(np.zeros(4, np.int32))
     check(launch_block(kernel("fill"), struct.pack("<Qii", out, 7, 5)))
     assert hip.hipDeviceSynchronize() == ILLEGAL_ADDRESS
-    assert standin.reason == f"fill: a write at 0x{out + 16:x}, 0 bytes behind the end of an allocation"
+    assert (
+        standin.reason
+        == f"fill: a write at 0x{out + 16:x}, 0 bytes behind the end of an allocation"
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,9 +197,17 @@ def test_a_write_behind_the_end_of_an_allocation_is_found(standin: StandinDriver
         ("gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack-", SUCCESS),
     ],
 )
-def test_a_code_object_for_another_device_is_refused(standin: StandinDriver, target: str, device: str, expected: int) -> None:
+def test_a_code_object_for_another_device_is_refused(
+    standin: StandinDriver, target: str, device: str, expected: int
+) -> None:
     standin.set("arch", device)
-    assert hip.hipModuleLoadData(ctypes.byref(ctypes.c_void_p()), code_object(target, 'extern "C" __global__ void k() {}')) == expected
+    assert (
+        hip.hipModuleLoadData(
+            ctypes.byref(ctypes.c_void_p()),
+            code_object(target, 'extern "C" __global__ void k() {}'),
+        )
+        == expected
+    )
     if expected:
         assert standin.reason == f"a code object for {target} does not run on {device}"
 
@@ -202,7 +240,9 @@ def test_what_a_function_is() -> None:
     check(hip.hipFuncGetAttribute(ctypes.byref(value), 0, function))
     assert value.value == 128
     assert hip.hipKernelNameRef(function) == b"bounded"
-    assert hip.hipModuleGetFunction(ctypes.byref(ctypes.c_void_p()), module, b"missing") == NOT_FOUND
+    assert (
+        hip.hipModuleGetFunction(ctypes.byref(ctypes.c_void_p()), module, b"missing") == NOT_FOUND
+    )
     check(hip.hipModuleUnload(module))
     assert hip.hipFuncGetAttribute(ctypes.byref(value), 0, None) == INVALID_HANDLE
 
@@ -211,20 +251,33 @@ def test_what_a_function_is() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "reason"),
     [
-        ("exceeded 1M instructions in single wave, likely infinite loop", LAUNCH_TIMEOUT, "the kernel does not end: {}"),
+        (
+            "exceeded 1M instructions in single wave, likely infinite loop",
+            LAUNCH_TIMEOUT,
+            "the kernel does not end: {}",
+        ),
         ("[emu] unimplemented instruction type: MIMG image_load", NOT_SUPPORTED, "{}"),
     ],
 )
 def test_what_the_emulator_raises_is_an_error_of_the_runtime(
     text: str, code: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "rdna3.py").write_text(f"class CodeObject:\n    def launch(self, *arguments):\n        raise RuntimeError({text!r})\n")
+    (tmp_path / "rdna3.py").write_text(
+        f"class CodeObject:\n    def launch(self, *arguments):\n        raise RuntimeError({text!r})\n"
+    )
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("CC", "CACHEDB", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
         monkeypatch.setenv(name, "")
     object_ = CodeObject(code_object())
     with pytest.raises(Failure) as failure:
-        launch(object_, np.zeros(object_.size, np.uint8), object_.kernels[0], (1, 1, 1, 1, 1, 1), 0, b"")
+        launch(
+            object_,
+            np.zeros(object_.size, np.uint8),
+            object_.kernels[0],
+            (1, 1, 1, 1, 1, 1),
+            0,
+            b"",
+        )
     sys.modules.pop("rdna3")
     assert (failure.value.code, failure.value.text) == (code, reason.format(text))

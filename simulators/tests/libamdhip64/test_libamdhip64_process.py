@@ -1,4 +1,6 @@
-"""The stand-in HIP runtime in processes of its own: what a test of this process cannot change, and what other tests must not see."""
+"""The stand-in HIP runtime in processes of its own: what a test of this process cannot change, and
+what other tests must not see.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,21 @@ def number(function, *arguments):
 
 def process(code: str, **settings: object) -> subprocess.CompletedProcess[str]:
     """Run a program with the stand-in runtime."""
-    environment = {"PATH": "/usr/bin:/bin", **libamdhip64.environment(**{key: value for key, value in settings.items() if key.islower()})}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        **libamdhip64.environment(
+            **{key: value for key, value in settings.items() if key.islower()}
+        ),
+    }
     environment |= {key: str(value) for key, value in settings.items() if key.isupper()}
-    return subprocess.run([sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", BEGIN + code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
 
 
 def run(code: str, **settings: object) -> str:
@@ -79,20 +93,35 @@ for device in range(number(hip.hipGetDeviceCount)):
         ),
     ],
 )
-def test_devices_and_their_targets_in_both_structures(settings: dict[str, Any], expected: str) -> None:
+def test_devices_and_their_targets_in_both_structures(
+    settings: dict[str, Any], expected: str
+) -> None:
     assert run(DEVICES, **settings) == expected
 
 
 @pytest.mark.parametrize(
     ("settings", "codes"),
-    [({"devices": 0}, "101 100"), ({"HIP_VISIBLE_DEVICES": ""}, "101 100"), ({"fail": "hipInit=3,hipGetDeviceCount=1053"}, "3 1053")],
+    [
+        ({"devices": 0}, "101 100"),
+        ({"HIP_VISIBLE_DEVICES": ""}, "101 100"),
+        ({"fail": "hipInit=3,hipGetDeviceCount=1053"}, "3 1053"),
+    ],
 )
 def test_a_runtime_without_devices(settings: dict[str, Any], codes: str) -> None:
-    assert run("print(hip.hipInit(0), hip.hipGetDeviceCount(byref(c_int())))", **settings) == f"{codes}\n"
+    assert (
+        run("print(hip.hipInit(0), hip.hipGetDeviceCount(byref(c_int())))", **settings)
+        == f"{codes}\n"
+    )
 
 
 def test_the_version_is_a_setting() -> None:
-    assert run("print(number(hip.hipRuntimeGetVersion), number(hip.hipDriverGetVersion))", driver_version=60342133) == "60342133 60342133\n"
+    assert (
+        run(
+            "print(number(hip.hipRuntimeGetVersion), number(hip.hipDriverGetVersion))",
+            driver_version=60342133,
+        )
+        == "60342133 60342133\n"
+    )
 
 
 def test_each_thread_has_its_device_and_each_device_its_memory() -> None:

@@ -22,7 +22,9 @@ def _built() -> None:
 
 @pytest.fixture
 def standin() -> Iterator[StandinDriver]:
-    """The stand-in driver of this process, with its devices. A test fails if it has noticed a violation."""
+    """The stand-in driver of this process, with its devices. A test fails if it has noticed a
+    violation.
+    """
     if os.environ.get("DEVMOD_TEST_CUDA") == "hardware":
         pytest.skip("the stand-in driver would take the name of the real one in this process")
     with libcuda.load().shown() as driver:

@@ -1,4 +1,7 @@
-"""The stand-in CUDA driver itself, through cuda-bindings: memory, handles and the order of streams."""
+"""The stand-in CUDA driver itself, through cuda-bindings:
+
+memory, handles and the order of streams.
+"""
 
 import ctypes
 from typing import Any
@@ -19,7 +22,10 @@ def test_a_kernel_of_ptx_runs_in_the_worker() -> None:
     function = check(cuda.cuModuleGetFunction(module, b"k"))
     x = allocate(np.arange(1000, dtype=np.float32))
     y = allocate(np.ones(1000, np.float32))
-    values = ((2.0, int(x), int(y), 1000), (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int))
+    values = (
+        (2.0, int(x), int(y), 1000),
+        (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
+    )
     check(cuda.cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, 0, values, 0))
     assert read(y, 1000, np.float32) == [2 * i + 1 for i in range(1000)]
 
@@ -28,7 +34,9 @@ def test_work_of_a_stream_waits_until_something_needs_it(standin: StandinDriver)
     first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
     memory = allocate(np.zeros(4, np.int32))
     check(cuda.cuMemsetD32Async(memory, 7, 4, first))
-    assert read(memory) == [0] * 4  # a non-blocking stream: the copy in the legacy stream does not wait for it
+    assert (
+        read(memory) == [0] * 4
+    )  # a non-blocking stream: the copy in the legacy stream does not wait for it
     check(cuda.cuStreamSynchronize(second))
     assert read(memory) == [0] * 4
     check(cuda.cuStreamSynchronize(first))
@@ -114,7 +122,9 @@ def test_a_copy_from_pageable_memory_does_not_wait_for_its_end() -> None:
     source, target = (allocate(np.zeros(4, np.int32)) for _ in range(2))
     values = np.full(4, 7, np.int32)
     check(cuda.cuMemcpyHtoD(source, values.ctypes.data, 16))  # in the legacy stream
-    check(cuda.cuMemcpyDtoDAsync(target, source, 16, stream))  # a stream that does not wait for that one
+    check(
+        cuda.cuMemcpyDtoDAsync(target, source, 16, stream)
+    )  # a stream that does not wait for that one
     check(cuda.cuStreamSynchronize(stream))
     assert read(target) == [0] * 4
 
@@ -139,7 +149,10 @@ def test_an_event_has_a_time_after_its_work_ran() -> None:
 
 def violations(standin: StandinDriver) -> list[str]:
     """Return the violations without their handles, and forget them."""
-    result = [" ".join("HANDLE" if word.startswith("0x") else word for word in text.split()) for text in standin.violations]
+    result = [
+        " ".join("HANDLE" if word.startswith("0x") else word for word in text.split())
+        for text in standin.violations
+    ]
     standin.reset()
     return result
 
@@ -155,7 +168,9 @@ def test_a_stale_handle_is_detected(standin: StandinDriver) -> None:
     assert violations(standin) == ["HANDLE is the handle of a destroyed object of the streams"] * 2
 
 
-def test_a_handle_of_another_kind_and_an_arbitrary_number_are_detected(standin: StandinDriver) -> None:
+def test_a_handle_of_another_kind_and_an_arbitrary_number_are_detected(
+    standin: StandinDriver,
+) -> None:
     event = check(cuda.cuEventCreate(0))
     assert code(cuda.cuStreamSynchronize(int(event))) == "CUDA_ERROR_INVALID_HANDLE"
     assert code(cuda.cuEventSynchronize(4096)) == "CUDA_ERROR_INVALID_HANDLE"
@@ -170,20 +185,28 @@ def test_memory_is_freed_once_and_by_its_start(standin: StandinDriver) -> None:
     assert code(cuda.cuMemFree(int(pointer) + 4)) == "CUDA_ERROR_INVALID_VALUE"
     check(cuda.cuMemFree(pointer))
     assert code(cuda.cuMemFree(pointer)) == "CUDA_ERROR_INVALID_VALUE"
-    assert violations(standin) == ["HANDLE is freed and is not the start of a device allocation"] * 2
+    assert (
+        violations(standin) == ["HANDLE is freed and is not the start of a device allocation"] * 2
+    )
 
 
 def test_a_copy_beyond_an_allocation_is_refused(standin: StandinDriver) -> None:
     pointer, values = check(cuda.cuMemAlloc(64)), np.zeros(100, np.uint8)
     assert code(cuda.cuMemcpyHtoD(pointer, values.ctypes.data, 65)) == "CUDA_ERROR_INVALID_VALUE"
-    assert code(cuda.cuMemcpyDtoH(values.ctypes.data, int(pointer) + 1, 64)) == "CUDA_ERROR_INVALID_VALUE"
+    assert (
+        code(cuda.cuMemcpyDtoH(values.ctypes.data, int(pointer) + 1, 64))
+        == "CUDA_ERROR_INVALID_VALUE"
+    )
     assert code(cuda.cuMemsetD8(pointer, 0, 65)) == "CUDA_ERROR_INVALID_VALUE"
     assert violations(standin) == [
         "copy: 65 bytes at HANDLE are not within one allocation",
         "copy: 64 bytes at HANDLE are not within one allocation",
         "fill: 65 bytes at HANDLE are not within one allocation",
     ]
-    assert code(cuda.cuMemcpyHtoD(values.ctypes.data, values.ctypes.data, 4)) == "CUDA_ERROR_INVALID_VALUE"  # not a device pointer
+    assert (
+        code(cuda.cuMemcpyHtoD(values.ctypes.data, values.ctypes.data, 4))
+        == "CUDA_ERROR_INVALID_VALUE"
+    )  # not a device pointer
 
 
 def test_memory_runs_out(standin: StandinDriver) -> None:
@@ -221,7 +244,9 @@ def test_a_host_function_runs_in_order_and_may_not_call_cuda(standin: StandinDri
     stream = check(cuda.cuStreamCreate(1))
     memory = allocate(np.zeros(4, np.int32))
     codes: list[int] = []
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: codes.append(standin.api.cuCtxSynchronize()))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+        lambda _: codes.append(standin.api.cuCtxSynchronize())
+    )
     check(cuda.cuMemsetD32Async(memory, 7, 4, stream))
     check(cuda.cuLaunchHostFunc(stream, cuda.CUhostFn(_ptr=ctypes.addressof(function)), 0))
     assert codes == []
@@ -232,7 +257,11 @@ def test_a_host_function_runs_in_order_and_may_not_call_cuda(standin: StandinDri
 
 def test_the_report_counts_what_is_alive(standin: StandinDriver) -> None:
     before = standin.report
-    stream, pointer, event = check(cuda.cuStreamCreate(0)), check(cuda.cuMemAlloc(100)), check(cuda.cuEventCreate(0))
+    stream, pointer, event = (
+        check(cuda.cuStreamCreate(0)),
+        check(cuda.cuMemAlloc(100)),
+        check(cuda.cuEventCreate(0)),
+    )
     after = standin.report
     assert {name: after[name] for name in after if after[name] != before.get(name)} == {
         "streams": before["streams"] + 1,
@@ -249,7 +278,11 @@ def test_the_report_counts_what_is_alive(standin: StandinDriver) -> None:
 def test_a_call_fails_on_demand(standin: StandinDriver) -> None:
     calls = standin.calls("cuMemAlloc")
     standin.set("fail", f"cuMemAlloc=2@{calls + 2},cuStreamCreate=999")
-    assert [code(cuda.cuMemAlloc(16)) for _ in range(3)] == ["CUDA_SUCCESS", "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_SUCCESS"]
+    assert [code(cuda.cuMemAlloc(16)) for _ in range(3)] == [
+        "CUDA_SUCCESS",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "CUDA_SUCCESS",
+    ]
     assert code(cuda.cuStreamCreate(0)) == "CUDA_ERROR_UNKNOWN"
     standin.set("fail", None)
     assert code(cuda.cuStreamCreate(0)) == "CUDA_SUCCESS"

@@ -1,4 +1,6 @@
-"""The stand-in driver beside NVIDIA's own libcuda: the same names, versions, error texts and answers without a device."""
+"""The stand-in driver beside NVIDIA's own libcuda: the same names, versions, error texts and
+answers without a device.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from vendor_runtime import VendorRuntime, run_program
 from devmod_simulators import libcuda
 
 pytestmark = WITHOUT_A_CARD
-#: Functions of the stand-in driver that are newer than CUDA 12.2, by the first version that has them.
+#: Functions of the stand-in driver that are newer than CUDA 12.2, by the first version that has
+#: them.
 NEWER = {
     "cuCtxCreate_v4": 12050,
     "cuEventElapsedTime_v2": 12080,
@@ -29,9 +32,17 @@ def driver(request: pytest.FixtureRequest) -> VendorRuntime:
 
 
 def answers(program: str, runtime: VendorRuntime, *arguments: str) -> tuple[Any, Any]:
-    """Return what a program prints as JSON with NVIDIA's library, and with the stand-in driver of the same version without a device."""
-    settings = {"DEVMOD_STANDIN_DEVICES": "0", "DEVMOD_STANDIN_DRIVER_VERSION": str(version_of(runtime))}
-    real, own = runtime.run(program, libcuda.soname, *arguments), run_program(program, str(libcuda.build()), *arguments, **settings)
+    """Return what a program prints as JSON with NVIDIA's library, and with the stand-in driver of
+    the same version without a device.
+    """
+    settings = {
+        "DEVMOD_STANDIN_DEVICES": "0",
+        "DEVMOD_STANDIN_DRIVER_VERSION": str(version_of(runtime)),
+    }
+    real, own = (
+        runtime.run(program, libcuda.soname, *arguments),
+        run_program(program, str(libcuda.build()), *arguments, **settings),
+    )
     return json.loads(real), json.loads(own)
 
 
@@ -79,7 +90,9 @@ print(json.dumps({code: [text(code), runtime.cudaGetErrorString(code).decode()] 
 def test_newer_errors_have_the_texts_of_cudas_runtime() -> None:
     pairs = json.loads(run_program(RUNTIME, str(libcuda.build())))
     assert len(pairs) == 7
-    assert {code: own for code, (own, _) in pairs.items()} == {code: real for code, (_, real) in pairs.items()}
+    assert {code: own for code, (own, _) in pairs.items()} == {
+        code: real for code, (_, real) in pairs.items()
+    }
 
 
 ADDRESSES = """
@@ -100,8 +113,17 @@ print(json.dumps(result))
 
 def test_functions_are_found_by_name_and_version(driver: VendorRuntime) -> None:
     """Both have the same functions since the same versions."""
-    names = {name.partition("_v")[0] for name in symbols(libcuda.build())} | {"cuMadeUp", "cuMemAlloc_v2", "cudaMalloc", ""}
-    names -= {"cuGetProcAddress", "cuGraphExecUpdate", "cuStreamGetCaptureInfo"}  # the stand-in driver lacks their older forms
+    names = {name.partition("_v")[0] for name in symbols(libcuda.build())} | {
+        "cuMadeUp",
+        "cuMemAlloc_v2",
+        "cudaMalloc",
+        "",
+    }
+    names -= {
+        "cuGetProcAddress",
+        "cuGraphExecUpdate",
+        "cuStreamGetCaptureInfo",
+    }  # the stand-in driver lacks their older forms
     real, own = answers(ADDRESSES, driver, json.dumps(sorted(names)))
     assert len(real) > 180
     assert own == real
@@ -160,11 +182,19 @@ UNSUPPORTED = (
 
 
 def test_calls_have_the_same_answers_without_a_device(driver: VendorRuntime) -> None:
-    """Every function that devmod calls, before cuInit and after one that failed; null handles, and places for results."""
+    """Every function that devmod calls, before cuInit and after one that failed; null handles, and
+    places for results.
+    """
     real, own = answers(CALLS, driver, json.dumps(UNSUPPORTED))
     newer = {name for name, answer in real.items() if answer == "missing"}
-    lacking = [name for name in ("cuFuncGetParamInfo", "cuEventElapsedTime_v2") if NEWER[name] > version_of(driver)]
+    lacking = [
+        name
+        for name in ("cuFuncGetParamInfo", "cuEventElapsedTime_v2")
+        if NEWER[name] > version_of(driver)
+    ]
     assert newer == {f"{name} {when} cuInit" for name in lacking for when in ("before", "after")}
     assert {real["cuInit before cuInit"], real["cuInit after cuInit"]} == {"100"}
     assert real["cuMemAlloc_v2 before cuInit"] == real["cuMemAlloc_v2 after cuInit"] == "3"
-    assert {name: own[name] for name in own.keys() - newer} == {name: real[name] for name in real.keys() - newer}
+    assert {name: own[name] for name in own.keys() - newer} == {
+        name: real[name] for name in real.keys() - newer
+    }

@@ -1,4 +1,6 @@
-"""The stand-in CUDA driver itself, through cuda-bindings: modules, launches, graphs and sticky errors."""
+"""The stand-in CUDA driver itself, through cuda-bindings: modules, launches, graphs and sticky
+errors.
+"""
 
 import ctypes
 import gc
@@ -29,15 +31,28 @@ extern "C" __global__ void __launch_bounds__(128) bounded(int *out) { *out = 1; 
 
 def function_of(name: str, source: str = KERNELS, options: tuple[str, ...] = ()) -> Any:
     """Return a function of CUDA C++ that is loaded as PTX."""
-    return check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData(ptx_of(source, *options).encode() + b"\0")), name.encode()))
+    return check(
+        cuda.cuModuleGetFunction(
+            check(cuda.cuModuleLoadData(ptx_of(source, *options).encode() + b"\0")), name.encode()
+        )
+    )
 
 
-def launch(function: Any, values: Any, grid: Any = (1, 1, 1), block: Any = (1, 1, 1), shared: int = 0, stream: Any = 0) -> str:
+def launch(
+    function: Any,
+    values: Any,
+    grid: Any = (1, 1, 1),
+    block: Any = (1, 1, 1),
+    shared: int = 0,
+    stream: Any = 0,
+) -> str:
     """Launch and return the name of the error."""
     return code(cuda.cuLaunchKernel(function, *grid, *block, shared, stream, values, 0))
 
 
-def launch_with(function: Any, values: Any, *attributes: Any, grid: Any = (1, 1, 1), block: Any = (1, 1, 1)) -> str:
+def launch_with(
+    function: Any, values: Any, *attributes: Any, grid: Any = (1, 1, 1), block: Any = (1, 1, 1)
+) -> str:
     """Launch with attributes and return the name of the error."""
     config = cuda.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
@@ -75,7 +90,10 @@ def test_globals_have_memory_and_first_values() -> None:
     check(cuda.cuMemsetD32(factor, 10, 1))
     out = allocate(np.zeros(2, np.int32))
     values = ((int(out), 7), (ctypes.c_void_p, ctypes.c_int))
-    assert launch(check(cuda.cuModuleGetFunction(module, b"add")), values, block=(2, 1, 1)) == "CUDA_SUCCESS"
+    assert (
+        launch(check(cuda.cuModuleGetFunction(module, b"add")), values, block=(2, 1, 1))
+        == "CUDA_SUCCESS"
+    )
     assert read(out, 2) == [57, 57]
     check(cuda.cuModuleUnload(module))
 
@@ -96,7 +114,9 @@ def test_a_parameter_block_of_another_size_is_refused(standin: StandinDriver) ->
     def launch_block(size: int) -> str:
         number = ctypes.c_size_t(size)
         extra = (ctypes.c_void_p * 5)(1, block.ctypes.data, 2, ctypes.addressof(number), 0)
-        return code(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, ctypes.addressof(extra)))
+        return code(
+            cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, ctypes.addressof(extra))
+        )
 
     assert launch_block(11) == "CUDA_ERROR_INVALID_VALUE"
     assert standin.reason == "add: the parameter block has 11 bytes; expected 12"
@@ -137,7 +157,14 @@ def test_more_dynamic_shared_memory_needs_the_attribute() -> None:
 
 def test_the_bounds_of_a_kernel_are_checked() -> None:
     function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
-    assert check(cuda.cuFuncGetAttribute(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) == 128
+    assert (
+        check(
+            cuda.cuFuncGetAttribute(
+                cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function
+            )
+        )
+        == 128
+    )
     assert launch(function, pointer_argument(out), block=(129, 1, 1)) == "CUDA_ERROR_INVALID_VALUE"
     assert launch(function, pointer_argument(out), block=(128, 1, 1)) == "CUDA_SUCCESS"
 
@@ -153,7 +180,13 @@ def test_clusters_are_checked(standin: StandinDriver) -> None:
     assert standin.last_launch["preferred"] == "4,1,1"
     large = attribute("CLUSTER_DIMENSION", clusterDim=(16, 1, 1))
     assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_ERROR_INVALID_CLUSTER_SIZE"
-    check(cuda.cuFuncSetAttribute(function, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
+    check(
+        cuda.cuFuncSetAttribute(
+            function,
+            cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+            1,
+        )
+    )
     assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_SUCCESS"
 
 
@@ -161,11 +194,23 @@ def test_a_cooperative_launch_fits_on_the_device(standin: StandinDriver) -> None
     function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
     standin.set("multiprocessors", 2)
     cooperative = attribute("COOPERATIVE", cooperative=1)
-    assert launch_with(function, out, cooperative, grid=(32, 1, 1), block=(128, 1, 1)) == "CUDA_SUCCESS"
-    assert standin.last_launch["cooperative"] == "1"
-    assert launch_with(function, out, cooperative, grid=(33, 1, 1), block=(128, 1, 1)) == "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
     assert (
-        launch_with(function, out, attribute("PROGRAMMATIC_STREAM_SERIALIZATION", programmaticStreamSerializationAllowed=1))
+        launch_with(function, out, cooperative, grid=(32, 1, 1), block=(128, 1, 1))
+        == "CUDA_SUCCESS"
+    )
+    assert standin.last_launch["cooperative"] == "1"
+    assert (
+        launch_with(function, out, cooperative, grid=(33, 1, 1), block=(128, 1, 1))
+        == "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+    )
+    assert (
+        launch_with(
+            function,
+            out,
+            attribute(
+                "PROGRAMMATIC_STREAM_SERIALIZATION", programmaticStreamSerializationAllowed=1
+            ),
+        )
         == "CUDA_SUCCESS"
     )
     assert (standin.last_launch["programmatic"], standin.last_launch["cooperative"]) == ("1", "0")
@@ -175,7 +220,9 @@ def test_an_illegal_address_ends_the_device_for_the_process(standin: StandinDriv
     gc.collect()  # what other tests have in this context, which the reset below destroys
     function, stream = function_of("bounded"), check(cuda.cuStreamCreate(0))
     pointer = check(cuda.cuMemAlloc(16))
-    assert launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"  # it has not run
+    assert (
+        launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"
+    )  # it has not run
     assert code(cuda.cuStreamSynchronize(stream)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert f"{int(pointer) + 16:x}" in standin.reason
     assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -203,7 +250,10 @@ def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
 
 
 def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinDriver) -> None:
-    function, first, second = function_of("bounded"), *(check(cuda.cuStreamCreate(1)) for _ in range(2))
+    function, first, second = (
+        function_of("bounded"),
+        *(check(cuda.cuStreamCreate(1)) for _ in range(2)),
+    )
     pointer = check(cuda.cuMemAllocAsync(16, first))
     assert launch(function, pointer_argument(pointer), stream=second) == "CUDA_SUCCESS"
     assert code(cuda.cuStreamSynchronize(second)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -221,7 +271,9 @@ def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
 def test_ptx_is_checked_before_the_worker_has_it(standin: StandinDriver) -> None:
     text = ptx_of(AXPY)
     standin.set("driver_version", 12020)
-    assert code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+    assert (
+        code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+    )
     standin.set("driver_version", None)
     standin.set("arch", 80)
     assert code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_INVALID_PTX"
@@ -238,7 +290,8 @@ def test_the_log_has_what_ptx_lacks(standin: StandinDriver) -> None:
     assert code(result) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
     # The text of NVIDIA's compiler, as in test_real_jit.py.
     assert (
-        bytes(log).rstrip(b"\0") == b"ptxas application ptx input, line 1; fatal   : Unsupported .version 9.5; current version is '8.0'\n"
+        bytes(log).rstrip(b"\0")
+        == b"ptxas application ptx input, line 1; fatal   : Unsupported .version 9.5; current version is '8.0'\n"
     )
 
 
@@ -252,7 +305,12 @@ def test_a_cubin_is_checked_and_not_executed(standin: StandinDriver) -> None:
     standin.set("skip_cubins", 1)
     module = check(cuda.cuModuleLoadData(cubin))
     function = check(cuda.cuModuleGetFunction(module, b"pair"))
-    assert [check(cuda.cuFuncGetParamInfo(function, i)) for i in range(4)] == [(0, 16), (16, 1), (18, 2), (24, 8)]
+    assert [check(cuda.cuFuncGetParamInfo(function, i)) for i in range(4)] == [
+        (0, 16),
+        (16, 1),
+        (18, 2),
+        (24, 8),
+    ]
     total, size = check(cuda.cuModuleGetGlobal(module, b"total"))
     assert (read(total, 1), size) == ([5], 4)
     bounded = check(cuda.cuModuleGetFunction(module, b"bounded"))
@@ -266,9 +324,20 @@ def test_a_cubin_is_checked_and_not_executed(standin: StandinDriver) -> None:
 
 def test_a_graph_runs_what_a_stream_captured() -> None:
     stream = check(cuda.cuStreamCreate(1))
-    function, out, copy = function_of("add"), allocate(np.zeros(1, np.int32)), allocate(np.zeros(1, np.int32))
-    check(cuda.cuStreamBeginCapture(stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-    assert launch(function, ((int(out), 4), (ctypes.c_void_p, ctypes.c_int)), stream=stream) == "CUDA_SUCCESS"
+    function, out, copy = (
+        function_of("add"),
+        allocate(np.zeros(1, np.int32)),
+        allocate(np.zeros(1, np.int32)),
+    )
+    check(
+        cuda.cuStreamBeginCapture(
+            stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        )
+    )
+    assert (
+        launch(function, ((int(out), 4), (ctypes.c_void_p, ctypes.c_int)), stream=stream)
+        == "CUDA_SUCCESS"
+    )
     check(cuda.cuMemcpyDtoDAsync(copy, out, 4, stream))
     graph = check(cuda.cuStreamEndCapture(stream))
     assert check(cuda.cuGraphGetNodes(graph, 9))[1] == 2
@@ -313,7 +382,9 @@ def test_a_capture_ends_with_an_error_where_cuda_has_one() -> None:
     assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_ILLEGAL_STATE"
     check(cuda.cuStreamBeginCapture(first, mode))
     assert code(cuda.cuStreamSynchronize(first)) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-    assert code(cuda.cuMemsetD32Async(memory, 1, 1, first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    assert (
+        code(cuda.cuMemsetD32Async(memory, 1, 1, first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    )
     assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
     check(cuda.cuStreamBeginCapture(first, mode))
     assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
@@ -329,7 +400,10 @@ def test_a_capture_ends_with_an_error_where_cuda_has_one() -> None:
 
 def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
     stream, modes = check(cuda.cuStreamCreate(1)), cuda.CUstreamCaptureMode
-    relaxed, local, strict = (getattr(modes, f"CU_STREAM_CAPTURE_MODE_{name}") for name in ("RELAXED", "THREAD_LOCAL", "GLOBAL"))
+    relaxed, local, strict = (
+        getattr(modes, f"CU_STREAM_CAPTURE_MODE_{name}")
+        for name in ("RELAXED", "THREAD_LOCAL", "GLOBAL")
+    )
 
     def allocate_in(capture: Any, thread: Any, another: bool) -> str:
         names: list[str] = []
@@ -349,13 +423,27 @@ def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
         else:
             attempt()
         ending = code(cuda.cuStreamEndCapture(stream))
-        assert ending == ("CUDA_SUCCESS" if names == ["CUDA_SUCCESS"] else "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+        assert ending == (
+            "CUDA_SUCCESS" if names == ["CUDA_SUCCESS"] else "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+        )
         return names[0].removeprefix("CUDA_").removeprefix("ERROR_")
 
     forbidden = "STREAM_CAPTURE_UNSUPPORTED"
-    assert [allocate_in(mode, strict, False) for mode in (strict, local, relaxed)] == [forbidden, forbidden, "SUCCESS"]
-    assert [allocate_in(mode, strict, True) for mode in (strict, local, relaxed)] == [forbidden, "SUCCESS", "SUCCESS"]
-    assert [allocate_in(strict, mode, True) for mode in (strict, local, relaxed)] == [forbidden, "SUCCESS", "SUCCESS"]
+    assert [allocate_in(mode, strict, False) for mode in (strict, local, relaxed)] == [
+        forbidden,
+        forbidden,
+        "SUCCESS",
+    ]
+    assert [allocate_in(mode, strict, True) for mode in (strict, local, relaxed)] == [
+        forbidden,
+        "SUCCESS",
+        "SUCCESS",
+    ]
+    assert [allocate_in(strict, mode, True) for mode in (strict, local, relaxed)] == [
+        forbidden,
+        "SUCCESS",
+        "SUCCESS",
+    ]
     assert [allocate_in(strict, mode, False) for mode in (local, relaxed)] == [forbidden, "SUCCESS"]
     check(cuda.cuStreamBeginCapture(stream, relaxed))
     assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
@@ -377,7 +465,13 @@ def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
     room = (ctypes.c_char * 256)()
     aligned = ctypes.addressof(room) + 128 - ctypes.addressof(room) % 128
 
-    def encode(address: int, size: Any = (16, 8), strides: Any = (64,), box: Any = (4, 4), target: int = aligned) -> int:
+    def encode(
+        address: int,
+        size: Any = (16, 8),
+        strides: Any = (64,),
+        box: Any = (4, 4),
+        target: int = aligned,
+    ) -> int:
         numbers = [(ctypes.c_uint64 * len(values))(*values) for values in (size, strides)]
         boxes = [(ctypes.c_uint32 * len(values))(*values) for values in (box, [1] * len(box))]
         float32 = int(cuda.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32)
@@ -385,7 +479,9 @@ def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
         return standin.api.cuTensorMapEncodeTiled(*pointers, *numbers, *boxes, 0, 0, 0, 0)
 
     assert encode(memory) == 0
-    assert encode(memory, target=aligned + 16) == 1  # 64 bytes of alignment, which cuda-bindings does not give
+    assert (
+        encode(memory, target=aligned + 16) == 1
+    )  # 64 bytes of alignment, which cuda-bindings does not give
     assert encode(memory + 4) == 1  # 16 bytes of alignment
     assert encode(memory, strides=(60,)) == 1
     assert encode(memory, box=(257, 4)) == 1
@@ -401,12 +497,20 @@ def test_the_launch_api_of_cuda_3(standin: StandinDriver) -> None:
     assert api.cuFuncSetBlockShape(function, 0, 1, 1) == 1
     assert api.cuParamSetv(function, 4090, ctypes.byref(pointer), 8) == 1
     assert api.cuFuncSetBlockShape(function, 4, 1, 1) == api.cuFuncSetSharedSize(function, 64) == 0
-    assert api.cuParamSetv(function, 0, ctypes.byref(pointer), 8) == api.cuParamSeti(function, 8, value) == 0
+    assert (
+        api.cuParamSetv(function, 0, ctypes.byref(pointer), 8)
+        == api.cuParamSeti(function, 8, value)
+        == 0
+    )
     assert api.cuLaunch(function) == 1  # the size is not set
     assert api.cuParamSetSize(function, 12) == api.cuLaunchGrid(function, 1, 1) == 0
     assert read(out) == [7, 7, 7, 7]
     assert standin.last_launch["shared"] == "64"
-    assert api.cuParamSetf(function, 8, ctypes.c_float(1.0)) == api.cuLaunchGridAsync(function, 2, 1, None) == 0
+    assert (
+        api.cuParamSetf(function, 8, ctypes.c_float(1.0))
+        == api.cuLaunchGridAsync(function, 2, 1, None)
+        == 0
+    )
     assert read(out) == [0x3F800000] * 4
 
 
@@ -419,9 +523,17 @@ def test_the_globals_of_a_library() -> None:
 
 def test_the_form_of_get_proc_address_without_a_status(standin: StandinDriver) -> None:
     pointer = ctypes.c_void_p()
-    assert standin.api.cuGetProcAddress(b"cuMemAlloc", ctypes.byref(pointer), 12000, ctypes.c_uint64(0)) == 0
+    assert (
+        standin.api.cuGetProcAddress(
+            b"cuMemAlloc", ctypes.byref(pointer), 12000, ctypes.c_uint64(0)
+        )
+        == 0
+    )
     assert pointer.value == ctypes.cast(standin.api.cuMemAlloc_v2, ctypes.c_void_p).value
-    assert standin.api.cuGetProcAddress(b"cuMissing", ctypes.byref(pointer), 12000, ctypes.c_uint64(0)) == 500
+    assert (
+        standin.api.cuGetProcAddress(b"cuMissing", ctypes.byref(pointer), 12000, ctypes.c_uint64(0))
+        == 500
+    )
 
 
 GRID_SYNC = """#include <cooperative_groups.h>
@@ -439,22 +551,38 @@ extern "C" __global__ void k(int *x, int n) {
 def test_a_cooperative_launch_synchronizes_its_grid() -> None:
     out = allocate(np.zeros(128, np.int32))
     values = ((int(out), 128), (ctypes.c_void_p, ctypes.c_int))
-    assert code(cuda.cuLaunchCooperativeKernel(function_of("k", GRID_SYNC), 4, 1, 1, 32, 1, 1, 0, 0, values)) == "CUDA_SUCCESS"
+    assert (
+        code(
+            cuda.cuLaunchCooperativeKernel(
+                function_of("k", GRID_SYNC), 4, 1, 1, 32, 1, 1, 0, 0, values
+            )
+        )
+        == "CUDA_SUCCESS"
+    )
     assert read(out, 128) == list(range(127, -1, -1))
 
 
-@pytest.mark.parametrize(("waits", "expected"), [(None, "CUDA_SUCCESS"), (0, "CUDA_ERROR_ILLEGAL_ADDRESS")])
-def test_a_free_waits_for_the_kernels_before_it(standin: StandinDriver, waits: int | None, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("waits", "expected"), [(None, "CUDA_SUCCESS"), (0, "CUDA_ERROR_ILLEGAL_ADDRESS")]
+)
+def test_a_free_waits_for_the_kernels_before_it(
+    standin: StandinDriver, waits: int | None, expected: str
+) -> None:
     standin.set("frees_wait", waits)
     out = allocate(np.zeros(4, np.int32))
-    assert launch(function_of("add"), ((int(out), 7), (ctypes.c_void_p, ctypes.c_int))) == "CUDA_SUCCESS"
+    assert (
+        launch(function_of("add"), ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)))
+        == "CUDA_SUCCESS"
+    )
     assert code(cuda.cuMemFree(out)) == "CUDA_SUCCESS"
     assert code(cuda.cuCtxSynchronize()) == expected
     if waits == 0:
         standin.forget_failures()
 
 
-def test_a_fault_is_written_to_standard_error(standin: StandinDriver, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_is_written_to_standard_error(
+    standin: StandinDriver, capfd: pytest.CaptureFixture[str]
+) -> None:
     function = function_of("add", KERNELS, ("-lineinfo",))
     out = allocate(np.zeros(4, np.int32))
     launch(function, ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)), block=(8, 1, 1))

@@ -1,4 +1,6 @@
-"""The stand-in CUDA driver in processes of its own: what a test of this process cannot change, and what other tests must not see."""
+"""The stand-in CUDA driver in processes of its own: what a test of this process cannot change, and
+what other tests must not see.
+"""
 
 import signal
 import subprocess
@@ -25,10 +27,18 @@ def open_device():
 
 def run(code: str, errors: str = "", **settings: object) -> str:
     """Run a program with the stand-in driver and return its output."""
-    environment = {"PATH": "/usr/bin:/bin", **libcuda.environment(**{key: value for key, value in settings.items() if key.islower()})}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        **libcuda.environment(**{key: value for key, value in settings.items() if key.islower()}),
+    }
     environment |= {key: str(value) for key, value in settings.items() if key.isupper()}
     process = subprocess.run(
-        [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False
+        [sys.executable, "-c", BEGIN + code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
     )
     assert process.returncode == 0, process.stderr
     assert process.stderr == errors
@@ -37,7 +47,8 @@ def run(code: str, errors: str = "", **settings: object) -> str:
 
 def test_a_child_process_has_the_driver() -> None:
     assert (
-        run("open_device(); print(check(cuda.cuDeviceGetName(64, 0)).split(b'\\0')[0].decode())") == "simulated GPU (devmod-simulators)\n"
+        run("open_device(); print(check(cuda.cuDeviceGetName(64, 0)).split(b'\\0')[0].decode())")
+        == "simulated GPU (devmod-simulators)\n"
     )
 
 
@@ -59,7 +70,10 @@ print([check(cuda.cuDeviceComputeCapability(check(cuda.cuDeviceGet(i)))) for i i
     ("settings", "expected"),
     [
         ({"devices": 2, "arch": "90,80"}, "[(9, 0), (8, 0)]\n"),
-        ({"devices": 3, "arch": "90,80,100", "CUDA_VISIBLE_DEVICES": "2,0,7,1"}, "[(10, 0), (9, 0)]\n"),
+        (
+            {"devices": 3, "arch": "90,80,100", "CUDA_VISIBLE_DEVICES": "2,0,7,1"},
+            "[(10, 0), (9, 0)]\n",
+        ),
     ],
 )
 def test_devices_and_their_architectures(settings: dict[str, object], expected: str) -> None:
@@ -68,7 +82,11 @@ def test_devices_and_their_architectures(settings: dict[str, object], expected: 
 
 @pytest.mark.parametrize(
     ("settings", "name"),
-    [({"devices": 0}, "NO_DEVICE"), ({"CUDA_VISIBLE_DEVICES": ""}, "NO_DEVICE"), ({"fail": "cuInit=803"}, "SYSTEM_DRIVER_MISMATCH")],
+    [
+        ({"devices": 0}, "NO_DEVICE"),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "NO_DEVICE"),
+        ({"fail": "cuInit=803"}, "SYSTEM_DRIVER_MISMATCH"),
+    ],
 )
 def test_a_driver_without_devices(settings: dict[str, object], name: str) -> None:
     assert run("print(cuda.cuInit(0)[0].name)", **settings) == f"CUDA_ERROR_{name}\n"
@@ -133,7 +151,9 @@ print(cuda.cuDevicePrimaryCtxRelease(device)[0].name, cuda.cuMemAlloc(16)[0].nam
 check(cuda.cuDevicePrimaryCtxRetain(device))
 print(check(cuda.cuMemGetInfo())[0] == check(cuda.cuDeviceTotalMem(device)), cuda.cuMemsetD8(pointer, 0, 16)[0].name)
 """
-    assert run(code) == ("True CUDA_SUCCESS CUDA_SUCCESS\nCUDA_SUCCESS CUDA_ERROR_CONTEXT_IS_DESTROYED\nTrue CUDA_ERROR_INVALID_VALUE\n")
+    assert run(code) == (
+        "True CUDA_SUCCESS CUDA_SUCCESS\nCUDA_SUCCESS CUDA_ERROR_CONTEXT_IS_DESTROYED\nTrue CUDA_ERROR_INVALID_VALUE\n"
+    )
 
 
 def test_threads_with_functions_of_python_in_their_streams() -> None:
@@ -181,7 +201,12 @@ def test_a_device_pointer_cannot_be_dereferenced() -> None:
     code = "import ctypes, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\nopen_device(); ctypes.string_at(int(check(cuda.cuMemAlloc(16))), 1)"
     environment = {"PATH": "/usr/bin:/bin", **libcuda.environment()}
     process = subprocess.run(
-        [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False
+        [sys.executable, "-c", BEGIN + code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
     )
     assert process.returncode == -11  # SIGSEGV
 
@@ -231,7 +256,9 @@ l: {"sin.approx.f32 %f, %f; " * 99} bra l; }}
 @pytest.mark.volume_but("SIGKILL")
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
 def test_the_worker_of_a_killed_program_ends_within_a_kernel(name: str) -> None:
-    """It has the program's standard error, which ends with the last process. The kernel would end after minutes: its steps are counted."""
+    """It has the program's standard error, which ends with the last process. The kernel would end
+    after minutes: its steps are counted.
+    """
     code = f"""
 import ctypes, os, signal, threading
 open_device()
@@ -246,12 +273,19 @@ def kill():
 threading.Thread(target=kill).start()
 check(cuda.cuCtxSynchronize())
 """
-    words, environment = [sys.executable, "-c", BEGIN + code], {"PATH": "/usr/bin:/bin", **libcuda.environment()}
-    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, env=environment, timeout=120, check=False)
+    words, environment = (
+        [sys.executable, "-c", BEGIN + code],
+        {"PATH": "/usr/bin:/bin", **libcuda.environment()},
+    )
+    done = subprocess.run(
+        words, stderr=subprocess.PIPE, text=True, env=environment, timeout=120, check=False
+    )
     assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
 
 
-@pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)")
+@pytest.mark.skipif(
+    find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)"
+)
 def test_pycuda_has_the_same_driver() -> None:
     code = """
 import pycuda.driver

@@ -1,4 +1,6 @@
-"""Arrays, textures and surfaces of the stand-in CUDA driver, through cuda-bindings: NVIDIA's own layouts of the descriptors."""
+"""Arrays, textures and surfaces of the stand-in CUDA driver, through cuda-bindings: NVIDIA's own
+layouts of the descriptors.
+"""
 
 import ctypes
 from typing import Any
@@ -20,7 +22,13 @@ extern "C" __global__ void write(unsigned long long surface, int x, int y) { sur
 def form(width: int, height: int = 0, depth: int = 0, flags: int = 2, channels: int = 1) -> Any:
     """Return the descriptor of an array of floats."""
     result = cuda.CUDA_ARRAY3D_DESCRIPTOR()
-    result.Width, result.Height, result.Depth, result.NumChannels, result.Flags = width, height, depth, channels, flags
+    result.Width, result.Height, result.Depth, result.NumChannels, result.Flags = (
+        width,
+        height,
+        depth,
+        channels,
+        flags,
+    )
     result.Format = cuda.CUarray_format.CU_AD_FORMAT_FLOAT
     return result
 
@@ -67,7 +75,10 @@ def test_a_texture_and_a_surface_of_one_array(standin: StandinDriver) -> None:
     at, pointer = (2.0, ctypes.c_float), (int(out), ctypes.c_void_p)
     assert launch("read", (int(texture), ctypes.c_uint64), at, at, pointer) == "CUDA_SUCCESS"
     assert read(out, 4, np.float32) == [(5 + 6 + 9 + 10) / 4, 0, 0, 1]
-    assert launch("write", (int(surface), ctypes.c_uint64), (8, ctypes.c_int), (1, ctypes.c_int)) == "CUDA_SUCCESS"
+    assert (
+        launch("write", (int(surface), ctypes.c_uint64), (8, ctypes.c_int), (1, ctypes.c_int))
+        == "CUDA_SUCCESS"
+    )
     result = np.zeros((3, 4), np.float32)
     assert copy(array, result, to_array=False) == "CUDA_SUCCESS"
     texels[1, 2] = 7
@@ -87,21 +98,43 @@ def test_a_surface_write_outside_traps(x: int, y: int, standin: StandinDriver) -
 
 def test_an_object_of_another_kind_and_a_destroyed_one(standin: StandinDriver) -> None:
     array = check(cuda.cuArray3DCreate(form(4, 3)))
-    surface, out = check(cuda.cuSurfObjectCreate(resource(array))), allocate(np.zeros(4, np.float32))
+    surface, out = (
+        check(cuda.cuSurfObjectCreate(resource(array))),
+        allocate(np.zeros(4, np.float32)),
+    )
     at, pointer = (1.0, ctypes.c_float), (int(out), ctypes.c_void_p)
-    assert launch("read", (int(surface), ctypes.c_uint64), at, at, pointer) == "CUDA_ERROR_ILLEGAL_INSTRUCTION"
+    assert (
+        launch("read", (int(surface), ctypes.c_uint64), at, at, pointer)
+        == "CUDA_ERROR_ILLEGAL_INSTRUCTION"
+    )
     standin.forget_failures()
 
 
 def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
-    for wrong in (form(0), form(4, flags=4), form(4, channels=3), form(4, 0, 5, flags=2), form(200000, 3), form(4, flags=1)):
+    for wrong in (
+        form(0),
+        form(4, flags=4),
+        form(4, channels=3),
+        form(4, 0, 5, flags=2),
+        form(200000, 3),
+        form(4, flags=1),
+    ):
         assert code(cuda.cuArray3DCreate(wrong)) == "CUDA_ERROR_INVALID_VALUE"
-    array, plain = check(cuda.cuArray3DCreate(form(4, 3))), check(cuda.cuArray3DCreate(form(4, 3, flags=0)))
+    array, plain = (
+        check(cuda.cuArray3DCreate(form(4, 3))),
+        check(cuda.cuArray3DCreate(form(4, 3, flags=0))),
+    )
     assert code(cuda.cuSurfObjectCreate(resource(plain))) == "CUDA_ERROR_INVALID_VALUE"
-    assert copy(array, np.zeros((3, 4), np.float32), to_array=True, x=4) == "CUDA_ERROR_INVALID_VALUE"
+    assert (
+        copy(array, np.zeros((3, 4), np.float32), to_array=True, x=4) == "CUDA_ERROR_INVALID_VALUE"
+    )
     assert copy(array, np.zeros((4, 4), np.float32), to_array=True) == "CUDA_ERROR_INVALID_VALUE"
-    repeated = cuda.CUDA_TEXTURE_DESC()  # the address mode 0 repeats, which needs normalized coordinates
-    assert code(cuda.cuTexObjectCreate(resource(array), repeated, None)) == "CUDA_ERROR_INVALID_VALUE"
+    repeated = (
+        cuda.CUDA_TEXTURE_DESC()
+    )  # the address mode 0 repeats, which needs normalized coordinates
+    assert (
+        code(cuda.cuTexObjectCreate(resource(array), repeated, None)) == "CUDA_ERROR_INVALID_VALUE"
+    )
     surface = check(cuda.cuSurfObjectCreate(resource(array)))
     check(cuda.cuArrayDestroy(array))
     assert standin.violations == ["an array is destroyed, and 1 textures and surfaces use it"]

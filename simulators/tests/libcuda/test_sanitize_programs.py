@@ -54,15 +54,28 @@ def _built() -> None:
 def run(folder: Path, program: str, checks: str = "", *, exits: int = 1) -> str:
     """Run a program with checks and return the reports."""
     (folder / "app.py").write_text(BEGIN + program + "\ncheck(cuda.cuCtxSynchronize())\n")
-    words = [sys.executable, "-m", "devmod", "simulate", f"--sanitize={checks}" if checks else "--sanitize", "--", sys.executable, "app.py"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    words = [
+        sys.executable,
+        "-m",
+        "devmod",
+        "simulate",
+        f"--sanitize={checks}" if checks else "--sanitize",
+        "--",
+        sys.executable,
+        "app.py",
+    ]
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == exits, done.stderr
     return done.stderr
 
 
 def line(program: str, mark: str) -> int:
     """Return the line of the program that has a mark."""
-    return 1 + (BEGIN + program).split("\n").index(next(each for each in (BEGIN + program).split("\n") if mark in each))
+    return 1 + (BEGIN + program).split("\n").index(
+        next(each for each in (BEGIN + program).split("\n") if mark in each)
+    )
 
 
 def test_a_write_out_of_bounds(tmp_path: Path) -> None:
@@ -103,10 +116,16 @@ launch(twice(), x, y, 31)
     ("fill", "found"),
     [
         ("", "depends on x[0], which nothing wrote"),
-        ("check(cuda.cuMemsetD32(x, 1, 16))", "thread (16, 0, 0): depends on x[16], which nothing wrote"),
+        (
+            "check(cuda.cuMemsetD32(x, 1, 16))",
+            "thread (16, 0, 0): depends on x[16], which nothing wrote",
+        ),
         ("check(cuda.cuMemsetD32(x, 1, 33))", ""),
         ("check(cuda.cuMemcpyHtoD(x, np.zeros(33, np.float32).ctypes.data, 132))", ""),
-        ("z = check(cuda.cuMemAlloc(132)); check(cuda.cuMemcpyDtoD(x, z, 132))", "depends on x[0], which nothing wrote"),
+        (
+            "z = check(cuda.cuMemAlloc(132)); check(cuda.cuMemcpyDtoD(x, z, 132))",
+            "depends on x[0], which nothing wrote",
+        ),
         ("x = check(cuda.cuMemAllocManaged(132, 1))", ""),
     ],
 )
@@ -126,7 +145,10 @@ def test_without_faults_the_exit_status_is_the_commands(tmp_path: Path) -> None:
 
 
 def test_an_unknown_check(tmp_path: Path) -> None:
-    assert "'speed' is no check; there are bounds, align, free, leak, race, sync, init, and the options" in run(tmp_path, "", "speed")
+    assert (
+        "'speed' is no check; there are bounds, align, free, leak, race, sync, init, and the options"
+        in run(tmp_path, "", "speed")
+    )
 
 
 PYTHON = f"""
@@ -140,7 +162,9 @@ def work(n):
 
 
 def test_an_error_in_python(tmp_path: Path) -> None:
-    """Bodies may overlap, as those of two threads do: the checks end with the last one. An interrupt stays one."""
+    """Bodies may overlap, as those of two threads do: the checks end with the last one. An
+    interrupt stays one.
+    """
     program = f"""{PYTHON}
 import os
 with devmod_simulators.sanitize():
@@ -161,12 +185,24 @@ except KeyboardInterrupt:
         body.__exit__(None, None, None)
         print(os.environ["DEVMOD_STANDIN_SANITIZE"])
 """
-    output = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
-    assert output.stdout == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\nrace\n\n"
+    output = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert (
+        output.stdout
+        == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\nrace\n\n"
+    )
 
 
 def test_work_that_waits_at_the_end(tmp_path: Path) -> None:
-    """The work of a process that ends without a wait, and of a body in a context that is not the primary one, is checked; a fork has none of it."""
+    """The work of a process that ends without a wait, and of a body in a context that is not the
+    primary one, is checked; a fork has none of it.
+    """
     program = f"""
 import devmod_simulators, os
 check(cuda.cuCtxCreate(None, 0, 0))
@@ -183,9 +219,17 @@ except devmod_simulators.SanitizeError as error:
     print("caught", error.index, file=sys.stderr)
 launch(function, x, y, 34, block=64)
 """
-    *found, count = [line for line in run(tmp_path, program, "bounds,leak").splitlines() if line[0] != " "]
+    *found, count = [
+        line for line in run(tmp_path, program, "bounds,leak").splitlines() if line[0] != " "
+    ]
     faults = ["out of bounds (read)", "out of bounds (write)"]
-    assert [line.partition(":")[0] for line in found] == [*faults, "caught 33", *faults, "leak", "leak"]
+    assert [line.partition(":")[0] for line in found] == [
+        *faults,
+        "caught 33",
+        *faults,
+        "leak",
+        "leak",
+    ]
     assert count == "devmod-simulators: 6 reports"  # those of the body too
 
 
@@ -214,9 +258,25 @@ def test_after():
 @pytest.mark.parametrize("option", ["-q", "-n2", "-odevmod_sanitize=speed"])
 def test_the_plugin_of_pytest(option: str, tmp_path: Path) -> None:
     (tmp_path / "test_kernels.py").write_text(TESTS)
-    words = [sys.executable, "-m", "pytest", option, "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    found = "ERROR: --devmod-sanitize: 'speed' is no check" if "speed" in option else "2 failed, 1 passed, 1 error in"
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        option,
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--devmod-sanitize",
+    ]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    found = (
+        "ERROR: --devmod-sanitize: 'speed' is no check"
+        if "speed" in option
+        else "2 failed, 1 passed, 1 error in"
+    )
     assert found in done.stdout + done.stderr
 
 
@@ -226,14 +286,40 @@ x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(128))
 launch(twice(), x, y, 32, block=64)
 check(cuda.cuCtxSynchronize())
 """
-    (tmp_path / "app.py").write_text(BEGIN.replace("CUBIN", "PTX").replace("sm_90", "compute_90") + program)
-    environment = {**os.environ, **libcuda.environment(sanitize="bounds", sanitize_log=tmp_path / "log")}
-    subprocess.run([sys.executable, "app.py"], cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=True)
+    (tmp_path / "app.py").write_text(
+        BEGIN.replace("CUBIN", "PTX").replace("sm_90", "compute_90") + program
+    )
+    environment = {
+        **os.environ,
+        **libcuda.environment(sanitize="bounds", sanitize_log=tmp_path / "log"),
+    }
+    subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
     (report,) = (json.loads(text) for text in (tmp_path / "log").read_text().splitlines())
     assert report["source"].startswith("PTX line ")
-    assert (report["check"], report["kind"], report["function"], report["block"], report["thread"], report["index"], report["threads"]) == (
-        "bounds", "out of bounds (write)", "twice", [0, 0, 0], [32, 0, 0], 32, 1,
-    )  # fmt: skip
+    assert (
+        report["check"],
+        report["kind"],
+        report["function"],
+        report["block"],
+        report["thread"],
+        report["index"],
+        report["threads"],
+    ) == (
+        "bounds",
+        "out of bounds (write)",
+        "twice",
+        [0, 0, 0],
+        [32, 0, 0],
+        32,
+        1,
+    )
 
 
 STREAMS = """
@@ -265,8 +351,14 @@ def sync(stream):
     ("calls", "found"),
     [
         ("kernel(a); copy(b)", "race between streams (write and read)"),
-        ("copy(a); kernel(b)", "(read and write): a copy or a fill of app.py:31\n  byte 0 of 128, allocated at app.py:26; the kernel"),
-        ("kernel(a); kernel(b, value=2)", "y[0]; the kernel fill of app.py:20, in another stream, writes it"),
+        (
+            "copy(a); kernel(b)",
+            "(read and write): a copy or a fill of app.py:31\n  byte 0 of 128, allocated at app.py:26; the kernel",
+        ),
+        (
+            "kernel(a); kernel(b, value=2)",
+            "y[0]; the kernel fill of app.py:20, in another stream, writes it",
+        ),
         ("clear(a); kernel(b)", "race between streams (write and write)"),
         ("kernel(a); clear(b)", "race between streams (write and write)"),
         ("upload(a); kernel(b)", "race between streams (write and write)"),
@@ -287,13 +379,24 @@ def sync(stream):
         ("kernel(a); record(a); sync(a); wait(b); copy(b)", ""),
         ("kernel(a); kernel(b, z); move(a) if FLAGS > 1 else None", ""),
         ("copy(a); copy(a, z); sync(a); copy(b)", ""),
-        ("FLAGS = 0; kernel(c := check(cuda.cuStreamCreate(0))); kernel(0, z); copy(d := check(cuda.cuStreamCreate(0)))", ""),
-        ("kernel(a); record(a); wait(b); move(b); record(b); wait(a); clear(a); sync(a); kernel(b, z)", ""),
-        ("check(cuda.cuMemFree(z)); z = check(cuda.cuMemAlloc(128)); kernel(a, z); sync(a); kernel(b, z)", ""),
+        (
+            "FLAGS = 0; kernel(c := check(cuda.cuStreamCreate(0))); kernel(0, z); copy(d := check(cuda.cuStreamCreate(0)))",
+            "",
+        ),
+        (
+            "kernel(a); record(a); wait(b); move(b); record(b); wait(a); clear(a); sync(a); kernel(b, z)",
+            "",
+        ),
+        (
+            "check(cuda.cuMemFree(z)); z = check(cuda.cuMemAlloc(128)); kernel(a, z); sync(a); kernel(b, z)",
+            "",
+        ),
     ],
 )
 def test_streams(tmp_path: Path, calls: str, found: str) -> None:
-    program = f"FLAGS = 1\n{STREAMS}\nclear(0); clear(0, z); check(cuda.cuCtxSynchronize())\n{calls}\n"
+    program = (
+        f"FLAGS = 1\n{STREAMS}\nclear(0); clear(0, z); check(cuda.cuCtxSynchronize())\n{calls}\n"
+    )
     text = run(tmp_path, program, "race", exits=int(bool(found)))
     assert found in text
     assert ("race between streams" in text) == bool(found)

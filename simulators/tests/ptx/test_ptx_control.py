@@ -1,4 +1,6 @@
-"""Control flow in the interpreter of PTX: divergence, calls, barriers, and threads that wait for each other."""
+"""Control flow in the interpreter of PTX: divergence, calls, barriers, and threads that wait for
+each other.
+"""
 
 from typing import Any
 
@@ -95,7 +97,9 @@ def test_an_indexed_branch() -> None:
     rem.u32 %u, %a, 3; brx.idx %u, targets;
     L0: mov.u32 %o, 10; bra E; L1: mov.u32 %o, 20; bra E; L2: mov.u32 %o, 30; E:"""
     a = np.arange(100)
-    np.testing.assert_array_equal(run_snippet(body, [("u32", a)], "u32"), np.array([10, 20, 30])[a % 3])
+    np.testing.assert_array_equal(
+        run_snippet(body, [("u32", a)], "u32"), np.array([10, 20, 30])[a % 3]
+    )
 
 
 def test_a_barrier_in_a_loop_orders_all_steps() -> None:
@@ -172,7 +176,12 @@ def test_calls_recursion_function_pointers_and_virtual_functions() -> None:
     }"""
     out = run_source(source, 1, 64, [np.zeros(64, np.int32), 3])
     fibonacci = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]
-    expected = [(i * 2 if i & 1 else i + 1) + (i - 10 if i >> 1 & 1 else i + 10) * 1000 + fibonacci[i % 10] * 1000000 for i in range(64)]
+    expected = [
+        (i * 2 if i & 1 else i + 1)
+        + (i - 10 if i >> 1 & 1 else i + 10) * 1000
+        + fibonacci[i % 10] * 1000000
+        for i in range(64)
+    ]
     np.testing.assert_array_equal(out, expected)
 
 
@@ -251,19 +260,24 @@ def test_an_endless_loop_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "STEPS", 1000)
     source = 'extern "C" __global__ void k(volatile int *o) { while (o[0] == 0); }'
     assert error_of(source, 1, 1, [np.zeros(1, np.int32)]) == (
-        "CUDA_ERROR_LAUNCH_TIMEOUT", "the kernel does not end: it ran 1000 blocks of instructions, kernel k, block (0, 0, 0), thread (0, 0, 0)",
-    )  # fmt: skip
+        "CUDA_ERROR_LAUNCH_TIMEOUT",
+        "the kernel does not end: it ran 1000 blocks of instructions, kernel k, block (0, 0, 0), thread (0, 0, 0)",
+    )
 
 
 def test_a_trap_is_an_error() -> None:
     source = 'extern "C" __global__ void k(int *o) { if (threadIdx.x == 5) __trap(); o[threadIdx.x] = 1; }'
     assert error_of(source, 1, 32, [np.zeros(32, np.int32)]) == (
-        "CUDA_ERROR_ILLEGAL_INSTRUCTION", "the kernel executed a trap instruction, kernel k, block (0, 0, 0), thread (5, 0, 0)",
-    )  # fmt: skip
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "the kernel executed a trap instruction, kernel k, block (0, 0, 0), thread (5, 0, 0)",
+    )
 
 
 def test_an_assertion_is_an_error() -> None:
-    source = "#include <assert.h>\n" + 'extern "C" __global__ void k(int n) { assert(n + (int)threadIdx.x < 7 && "too many"); }'
+    source = (
+        "#include <assert.h>\n"
+        + 'extern "C" __global__ void k(int n) { assert(n + (int)threadIdx.x < 7 && "too many"); }'
+    )
     assert error_of(source, 1, 32, [3]) == (
         "CUDA_ERROR_ASSERT",
         "kernel.cu:2: void k(int): assertion 'n + (int)threadIdx.x < 7 && \"too many\"' failed, kernel k, block (0, 0, 0), thread (4, 0, 0)",
@@ -279,19 +293,25 @@ def test_a_stack_that_is_too_deep_is_an_error() -> None:
 
 
 def test_an_unknown_instruction_is_an_error_with_its_line() -> None:
-    text = ptx_of('extern "C" __global__ void k(float *o) { o[0] = 1; }').replace("ret;", "frobnicate.f32 %f1, %f1;\n\tret;")
+    text = ptx_of('extern "C" __global__ void k(float *o) { o[0] = 1; }').replace(
+        "ret;", "frobnicate.f32 %f1, %f1;\n\tret;"
+    )
     line = text[: text.index("frobnicate")].count("\n") + 1
     with pytest.raises(PtxError) as caught:
         run_ptx(text, "k", 1, 1, [np.zeros(1, np.float32)])
     assert caught.value.name == "CUDA_ERROR_NOT_SUPPORTED"
-    assert caught.value.text == f"line {line}: frobnicate.f32: the interpreter lacks this instruction"
+    assert (
+        caught.value.text == f"line {line}: frobnicate.f32: the interpreter lacks this instruction"
+    )
 
 
 def test_a_kernel_of_more_lanes_than_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "LANES", 100)
     source = 'extern "C" __global__ void k(int *o) { o[blockIdx.x * blockDim.x + threadIdx.x] = (blockIdx.z * gridDim.y + blockIdx.y) * 1000 + threadIdx.x + blockIdx.x; }'
     out = run_source(source, 7, 32, [np.zeros(7 * 32, np.int32)])
-    np.testing.assert_array_equal(out, [thread + block for block in range(7) for thread in range(32)])
+    np.testing.assert_array_equal(
+        out, [thread + block for block in range(7) for thread in range(32)]
+    )
 
 
 def test_indices_of_three_dimensions() -> None:

@@ -1,4 +1,6 @@
-"""Floating-point instructions of the interpreter of PTX, compared with NumPy, Python's fractions and ml_dtypes."""
+"""Floating-point instructions of the interpreter of PTX, compared with NumPy, Python's fractions
+and ml_dtypes.
+"""
 
 import math
 import struct
@@ -12,16 +14,40 @@ import pytest
 from ptx_snippets import numpy_type, run_snippet
 
 SPECIAL = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1.5, 2.5, 3.5, math.inf, -math.inf, math.nan,
-    65504.0, 1e-40, -1e-40, 3e38, 1e-7, 255.5, -0.3, 1e10, 4e9, -4e9, 1e19, 2e19,
-]  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.5,
+    1.5,
+    2.5,
+    3.5,
+    math.inf,
+    -math.inf,
+    math.nan,
+    65504.0,
+    1e-40,
+    -1e-40,
+    3e38,
+    1e-7,
+    255.5,
+    -0.3,
+    1e10,
+    4e9,
+    -4e9,
+    1e19,
+    2e19,
+]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def values(kind: str, seed: int) -> Array:
     """Return special and random numbers of a type, in a random order."""
     random = np.random.default_rng(seed)
-    numbers = np.concatenate([np.array(SPECIAL * 6), random.normal(size=200) * 10.0 ** random.integers(-6, 7, 200)])
+    numbers = np.concatenate(
+        [np.array(SPECIAL * 6), random.normal(size=200) * 10.0 ** random.integers(-6, 7, 200)]
+    )
     with np.errstate(over="ignore", under="ignore"):
         return random.permutation(numbers).astype(numpy_type(kind))
 
@@ -33,7 +59,9 @@ def same(result: Any, expected: Any) -> None:
     nan = np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(result), nan)
     bits = f"u{result.dtype.itemsize}"
-    np.testing.assert_array_equal(np.where(nan, 0, result.view(bits)), np.where(nan, 0, expected.view(bits)))
+    np.testing.assert_array_equal(
+        np.where(nan, 0, result.view(bits)), np.where(nan, 0, expected.view(bits))
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +71,9 @@ def _no_warnings() -> Any:
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
-@pytest.mark.parametrize(("name", "oracle"), [("add", np.add), ("sub", np.subtract), ("mul", np.multiply)])
+@pytest.mark.parametrize(
+    ("name", "oracle"), [("add", np.add), ("sub", np.subtract), ("mul", np.multiply)]
+)
 def test_arithmetic(kind: str, name: str, oracle: Any) -> None:
     a, b = values(kind, 1), values(kind, 2)
     same(run_snippet(f"{name}.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), oracle(a, b))
@@ -63,9 +93,21 @@ def nearest(number: Fraction, kind: str, mode: str) -> float:
     near = dtype(float(number))
     if mode == "rn" and kind == "f32":
         # float() rounds to 53 bits first; look at the neighbours.
-        candidates = [dtype(np.nextafter(near, dtype(-np.inf))), near, dtype(np.nextafter(near, dtype(np.inf)))]
+        candidates = [
+            dtype(np.nextafter(near, dtype(-np.inf))),
+            near,
+            dtype(np.nextafter(near, dtype(np.inf))),
+        ]
         finite = [each for each in candidates if np.isfinite(each)]
-        return float(min(finite, key=lambda each: (abs(Fraction(float(each)) - number), int(np.array(each).view("u4")) & 1)))
+        return float(
+            min(
+                finite,
+                key=lambda each: (
+                    abs(Fraction(float(each)) - number),
+                    int(np.array(each).view("u4")) & 1,
+                ),
+            )
+        )
     exact = Fraction(float(near)) if np.isfinite(near) else None
     above = (exact is None and near > 0) or (exact is not None and exact > number)
     below = (exact is None and near < 0) or (exact is not None and exact < number)
@@ -84,13 +126,23 @@ def nearest(number: Fraction, kind: str, mode: str) -> float:
 @pytest.mark.parametrize("name", ["add", "mul", "fma", "div"])
 def test_rounding_modes(kind: str, mode: str, name: str) -> None:
     random = np.random.default_rng(3)
-    a, b, c = (random.normal(size=(3, 200)) * 10.0 ** random.integers(-8, 9, (3, 200))).astype(numpy_type(kind))
+    a, b, c = (random.normal(size=(3, 200)) * 10.0 ** random.integers(-8, 9, (3, 200))).astype(
+        numpy_type(kind)
+    )
     exact: dict[str, Callable[..., Fraction]] = {
-        "add": lambda x, y, z: x + y, "mul": lambda x, y, z: x * y, "fma": lambda x, y, z: x * y + z, "div": lambda x, y, z: x / y,
-    }  # fmt: skip
-    expected = [nearest(exact[name](*(Fraction(float(each)) for each in row)), kind, mode) for row in zip(a, b, c, strict=True)]
+        "add": lambda x, y, z: x + y,
+        "mul": lambda x, y, z: x * y,
+        "fma": lambda x, y, z: x * y + z,
+        "div": lambda x, y, z: x / y,
+    }
+    expected = [
+        nearest(exact[name](*(Fraction(float(each)) for each in row)), kind, mode)
+        for row in zip(a, b, c, strict=True)
+    ]
     operands = "%a, %b, %c" if name == "fma" else "%a, %b"
-    result = run_snippet(f"{name}.{mode}.{kind} %o, {operands};", [(kind, a), (kind, b), (kind, c)], kind)
+    result = run_snippet(
+        f"{name}.{mode}.{kind} %o, {operands};", [(kind, a), (kind, b), (kind, c)], kind
+    )
     same(result, np.array(expected, numpy_type(kind)))
 
 
@@ -101,13 +153,20 @@ def test_roots_are_rounded_in_a_direction(mode: str) -> None:
     for number, root in zip(a.tolist(), result, strict=True):
         other = float(np.nextafter(root, np.float32(np.inf if mode != "rp" else -np.inf)))
         square = Fraction(float(root)) ** 2
-        assert (square >= number > Fraction(other) ** 2) if mode == "rp" else (square <= number < Fraction(other) ** 2)
+        assert (
+            (square >= number > Fraction(other) ** 2)
+            if mode == "rp"
+            else (square <= number < Fraction(other) ** 2)
+        )
 
 
 def test_flushing_and_saturation() -> None:
     a, b = values("f32", 1), np.full(len(values("f32", 1)), 1, np.float32)
     tiny = np.abs(a) < np.float32(2.0**-126)
-    same(run_snippet("mul.ftz.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "f32"), np.where(tiny, np.copysign(np.float32(0), a), a))
+    same(
+        run_snippet("mul.ftz.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "f32"),
+        np.where(tiny, np.copysign(np.float32(0), a), a),
+    )
     expected = np.where(np.isnan(a), np.float32(0), np.clip(a + b, np.float32(0), np.float32(1)))
     same(run_snippet("add.sat.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "f32"), expected)
 
@@ -115,13 +174,24 @@ def test_flushing_and_saturation() -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 def test_minimum_and_maximum_ignore_nan(kind: str) -> None:
     a, b = values(kind, 1), values(kind, 2)
-    low = np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.where((a < b) | ((a == b) & np.signbit(a)), a, b)))
-    high = np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.where((a > b) | ((a == b) & ~np.signbit(a)), a, b)))
+    low = np.where(
+        np.isnan(a),
+        b,
+        np.where(np.isnan(b), a, np.where((a < b) | ((a == b) & np.signbit(a)), a, b)),
+    )
+    high = np.where(
+        np.isnan(a),
+        b,
+        np.where(np.isnan(b), a, np.where((a > b) | ((a == b) & ~np.signbit(a)), a, b)),
+    )
     same(run_snippet(f"min.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), low)
     same(run_snippet(f"max.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), high)
     if kind != "f64":
         either = np.isnan(a) | np.isnan(b)
-        same(run_snippet(f"min.NaN.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), np.where(either, a.dtype.type(np.nan), low))
+        same(
+            run_snippet(f"min.NaN.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind),
+            np.where(either, a.dtype.type(np.nan), low),
+        )
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -129,15 +199,31 @@ def test_signs_and_tests(kind: str) -> None:
     a, b = values(kind, 1), values(kind, 2)
     same(run_snippet(f"neg.{kind} %o, %a;", [(kind, a)], kind), -a)
     same(run_snippet(f"abs.{kind} %o, %a;", [(kind, a)], kind), np.abs(a))
-    same(run_snippet(f"copysign.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), np.copysign(b, a))
+    same(
+        run_snippet(f"copysign.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), np.copysign(b, a)
+    )
     normal = np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny)
-    tests = {"finite": np.isfinite(a), "infinite": np.isinf(a), "number": ~np.isnan(a), "notanumber": np.isnan(a), "normal": normal}
+    tests = {
+        "finite": np.isfinite(a),
+        "infinite": np.isinf(a),
+        "number": ~np.isnan(a),
+        "notanumber": np.isnan(a),
+        "normal": normal,
+    }
     tests["subnormal"] = np.isfinite(a) & ~normal & (a != 0)
     for name, expected in tests.items():
-        np.testing.assert_array_equal(run_snippet(f"testp.{name}.{kind} %qo, %a;", [(kind, a)], "pred"), expected)
+        np.testing.assert_array_equal(
+            run_snippet(f"testp.{name}.{kind} %qo, %a;", [(kind, a)], "pred"), expected
+        )
 
 
-ORDERED = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+ORDERED = {
+    "eq": np.equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
@@ -148,7 +234,11 @@ def test_comparisons_with_nan(kind: str) -> None:
     expected |= {f"{name}u": function(a, b) | either for name, function in ORDERED.items()}
     expected |= {"ne": (a != b) & ~either, "neu": a != b, "num": ~either, "nan": either}
     for name, holds in expected.items():
-        np.testing.assert_array_equal(run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, a), (kind, b)], "pred"), holds, err_msg=name)
+        np.testing.assert_array_equal(
+            run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, a), (kind, b)], "pred"),
+            holds,
+            err_msg=name,
+        )
 
 
 APPROXIMATE = {
@@ -173,9 +263,17 @@ def test_approximations(name: str) -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 @pytest.mark.parametrize("target", ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"])
 @pytest.mark.parametrize(
-    ("mode", "oracle"), [("rni", lambda a: Fraction(round(a))), ("rzi", math.trunc), ("rmi", math.floor), ("rpi", math.ceil)]
+    ("mode", "oracle"),
+    [
+        ("rni", lambda a: Fraction(round(a))),
+        ("rzi", math.trunc),
+        ("rmi", math.floor),
+        ("rpi", math.ceil),
+    ],
 )
-def test_cvt_to_integers(kind: str, target: str, mode: str, oracle: Callable[[Fraction], int]) -> None:
+def test_cvt_to_integers(
+    kind: str, target: str, mode: str, oracle: Callable[[Fraction], int]
+) -> None:
     a = values(kind, 1)
     limits = np.iinfo(numpy_type(target))
     bits = 8 * numpy_type(target).itemsize
@@ -183,11 +281,19 @@ def test_cvt_to_integers(kind: str, target: str, mode: str, oracle: Callable[[Fr
     for number in a.tolist():
         if math.isnan(number):
             highest = 1 << (bits - 1)
-            expected.append(0 if bits < 64 and kind != "f64" else -highest if target.startswith("s") else highest)
+            expected.append(
+                0
+                if bits < 64 and kind != "f64"
+                else -highest
+                if target.startswith("s")
+                else highest
+            )
         elif math.isinf(number):
             expected.append(int(limits.max if number > 0 else limits.min))
         else:
-            expected.append(max(int(limits.min), min(int(limits.max), int(oracle(Fraction(number))))))
+            expected.append(
+                max(int(limits.min), min(int(limits.max), int(oracle(Fraction(number)))))
+            )
     result = run_snippet(f"cvt.{mode}.{target}.{kind} %o, %a;", [(kind, a)], target)
     np.testing.assert_array_equal(result, np.array(expected, numpy_type(target)))
 
@@ -206,12 +312,19 @@ def test_cvt_from_integers(kind: str, target: str, mode: str) -> None:
         *(
             int(each) >> int(shift)
             for each, shift in zip(
-                random.integers(limits.min, limits.max, 100, numpy_type(kind)), random.integers(0, limits.bits, 100), strict=True
+                random.integers(limits.min, limits.max, 100, numpy_type(kind)),
+                random.integers(0, limits.bits, 100),
+                strict=True,
             )
         ),
     ]
     result = run_snippet(f"cvt.{mode}.{target}.{kind} %o, %a;", [(kind, numbers)], target)
-    same(result, np.array([nearest(Fraction(number), target, mode) for number in numbers], numpy_type(target)))
+    same(
+        result,
+        np.array(
+            [nearest(Fraction(number), target, mode) for number in numbers], numpy_type(target)
+        ),
+    )
 
 
 def test_cvt_between_floats() -> None:
@@ -219,10 +332,15 @@ def test_cvt_between_floats() -> None:
     same(run_snippet("cvt.f64.f32 %o, %a;", [("f32", a)], "f64"), a.astype(np.float64))
     same(run_snippet("cvt.rn.f32.f64 %o, %a;", [("f64", b)], "f32"), b.astype(np.float32))
     same(run_snippet("cvt.rn.f16.f32 %o, %a;", [("f32", a)], "f16"), a.astype(np.float16))
-    same(run_snippet("cvt.f32.f16 %o, %a;", [("f16", a.astype(np.float16))], "f32"), a.astype(np.float16).astype(np.float32))
+    same(
+        run_snippet("cvt.f32.f16 %o, %a;", [("f16", a.astype(np.float16))], "f32"),
+        a.astype(np.float16).astype(np.float32),
+    )
     finite = b[np.isfinite(b) & (np.abs(b) < 1e30)]
     for mode in ("rz", "rm", "rp"):
-        expected = np.array([nearest(Fraction(float(number)), "f32", mode) for number in finite], np.float32)
+        expected = np.array(
+            [nearest(Fraction(float(number)), "f32", mode) for number in finite], np.float32
+        )
         result = run_snippet(f"cvt.{mode}.f32.f64 %o, %a;", [("f64", finite)], "f32")
         np.testing.assert_array_equal(result, expected)
     for mode, oracle in {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}.items():
@@ -243,11 +361,20 @@ def test_bfloat16() -> None:
     wide = run_snippet("cvt.f32.bf16 %o, %a;", [("u16", x.view(np.uint16))], "f32")
     same(wide, x.astype(np.float32))
     for name, oracle in {"add": np.add, "mul": np.multiply, "sub": np.subtract}.items():
-        result = run_snippet(f"{name}.bf16 %o, %a, %b;", [("u16", x.view(np.uint16)), ("u16", y.view(np.uint16))], "u16").view(
-            ml_dtypes.bfloat16
+        result = run_snippet(
+            f"{name}.bf16 %o, %a, %b;",
+            [("u16", x.view(np.uint16)), ("u16", y.view(np.uint16))],
+            "u16",
+        ).view(ml_dtypes.bfloat16)
+        same(
+            result.astype(np.float32),
+            brain(oracle(x.astype(np.float32), y.astype(np.float32))).astype(np.float32),
         )
-        same(result.astype(np.float32), brain(oracle(x.astype(np.float32), y.astype(np.float32))).astype(np.float32))
-    pair = run_snippet("cvt.rn.bf16x2.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u32").view(ml_dtypes.bfloat16).reshape(-1, 2)
+    pair = (
+        run_snippet("cvt.rn.bf16x2.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u32")
+        .view(ml_dtypes.bfloat16)
+        .reshape(-1, 2)
+    )
     same(pair[:, 0].astype(np.float32), y.astype(np.float32))
     same(pair[:, 1].astype(np.float32), x.astype(np.float32))
 
@@ -255,20 +382,40 @@ def test_bfloat16() -> None:
 def test_fused_multiply_and_add_of_halves() -> None:
     a, b, c = (values("f16", seed) for seed in (1, 2, 3))
     exact = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
-    same(run_snippet("fma.rn.f16 %o, %a, %b, %c;", [("f16", each) for each in (a, b, c)], "f16"), exact.astype(np.float16))
-    pairs = [np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint32).reshape(-1) for each in (a, b, c)]
-    both = run_snippet("fma.rn.f16x2 %o, %a, %b, %c;", [("u32", each) for each in pairs], "u32").view(np.float16).reshape(-1, 2)
+    same(
+        run_snippet("fma.rn.f16 %o, %a, %b, %c;", [("f16", each) for each in (a, b, c)], "f16"),
+        exact.astype(np.float16),
+    )
+    pairs = [
+        np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint32).reshape(-1)
+        for each in (a, b, c)
+    ]
+    both = (
+        run_snippet("fma.rn.f16x2 %o, %a, %b, %c;", [("u32", each) for each in pairs], "u32")
+        .view(np.float16)
+        .reshape(-1, 2)
+    )
     same(both[:, 0].copy(), exact.astype(np.float16))
     same(both[:, 1].copy(), exact[::-1].astype(np.float16))
-    total = run_snippet("add.rn.f16x2 %o, %a, %b;", [("u32", each) for each in pairs[:2]], "u32").view(np.float16).reshape(-1, 2)
+    total = (
+        run_snippet("add.rn.f16x2 %o, %a, %b;", [("u32", each) for each in pairs[:2]], "u32")
+        .view(np.float16)
+        .reshape(-1, 2)
+    )
     same(total[:, 0].copy(), a + b)
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [("e4m3x2", ml_dtypes.float8_e4m3fn), ("e5m2x2", ml_dtypes.float8_e5m2)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("e4m3x2", ml_dtypes.float8_e4m3fn), ("e5m2x2", ml_dtypes.float8_e5m2)]
+)
 def test_fp8(kind: str, dtype: Any) -> None:
     a, b = values("f32", 1), values("f32", 2)
     largest = float(ml_dtypes.finfo(dtype).max)
-    result = run_snippet(f"cvt.rn.satfinite.{kind}.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u16").view(np.uint8).reshape(-1, 2)
+    result = (
+        run_snippet(f"cvt.rn.satfinite.{kind}.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u16")
+        .view(np.uint8)
+        .reshape(-1, 2)
+    )
 
     def codes(numbers: Array) -> Array:
         return np.clip(numbers, -largest, largest).astype(dtype).astype(np.float32)
@@ -276,7 +423,11 @@ def test_fp8(kind: str, dtype: Any) -> None:
     same(result[:, 0].copy().view(dtype).astype(np.float32), codes(b))
     same(result[:, 1].copy().view(dtype).astype(np.float32), codes(a))
     every = np.arange(256, dtype=np.uint16) | np.arange(256, dtype=np.uint16)[::-1] << np.uint16(8)
-    halves = run_snippet(f"cvt.rn.f16x2.{kind} %o, %a;", [("u16", every)], "u32").view(np.float16).reshape(-1, 2)
+    halves = (
+        run_snippet(f"cvt.rn.f16x2.{kind} %o, %a;", [("u16", every)], "u32")
+        .view(np.float16)
+        .reshape(-1, 2)
+    )
     same(halves[:, 0].copy(), np.arange(256, dtype=np.uint8).view(dtype).astype(np.float16))
 
 
@@ -288,18 +439,28 @@ def test_literals_have_their_bits() -> None:
     assert run_snippet("mov.u32 %o, 0b101;", [], "u32")[0] == 5
     assert run_snippet("mov.u32 %o, 017;", [], "u32")[0] == 15
     assert run_snippet("mov.u64 %o, 0xFFFFFFFFFFFFFFFFU;", [], "u64")[0] == 2**64 - 1
-    assert run_snippet("mov.b16 %o, 0x3C00;", [], "u16")[0] == struct.unpack("<H", np.float16(1).tobytes())[0]
+    assert (
+        run_snippet("mov.b16 %o, 0x3C00;", [], "u16")[0]
+        == struct.unpack("<H", np.float16(1).tobytes())[0]
+    )
 
 
 def test_pairs_of_float32() -> None:
     a, b, c = (values("f32", seed) for seed in (1, 2, 3))
-    pairs = [np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint64).reshape(-1) for each in (a, b, c)]
+    pairs = [
+        np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint64).reshape(-1)
+        for each in (a, b, c)
+    ]
     for name, operands, expected in (
         ("add.rn", 2, a + b),
         ("mul.rn", 2, a * b),
         ("fma.rn", 3, (a.astype(np.float64) * b + c).astype(np.float32)),
     ):
         text = f"{name}.f32x2 %o, {', '.join(['%a', '%b', '%c'][:operands])};"
-        both = run_snippet(text, [("u64", each) for each in pairs], "u64").view(np.float32).reshape(-1, 2)
+        both = (
+            run_snippet(text, [("u64", each) for each in pairs], "u64")
+            .view(np.float32)
+            .reshape(-1, 2)
+        )
         same(both[:, 0].copy(), expected)
         same(both[:, 1].copy(), expected[::-1].copy())

@@ -43,8 +43,17 @@ def values(kind: str, seed: int) -> list[int]:
     """Return edges and random numbers of a type, in a random order."""
     bits = 8 * numpy_type(kind).itemsize
     random = np.random.default_rng(seed)
-    numbers = [*EDGES, 1 << (bits - 1), (1 << (bits - 1)) - 1, (1 << (bits - 1)) + 1, (1 << bits) - 1]
-    numbers = numbers * 3 + [int.from_bytes(random.bytes(8), "little") >> int(shift) for shift in random.integers(0, 64, 100)]
+    numbers = [
+        *EDGES,
+        1 << (bits - 1),
+        (1 << (bits - 1)) - 1,
+        (1 << (bits - 1)) + 1,
+        (1 << bits) - 1,
+    ]
+    numbers = numbers * 3 + [
+        int.from_bytes(random.bytes(8), "little") >> int(shift)
+        for shift in random.integers(0, 64, 100)
+    ]
     return [wrap(numbers[place], kind) for place in random.permutation(len(numbers))]
 
 
@@ -112,14 +121,20 @@ def permuted(a: int, b: int, selector: int) -> int:
 
 def dot(signs: str, a: int, b: int, c: int) -> int:
     x, y = (
-        [part - 256 if sign == "s" and part > 127 else part for part in (n & 0xFFFFFFFF).to_bytes(4, "little")]
+        [
+            part - 256 if sign == "s" and part > 127 else part
+            for part in (n & 0xFFFFFFFF).to_bytes(4, "little")
+        ]
         for sign, n in zip(signs, (a, b), strict=True)
     )
     return c + sum(p * q for p, q in zip(x, y, strict=True))
 
 
 def lookup(table: int) -> Callable[..., int]:
-    return lambda a, b, c: sum((table >> ((a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1)) & 1) << k for k in range(32))
+    return lambda a, b, c: sum(
+        (table >> ((a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1)) & 1) << k
+        for k in range(32)
+    )
 
 
 def highest(bits: int, number: int) -> int:
@@ -133,33 +148,70 @@ def clamped(kind: str, number: int) -> int:
 
 
 CASES: list[tuple[str, str, Callable[..., int]]] = [
-    *((f"add.{t}", f"{t} {t} -> {t}", lambda a, b: a + b) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
+    *(
+        (f"add.{t}", f"{t} {t} -> {t}", lambda a, b: a + b)
+        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
+    ),
     *((f"sub.{t}", f"{t} {t} -> {t}", lambda a, b: a - b) for t in ("u16", "s32", "u64")),
     ("add.sat.s32", "s32 s32 -> s32", lambda a, b: clamped("s32", a + b)),
     ("sub.sat.s32", "s32 s32 -> s32", lambda a, b: clamped("s32", a - b)),
     *((f"mul.lo.{t}", f"{t} {t} -> {t}", lambda a, b: a * b) for t in ("u16", "s32", "u64", "s64")),
-    *((f"mul.hi.{t}", f"{t} {t} -> {t}", lambda a, b, t=t: a * b >> int(t[1:])) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
-    *((f"mul.wide.{t}", f"{t} {t} -> {t[0]}{int(t[1:]) * 2}", lambda a, b: a * b) for t in ("u16", "s16", "u32", "s32")),
-    *((f"mad.lo.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c: a * b + c) for t in ("u16", "s32", "s64")),
-    *((f"mad.hi.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c, t=t: (a * b >> int(t[1:])) + c) for t in ("u32", "s32", "s64")),
-    *((f"mad.wide.{t}", f"{t} {t} {t[0]}{int(t[1:]) * 2} -> {t[0]}{int(t[1:]) * 2}", lambda a, b, c: a * b + c) for t in ("u16", "u32", "s32")),
+    *(
+        (f"mul.hi.{t}", f"{t} {t} -> {t}", lambda a, b, t=t: a * b >> int(t[1:]))
+        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
+    ),
+    *(
+        (f"mul.wide.{t}", f"{t} {t} -> {t[0]}{int(t[1:]) * 2}", lambda a, b: a * b)
+        for t in ("u16", "s16", "u32", "s32")
+    ),
+    *(
+        (f"mad.lo.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c: a * b + c)
+        for t in ("u16", "s32", "s64")
+    ),
+    *(
+        (f"mad.hi.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c, t=t: (a * b >> int(t[1:])) + c)
+        for t in ("u32", "s32", "s64")
+    ),
+    *(
+        (
+            f"mad.wide.{t}",
+            f"{t} {t} {t[0]}{int(t[1:]) * 2} -> {t[0]}{int(t[1:]) * 2}",
+            lambda a, b, c: a * b + c,
+        )
+        for t in ("u16", "u32", "s32")
+    ),
     ("mad.hi.sat.s32", "s32 s32 s32 -> s32", lambda a, b, c: clamped("s32", (a * b >> 32) + c)),
     ("mul24.lo.s32", "s32 s32 -> s32", lambda a, b: wrap24(a) * wrap24(b)),
     ("mul24.hi.u32", "u32 u32 -> u32", lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF) >> 16),
     ("mad24.lo.u32", "u32 u32 u32 -> u32", lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c),
-    *((f"div.{t}", f"{t} {t} -> {t}", lambda a, b: truncated(a, b) if b else -1) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
-    *((f"rem.{t}", f"{t} {t} -> {t}", lambda a, b: a - b * truncated(a, b) if b else a) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
+    *(
+        (f"div.{t}", f"{t} {t} -> {t}", lambda a, b: truncated(a, b) if b else -1)
+        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
+    ),
+    *(
+        (f"rem.{t}", f"{t} {t} -> {t}", lambda a, b: a - b * truncated(a, b) if b else a)
+        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
+    ),
     *((f"min.{t}", f"{t} {t} -> {t}", min) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
     *((f"max.{t}", f"{t} {t} -> {t}", max) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
     *((f"abs.{t}", f"{t} -> {t}", abs) for t in ("s16", "s32", "s64")),
     *((f"neg.{t}", f"{t} -> {t}", lambda a: -a) for t in ("s16", "s32", "s64")),
-    *((f"sad.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c: abs(a - b) + c) for t in ("u16", "u32", "s32", "s64")),
+    *(
+        (f"sad.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c: abs(a - b) + c)
+        for t in ("u16", "u32", "s32", "s64")
+    ),
     ("dp4a.u32.u32", "u32 u32 u32 -> u32", lambda a, b, c: dot("uu", a, b, c)),
     ("dp4a.s32.s32", "s32 s32 s32 -> s32", lambda a, b, c: dot("ss", a, b, c)),
     ("dp4a.s32.u32", "s32 u32 s32 -> s32", lambda a, b, c: dot("su", a, b, c)),
     *((f"popc.b{t[1:]}", f"{t} -> u32", lambda a: a.bit_count()) for t in ("u32", "u64")),
-    *((f"clz.b{t[1:]}", f"{t} -> u32", lambda a, t=t: int(t[1:]) - a.bit_length()) for t in ("u32", "u64")),
-    *((f"brev.b{t[1:]}", f"{t} -> {t}", lambda a, t=t: int(f"{a:0{t[1:]}b}"[::-1], 2)) for t in ("u32", "u64")),
+    *(
+        (f"clz.b{t[1:]}", f"{t} -> u32", lambda a, t=t: int(t[1:]) - a.bit_length())
+        for t in ("u32", "u64")
+    ),
+    *(
+        (f"brev.b{t[1:]}", f"{t} -> {t}", lambda a, t=t: int(f"{a:0{t[1:]}b}"[::-1], 2))
+        for t in ("u32", "u64")
+    ),
     *((f"bfind.{t}", f"{t} -> u32", lambda a: highest(0, a)) for t in ("u32", "s32", "u64", "s64")),
     ("bfind.shiftamt.u32", "u32 -> u32", lambda a: 31 - highest(0, a) if a else -1),
     *((f"bfe.{t}", f"{t} u32 u32 -> {t}", field(int(t[1:]))) for t in ("u32", "u64")),
@@ -168,8 +220,14 @@ CASES: list[tuple[str, str, Callable[..., int]]] = [
     ("prmt.b32", "u32 u32 u32 -> u32", permuted),
     ("prmt.b32.f4e", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) >> 8 * (c & 3)),
     ("prmt.b32.rc16", "u32 u32 u32 -> u32", lambda a, b, c: (a >> 16 * (c & 1) & 0xFFFF) * 0x10001),
-    *((f"shl.b{t[1:]}", f"{t} u32 -> {t}", lambda a, b: a << min(b, 64)) for t in ("u16", "u32", "u64")),
-    *((f"shr.{t}", f"{t} u32 -> {t}", lambda a, b: a >> min(b, 64)) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
+    *(
+        (f"shl.b{t[1:]}", f"{t} u32 -> {t}", lambda a, b: a << min(b, 64))
+        for t in ("u16", "u32", "u64")
+    ),
+    *(
+        (f"shr.{t}", f"{t} u32 -> {t}", lambda a, b: a >> min(b, 64))
+        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
+    ),
     ("shf.l.wrap.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) << (c & 31) >> 32),
     ("shf.r.wrap.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) >> (c & 31)),
     ("shf.l.clamp.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) << min(c, 32) >> 32),
@@ -179,11 +237,19 @@ CASES: list[tuple[str, str, Callable[..., int]]] = [
     ("xor.b64", "u64 u64 -> u64", lambda a, b: a ^ b),
     ("not.b32", "u32 -> u32", lambda a: ~a),
     ("cnot.b32", "u32 -> u32", lambda a: int(a == 0)),
-    ("szext.clamp.s32", "s32 u32 -> s32", lambda a, b: wrap(a << (32 - min(b, 32)), "s32") >> (32 - min(b, 32)) if b else 0),
+    (
+        "szext.clamp.s32",
+        "s32 u32 -> s32",
+        lambda a, b: wrap(a << (32 - min(b, 32)), "s32") >> (32 - min(b, 32)) if b else 0,
+    ),
     ("szext.wrap.u32", "u32 u32 -> u32", lambda a, b: a & ((1 << (b & 31)) - 1)),
     ("bmsk.clamp.b32", "u32 u32 -> u32", lambda a, b: ((1 << min(b, 64)) - 1) << min(a, 64)),
-    ("add.u16x2", "u32 u32 -> u32", lambda a, b: (a + b & 0xFFFF) | ((a >> 16) + (b >> 16) & 0xFFFF) << 16),
-]  # fmt: skip
+    (
+        "add.u16x2",
+        "u32 u32 -> u32",
+        lambda a, b: (a + b & 0xFFFF) | ((a >> 16) + (b >> 16) & 0xFFFF) << 16,
+    ),
+]
 
 
 def wrap24(number: int) -> int:
@@ -193,7 +259,9 @@ def wrap24(number: int) -> int:
 
 def expected(kind: str, oracle: Callable[..., int], columns: list[list[int]]) -> Any:
     """Return the oracle's results."""
-    return np.array([wrap(int(oracle(*row)), kind) for row in zip(*columns, strict=True)], numpy_type(kind))
+    return np.array(
+        [wrap(int(oracle(*row)), kind) for row in zip(*columns, strict=True)], numpy_type(kind)
+    )
 
 
 @pytest.mark.parametrize(("opcode", "types", "oracle"), CASES, ids=[case[0] for case in CASES])
@@ -202,37 +270,66 @@ def test_an_integer_instruction(opcode: str, types: str, oracle: Callable[..., i
     columns = [values(kind, seed) for seed, kind in enumerate(sources.split())]
     columns = [column[:160] for column in columns]
     operands = ", ".join(f"%{letter}" for letter in "abcd"[: len(columns)])
-    result = run_snippet(f"{opcode} %o, {operands};", list(zip(sources.split(), columns, strict=True)), target)
+    result = run_snippet(
+        f"{opcode} %o, {operands};", list(zip(sources.split(), columns, strict=True)), target
+    )
     np.testing.assert_array_equal(result, expected(target, oracle, columns))
 
 
 @pytest.mark.parametrize("table", [0x00, 0x80, 0xFE, 0x96, 0xE8, 0xCA, 0x1B, 0xFF])
 def test_lop3_computes_any_function_of_three_bits(table: int) -> None:
     columns = [values("u32", seed) for seed in range(3)]
-    result = run_snippet(f"lop3.b32 %o, %a, %b, %c, {table};", [("u32", column) for column in columns], "u32")
+    result = run_snippet(
+        f"lop3.b32 %o, %a, %b, %c, {table};", [("u32", column) for column in columns], "u32"
+    )
     np.testing.assert_array_equal(result, expected("u32", lookup(table), columns))
 
 
 def test_carries_go_through_additions_of_128_bits() -> None:
     a, b, c, d = (values("u64", seed) for seed in range(4))
-    low, high = run_snippet("add.cc.u64 %o, %a, %c; addc.u64 %p, %b, %d;", [("u64", each) for each in (a, b, c, d)], "u64", "u64")
+    low, high = run_snippet(
+        "add.cc.u64 %o, %a, %c; addc.u64 %p, %b, %d;",
+        [("u64", each) for each in (a, b, c, d)],
+        "u64",
+        "u64",
+    )
     total = [(y << 64 | x) + (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    np.testing.assert_array_equal(low, np.array([number & (1 << 64) - 1 for number in total], np.uint64))
-    np.testing.assert_array_equal(high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64))
-    low, high = run_snippet("sub.cc.u64 %o, %a, %c; subc.u64 %p, %b, %d;", [("u64", each) for each in (a, b, c, d)], "u64", "u64")
+    np.testing.assert_array_equal(
+        low, np.array([number & (1 << 64) - 1 for number in total], np.uint64)
+    )
+    np.testing.assert_array_equal(
+        high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64)
+    )
+    low, high = run_snippet(
+        "sub.cc.u64 %o, %a, %c; subc.u64 %p, %b, %d;",
+        [("u64", each) for each in (a, b, c, d)],
+        "u64",
+        "u64",
+    )
     total = [(y << 64 | x) - (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    np.testing.assert_array_equal(low, np.array([number & (1 << 64) - 1 for number in total], np.uint64))
-    np.testing.assert_array_equal(high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64))
+    np.testing.assert_array_equal(
+        low, np.array([number & (1 << 64) - 1 for number in total], np.uint64)
+    )
+    np.testing.assert_array_equal(
+        high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64)
+    )
 
 
 def test_a_carry_goes_through_multiply_and_add() -> None:
     a, b, c, d = (values("u32", seed) for seed in range(4))
     low, high = run_snippet(
-        "mad.lo.cc.u32 %o, %a, %b, %c; madc.hi.u32 %p, %a, %b, %d;", [("u32", each) for each in (a, b, c, d)], "u32", "u32"
+        "mad.lo.cc.u32 %o, %a, %b, %c; madc.hi.u32 %p, %a, %b, %d;",
+        [("u32", each) for each in (a, b, c, d)],
+        "u32",
+        "u32",
     )
     total = [x * y + (w << 32 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    np.testing.assert_array_equal(low, np.array([number & 0xFFFFFFFF for number in total], np.uint32))
-    np.testing.assert_array_equal(high, np.array([number >> 32 & 0xFFFFFFFF for number in total], np.uint32))
+    np.testing.assert_array_equal(
+        low, np.array([number & 0xFFFFFFFF for number in total], np.uint32)
+    )
+    np.testing.assert_array_equal(
+        high, np.array([number >> 32 & 0xFFFFFFFF for number in total], np.uint32)
+    )
 
 
 @pytest.mark.parametrize("target", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
@@ -248,12 +345,23 @@ def test_cvt_between_integers(source: str, target: str, saturate: str) -> None:
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize(
     ("name", "oracle"),
-    [("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal)],
+    [
+        ("eq", np.equal),
+        ("ne", np.not_equal),
+        ("lt", np.less),
+        ("le", np.less_equal),
+        ("gt", np.greater),
+        ("ge", np.greater_equal),
+    ],
 )
 def test_setp_of_integers(kind: str, name: str, oracle: Any) -> None:
     columns = [values(kind, 1), sorted(values(kind, 1))]
-    result = run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, column) for column in columns], "pred")
-    np.testing.assert_array_equal(result, oracle(*(np.array(column, numpy_type(kind)) for column in columns)))
+    result = run_snippet(
+        f"setp.{name}.{kind} %qo, %a, %b;", [(kind, column) for column in columns], "pred"
+    )
+    np.testing.assert_array_equal(
+        result, oracle(*(np.array(column, numpy_type(kind)) for column in columns))
+    )
 
 
 def test_setp_with_two_destinations_and_a_combination() -> None:
@@ -263,40 +371,64 @@ def test_setp_with_two_destinations_and_a_combination() -> None:
     less = np.array(a) < np.array(b)
     np.testing.assert_array_equal(first, less)
     np.testing.assert_array_equal(second, ~less)
-    np.testing.assert_array_equal(run_snippet("setp.lo.and.u32 %qo, %a, %b, %qc;", inputs, "pred"), less & np.array(c, bool))
-    np.testing.assert_array_equal(run_snippet("setp.lo.xor.u32 %qo, %a, %b, !%qc;", inputs, "pred"), less ^ ~np.array(c, bool))
+    np.testing.assert_array_equal(
+        run_snippet("setp.lo.and.u32 %qo, %a, %b, %qc;", inputs, "pred"), less & np.array(c, bool)
+    )
+    np.testing.assert_array_equal(
+        run_snippet("setp.lo.xor.u32 %qo, %a, %b, !%qc;", inputs, "pred"), less ^ ~np.array(c, bool)
+    )
 
 
 def test_selection_and_set() -> None:
     a, b, c = values("u32", 1), values("u32", 2), values("s32", 3)
     np.testing.assert_array_equal(
-        run_snippet("setp.lt.s32 %v, %c, 0; selp.b32 %o, %a, %b, %v;", [("u32", a), ("u32", b), ("s32", c)], "u32"),
+        run_snippet(
+            "setp.lt.s32 %v, %c, 0; selp.b32 %o, %a, %b, %v;",
+            [("u32", a), ("u32", b), ("s32", c)],
+            "u32",
+        ),
         np.where(np.array(c) < 0, a, b),
     )
     np.testing.assert_array_equal(
-        run_snippet("slct.u32.s32 %o, %a, %b, %c;", [("u32", a), ("u32", b), ("s32", c)], "u32"), np.where(np.array(c) >= 0, a, b)
+        run_snippet("slct.u32.s32 %o, %a, %b, %c;", [("u32", a), ("u32", b), ("s32", c)], "u32"),
+        np.where(np.array(c) >= 0, a, b),
     )
     np.testing.assert_array_equal(
-        run_snippet("set.lt.u32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "u32"), np.where(np.array(a) < np.array(b), 0xFFFFFFFF, 0)
+        run_snippet("set.lt.u32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "u32"),
+        np.where(np.array(a) < np.array(b), 0xFFFFFFFF, 0),
     )
     np.testing.assert_array_equal(
-        run_snippet("set.lt.f32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "f32"), np.where(np.array(a) < np.array(b), 1.0, 0.0)
+        run_snippet("set.lt.f32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "f32"),
+        np.where(np.array(a) < np.array(b), 1.0, 0.0),
     )
 
 
 def test_a_predicated_instruction_keeps_the_old_value_elsewhere() -> None:
     a, b = values("u32", 1), [number & 1 for number in values("u32", 2)]
-    result = run_snippet("mov.u32 %o, 7; @%qb add.u32 %o, %a, 1; @!%qb add.u32 %o, %o, 1;", [("u32", a), ("pred", b)], "u32")
-    np.testing.assert_array_equal(result, np.where(np.array(b) != 0, (np.array(a) + 1) & 0xFFFFFFFF, 8))
+    result = run_snippet(
+        "mov.u32 %o, 7; @%qb add.u32 %o, %a, 1; @!%qb add.u32 %o, %o, 1;",
+        [("u32", a), ("pred", b)],
+        "u32",
+    )
+    np.testing.assert_array_equal(
+        result, np.where(np.array(b) != 0, (np.array(a) + 1) & 0xFFFFFFFF, 8)
+    )
 
 
 def test_vectors_pack_and_unpack() -> None:
     a, b = values("u32", 1), values("u32", 2)
     both = run_snippet("mov.b64 %o, {%a, %b};", [("u32", a), ("u32", b)], "u64")
-    np.testing.assert_array_equal(both, np.array(b, np.uint64) << np.uint64(32) | np.array(a, np.uint64))
+    np.testing.assert_array_equal(
+        both, np.array(b, np.uint64) << np.uint64(32) | np.array(a, np.uint64)
+    )
     low, high = run_snippet("mov.b64 {%o, %p}, %a;", [("u64", both)], "u32", "u32")
     np.testing.assert_array_equal(low, a)
     np.testing.assert_array_equal(high, b)
-    low, high = run_snippet("mov.b128 %wide, {%a, %b}; mov.b128 {%p, %o}, %wide;", [("u64", both), ("u64", both[::-1])], "u64", "u64")
+    low, high = run_snippet(
+        "mov.b128 %wide, {%a, %b}; mov.b128 {%p, %o}, %wide;",
+        [("u64", both), ("u64", both[::-1])],
+        "u64",
+        "u64",
+    )
     np.testing.assert_array_equal(low, both[::-1])
     np.testing.assert_array_equal(high, both)

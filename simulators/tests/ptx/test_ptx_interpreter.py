@@ -49,7 +49,9 @@ def test_axpy_leaves_the_elements_past_n_alone(random: np.random.Generator) -> N
 
 
 @pytest.mark.parametrize("blocks", [1, 7, 1024])
-def test_a_reduction_in_shared_memory_with_an_atomic_sum(random: np.random.Generator, blocks: int) -> None:
+def test_a_reduction_in_shared_memory_with_an_atomic_sum(
+    random: np.random.Generator, blocks: int
+) -> None:
     x = random.random(1 << 18, np.float32)
     out = run_source(REDUCTION, blocks, 256, [x, np.zeros(1, np.float32), len(x)])
     np.testing.assert_allclose(out[0], x.sum(dtype=np.float64), rtol=1e-5)
@@ -61,12 +63,18 @@ def test_a_tiled_product_of_matrices(random: np.random.Generator) -> None:
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("option", "place"), [("-lineinfo", "kernel.cu:3, PTX line "), ("-default-device", "PTX line ")])
-def test_an_illegal_address_names_the_access_the_thread_and_the_line(option: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "place"), [("-lineinfo", "kernel.cu:3, PTX line "), ("-default-device", "PTX line ")]
+)
+def test_an_illegal_address_names_the_access_the_thread_and_the_line(
+    option: str, place: str
+) -> None:
     x = np.zeros(8, np.float32)
     with pytest.raises(PtxError) as caught:
         run_source(AXPY, 1, 32, [1.0, x, x.copy(), 10], option)
     assert caught.value.name == "CUDA_ERROR_ILLEGAL_ADDRESS"
     where = f"kernel k, block (0, 0, 0), thread (8, 0, 0), {place}"
-    assert caught.value.text.startswith(f"read of 4 bytes at global address 0x70000000120 is out of bounds, {where}")
+    assert caught.value.text.startswith(
+        f"read of 4 bytes at global address 0x70000000120 is out of bounds, {where}"
+    )
     assert caught.value.text.endswith(" (ld.global.f32)")

@@ -25,20 +25,39 @@ extern "C" __global__ void k(const IN *a, const IN *b, const OUT *c, OUT *d) {
 @pytest.mark.parametrize(
     ("kind", "out", "shape"),
     [
-        ("half", "float", (16, 16, 16)), ("half", "half", (16, 16, 16)), ("half", "float", (32, 8, 16)), ("half", "float", (8, 32, 16)),
-        ("__nv_bfloat16", "float", (16, 16, 16)), ("signed char", "int", (16, 16, 16)), ("unsigned char", "int", (8, 32, 16)),
-        ("float", "float", (16, 16, 8)), ("double", "double", (8, 8, 4)),
+        ("half", "float", (16, 16, 16)),
+        ("half", "half", (16, 16, 16)),
+        ("half", "float", (32, 8, 16)),
+        ("half", "float", (8, 32, 16)),
+        ("__nv_bfloat16", "float", (16, 16, 16)),
+        ("signed char", "int", (16, 16, 16)),
+        ("unsigned char", "int", (8, 32, 16)),
+        ("float", "float", (16, 16, 8)),
+        ("double", "double", (8, 8, 4)),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("layout", ["row", "col"])
-def test_fragments_of_the_header_mma(kind: str, out: str, shape: tuple[int, int, int], layout: str) -> None:
+def test_fragments_of_the_header_mma(
+    kind: str, out: str, shape: tuple[int, int, int], layout: str
+) -> None:
     m, n, k = shape
-    dtypes: dict[str, Any] = {"half": np.float16, "float": np.float32, "double": np.float64, "int": np.int32}
-    dtypes |= {"__nv_bfloat16": ml_dtypes.bfloat16, "signed char": np.int8, "unsigned char": np.uint8}
+    dtypes: dict[str, Any] = {
+        "half": np.float16,
+        "float": np.float32,
+        "double": np.float64,
+        "int": np.int32,
+    }
+    dtypes |= {
+        "__nv_bfloat16": ml_dtypes.bfloat16,
+        "signed char": np.int8,
+        "unsigned char": np.uint8,
+    }
     random = np.random.default_rng(1)
     # Small integers are exact in every type, TF32 with its 10 bits included.
     a, b, c = (
-        random.integers(0 if "unsigned" in kind else -9, 9, size).astype(dtypes[kind if number < 2 else out])
+        random.integers(0 if "unsigned" in kind else -9, 9, size).astype(
+            dtypes[kind if number < 2 else out]
+        )
         for number, size in enumerate([(m, k), (k, n), (m, n)])
     )
     d = np.zeros((n, m), dtypes[out])
@@ -80,8 +99,13 @@ extern "C" __global__ void k(const half *a, const half *b, float *d) {
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_mma_of_matrices_that_ldmatrix_loads(transposed: int) -> None:
     random = np.random.default_rng(2)
-    a, b = random.integers(-9, 9, (16, 16)).astype(np.float16), random.integers(-9, 9, (16, 8)).astype(np.float16)
-    d = run_source(f"#define TRANS {transposed}\n" + LDMATRIX, 1, 32, [a, b, np.zeros((16, 8), np.float32)])
+    a, b = (
+        random.integers(-9, 9, (16, 16)).astype(np.float16),
+        random.integers(-9, 9, (16, 8)).astype(np.float16),
+    )
+    d = run_source(
+        f"#define TRANS {transposed}\n" + LDMATRIX, 1, 32, [a, b, np.zeros((16, 8), np.float32)]
+    )
     np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32) + 1)
 
 
@@ -98,29 +122,61 @@ MMA = """extern "C" __global__ void k(const unsigned *a, const unsigned *b, unsi
 @pytest.mark.parametrize(
     ("kinds", "shape", "count", "each", "dtype"),
     [
-        ("f32.bf16.bf16.f32", (16, 8, 8), 2, 2, ml_dtypes.bfloat16), ("f32.bf16.bf16.f32", (16, 8, 16), 4, 2, ml_dtypes.bfloat16),
-        ("f32.tf32.tf32.f32", (16, 8, 4), 2, 1, np.float32), ("f32.tf32.tf32.f32", (16, 8, 8), 4, 1, np.float32),
-        ("s32.s8.s8.s32", (16, 8, 16), 2, 4, np.int8), ("s32.u8.u8.s32", (16, 8, 32), 4, 4, np.uint8),
+        ("f32.bf16.bf16.f32", (16, 8, 8), 2, 2, ml_dtypes.bfloat16),
+        ("f32.bf16.bf16.f32", (16, 8, 16), 4, 2, ml_dtypes.bfloat16),
+        ("f32.tf32.tf32.f32", (16, 8, 4), 2, 1, np.float32),
+        ("f32.tf32.tf32.f32", (16, 8, 8), 4, 1, np.float32),
+        ("s32.s8.s8.s32", (16, 8, 16), 2, 4, np.int8),
+        ("s32.u8.u8.s32", (16, 8, 32), 4, 4, np.uint8),
     ],
-)  # fmt: skip
-def test_mma_of_other_types(kinds: str, shape: tuple[int, int, int], count: int, each: int, dtype: Any) -> None:
+)
+def test_mma_of_other_types(
+    kinds: str, shape: tuple[int, int, int], count: int, each: int, dtype: Any
+) -> None:
     m, n, k = shape
     random = np.random.default_rng(3)
-    a, b = (random.integers(0 if dtype is np.uint8 else -9, 9, (2, *size)).astype(dtype) for size in ((m, k), (k, n)))
+    a, b = (
+        random.integers(0 if dtype is np.uint8 else -9, 9, (2, *size)).astype(dtype)
+        for size in ((m, k), (k, n))
+    )
     # The manual's tables, element by element.
     left, right = np.zeros((2, 32, count, each), dtype), np.zeros((2, 32, count // 2, each), dtype)
     for lane in range(32):
         for register in range(count):
             for part in range(each):
-                left[:, lane, register, part] = a[:, lane // 4 + 8 * (register % 2), lane % 4 * each + part + 4 * each * (register // 2)]
+                left[:, lane, register, part] = a[
+                    :,
+                    lane // 4 + 8 * (register % 2),
+                    lane % 4 * each + part + 4 * each * (register // 2),
+                ]
                 if register < count // 2:
-                    right[:, lane, register, part] = b[:, lane % 4 * each + part + 4 * each * register, lane // 4]
+                    right[:, lane, register, part] = b[
+                        :, lane % 4 * each + part + 4 * each * register, lane // 4
+                    ]
     names = [f"%{number}" for number in range(4, 4 + count + count // 2)]
-    inputs = ", ".join([f'"r"(x[{number}])' for number in range(count)] + [f'"r"(y[{number}])' for number in range(count // 2)])
-    source = MMA.replace("COUNT", str(count)).replace("SHAPE", f"m{m}n{n}k{k}").replace("KINDS", kinds).replace("INPUTS", inputs)
-    source = source.replace("{X}", "{" + ",".join(names[:count]) + "}").replace("{Y}", "{" + ",".join(names[count:]) + "}")
-    d = run_source(source, 1, 64, [left, right, np.zeros((2, 32, 4), np.int32 if kinds.startswith("s32") else np.float32)])
+    inputs = ", ".join(
+        [f'"r"(x[{number}])' for number in range(count)]
+        + [f'"r"(y[{number}])' for number in range(count // 2)]
+    )
+    source = (
+        MMA.replace("COUNT", str(count))
+        .replace("SHAPE", f"m{m}n{n}k{k}")
+        .replace("KINDS", kinds)
+        .replace("INPUTS", inputs)
+    )
+    source = source.replace("{X}", "{" + ",".join(names[:count]) + "}").replace(
+        "{Y}", "{" + ",".join(names[count:]) + "}"
+    )
+    d = run_source(
+        source,
+        1,
+        64,
+        [left, right, np.zeros((2, 32, 4), np.int32 if kinds.startswith("s32") else np.float32)],
+    )
     expected = a.astype(np.float64) @ b.astype(np.float64)
     for lane in range(32):
         for number in range(4):
-            np.testing.assert_array_equal(d[:, lane, number], expected[:, lane // 4 + 8 * (number // 2), lane % 4 * 2 + number % 2])
+            np.testing.assert_array_equal(
+                d[:, lane, number],
+                expected[:, lane // 4 + 8 * (number // 2), lane % 4 * 2 + number % 2],
+            )

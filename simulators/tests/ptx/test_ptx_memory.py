@@ -24,15 +24,39 @@ KERNEL = 'extern "C" __global__ void k(int *o, int n) { %s }'
 @pytest.mark.parametrize(
     ("body", "name", "text"),
     [
-        ("o[threadIdx.x + n] = 1;", "ILLEGAL_ADDRESS", "write of 4 bytes at global address 0x70000000120 is out of bounds, kernel k, block (0, 0, 0), thread (1, 0, 0)"),
-        ("atomicAdd(o + n * (blockIdx.x + 1), 1);", "ILLEGAL_ADDRESS", "atomic access of 4 bytes at global address 0x70000000138 is out of bounds, kernel k, block (1, 0, 0), thread (0, 0, 0)"),
-        ("*(int *)((char *)o + threadIdx.x * 2) = 1;", "MISALIGNED_ADDRESS", "write of 4 bytes at global address 0x70000000102 is misaligned, kernel k, block (0, 0, 0), thread (1, 0, 0)"),
-        ("*(int *)(long long)(n - 7) = n;", "ILLEGAL_ADDRESS", "write of 4 bytes at global address 0x0 is out of bounds, kernel k, block (0, 0, 0), thread (0, 0, 0)"),
-        ("__shared__ int s[8]; volatile int *p = s; p[threadIdx.x * n] = 1;", "ILLEGAL_ADDRESS", "write of 4 bytes at shared address 0x38 is out of bounds, kernel k, block (0, 0, 0), thread (2, 0, 0)"),
-        ("int a[4] = {n, 1, 2, 3}; for (int i = 0; i < 4; i++) a[(i * n) & 3] += i; o[0] = *(volatile int *)(a + n);", "ILLEGAL_ADDRESS", "read of 4 bytes at local address 0x1c is out of bounds, kernel k, block (0, 0, 0), thread (0, 0, 0)"),
+        (
+            "o[threadIdx.x + n] = 1;",
+            "ILLEGAL_ADDRESS",
+            "write of 4 bytes at global address 0x70000000120 is out of bounds, kernel k, block (0, 0, 0), thread (1, 0, 0)",
+        ),
+        (
+            "atomicAdd(o + n * (blockIdx.x + 1), 1);",
+            "ILLEGAL_ADDRESS",
+            "atomic access of 4 bytes at global address 0x70000000138 is out of bounds, kernel k, block (1, 0, 0), thread (0, 0, 0)",
+        ),
+        (
+            "*(int *)((char *)o + threadIdx.x * 2) = 1;",
+            "MISALIGNED_ADDRESS",
+            "write of 4 bytes at global address 0x70000000102 is misaligned, kernel k, block (0, 0, 0), thread (1, 0, 0)",
+        ),
+        (
+            "*(int *)(long long)(n - 7) = n;",
+            "ILLEGAL_ADDRESS",
+            "write of 4 bytes at global address 0x0 is out of bounds, kernel k, block (0, 0, 0), thread (0, 0, 0)",
+        ),
+        (
+            "__shared__ int s[8]; volatile int *p = s; p[threadIdx.x * n] = 1;",
+            "ILLEGAL_ADDRESS",
+            "write of 4 bytes at shared address 0x38 is out of bounds, kernel k, block (0, 0, 0), thread (2, 0, 0)",
+        ),
+        (
+            "int a[4] = {n, 1, 2, 3}; for (int i = 0; i < 4; i++) a[(i * n) & 3] += i; o[0] = *(volatile int *)(a + n);",
+            "ILLEGAL_ADDRESS",
+            "read of 4 bytes at local address 0x1c is out of bounds, kernel k, block (0, 0, 0), thread (0, 0, 0)",
+        ),
     ],
     ids=["past the end", "atomic", "misaligned", "null", "shared", "local"],
-)  # fmt: skip
+)
 def test_an_illegal_access_names_the_access_and_the_thread(body: str, name: str, text: str) -> None:
     assert error_of(KERNEL % body, [np.zeros(8, np.int32), 7]) == (f"CUDA_ERROR_{name}", text)
 
@@ -75,9 +99,13 @@ def test_generic_addresses_of_several_spaces_in_one_instruction() -> None:
 def test_vector_accesses_are_checked_whole() -> None:
     body = "ld.param.u64 %x, [p0]; ld.global.v4.u32 {%o, %t, %u, %o}, [%x+{}];"
     a = np.arange(6)
-    with pytest.raises(PtxError, match="read of 16 bytes at global address 0x70000000108 is misaligned"):
+    with pytest.raises(
+        PtxError, match="read of 16 bytes at global address 0x70000000108 is misaligned"
+    ):
         run_snippet(body.replace("+{}", "+8"), [("u32", a)], "u32")
-    with pytest.raises(PtxError, match="read of 16 bytes at global address 0x70000000110 is out of bounds"):
+    with pytest.raises(
+        PtxError, match="read of 16 bytes at global address 0x70000000110 is out of bounds"
+    ):
         run_snippet(body.replace("+{}", "+16"), [("u32", a)], "u32")
 
 
@@ -85,11 +113,15 @@ HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 BAD = {
     "": "line 1: the text has no .version",
     HEAD + ".visible .entry k(": "line 4: unexpected end of the text",
-    HEAD + ".visible .entry k() { .reg .b32 %r; mov.u32 %r; }": "line 4: mov.u32: expected 2 operands, got 1",
+    HEAD
+    + ".visible .entry k() { .reg .b32 %r; mov.u32 %r; }": "line 4: mov.u32: expected 2 operands, got 1",
     HEAD + ".visible .entry k() {\nbra missing;\n}": "line 5: unknown label 'missing'",
-    HEAD + ".visible .entry k() {\n.reg .b32 %r;\nmov.u32 %r, nothing;\n}": "line 6: mov.u32: unknown identifier 'nothing'",
-    HEAD + ".visible .entry k() {\n.reg .b32 %r;\nadd.u64 %r, %r, 1;\n}": "line 6: add.u64: a destination has the wrong size",
-    HEAD + ".visible .entry k() {\n.reg .pred %r;\nadd.u32 %r, 1, 1;\n}": "line 6: add.u32: a destination has the wrong type",
+    HEAD
+    + ".visible .entry k() {\n.reg .b32 %r;\nmov.u32 %r, nothing;\n}": "line 6: mov.u32: unknown identifier 'nothing'",
+    HEAD
+    + ".visible .entry k() {\n.reg .b32 %r;\nadd.u64 %r, %r, 1;\n}": "line 6: add.u64: a destination has the wrong size",
+    HEAD
+    + ".visible .entry k() {\n.reg .pred %r;\nadd.u32 %r, 1, 1;\n}": "line 6: add.u32: a destination has the wrong type",
     HEAD.replace("64", "32", 1) + ".global .u32 x;": "line 3: expected '64', got '32'",
 }
 
@@ -102,7 +134,9 @@ def test_text_that_is_no_ptx(text: str, message: str) -> None:
 
 
 def test_the_parser_reads_declarations() -> None:
-    text = HEAD.replace("sm_90", "sm_90a, debug") + """
+    text = (
+        HEAD.replace("sm_90", "sm_90a, debug")
+        + """
     .file 1 "kernel.cu"
     .global .align 16 .b8 data[2][3] = {{1, 2, 3}, {4, 5, 6}};
     .visible .const .f32 half = 0f3F000000;
@@ -115,16 +149,23 @@ def test_the_parser_reads_declarations() -> None:
       { .reg .b32 %r1; mov.u32 %r1, 1; }
       ret; }
     .section .debug_str { info: .b8 1, 2 }
-    """  # fmt: skip
+    """
+    )
     module = parser.parse(text)
     data = module.variables["data"]
     assert (data.size, data.align, data.values) == (6, 16, [1, 2, 3, 4, 5, 6])
     assert module.variables["half"].values == [0.5]
     kernel = module.functions["k"]
-    assert [(each.name, each.size, each.align) for each in kernel.params] == [("p", 8, 8), ("s", 12, 8)]
+    assert [(each.name, each.size, each.align) for each in kernel.params] == [
+        ("p", 8, 8),
+        ("s", 12, 8),
+    ]
     assert kernel.attributes == {"maxntid": (32, 2, 1), "reqntid": (32,), "minnctapersm": (2,)}
     assert len(kernel.registers) == 4
-    assert [(each.opcode, each.line) for each in kernel.instructions] == [("mov.u32", 14), ("ret", 15)]
+    assert [(each.opcode, each.line) for each in kernel.instructions] == [
+        ("mov.u32", 14),
+        ("ret", 15),
+    ]
     assert not module.functions["vprintf"].body
 
 
@@ -143,10 +184,14 @@ def test_damaged_text_is_an_error_of_its_own() -> None:
     words = re.split(r"(\s+|[,;\[\]{}()])", text)
     errors = 0
     for _ in range(300):
-        damaged = words[: int(random.integers(len(words)))] if random.random() < 0.3 else list(words)
+        damaged = (
+            words[: int(random.integers(len(words)))] if random.random() < 0.3 else list(words)
+        )
         for _ in range(int(random.integers(1, 4))):
             first, second = (int(place) for place in random.integers(len(words), size=2))
-            damaged[first : first + int(random.integers(2))] = [words[second]] * int(random.integers(2))
+            damaged[first : first + int(random.integers(2))] = [words[second]] * int(
+                random.integers(2)
+            )
         try:
             Module("".join(damaged)).check()
         except PtxError:

@@ -1,4 +1,6 @@
-"""Whole kernels in the interpreter of PTX: examples, CUDA's libraries of functions, TVM's kernels, clang's output."""
+"""Whole kernels in the interpreter of PTX: examples, CUDA's libraries of functions, TVM's kernels,
+clang's output.
+"""
 
 import math
 from pathlib import Path
@@ -72,18 +74,24 @@ def test_a_softmax_of_rows(random: np.random.Generator) -> None:
     np.testing.assert_allclose(y, expected / expected.sum(1, keepdims=True), rtol=1e-5)
 
 
-def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(random: np.random.Generator) -> None:
+def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(
+    random: np.random.Generator,
+) -> None:
     w, h = 100, 77
     x = random.random((h, w), np.float32)
     y = run_source(BLUR, (7, 5), (16, 16), [x, np.zeros_like(x), w, h])
     wide, ones = np.pad(x, 2), np.pad(np.ones_like(x), 2)
-    total, count = (sum(each[a : a + h, b : b + w] for a in range(5) for b in range(5)) for each in (wide, ones))
+    total, count = (
+        sum(each[a : a + h, b : b + w] for a in range(5) for b in range(5)) for each in (wide, ones)
+    )
     np.testing.assert_allclose(y, total / count, rtol=1e-5)
 
 
 def test_mandelbrot() -> None:
     w, h, limit = 96, 64, 100
-    out = run_source(MANDELBROT, (6, 4), (16, 16), [np.zeros((h, w), np.int32), w, h, limit], "--fmad=false")
+    out = run_source(
+        MANDELBROT, (6, 4), (16, 16), [np.zeros((h, w), np.int32), w, h, limit], "--fmad=false"
+    )
     a, b = (-2 + 3 * np.arange(w) / w)[None, :], (-1.5 + 3 * np.arange(h) / h)[:, None]
     x, y, n = np.zeros((h, w)), np.zeros((h, w)), np.zeros((h, w), np.int32)
     for _ in range(limit):
@@ -94,21 +102,50 @@ def test_mandelbrot() -> None:
 
 
 FUNCTIONS: dict[str, Any] = {
-    "sin(x)": np.sin, "cos(x)": np.cos, "tan(x)": np.tan, "exp(x)": np.exp, "exp2(x)": np.exp2, "expm1(x)": np.expm1, "log(x)": np.log,
-    "log2(x)": np.log2, "log10(x)": np.log10, "log1p(x)": np.log1p, "sqrt(x)": np.sqrt, "rsqrt(x)": lambda x: 1 / np.sqrt(x), "cbrt(x)": np.cbrt,
-    "pow(x, T(1.75))": lambda x: x**1.75, "tanh(x)": np.tanh, "sinh(x)": np.sinh, "atan(x)": np.arctan, "atan2(x, T(2))": lambda x: np.arctan2(x, 2),
-    "asin(x / 8)": lambda x: np.arcsin(x / 8), "erf(x)": np.vectorize(math.erf), "lgamma(x + 2)": np.vectorize(lambda x: math.lgamma(x + 2)),
-    "fmod(x, T(0.25))": lambda x: np.fmod(x, 0.25), "hypot(x, T(2))": lambda x: np.hypot(x, 2), "floor(x)": np.floor, "ceil(x)": np.ceil,
-    "rint(x)": np.rint, "trunc(x)": np.trunc, "ldexp(x, 3)": lambda x: x * 8, "fma(x, x, x)": lambda x: x * x + x, "1 / x": lambda x: 1 / x,
-    "x / 3": lambda x: x / 3, "fmax(x, T(1))": lambda x: np.maximum(x, 1), "sin(x * 100000)": lambda x: np.sin(x * 100000),
-}  # fmt: skip
+    "sin(x)": np.sin,
+    "cos(x)": np.cos,
+    "tan(x)": np.tan,
+    "exp(x)": np.exp,
+    "exp2(x)": np.exp2,
+    "expm1(x)": np.expm1,
+    "log(x)": np.log,
+    "log2(x)": np.log2,
+    "log10(x)": np.log10,
+    "log1p(x)": np.log1p,
+    "sqrt(x)": np.sqrt,
+    "rsqrt(x)": lambda x: 1 / np.sqrt(x),
+    "cbrt(x)": np.cbrt,
+    "pow(x, T(1.75))": lambda x: x**1.75,
+    "tanh(x)": np.tanh,
+    "sinh(x)": np.sinh,
+    "atan(x)": np.arctan,
+    "atan2(x, T(2))": lambda x: np.arctan2(x, 2),
+    "asin(x / 8)": lambda x: np.arcsin(x / 8),
+    "erf(x)": np.vectorize(math.erf),
+    "lgamma(x + 2)": np.vectorize(lambda x: math.lgamma(x + 2)),
+    "fmod(x, T(0.25))": lambda x: np.fmod(x, 0.25),
+    "hypot(x, T(2))": lambda x: np.hypot(x, 2),
+    "floor(x)": np.floor,
+    "ceil(x)": np.ceil,
+    "rint(x)": np.rint,
+    "trunc(x)": np.trunc,
+    "ldexp(x, 3)": lambda x: x * 8,
+    "fma(x, x, x)": lambda x: x * x + x,
+    "1 / x": lambda x: 1 / x,
+    "x / 3": lambda x: x / 3,
+    "fmax(x, T(1))": lambda x: np.maximum(x, 1),
+    "sin(x * 100000)": lambda x: np.sin(x * 100000),
+}
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
 def test_functions_of_numbers(kind: str) -> None:
     lines = "\n".join(f"o[{number} * n + i] = {text};" for number, text in enumerate(FUNCTIONS))
     source = (
-        f"typedef {kind} T;\n" + 'extern "C" __global__ void k(const T *a, T *o, int n) { int i = threadIdx.x; T x = a[i];' + lines + "}"
+        f"typedef {kind} T;\n"
+        + 'extern "C" __global__ void k(const T *a, T *o, int n) { int i = threadIdx.x; T x = a[i];'
+        + lines
+        + "}"
     )
     dtype = np.float32 if kind == "float" else np.float64
     # Multiples of 1/64 are exact in float32, with 100000 times them.
@@ -117,7 +154,11 @@ def test_functions_of_numbers(kind: str) -> None:
     for row, (text, oracle) in zip(out, FUNCTIONS.items(), strict=True):
         expected = oracle(x.astype(np.float64))
         np.testing.assert_allclose(
-            row, expected, rtol=1e-6 if kind == "float" else 1e-13, atol=1e-7 if kind == "float" else 1e-15, err_msg=text
+            row,
+            expected,
+            rtol=1e-6 if kind == "float" else 1e-13,
+            atol=1e-7 if kind == "float" else 1e-15,
+            err_msg=text,
         )
 
 
@@ -131,7 +172,16 @@ def test_fast_math() -> None:
     out = run_source(source, 1, 64, [a, np.zeros_like(a)], "--use_fast_math")
     x = a.astype(np.float64)
     expected = (
-        np.sin(x) + np.exp(x) / np.log(x) + np.sqrt(x) * x**2.25 + np.tanh(x) + 1 / np.sqrt(x) + 1 + 1 / x + x + x * 1.25 + np.cos(x) / x
+        np.sin(x)
+        + np.exp(x) / np.log(x)
+        + np.sqrt(x) * x**2.25
+        + np.tanh(x)
+        + 1 / np.sqrt(x)
+        + 1
+        + 1 / x
+        + x
+        + x * 1.25
+        + np.cos(x) / x
     )
     np.testing.assert_allclose(out, expected, rtol=1e-5)
 
@@ -152,14 +202,23 @@ def test_half_precision_types() -> None:
         r[i] = __nv_fp8_e4m3(__half2float(a[i]) * 10);
     }"""
     a, b = (np.random.default_rng(14).random((2, 64)) + 0.5).astype(np.float16)
-    o, p, q, r = np.zeros_like(a), np.zeros(64, ml_dtypes.bfloat16), np.zeros(64, np.float32), np.zeros(64, ml_dtypes.float8_e4m3fn)
+    o, p, q, r = (
+        np.zeros_like(a),
+        np.zeros(64, ml_dtypes.bfloat16),
+        np.zeros(64, np.float32),
+        np.zeros(64, ml_dtypes.float8_e4m3fn),
+    )
     run_source(source, 1, 64, [a, b, o, p, q, r])
     x, y = a.astype(np.float64), b.astype(np.float64)
     np.testing.assert_allclose(o.astype(np.float64), x * y + 0.5 + np.exp(x) / y, rtol=3e-3)
     np.testing.assert_allclose(p.astype(np.float64), x * 2.5 + np.sin(1), rtol=2e-2)
-    expected = np.where(a > b, -1, (a * a + a).astype(np.float64) * 1000 + (b * b + b)) + np.maximum(a, b)
+    expected = np.where(
+        a > b, -1, (a * a + a).astype(np.float64) * 1000 + (b * b + b)
+    ) + np.maximum(a, b)
     np.testing.assert_allclose(q, expected, rtol=1e-3)
-    np.testing.assert_array_equal(r.view(np.uint8), (a.astype(np.float32) * 10).astype(ml_dtypes.float8_e4m3fn).view(np.uint8))
+    np.testing.assert_array_equal(
+        r.view(np.uint8), (a.astype(np.float32) * 10).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+    )
 
 
 def test_integers_of_64_and_128_bits() -> None:
@@ -188,7 +247,11 @@ def test_integers_of_64_and_128_bits() -> None:
 
     for column, x, y in zip(out.T.tolist(), a.tolist(), b.tolist(), strict=True):
         low = x % 2**64
-        counts = low.bit_count() * 1000000 + (64 - (y % 2**64).bit_length()) * 1000 + (low & -low).bit_length()
+        counts = (
+            low.bit_count() * 1000000
+            + (64 - (y % 2**64).bit_length()) * 1000
+            + (low & -low).bit_length()
+        )
         expected = [
             quotient(x, y),
             x - y * quotient(x, y),
@@ -215,7 +278,11 @@ def test_variables_of_the_module_have_initial_values() -> None:
     i = np.arange(32)
     table = np.array([[1, 2, 3], [4, 5, 6]])
     np.testing.assert_array_equal(
-        out, np.array([1.5, -2, 4])[i % 3] + table[i % 2, i % 3] * 10 + np.array([ord("b"), ord("y")])[i % 2] * 1000 + 7e6
+        out,
+        np.array([1.5, -2, 4])[i % 3]
+        + table[i % 2, i % 3] * 10
+        + np.array([ord("b"), ord("y")])[i % 2] * 1000
+        + 7e6,
     )
 
 
@@ -224,7 +291,9 @@ def test_printf(capsys: pytest.CaptureFixture[str]) -> None:
         if (threadIdx.x % 2) printf("%5.2f|%-6d|%#x %s %c %llu%% %*d %hd\n", x, threadIdx.x, 255, "text", 'q', 1ull << 40, 4, 7, 70000);
     }"""
     run_source(source, 1, 4, [1.5])
-    assert capsys.readouterr().out == "".join(f" 1.50|{i:<6}|0xff text q 1099511627776%    7 4464\n" for i in (1, 3))
+    assert capsys.readouterr().out == "".join(
+        f" 1.50|{i:<6}|0xff text q 1099511627776%    7 4464\n" for i in (1, 3)
+    )
 
 
 def test_memory_that_a_kernel_allocates() -> None:

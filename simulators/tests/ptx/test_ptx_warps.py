@@ -132,13 +132,21 @@ def test_atomics_give_each_lane_the_old_value(lanes_per_address: int, space: str
         }
         __syncthreads();
         if (SHARED) for (int i = threadIdx.x; i < 6 * n; i += blockDim.x) m[i] = s[i];
-    }""".replace("PLACE", "m" if space == "global" else "s").replace("SHARED", str(int(space == "shared")))
+    }""".replace("PLACE", "m" if space == "global" else "s").replace(
+        "SHARED", str(int(space == "shared"))
+    )
     random = np.random.default_rng(4)
     memory = random.integers(0, 2**32, (6, addresses), dtype=np.uint32)
     memory[5] %= 11
     values = random.integers(0, 2**32, total, dtype=np.uint32)
     before, old = memory.copy(), np.zeros((6, total), np.uint32)
-    run_source(source, 1, 1024, [memory, old, values, lanes_per_address, addresses], shared_memory=24 * addresses)
+    run_source(
+        source,
+        1,
+        1024,
+        [memory, old, values, lanes_per_address, addresses],
+        shared_memory=24 * addresses,
+    )
     wrap = 2**32
     updates = [
         lambda m, v: (m + v) % wrap,
@@ -151,7 +159,8 @@ def test_atomics_give_each_lane_the_old_value(lanes_per_address: int, space: str
     for row, update in enumerate(updates):
         for address in range(addresses):
             mine = range(address, total, addresses)
-            # The values in some order: each old value is the state after those before it, so both sets agree.
+            # The values in some order: each old value is the state after those before it, so both
+            # sets agree.
             state, states = int(before[row, address]), []
             for lane in mine:
                 states.append(state)
@@ -171,14 +180,21 @@ def test_floating_point_atomics() -> None:
         atomicAdd(d + i % 5, 0.25);
         atomicAdd(h + i % 7, __floats2half2_rn(1.f, 2.f));
     }"""
-    f, d, h, old = np.zeros(3, np.float32), np.zeros(5), np.zeros((7, 2), np.float16), np.zeros(256, np.float32)
+    f, d, h, old = (
+        np.zeros(3, np.float32),
+        np.zeros(5),
+        np.zeros((7, 2), np.float16),
+        np.zeros(256, np.float32),
+    )
     run_source(source, 2, 128, [f, d, h, old])
     counts = [np.bincount(np.arange(256) % each) for each in (3, 5, 7)]
     np.testing.assert_array_equal(f, counts[0] * 0.5)
     np.testing.assert_array_equal(d, counts[1] * 0.25)
     np.testing.assert_array_equal(h, counts[2][:, None] * np.array([1, 2]))
     for first in range(3):
-        assert sorted(old[first::3].tolist()) == [0.5 * number for number in range(counts[0][first])]
+        assert sorted(old[first::3].tolist()) == [
+            0.5 * number for number in range(counts[0][first])
+        ]
 
 
 def test_compare_and_swap_loops() -> None:
@@ -214,7 +230,9 @@ def test_old_values_of_many_lanes_at_few_and_at_many_addresses() -> None:
         for place, value in zip(index, values, strict=True):
             olds.append(expected[place])
             expected[place] = max(expected[place], value)
-        np.testing.assert_array_equal(ops_atomic.apply(memory, index, values, np.maximum, True, "max"), olds)
+        np.testing.assert_array_equal(
+            ops_atomic.apply(memory, index, values, np.maximum, True, "max"), olds
+        )
         np.testing.assert_array_equal(memory, expected)
 
 
@@ -344,7 +362,35 @@ def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
     machine.write(target, np.full_like(tensor, -1))
 
     def descriptor(address: int) -> bytes:
-        fields = [b"standin", address, columns, rows, 0, 0, 0, columns * 4, 0, 0, 0, 7, 2, 8, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, swizzle, 0, 0]
+        fields = [
+            b"standin",
+            address,
+            columns,
+            rows,
+            0,
+            0,
+            0,
+            columns * 4,
+            0,
+            0,
+            0,
+            7,
+            2,
+            8,
+            8,
+            0,
+            0,
+            0,
+            1,
+            1,
+            0,
+            0,
+            0,
+            0,
+            swizzle,
+            0,
+            0,
+        ]
         return struct.pack("<8sQ5Q4QII5H5HBBBB", *fields).ljust(128, b"\0")
 
     module = machine.load(ptx_of(TENSOR_COPY))
@@ -355,8 +401,16 @@ def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
     wide[16 : 16 + rows, 16 : 16 + columns] = tensor
     box = wide[16 + y : 24 + y, 16 + x : 24 + x]
     # The lines of 32 bytes in which a row lies are exchanged in every second group of four rows.
-    stored = box if not swizzle else np.array([np.roll(row, 4) if number // 4 % 2 else row for number, row in enumerate(box)])
+    stored = (
+        box
+        if not swizzle
+        else np.array(
+            [np.roll(row, 4) if number // 4 % 2 else row for number, row in enumerate(box)]
+        )
+    )
     np.testing.assert_array_equal(machine.read(out, np.zeros((8, 8), np.float32)), stored)
     expected = np.full((64, 64), -1, np.float32)
     expected[16 + x : 24 + x, 16 + y : 24 + y] = box + 100
-    np.testing.assert_array_equal(machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns])
+    np.testing.assert_array_equal(
+        machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns]
+    )

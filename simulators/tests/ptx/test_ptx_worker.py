@@ -27,13 +27,17 @@ class Process:
         self.mapping = mmap.mmap(arena, SIZE)
         self.memory = np.frombuffer(self.mapping, np.uint8)
         (request_read, self.requests), (self.responses, response_write) = os.pipe(), os.pipe()
-        # The child's descriptors 3 to 5 are these three. A shell moves them, since Popen keeps numbers.
+        # The child's descriptors 3 to 5 are these three. A shell moves them, since Popen keeps
+        # numbers.
         folder = Path(ptx.__file__).parent
         script = f'exec 3<&{request_read} 4>&{response_write} 5<>/dev/fd/{arena}; exec "$@"'
         self.process = subprocess.Popen(
             ["bash", "-c", script, "worker", sys.executable, str(folder), str(BASE), str(SIZE)],
-            pass_fds=(request_read, response_write, arena), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            pass_fds=(request_read, response_write, arena),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for descriptor in (request_read, response_write, arena):
             os.close(descriptor)
 
@@ -51,7 +55,13 @@ class Process:
         return self.ask(1, struct.pack("<II", 90, len(source)) + source.encode())
 
     def launch(
-        self, module: int, parameters: bytes, ranges: list[tuple[int, int]], grid: int, block: int, kernel: int = 0
+        self,
+        module: int,
+        parameters: bytes,
+        ranges: list[tuple[int, int]],
+        grid: int,
+        block: int,
+        kernel: int = 0,
     ) -> tuple[int, str, bytes]:
         """Launch a kernel."""
         body = struct.pack("<13I", module, kernel, grid, 1, 1, block, 1, 1, 1, 1, 1, 0, 0)
@@ -81,8 +91,25 @@ def test_a_module_is_described_and_its_kernel_runs(worker: Process) -> None:
     module, kernels = struct.unpack_from("<II", body)
     assert kernels == 1
     assert body[8:13] == struct.pack("<I", 1) + b"k"
-    # Four parameters at 0, 8, 16 and 24; 28 bytes; nothing required; no memory of its own; no globals.
-    assert struct.unpack("<25I", body[13:]) == (4, 0, 4, 4, 8, 8, 8, 16, 8, 8, 24, 4, 4, 28, *(0,) * 11)
+    # Four parameters at 0, 8, 16 and 24; 28 bytes; nothing required; no memory of its own; no
+    # globals.
+    assert struct.unpack("<25I", body[13:]) == (
+        4,
+        0,
+        4,
+        4,
+        8,
+        8,
+        8,
+        16,
+        8,
+        8,
+        24,
+        4,
+        4,
+        28,
+        *(0,) * 11,
+    )
     assert worker.ask(2, struct.pack("<II", module, 0)) == (0, "", b"")
     floats = worker.memory.view(np.float32)
     floats[64 : 64 + 100] = np.arange(100)
@@ -92,7 +119,9 @@ def test_a_module_is_described_and_its_kernel_runs(worker: Process) -> None:
     assert worker.launch(module, parameters, ranges, 4, 32) == (0, "", b"")
     np.testing.assert_array_equal(floats[256 : 256 + 100], 2 * np.arange(100) + 1)
     # The same with a shorter range: the driver's code of the error, and the worker goes on.
-    status, message, _ = worker.launch(module, parameters, [(BASE + 256, 400), (BASE + 1024, 396)], 4, 32)
+    status, message, _ = worker.launch(
+        module, parameters, [(BASE + 256, 400), (BASE + 1024, 396)], 4, 32
+    )
     assert status == 700
     assert message.startswith(
         "read of 4 bytes at global address 0x7000000058c is out of bounds, kernel k, block (3, 0, 0), thread (3, 0, 0), PTX line "
@@ -106,4 +135,8 @@ def test_a_module_is_described_and_its_kernel_runs(worker: Process) -> None:
 def test_text_that_is_no_ptx_has_the_code_of_the_driver(worker: Process) -> None:
     text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\nbra missing;\n}"
     assert worker.load(text) == (218, "line 5: unknown label 'missing'", b"")
-    assert worker.load(".version 8.0\n.target sm_90\n.address_size 64\nnonsense") == (218, "line 4: unexpected 'nonsense'", b"")
+    assert worker.load(".version 8.0\n.target sm_90\n.address_size 64\nnonsense") == (
+        218,
+        "line 4: unexpected 'nonsense'",
+        b"",
+    )

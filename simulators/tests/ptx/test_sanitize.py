@@ -1,4 +1,6 @@
-"""The checks: each planted fault is found at its line and its thread, and no program without one is accused."""
+"""The checks: each planted fault is found at its line and its thread, and no program without one is
+accused.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,19 @@ from devmod_simulators.ptx import Launch, Machine, PtxError, Report, Sanitizer, 
 from devmod_simulators.ptx.machine import parameter_block, triple
 
 CHECKS = frozenset({"bounds", "align", "free", "race", "sync", "init"})
-#: Arrays by the letter before their length: numbers from 0 on and zeros, memory that nothing writes (n, m), memory that is freed (F).
+#: Arrays by the letter before their length: numbers from 0 on and zeros, memory that nothing writes
+#: (n, m), memory that is freed (F).
 TYPES = {"f": "f4", "i": "i4", "z": "i4", "b": "u1", "n": "f4", "m": "i4", "F": "f4"}
 
 
 class Case(NamedTuple):
-    """A program of sanitize.cu: `@ checks fault / innocent | grid and block | parameters with their values | what a report has`.
+    """A program of sanitize.cu: `@ checks fault / innocent | grid and block | parameters with their
+    values | what a report has`.
 
-    Lines that only the fault has end with "//wrong", those that only the innocent has with "//right". A report is at a line with "!" there,
-    or, with "~", at any line. The lines of the kernel are behind the last one without an indent. They have `i`, the thread, and `at`, its
-    place in the grid.
+    Lines that only the fault has end with "//wrong", those that only the innocent has with
+    "//right". A report is at a line with "!" there, or, with "~", at any line. The lines of the
+    kernel are behind the last one without an indent. They have `i`, the thread, and `at`, its place
+    in the grid.
     """
 
     checks: set[str]
@@ -35,14 +40,22 @@ class Case(NamedTuple):
     def reports(self) -> list[Report]:
         """Run the program and return the reports."""
         machine = Machine(1 << 24)
-        text = ptx_of(self.source, "-lineinfo") + "\n//| kernel.cu:\n" + "".join(f"//| {line}\n" for line in self.source.splitlines())
+        text = (
+            ptx_of(self.source, "-lineinfo")
+            + "\n//| kernel.cu:\n"
+            + "".join(f"//| {line}\n" for line in self.source.splitlines())
+        )
         module = machine.load(text)
         sanitizer, values = Sanitizer(machine.arena), []
         for variable, (start, size) in zip(module.globals, machine.ranges, strict=True):
             sanitizer.allocated(start, size, variable.name, True)
         for number, (_, value) in enumerate(self.parameters, 1):
             kind, length = value[0], value[1:]
-            values.append(int(value.lstrip("p")) if kind not in TYPES else machine.allocate(int(length) * int(TYPES[kind][1])))
+            values.append(
+                int(value.lstrip("p"))
+                if kind not in TYPES
+                else machine.allocate(int(length) * int(TYPES[kind][1]))
+            )
             if kind in TYPES:
                 array = (np.arange if kind in "fib" else np.zeros)(int(length)).astype(TYPES[kind])
                 machine.write(values[-1], array)
@@ -52,9 +65,16 @@ class Case(NamedTuple):
                 machine.ranges.pop()
         options = dict(text.split("=") for text in self.expected if re.fullmatch(r"\w+=\d+", text))
         block = parameter_block(module.program("k"), values)
-        launch = Launch(*map(triple, self.shape), block, int(options.get("shared", 0)), cooperative="cooperative" in options)
+        launch = Launch(
+            *map(triple, self.shape),
+            block,
+            int(options.get("shared", 0)),
+            cooperative="cooperative" in options,
+        )
         try:
-            return launch_with_checks(sanitizer, module, "k", launch, CHECKS | self.checks, sorted(machine.ranges))
+            return launch_with_checks(
+                sanitizer, module, "k", launch, CHECKS | self.checks, sorted(machine.ranges)
+            )
         except PtxError:
             if not sanitizer.reports:
                 raise
@@ -64,7 +84,9 @@ class Case(NamedTuple):
 def cases(is_fault: bool) -> list[Any]:
     """Return the faults or the innocents."""
     result = []
-    for part in re.split(r"^@ ", Path(__file__).with_name("sanitize.cu").read_text(), flags=re.MULTILINE)[1:]:
+    for part in re.split(
+        r"^@ ", Path(__file__).with_name("sanitize.cu").read_text(), flags=re.MULTILINE
+    )[1:]:
         head, *lines = part.splitlines()
         titles, shape, parameters, *expected = (each.strip() for each in head.split("|"))
         fault, _, innocent = titles.partition("/")
@@ -78,33 +100,65 @@ def cases(is_fault: bool) -> list[Any]:
         head = f'extern "C" __global__ void k({", ".join(name for name, _ in named)}) {{ int i = threadIdx.x, at = blockIdx.x * blockDim.x + i;'
         source = "\n".join([*lines[:first], head, *lines[first:], "}"])
         sizes = [tuple(map(int, each.split(","))) for each in shape.split()]
-        case = Case(set(filter(None, checks.split(","))), sizes, named, "".join(expected).split(" ; "), source)
-        result.append(pytest.param(case, id=f"{checks} {title.strip()}" if is_fault else title.strip()))
+        case = Case(
+            set(filter(None, checks.split(","))),
+            sizes,
+            named,
+            "".join(expected).split(" ; "),
+            source,
+        )
+        result.append(
+            pytest.param(case, id=f"{checks} {title.strip()}" if is_fault else title.strip())
+        )
     return result
 
 
 @pytest.mark.row("R49")
 @pytest.mark.volume_but(
-    "bounds off by one", "bounds a shared array and its neighbour", "bounds a jump into another array", "align four elements", "free a read",
-    "race a missing barrier", "race a missing second barrier in a loop", "race a histogram in global memory",
-    "sync a barrier in a branch of threads", "sync a shuffle in a branch", "init a branch",
-)  # fmt: skip
+    "bounds off by one",
+    "bounds a shared array and its neighbour",
+    "bounds a jump into another array",
+    "align four elements",
+    "free a read",
+    "race a missing barrier",
+    "race a missing second barrier in a loop",
+    "race a histogram in global memory",
+    "sync a barrier in a branch of threads",
+    "sync a shuffle in a branch",
+    "init a branch",
+)
 @pytest.mark.parametrize("case", cases(True))
 def test_a_fault_is_found(case: Case) -> None:
     reports = case.reports()
-    lines = [f"kernel.cu:{number} " for number, line in enumerate(case.source.splitlines(), 1) if re.search("//.*[!~]", line)]
+    lines = [
+        f"kernel.cu:{number} "
+        for number, line in enumerate(case.source.splitlines(), 1)
+        if re.search("//.*[!~]", line)
+    ]
     words = [text for text in case.expected if not re.fullmatch(r"\w+=\d+", text)]
     texts = [report.text for report in reports]
     assert any(all(word in text for word in words) for text in texts), texts
-    assert any(report.source.startswith(line) or "//~" in case.source for report in reports for line in lines), texts
+    assert any(
+        report.source.startswith(line) or "//~" in case.source
+        for report in reports
+        for line in lines
+    ), texts
     assert {report.check for report in reports} <= case.checks, texts
 
 
 @pytest.mark.volume_but(
-    "one of two arrays by a condition", "a barrier", "two buffers in a loop", "an early exit before a barrier",
-    "named barriers, producer and consumer", "a reduction with shuffles", "the last block", "a padded struct",
-    "the chosen of two values", "a tile beyond the edge", "an early exit before a shuffle",
-)  # fmt: skip
+    "one of two arrays by a condition",
+    "a barrier",
+    "two buffers in a loop",
+    "an early exit before a barrier",
+    "named barriers, producer and consumer",
+    "a reduction with shuffles",
+    "the last block",
+    "a padded struct",
+    "the chosen of two values",
+    "a tile beyond the edge",
+    "an early exit before a shuffle",
+)
 @pytest.mark.parametrize("case", cases(False))
 def test_no_innocent_is_accused(case: Case) -> None:
     assert [report.text for report in case.reports()] == []

@@ -1,4 +1,6 @@
-"""What the compiler of a kind takes: languages, variants of a target, and architectures. No compiler is imported unless it is needed."""
+"""What the compiler of a kind takes: languages, variants of a target, and architectures. No
+compiler is imported unless it is needed.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
 
 #: The numbers of threads in a subgroup that can be required.
 SUBGROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
-#: The symbols of an entry point without a name of its own. Metal has no ``main``, and compilers of shaders write another name there.
+#: The symbols of an entry point without a name of its own. Metal has no ``main``, and compilers of
+#: shaders write another name there.
 MAIN_SYMBOLS = ("main", "main0")
 
 
 def function_name(request: CompileRequest, entry: str, others: Container[str]) -> str:
-    """Return the name of an entry point's function: the source's stem for 'main'. Raise CompileError if another function has it."""
+    """Return the name of an entry point's function: the source's stem for 'main'. Raise
+    CompileError if another function has it.
+    """
     name = request.stem if entry == "main" else entry
     if name in others:
         raise request.error(
@@ -38,22 +43,32 @@ def function_name(request: CompileRequest, entry: str, others: Container[str]) -
 
 
 def variants_of(target: Target) -> tuple[Target, ...]:
-    """Return the targets of single payloads: one for each architecture, or one for all of a fatbin."""
+    """Return the targets of single payloads:
+
+    one for each architecture, or one for all of a fatbin.
+    """
     if len(target.archs) < 2:
         return (target,)
     spec = find_spec(target.kind)
-    return target.variants() if spec is None or not spec.compiler else tuple(import_compiler(spec)[1](target))
+    return (
+        target.variants()
+        if spec is None or not spec.compiler
+        else tuple(import_compiler(spec)[1](target))
+    )
 
 
 def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
-    """Return the compiler of a kind, and the function that splits a target into the targets of single payloads.
+    """Return the compiler of a kind, and the function that splits a target into the targets of
+    single payloads.
 
     That function is `Target.variants`, or the function ``variants`` of the compiler's module.
     """
     module, _, function = spec.compiler.partition(":")
     try:
         compiler_module = import_module(module)
-        return getattr(compiler_module, function), getattr(compiler_module, "variants", Target.variants)
+        return getattr(compiler_module, function), getattr(
+            compiler_module, "variants", Target.variants
+        )
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else ""
         if missing != module.partition(".")[0] or not spec.build_extra:
@@ -63,18 +78,26 @@ def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequ
                 key=f"devmod.targets.{spec.kind}",
             ) from error
         text = not_installed("its compiler", spec.build_distribution)
-        raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
+        raise ToolchainNotFoundError(
+            f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind
+        ) from None
 
 
 def owner_of(name: str) -> TargetSpec | None:
-    """Return the core kind of a language, or of a suffix of source files: that whose default it is, else the first that takes it."""
+    """Return the core kind of a language, or of a suffix of source files: that whose default it is,
+    else the first that takes it.
+    """
     takers = [spec for spec in map(find_spec, KINDS) if takes(spec, name)]
     return next((spec for spec in takers if is_default(spec, name)), next(iter(takers), None))
 
 
 def is_default(spec: TargetSpec | None, name: str) -> bool:
-    """Return whether a language, given by its name or by a suffix, is the default language of a kind."""
-    return spec is not None and spec.languages.get(name, name) == next(iter(spec.languages.values()), None)
+    """Return whether a language, given by its name or by a suffix, is the default language of a
+    kind.
+    """
+    return spec is not None and spec.languages.get(name, name) == next(
+        iter(spec.languages.values()), None
+    )
 
 
 def is_own(spec: TargetSpec | None, name: str) -> bool:
@@ -83,19 +106,24 @@ def is_own(spec: TargetSpec | None, name: str) -> bool:
 
 
 def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
-    """Return for each source of a kernel whether a kind compiles it. `names` has their languages, by the name or by the suffix.
+    """Return for each source of a kernel whether a kind compiles it. `names` has their languages,
+    by the name or by the suffix.
 
-    A kind compiles the sources of one language: of its own, or else of the first in `names` that it takes.
+    A kind compiles the sources of one language: of its own, or else of the first in `names` that it
+    takes.
     """
     if spec is None:
         return [False] * len(names)
     languages = [spec.languages.get(name, name) for name in names if takes(spec, name)]
-    language = next((each for each in languages if is_default(spec, each)), next(iter(languages), None))
+    language = next(
+        (each for each in languages if is_default(spec, each)), next(iter(languages), None)
+    )
     return [spec.languages.get(name, name) == language for name in names]
 
 
 def other_choice(chosen: Mapping[str, Sequence[bool]], names: Sequence[str], index: int) -> str:
-    """Return what a source's error has about the kinds that take its language, but compile another source; "" without such a kind.
+    """Return what a source's error has about the kinds that take its language, but compile another
+    source; "" without such a kind.
 
     Parameters
     ----------
@@ -120,12 +148,19 @@ def takes(spec: TargetSpec | None, name: str) -> bool:
 
 
 def languages_of(spec: TargetSpec | None) -> frozenset[str]:
-    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
-    return frozenset((*spec.languages, *spec.languages.values())) if spec is not None else frozenset()
+    """Return the names by which a kind's languages can be given: the languages, and the suffixes of
+    their files.
+    """
+    return (
+        frozenset((*spec.languages, *spec.languages.values())) if spec is not None else frozenset()
+    )
 
 
-def architecture_problem(spec: TargetSpec, target: Target, language: str, *, assumed: bool = False) -> str:
-    """Return the message that a target must name an architecture; "" if it names one, or need not for sources of the language.
+def architecture_problem(
+    spec: TargetSpec, target: Target, language: str, *, assumed: bool = False
+) -> str:
+    """Return the message that a target must name an architecture; "" if it names one, or need not
+    for sources of the language.
 
     Parameters
     ----------
@@ -140,10 +175,18 @@ def architecture_problem(spec: TargetSpec, target: Target, language: str, *, ass
     if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
         return ""
     text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
-    formats = [spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language]
+    formats = [
+        spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language
+    ]
     kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
     if kept:
         text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
-    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch]
-    hint = f": pass the language, as in devmod.compile(…, language={others[0]!r})" if others and assumed else ""
+    others = [
+        name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch
+    ]
+    hint = (
+        f": pass the language, as in devmod.compile(…, language={others[0]!r})"
+        if others and assumed
+        else ""
+    )
     return text + (f". {', '.join(others)} need none{hint}" if others else "")

@@ -1,4 +1,6 @@
-"""The executables that compile: their libraries, and what is cached on the disk by the state of files, such as digests and versions."""
+"""The executables that compile: their libraries, and what is cached on the disk by the state of
+files, such as digests and versions.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,18 @@ from devmod.backend import DiskCache, open_regular
 
 #: The shared libraries of the executables that process shaders.
 SHADER_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"
-#: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within one step give one state.
+#: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within
+#: one step give one state.
 _TIME_STEP = 2_000_000_000
-#: Texts by the state of files. Hashing a compiler takes longer than a build in which nothing changed.
+#: Texts by the state of files. Hashing a compiler takes longer than a build in which nothing
+#: changed.
 _TEXTS = DiskCache("build")
 
 
 def state_of(path: str) -> tuple[int, int, int, int, int]:
-    """Return what changes with the contents of a file: its size, its times, and its number in the file system."""
+    """Return what changes with the contents of a file: its size, its times, and its number in the
+    file system.
+    """
     return state_from_stat(os.stat(path))
 
 
@@ -31,7 +37,8 @@ def state_from_stat(about: os.stat_result) -> tuple[int, int, int, int, int]:
 
 
 def text_of_files(name: str, paths: Sequence[str], make: Callable[[], str]) -> str:
-    """Return ``make()``, a text that depends on the contents of files alone. It is cached on the disk by the state of the files.
+    """Return ``make()``, a text that depends on the contents of files alone. It is cached on the
+    disk by the state of the files.
 
     An empty text is not cached.
 
@@ -57,7 +64,10 @@ def text_of_files(name: str, paths: Sequence[str], make: Callable[[], str]) -> s
         return known.decode("utf-8", "replace")
     started = time.time_ns()
     result = make()
-    if result and all(max(changed, changed_state) < started - _TIME_STEP for _, changed, changed_state, *_ in states):
+    if result and all(
+        max(changed, changed_state) < started - _TIME_STEP
+        for _, changed, changed_state, *_ in states
+    ):
         _TEXTS.write(key, result.encode())
     return result
 
@@ -85,8 +95,8 @@ def files_digest(paths: Sequence[str], folder: str = "") -> str:
 def version_of(program: str, ask: Callable[[], str]) -> str:
     """Return ``ask()``, the version that a program prints; "" if it prints none.
 
-    An unchanged program with unchanged libraries is asked once. A script is asked each time: the program that it runs may change without
-    it.
+    An unchanged program with unchanged libraries is asked once. A script is asked each time: the
+    program that it runs may change without it.
     """
     path = os.path.realpath(program)
     with open(path, "rb") as file:
@@ -96,24 +106,41 @@ def version_of(program: str, ask: Callable[[], str]) -> str:
 
 
 def libraries_of(executables: Iterable[str], names: str) -> list[str]:
-    """Return the shared libraries that match a pattern, in the folders of libraries beside executables."""
-    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in executables)
+    """Return the shared libraries that match a pattern, in the folders of libraries beside
+    executables.
+    """
+    prefixes = dict.fromkeys(
+        os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in executables
+    )
     return sorted({path for prefix in prefixes for path in libraries_in(prefix, names)})
 
 
 @cache
 def libraries_in(prefix: str, names: str) -> list[str]:
-    """Return the shared libraries of a prefix such as ``/usr``. Cached: a build looks them up for several executables."""
+    """Return the shared libraries of a prefix such as ``/usr``. Cached: a build looks them up for
+    several executables.
+    """
     result = []
     matches = re.compile(names).match
-    for folder in (f"{prefix}/lib", f"{prefix}/lib64", *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*")):
+    for folder in (
+        f"{prefix}/lib",
+        f"{prefix}/lib64",
+        *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*"),
+    ):
         if os.path.isdir(folder):
-            result += [os.path.realpath(os.path.join(folder, name)) for name in os.listdir(folder) if matches(name)]
+            result += [
+                os.path.realpath(os.path.join(folder, name))
+                for name in os.listdir(folder)
+                if matches(name)
+            ]
     return [*filter(os.path.isfile, result)]
 
 
 def package_folders(name: str) -> Sequence[str]:
-    """Return the folders of an installed package, which is not imported; () if it is not installed."""
+    """Return the folders of an installed package, which is not imported;
+
+    () if it is not installed.
+    """
     from importlib.util import find_spec
 
     spec = find_spec(name)
@@ -133,6 +160,11 @@ def version(distribution: str) -> str:
 
 
 def library_folders(zig: str, processor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the folders of the headers of C and those of C++ for a processor, such as "hexagon", in the folder of the wheel ziglang."""
-    musl = tuple(os.path.join(zig, "lib", "libc", "include", each) for each in (f"{processor}-linux-musl", "generic-musl"))
+    """Return the folders of the headers of C and those of C++ for a processor, such as "hexagon",
+    in the folder of the wheel ziglang.
+    """
+    musl = tuple(
+        os.path.join(zig, "lib", "libc", "include", each)
+        for each in (f"{processor}-linux-musl", "generic-musl")
+    )
     return musl, (os.path.join(zig, "lib", "libcxx", "include"),)

@@ -1,7 +1,8 @@
-"""The files that a text of a C-like language includes, by their names. Conditions are not evaluated.
+"""The files that a text of a C-like language includes, by their names. Conditions are not
+evaluated.
 
-The result has at least the names that a preprocessor looks up, in every spelling: ``#include``, ``#import``, ``#embed``, ``%:include``,
-``__has_include``. Some of the names may be in comments.
+The result has at least the names that a preprocessor looks up, in every spelling: ``#include``,
+``#import``, ``#embed``, ``%:include``, ``__has_include``. Some of the names may be in comments.
 """
 
 from __future__ import annotations
@@ -12,33 +13,56 @@ from collections.abc import Iterable
 
 from devmod_readers.options import OPTIONS_LINE
 
-#: A blank, as the least strict compiler has them: also a zero byte, and every character outside of ASCII.
+#: A blank, as the least strict compiler has them: also a zero byte, and every character outside of
+#: ASCII.
 _SPACE = rb"[^!-~\n]"
-#: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text. An include with more or longer comments,
-#: or with a longer name, counts as one without a name.
+#: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text. An
+#: include with more or longer comments, or with a longer name, counts as one without a name.
 _BLANK = _SPACE + rb"*+(?:/\*(?:[^*]|\*(?!/)){0,128}+\*/" + _SPACE + rb"*+){0,8}+"
 _HASH = rb"(?:\#|%:|\?\?=)"
 _OPERATORS = ("__has_include_next", "__has_include", "__has_embed")
 _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 #: A file, or the macro for it.
-_FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
+_FILE = (
+    rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)'
+    + _BLANK
+    + rb"(?=[)\n]|//|\Z))?"
+)
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
-_DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
+_DIRECTIVE = re.compile(
+    _HASH
+    + rb"(?="
+    + _BLANK
+    + rb"(?:(?:include_next|include|import|embed)\b"
+    + _BLANK
+    + _FILE
+    + rb"|/\*))"
+)
 #: WGSL's import of a file.
 _IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
 #: Slang's import of a module, and its inclusion of a part of one.
-_SLANG_IMPORT = re.compile(rb'\b(?:import|__include)\s++(?:"([^"\n]{1,500})"|([A-Za-z_][\w.]{0,500}+))\s*+;')
+_SLANG_IMPORT = re.compile(
+    rb'\b(?:import|__include)\s++(?:"([^"\n]{1,500})"|([A-Za-z_][\w.]{0,500}+))\s*+;'
+)
 _TEST = re.compile(
-    rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
+    rb"^[ \t]*+"
+    + _HASH
+    + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++"
+    + _OPERATOR
+    + rb"|"
     rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
     re.MULTILINE,
-)  # fmt: skip
-#: The line of a condition, up to the operator. In another line, such as a definition, the macro may be a parameter.
+)
+#: The line of a condition, up to the operator. In another line, such as a definition, the macro may
+#: be a parameter.
 _CONDITION = _SPACE + rb"*+" + _HASH + _BLANK + rb"(?:el)?if\b(?:(?!\*/)[^\n])*+"
 _MAX_CONDITION = 1000
-#: The start of an operator, which ``##`` may complete; a letter by its number, which some compilers accept there; and pragmas that look for
-#: a file. Each begins with a literal, or needs one of some words: such a search takes a tenth of the time of one for a word's boundary.
-_STARTS = {name[1:end] for name in _OPERATORS for end in range(1, len(name))} - {name[1:] for name in _OPERATORS}
+#: The start of an operator, which ``##`` may complete; a letter by its number, which some compilers
+#: accept there; and pragmas that look for a file. Each begins with a literal, or needs one of some
+#: words: such a search takes a tenth of the time of one for a word's boundary.
+_STARTS = {name[1:end] for name in _OPERATORS for end in range(1, len(name))} - {
+    name[1:] for name in _OPERATORS
+}
 _OPAQUE_NAME = re.compile(rb"_(?<!\w_)(?:" + "|".join(sorted(_STARTS)).encode() + rb")\b")
 _OPAQUE_LETTER = re.compile(rb"\\(?:u00[0-7]|U000000[0-7]|[uxo]\{|N\{)")
 _OPAQUE_PRAGMA = rb"\b(?:dependency|include_alias|pch_preprocess|clang\s+module)\b"
@@ -46,7 +70,8 @@ _PRAGMA_WORDS = (b"dependency", b"include_alias", b"pch_preprocess", b"clang")
 #: Every other text with an include contains one of these names.
 _WORDS = (b"include", b"import", b"embed")
 _SPLICE = rb"(?:\\|\?\?/)[^\S\n]*\n"
-#: Comments that are surely comments: in each language and standard, nothing before them in their line makes them a part of something else.
+#: Comments that are surely comments: in each language and standard, nothing before them in their
+#: line makes them a part of something else.
 _COMMENT = rb"""(?m)^(?P<before>(?:(?!warning|error)[^\n"'</*])*+)(?://(?!devmod:)(?:[^*\n]|\*(?!/))*+$|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"""
 #: The value of a macro that is the name of a file in quotes, or another macro.
 _VALUE = rb'\s*(?:"(?P<file>[^"?\n]+)"|(?P<macro>[A-Za-z_]\w*))\s*(?://.*|/\*[^*]*\*/\s*)?'
@@ -74,7 +99,9 @@ class IncludedNames:
 
     __slots__ = ("macros", "names", "opaque")
 
-    def __init__(self, names: Iterable[bytes] = (), macros: Iterable[bytes] = (), *, opaque: bool = False) -> None:
+    def __init__(
+        self, names: Iterable[bytes] = (), macros: Iterable[bytes] = (), *, opaque: bool = False
+    ) -> None:
         self.names, self.macros, self.opaque = tuple(names), tuple(macros), opaque
 
 
@@ -86,11 +113,15 @@ def included_names(data: bytes) -> IncludedNames:
     if not (found.macros or found.opaque):
         return found
     exact = _search(_without_comments(data))
-    return IncludedNames(dict.fromkeys((*found.names, *exact.names)), exact.macros, opaque=exact.opaque)
+    return IncludedNames(
+        dict.fromkeys((*found.names, *exact.names)), exact.macros, opaque=exact.opaque
+    )
 
 
 def imported_names(data: bytes) -> IncludedNames:
-    """Return the names of the files that a Python program may import; of a dotted name, those of the packages too."""
+    """Return the names of the files that a Python program may import; of a dotted name, those of
+    the packages too.
+    """
     import ast
 
     try:
@@ -103,7 +134,13 @@ def imported_names(data: bytes) -> IncludedNames:
             modules += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):
             parent, module = "../" * (node.level - 1), node.module or ""
-            modules += [parent + module, *(f"{parent}{module}.{each.name}" if module else parent + each.name for each in node.names)]
+            modules += [
+                parent + module,
+                *(
+                    f"{parent}{module}.{each.name}" if module else parent + each.name
+                    for each in node.names
+                ),
+            ]
     names: dict[bytes, None] = {}
     for text in modules:
         parts = text.rpartition("../")[2].split(".")
@@ -115,7 +152,9 @@ def imported_names(data: bytes) -> IncludedNames:
 
 
 def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] | None:
-    """Return the files for which macros stand, by all their definitions in texts. None if one has no definition, or another value."""
+    """Return the files for which macros stand, by all their definitions in texts. None if one has
+    no definition, or another value.
+    """
     texts = [_joined(text) for text in texts]
     files: dict[bytes, None] = {}
     pending, seen = list(macros), set(macros)
@@ -124,9 +163,21 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
         if name.startswith(b"__"):
             return None  # the compiler may have another definition
         define = re.compile(
-            _HASH + _BLANK + rb"define(?!\w)" + _BLANK + rb"(?:" + re.escape(name) + rb"(?![\w(])" + _BLANK + rb"(?P<value>[^\n]*)|/\*)"
+            _HASH
+            + _BLANK
+            + rb"define(?!\w)"
+            + _BLANK
+            + rb"(?:"
+            + re.escape(name)
+            + rb"(?![\w(])"
+            + _BLANK
+            + rb"(?P<value>[^\n]*)|/\*)"
         )
-        values = [re.fullmatch(_VALUE, match["value"] or b"") for text in texts for match in define.finditer(text)]
+        values = [
+            re.fullmatch(_VALUE, match["value"] or b"")
+            for text in texts
+            for match in define.finditer(text)
+        ]
         if not values:
             return None
         for value in values:
@@ -141,7 +192,9 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
 
 
 def macro_values(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
-    """Return the values of the macros that texts define, without blanks at the ends; of one with parameters, the parameters too."""
+    """Return the values of the macros that texts define, without blanks at the ends; of one with
+    parameters, the parameters too.
+    """
     values: dict[bytes, set[bytes]] = {}
     for text in texts:
         for name, value in _DEFINE.findall(_without_comments(text)):
@@ -150,21 +203,35 @@ def macro_values(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
 
 
 def import_names(name: bytes) -> tuple[bytes, bytes]:
-    """Return the files that ``#import name`` may include in WGSL; the first one that exists is included."""
+    """Return the files that ``#import name`` may include in WGSL; the first one that exists is
+    included.
+    """
     return b"shared/%s.wgsl" % name, b"%s.wgsl" % name
 
 
 def slang_names(path: bytes, module: bytes) -> list[bytes]:
-    """Return the files that an import in Slang may read: of a path in quotes, or of a module such as ``a.b``."""
-    stems = [path] if path else [module.replace(b".", b"/"), module.replace(b".", b"/").replace(b"_", b"-")]
-    return [stem + suffix for stem in dict.fromkeys(stems) for suffix in (b"", b".slang", b".slang-module") if suffix or path]
+    """Return the files that an import in Slang may read: of a path in quotes, or of a module such
+    as ``a.b``.
+    """
+    stems = (
+        [path]
+        if path
+        else [module.replace(b".", b"/"), module.replace(b".", b"/").replace(b"_", b"-")]
+    )
+    return [
+        stem + suffix
+        for stem in dict.fromkeys(stems)
+        for suffix in (b"", b".slang", b".slang-module")
+        if suffix or path
+    ]
 
 
 def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
-    """Return what may lead a compiler to a file of this machine, in a text whose includes devmod has embedded.
+    """Return what may lead a compiler to a file of this machine, in a text whose includes devmod
+    has embedded.
 
-    The compiler gets the text alone, so a relative name is that of a header of the compiler. An absolute path, or a macro that may stand
-    for one, leads to any file.
+    The compiler gets the text alone, so a relative name is that of a header of the compiler. An
+    absolute path, or a macro that may stand for one, leads to any file.
 
     Parameters
     ----------
@@ -183,8 +250,14 @@ def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     if not (found.macros or found.opaque or any(map(leads_out, found.names))):
         return {}
     code = _without_comments(text.encode())  # the names may have been in comments
-    names = [name.decode("utf-8", "replace") for name in included_names(code).names if leads_out(name)]
-    directives = [line for line in code.split(b"\n") if line.lstrip().startswith((b"#", b"%:", b"??=", OPTIONS_LINE.encode()))]
+    names = [
+        name.decode("utf-8", "replace") for name in included_names(code).names if leads_out(name)
+    ]
+    directives = [
+        line
+        for line in code.split(b"\n")
+        if line.lstrip().startswith((b"#", b"%:", b"??=", OPTIONS_LINE.encode()))
+    ]
     if (found.macros or found.opaque) and any(re.search(_PATH, line) for line in directives):
         names.append(UNKNOWN_FILE)
     return dict.fromkeys(names, "")
@@ -197,7 +270,10 @@ def _first_line(data: bytes) -> bytes:
 
 
 def _joined(data: bytes) -> bytes:
-    """Return a text with joined lines: without a backslash, or its trigraph, at the end of a line."""
+    """Return a text with joined lines:
+
+    without a backslash, or its trigraph, at the end of a line.
+    """
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return re.sub(_SPLICE, b"", data) if b"\\" in data or b"??/" in data else data
 
@@ -206,7 +282,9 @@ def _without_comments(data: bytes) -> bytes:
     """Return a text with joined lines, and without the comments that are certain."""
     joined = _joined(data)
     # Whether a comment ends, or starts, there depends on the language and its standard.
-    return joined if b"??/" in data or b'R"' in joined else re.sub(_COMMENT, rb"\g<before> ", joined)
+    return (
+        joined if b"??/" in data or b'R"' in joined else re.sub(_COMMENT, rb"\g<before> ", joined)
+    )
 
 
 def _search(data: bytes) -> IncludedNames:
@@ -243,4 +321,6 @@ def _is_opaque(data: bytes) -> bool:
 def _is_condition(data: bytes, end: int) -> bool:
     """Return whether the line before a position is the start of an ``#if``."""
     start = data.rfind(b"\n", max(end - _MAX_CONDITION, 0), end) + 1
-    return (start > 0 or end < _MAX_CONDITION) and re.fullmatch(_CONDITION, data[start:end]) is not None
+    return (start > 0 or end < _MAX_CONDITION) and re.fullmatch(
+        _CONDITION, data[start:end]
+    ) is not None

@@ -1,7 +1,8 @@
 """A process that calls one shared library for `devmod_targets.authoring._library`.
 
-A request is a map with "data", bytes in base 64. An answer is an array of the status and of the parts of the answer, in base 64. The last
-part are the messages. The library's own output goes to the standard error of the process.
+A request is a map with "data", bytes in base 64. An answer is an array of the status and of the
+parts of the answer, in base 64. The last part are the messages. The library's own output goes to
+the standard error of the process.
 """
 
 from __future__ import annotations
@@ -20,18 +21,22 @@ from devmod.worker import answer_writer, end_group_with
 def main(start: dict[str, Any]) -> None:
     """Answer requests until the other process ends this one.
 
-    A library may read memory that it has not written, so its output would depend on what the process did before. Such a library answers
-    each request in a fork of one state. On Windows, which has no forks, the other process ends this one after one answer.
+    A library may read memory that it has not written, so its output would depend on what the
+    process did before. Such a library answers each request in a fork of one state. On Windows,
+    which has no forks, the other process ends this one after one answer.
 
     Parameters
     ----------
     start
-        "module" is the name of the module with the function ``load(start)``. That function opens the library, and returns a function of
-        a request and its bytes, which returns the status and the parts of the answer. "forks" is whether each request has a fork.
+        "module" is the name of the module with the function ``load(start)``. That function opens
+        the library, and returns a function of a request and its bytes, which returns the status and
+        the parts of the answer. "forks" is whether each request has a fork.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows has no sessions
     answer = answer_writer()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the library prints notes to it, and at the end what it has buffered
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), 1
+    )  # the library prints notes to it, and at the end what it has buffered
     call = import_module(start["module"]).load(start)
     forks = start["forks"] and hasattr(os, "fork")
     lifeline, alive = os.pipe()

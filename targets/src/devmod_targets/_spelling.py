@@ -1,4 +1,6 @@
-"""Error texts in other words than Python's. Errors name the arguments of `devmod.compile`; the command line has options for them."""
+"""Error texts in other words than Python's. Errors name the arguments of `devmod.compile`; the
+command line has options for them.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ _SUBGROUP = re.compile(r"(?<![\w.=-])subgroup=(\d+)")
 #: ``defines={'cl_khr_fp16': 1}``
 _DEFINES = re.compile(r"(?<![\w.=-])defines=\{'(\w+)': 1\}")
 #: ``local={'sum': {'scratch': Local(per_thread=4)}}``
-_LOCAL = re.compile(r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}")
+_LOCAL = re.compile(
+    r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}"
+)
 #: ``fmap={'f': devmod.FunctionInfo('f', ('handle',)), …}``
 _FUNCTION = r"'([^']*)': devmod\.FunctionInfo\('([^']*)', \(([^()]*)\)\)"
 _FUNCTIONS = re.compile(rf"(?<![\w.=-])fmap=\{{({_FUNCTION}.*?)\}}")
@@ -64,7 +68,8 @@ class Spelling:
     value
         Returns an argument with its values, which are strings.
     local
-        Returns a default size of local memory: function, parameter, and the size as in ``4/thread``.
+        Returns a default size of local memory: function, parameter, and the size as in
+        ``4/thread``.
     function
         Returns the declaration of a function: its name, its symbol and its types.
     mixed
@@ -86,14 +91,24 @@ def respell(text: str, spelling: Spelling) -> str:
 
     def functions(match: re.Match[str]) -> str:
         found = re.finditer(_FUNCTION, match[1])
-        return " ".join(spelling.function(each[1], each[2], _strings(each[3])) for each in found) + (" …" if match[1].endswith("…") else "")
+        return " ".join(
+            spelling.function(each[1], each[2], _strings(each[3])) for each in found
+        ) + (" …" if match[1].endswith("…") else "")
 
-    text = _CALL.sub(r"\1", text).replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
-    text = _LOCAL.sub(lambda match: spelling.local(match[1], match[2], match[4] + ("/thread" if match[3] else "")), text)
+    text = _CALL.sub(r"\1", text).replace(
+        _DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."])
+    )
+    text = _LOCAL.sub(
+        lambda match: spelling.local(
+            match[1], match[2], match[4] + ("/thread" if match[3] else "")
+        ),
+        text,
+    )
     text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
     text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
     text = _BLOCK.sub(
-        lambda match: spelling.value("block", (match[1] or match[2]).split(", ")), _FUNCTIONS.sub(functions, _VALUE.sub(value, text))
+        lambda match: spelling.value("block", (match[1] or match[2]).split(", ")),
+        _FUNCTIONS.sub(functions, _VALUE.sub(value, text)),
     )
     text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)
     return text.replace("mixed=True", spelling.mixed).replace(" more in .log)", " more)")
@@ -124,14 +139,18 @@ _SHELL = Spelling(
 
 
 def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorate a command: its errors and warnings name the options of the command line in place of Python's arguments."""
+    """Decorate a command: its errors and warnings name the options of the command line in place of
+    Python's arguments.
+    """
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Result:
         try:
             with warnings.catch_warnings():
                 show: Callable[..., None] = warnings.showwarning
-                warnings.showwarning = lambda each, *place, **more: show(type(each)(respell(str(each), _SHELL)), *place, **more)
+                warnings.showwarning = lambda each, *place, **more: show(
+                    type(each)(respell(str(each), _SHELL)), *place, **more
+                )
                 return command(*args, **options)
         except DevmodError as error:
             error.args = (respell(str(error), _SHELL),)

@@ -1,4 +1,6 @@
-"""The text of source files, which is UTF-8 without a zero character, and of devmod's own headers."""
+"""The text of source files, which is UTF-8 without a zero character, and of devmod's own
+headers.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-#: Comments of C-like languages, and the strings that may contain what looks like one. An escape outside of them, such as the next one after
-#: a quotation mark without an end, begins no string: the search from each of them would take minutes.
+#: Comments of C-like languages, and the strings that may contain what looks like one. An escape
+#: outside of them, such as the next one after a quotation mark without an end, begins no string:
+#: the search from each of them would take minutes.
 _COMMENTS = re.compile(
     r"""(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))|R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\\.""",
     re.DOTALL,
@@ -23,7 +26,8 @@ _COMMENTS = re.compile(
 
 
 def decode_source(data: bytes, name: str, kind: str) -> str:
-    """Return the text of a source file in UTF-8, without a byte-order mark. Other bytes in comments are read as Latin-1.
+    """Return the text of a source file in UTF-8, without a byte-order mark. Other bytes in comments
+    are read as Latin-1.
 
     Raises
     ------
@@ -32,12 +36,15 @@ def decode_source(data: bytes, name: str, kind: str) -> str:
     """
     text = data.removeprefix(BOM_UTF8).decode(errors="surrogateescape")
     if not is_utf8(text):
-        text = _COMMENTS.sub(lambda match: _as_latin_1(match[0]) if match["comment"] else match[0], text)
+        text = _COMMENTS.sub(
+            lambda match: _as_latin_1(match[0]) if match["comment"] else match[0], text
+        )
         bad = re.search("[\udc80-\udcff]", text)
         if bad:
             line, byte = text.count("\n", 0, bad.start()) + 1, ord(bad[0]) - 0xDC00
             raise CompileError(
-                f"{name}:{line}: the source is not UTF-8: byte 0x{byte:02x} outside of a comment; save the file as UTF-8", kind=kind
+                f"{name}:{line}: the source is not UTF-8: byte 0x{byte:02x} outside of a comment; save the file as UTF-8",
+                kind=kind,
             )
     return check_source_text(text, name, kind)
 
@@ -47,17 +54,25 @@ def _as_latin_1(text: str) -> str:
 
 
 def check_source_text(text: str, name: str, kind: str) -> str:
-    """Return `text`. Raise CompileError if UTF-8 cannot encode it, or if it has a zero character."""
+    """Return `text`. Raise CompileError if UTF-8 cannot encode it, or if it has a zero
+    character.
+    """
     bad = re.search("[\0\ud800-\udfff]", text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
-        character = "a zero character" if bad[0] == "\0" else f"the character {bad[0]!r}, which UTF-8 cannot encode"
+        character = (
+            "a zero character"
+            if bad[0] == "\0"
+            else f"the character {bad[0]!r}, which UTF-8 cannot encode"
+        )
         raise CompileError(f"{name}:{line}: the source has {character}", kind=kind)
     return text
 
 
 def is_utf8(path: str) -> bool:
-    """Return whether a path can be written as UTF-8. Python has surrogates for the other bytes of a path."""
+    """Return whether a path can be written as UTF-8. Python has surrogates for the other bytes of a
+    path.
+    """
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -70,7 +85,9 @@ _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 def split_arguments(text: str, start: int = 0) -> list[str] | None:
-    """Return the texts between commas, from a position up to the parenthesis that closes; None if the brackets do not match."""
+    """Return the texts between commas, from a position up to the parenthesis that closes; None if
+    the brackets do not match.
+    """
     pieces: list[str] = []
     open_brackets: list[str] = []
     for mark in _BRACKET.finditer(text, start):
@@ -89,7 +106,8 @@ def split_arguments(text: str, start: int = 0) -> list[str] | None:
 
 @cache
 def header_text(package: str, name: str) -> str:
-    """Return the text of a file of a package, such as "headers/begin.h". The package may be in a zip file.
+    """Return the text of a file of a package, such as "headers/begin.h". The package may be in a
+    zip file.
 
     It imports less than `header_files`, for the compile of a small source.
     """
@@ -102,7 +120,9 @@ def header_text(package: str, name: str) -> str:
 
 @cache
 def header_files(package: str, folder: str = "headers") -> dict[str, str]:
-    """Return the text of each file in a folder of a package, which may be in a zip file, by its name in an include."""
+    """Return the text of each file in a folder of a package, which may be in a zip file, by its
+    name in an include.
+    """
     from importlib.resources import files
 
     def read(place: Traversable, start: str) -> Iterator[tuple[str, str]]:
@@ -123,7 +143,8 @@ _LINE = re.compile(r'#line (\d+) "(.*)"')
 
 
 def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
-    """Return the file and the line of the first match of a pattern in code, by the ``#line`` directives, and the match.
+    """Return the file and the line of the first match of a pattern in code, by the ``#line``
+    directives, and the match.
 
     Without a match, the result is `name`, the file in which the text starts, and "".
     """
@@ -138,14 +159,23 @@ def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
 
 
 def print_place(name: str, text: str) -> tuple[str, str]:
-    """Return the file and the line of the first print of a source, and its function; the file alone if an include has the print."""
+    """Return the file and the line of the first print of a source, and its function; the file alone
+    if an include has the print.
+    """
     code = re.sub(COMMENT, lambda match: "\n" * match[0].count("\n"), text)
     found = re.search(r"\b(?:debugPrintfEXT|printf)\b", code)
-    return (f"{name}:{code.count(chr(10), 0, found.start()) + 1}", found[0]) if found else (name, "printf")
+    return (
+        (f"{name}:{code.count(chr(10), 0, found.start()) + 1}", found[0])
+        if found
+        else (name, "printf")
+    )
 
 
 def dropped_print(name: str, text: str, spirv: bytes) -> str:
-    """Return the warning about a print of a shader, with its line; "" if the SPIR-V prints nothing."""
+    """Return the warning about a print of a shader, with its line;
+
+    "" if the SPIR-V prints nothing.
+    """
     if b"NonSemantic.DebugPrintf" not in spirv:
         return ""
     place, what = print_place(name, text)

@@ -1,4 +1,6 @@
-"""The output files of commands: a check before the compiles, which may take minutes, and their state after Ctrl-C."""
+"""The output files of commands: a check before the compiles, which may take minutes, and their
+state after Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,22 @@ from contextlib import contextmanager
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise the error of the system that saving to a path would raise, if it is known before.
 
-    The save checks again: the folder may change, and the disk may become full. It writes a temporary file beside the old one, so it
-    needs the permission to write to the folder as well.
+    The save checks again: the folder may change, and the disk may become full. It writes a
+    temporary file beside the old one, so it needs the permission to write to the folder as well.
 
     Raises
     ------
     OSError
-        FileNotFoundError or NotADirectoryError for the folder, IsADirectoryError for a folder in place of the file, PermissionError. The
-        file name is `path`.
+        FileNotFoundError or NotADirectoryError for the folder, IsADirectoryError for a folder in
+        place of the file, PermissionError. The file name is `path`.
     """
     name = os.fsdecode(path)
     real = os.path.realpath(name)
     folder = os.path.dirname(real)
     try:
-        os.stat(os.path.join(folder, ""))  # with the slash, a file in place of the folder is an error
+        os.stat(
+            os.path.join(folder, "")
+        )  # with the slash, a file in place of the folder is an error
         exists = os.path.lexists(real)
         if exists and stat.S_ISDIR(os.stat(real).st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -37,7 +41,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def noting_interrupts(*paths: str | os.PathLike[str]) -> Iterator[None]:
-    """Add a note to the KeyboardInterrupt of the block: which of the files it has written. `devmod` prints the note.
+    """Add a note to the KeyboardInterrupt of the block: which of the files it has written. `devmod`
+    prints the note.
 
     Parameters
     ----------
@@ -49,7 +54,9 @@ def noting_interrupts(*paths: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         if before:
-            error.add_note(f"interrupted: {', '.join(_outcome(path, old) for path, old in before.items())}")
+            error.add_note(
+                f"interrupted: {', '.join(_outcome(path, old) for path, old in before.items())}"
+            )
         raise
 
 

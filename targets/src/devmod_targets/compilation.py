@@ -1,4 +1,5 @@
-"""The implementation of `devmod.compile`: reading the source, checking the arguments, calling the kind's compiler, making the module.
+"""The implementation of `devmod.compile`: reading the source, checking the arguments, calling the
+kind's compiler, making the module.
 
 `devmod.compile` calls `compile_source`. Programs call `devmod.compile`.
 
@@ -18,9 +19,23 @@ from typing import TYPE_CHECKING, Any
 import devmod
 from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
-from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
+from devmod.errors import (
+    CompileError,
+    FormatError,
+    PluginError,
+    ToolchainNotFoundError,
+    did_you_mean,
+    list_names,
+)
 from devmod.targets import KINDS
-from devmod_targets._compilers import SUBGROUP_SIZES, architecture_problem, import_compiler, is_default, owner_of, takes
+from devmod_targets._compilers import (
+    SUBGROUP_SIZES,
+    architecture_problem,
+    import_compiler,
+    is_default,
+    owner_of,
+    takes,
+)
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -41,7 +56,8 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
-#: The languages with a compiler or a translator of their own, and its module. Core's kinds use it, unless the language is their default.
+#: The languages with a compiler or a translator of their own, and its module. Core's kinds use it,
+#: unless the language is their default.
 _FRONT_ENDS = {"Slang": "devmod_targets.slang.compile", "Triton": "devmod_targets.triton.compile"}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
@@ -73,10 +89,12 @@ def compile_source(
     ----------
     spec
         The spec of the target's kind. It names a compiler.
-    source, target, name, language, fmap, options, defines, include, name_expressions, block, local, aliases, subgroup
+    source, target, name, language, fmap, options, defines, include, name_expressions, block, local,
+    aliases, subgroup
         The arguments of `devmod.compile`, with the target parsed.
     runtime
-        Whether to make the module of an installed runtime. A fallback saves the same bytes, and imports no runtime.
+        Whether to make the module of an installed runtime. A fallback saves the same bytes, and
+        imports no runtime.
     listings, root
         Those of `CompileRequest`.
     """
@@ -109,14 +127,36 @@ def compile_source(
             listings=listings,
             root=root,
         )
-        change = partial(_with_arguments, spec.kind, names=_names(aliases), subgroup=_subgroup(subgroup), block=block, local=local)
+        change = partial(
+            _with_arguments,
+            spec.kind,
+            names=_names(aliases),
+            subgroup=_subgroup(subgroup),
+            block=block,
+            local=local,
+        )
         modules = []
         for variant in variants(target):
             try:
-                modules.append(_build(spec, compiler, request(variant), change, name=name if runtime else None, runtime=runtime))
+                modules.append(
+                    _build(
+                        spec,
+                        compiler,
+                        request(variant),
+                        change,
+                        name=name if runtime else None,
+                        runtime=runtime,
+                    )
+                )
             except CompileError as error:
-                if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
-                    error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
+                if (
+                    isinstance(source, str)
+                    and not isinstance(error, ToolchainNotFoundError)
+                    and _resembles_path(source)
+                ):
+                    error.args = (
+                        f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",
+                    )
                 if variant != target:
                     error.add_note(f"The target was {str(variant)!r}, of {str(target)!r}")
                 raise
@@ -141,17 +181,27 @@ def _build(
     else:
         payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
-        got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
+        got = (
+            f"a payload of kind {payload.kind!r}"
+            if isinstance(payload, Payload)
+            else type(payload).__name__
+        )
         raise PluginError(
             f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {got}, not a devmod Payload of that kind",
             kind=spec.kind,
             key=f"devmod.targets.{spec.kind}",
         )
     if request.strict and payload.unvalidated:
-        raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
-    if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":  # a text of WGSL has no directives any more
+        raise CompileError(
+            f"--strict needs a validator for the {request.language} source: {payload.unvalidated}"
+        )
+    if (
+        payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl"
+    ):  # a text of WGSL has no directives any more
         _check_closed(payload)
-    if name is not None and name not in payload.fmap and spec.kind in KINDS:  # another kind may use it in another way
+    if (
+        name is not None and name not in payload.fmap and spec.kind in KINDS
+    ):  # another kind may use it in another way
         raise CompileError(
             f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
             f"or give a function the name {name!r} in the source"
@@ -174,16 +224,22 @@ def _build(
 
 
 def validation_of(module: Module) -> tuple[str, str]:
-    """Return `Payload.validator` and `Payload.unvalidated` of a module that was compiled in this process."""
+    """Return `Payload.validator` and `Payload.unvalidated` of a module that was compiled in this
+    process.
+    """
     result: tuple[str, str] = vars(module).get(_VALIDATION, ("", ""))
     return result
 
 
 def _check_closed(payload: Payload) -> None:
-    """Raise CompileError for a source that receivers refuse because it could name one of their files."""
+    """Raise CompileError for a source that receivers refuse because it could name one of their
+    files.
+    """
     from devmod_readers.sources import closed_source
 
-    codes = [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
+    codes = (
+        [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
+    )
     for code in dict.fromkeys(map(bytes, codes)):  # the kernels of one file have equal texts
         try:
             closed_source(payload.kind, code.decode())
@@ -196,11 +252,15 @@ def _own_file(request: CompileRequest) -> dict[str, str]:
     from hashlib import sha256
 
     path = os.path.join(request.folder, request.name)
-    return {path: sha256(request.data or request.text.encode()).hexdigest()} if request.folder else {}
+    return (
+        {path: sha256(request.data or request.text.encode()).hexdigest()} if request.folder else {}
+    )
 
 
 def files_read(module: Module) -> dict[str, str] | None:
-    """Return the files that the compile of a module has read, path to SHA-256; None if they are unknown."""
+    """Return the files that the compile of a module has read, path to SHA-256; None if they are
+    unknown.
+    """
     files: dict[str, str] = {}
     for each in module.imports if module.kind == "bundle" else (module,):
         read = each.__dict__.get("_devmod_files")
@@ -257,7 +317,9 @@ def _value(macro: str, value: object) -> str | None:
     if not isinstance(value, float):
         with suppress(TypeError):
             return str(operator.index(value))  # type: ignore[arg-type]
-    raise CompileError(f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None")
+    raise CompileError(
+        f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None"
+    )
 
 
 def _folders(include: Path | Iterable[Path]) -> tuple[str, ...]:
@@ -293,13 +355,19 @@ _MAX_PATH = 4096
 def _read_source(
     source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
 ) -> tuple[str, bytes | None, str, str, str]:
-    """Return the text of a source, its bytes if it is not text, and its file's name, folder and suffix ("" without a file)."""
+    """Return the text of a source, its bytes if it is not text, and its file's name, folder and
+    suffix ("" without a file).
+    """
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
         data = bytes(source)
         payload = spec.compiled_as.get(detect_form(data), "")
-        other = next((suffix for suffix in binary if suffix in _BINARY_SUFFIXES), next(iter(binary)))
-        suffix = payload if payload in spec.languages and payload not in spec.source_formats else other
+        other = next(
+            (suffix for suffix in binary if suffix in _BINARY_SUFFIXES), next(iter(binary))
+        )
+        suffix = (
+            payload if payload in spec.languages and payload not in spec.source_formats else other
+        )
         if (language is None and suffix not in binary) or language in _payload_texts(spec):
             # A text payload as bytes, as compilers return it: with a zero byte at its end.
             return decode_source(data.rstrip(b"\0"), "<bytes>", spec.kind), None, "", "", suffix
@@ -309,19 +377,27 @@ def _read_source(
         return "", data, "", "", suffix
     if isinstance(source, str):
         if language in (*binary, *binary.values()):
-            raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path")
+            raise CompileError(
+                f"{language} is not text: pass its bytes, or its file as a pathlib.Path"
+            )
         suffix = os.path.splitext(source.strip())[1][1:].lower()
         if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
-            raise CompileError(f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}")
+            raise CompileError(
+                f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}"
+            )
         return check_source_text(source, "<text>", spec.kind), None, "", "", ""
     if not isinstance(source, os.PathLike):
         expected = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
         raise CompileError(f"a source is {expected}, not {type(source).__name__}")
     path = os.path.abspath(os.fsdecode(source))
     if not is_utf8(os.path.basename(path)):
-        raise CompileError(f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file")
+        raise CompileError(
+            f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file"
+        )
     try:
-        with open_regular(path, hint="Pass the text, or - on the command line for standard input") as file:
+        with open_regular(
+            path, hint="Pass the text, or - on the command line for standard input"
+        ) as file:
             data = file.read()
     except FormatError as error:
         raise CompileError(str(error)) from None
@@ -329,15 +405,25 @@ def _read_source(
     suffix = os.path.splitext(name)[1][1:].lower()
     if language is None and suffix not in spec.languages:
         _check_suffix(spec, name, suffix)
-    if (suffix if language is None else language) in (*binary, *(() if language is None else binary.values())):
+    if (suffix if language is None else language) in (
+        *binary,
+        *(() if language is None else binary.values()),
+    ):
         return "", data, name, folder, suffix
     return decode_source(data, name, spec.kind), None, name, folder, suffix
 
 
 def _resembles_path(text: str) -> bool:
-    """Return whether a source that does not compile may be intended as a path: one word with a slash or a dot."""
+    """Return whether a source that does not compile may be intended as a path: one word with a
+    slash or a dot.
+    """
     word = text.strip()
-    return len(word) <= _MAX_PATH and len(word.split()) == 1 and not set(word) & set("{}()#;") and bool(set(word) & set("/\\."))
+    return (
+        len(word) <= _MAX_PATH
+        and len(word.split()) == 1
+        and not set(word) & set("{}()#;")
+        and bool(set(word) & set("/\\."))
+    )
 
 
 def _file_hint(path: str) -> str:
@@ -345,12 +431,18 @@ def _file_hint(path: str) -> str:
 
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
-    """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
+    """Raise CompileError if the suffix is another target's: the compiler's own error would be
+    misleading.
+    """
     other = owner_of(suffix)
-    if other is not None and suffix in other.languages and spec.languages:  # `owner_of` also finds names of languages, such as "object"
+    if (
+        other is not None and suffix in other.languages and spec.languages
+    ):  # `owner_of` also finds names of languages, such as "object"
         if other.languages[suffix] == "Slang":
             raise _no_slang(spec)
-        languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
+        languages = ", ".join(
+            f"{language} (.{ending})" for ending, language in spec.languages.items()
+        )
         default = next(iter(spec.languages.values()))
         raise CompileError(
             f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}."
@@ -361,13 +453,19 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
 
 def _no_slang(spec: TargetSpec) -> CompileError:
     """Return the error for a kind into whose language Slang cannot be translated."""
-    kinds = ", ".join(each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, "Slang"))
+    kinds = ", ".join(
+        each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, "Slang")
+    )
     languages = " or ".join(dict.fromkeys(spec.languages.values())) or "its own language"
-    return CompileError(f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}")
+    return CompileError(
+        f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}"
+    )
 
 
 def _opencl_advice(spec: TargetSpec, language: str) -> str:
-    """Return a sentence about OpenCL C for a kind whose devices have a driver of OpenCL too; "" for others."""
+    """Return a sentence about OpenCL C for a kind whose devices have a driver of OpenCL too; "" for
+    others.
+    """
     if spec.kind not in ("cuda", "rocm") or language not in ("OpenCL C", "cl"):
         return ""
     own = next(iter(spec.languages.values()))
@@ -379,20 +477,31 @@ def _binary_languages(spec: TargetSpec) -> dict[str, str]:
     return {
         suffix: language
         for suffix, language in spec.languages.items()
-        if suffix in _BINARY_SUFFIXES or spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
+        if suffix in _BINARY_SUFFIXES
+        or spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
     }
 
 
 def _payload_texts(spec: TargetSpec) -> set[str]:
     """Return the names of the languages that are payloads in text, such as PTX."""
-    own = {suffix: language for suffix, language in spec.languages.items() if suffix in set(spec.text_formats) - set(spec.source_formats)}
+    own = {
+        suffix: language
+        for suffix, language in spec.languages.items()
+        if suffix in set(spec.text_formats) - set(spec.source_formats)
+    }
     return {*own, *own.values()}
 
 
 def _suffixes(spec: TargetSpec) -> set[str]:
     """Return the suffixes of source and payload files of the target and of core's targets."""
     specs = [spec, *filter(None, map(find_spec, KINDS))]
-    return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {"c", "cc", "cpp", "h", "hpp"}
+    return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {
+        "c",
+        "cc",
+        "cpp",
+        "h",
+        "hpp",
+    }
 
 
 def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
@@ -403,12 +512,15 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
             raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         advice = _opencl_advice(spec, language)
-        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}{f'.{advice[:-1]}' if advice else ''}")
+        raise CompileError(
+            f"{spec.kind} has no language {language!r}; its languages: {names}{f'.{advice[:-1]}' if advice else ''}"
+        )
     return spec.languages.get(language, language)
 
 
-# -- What `devmod.compile` writes into the interfaces: other names of parameters, the size of subgroups, and the defaults of calls. These
-# are the block of threads and the sizes of local memory.
+# -- What `devmod.compile` writes into the interfaces: other names of parameters, the size of
+# subgroups, and the defaults of calls. These are the block of threads and the sizes of local
+# memory.
 
 
 #: The kinds for which a size of subgroups can be required though the source does not contain it.
@@ -425,7 +537,13 @@ _SUBGROUP_HINTS = {
 
 
 def _with_arguments(
-    kind: str, fmap: Functions, *, names: Mapping[str, str], subgroup: int | None, block: Blocks | None, local: Locals | None
+    kind: str,
+    fmap: Functions,
+    *,
+    names: Mapping[str, str],
+    subgroup: int | None,
+    block: Blocks | None,
+    local: Locals | None,
 ) -> Functions:
     """Return the functions with the arguments of `devmod.compile` in their interfaces.
 
@@ -441,9 +559,12 @@ def _with_arguments(
     Raises
     ------
     CompileError
-        An argument is invalid, contradicts the kernel, or is for a function or a parameter that does not exist.
+        An argument is invalid, contradicts the kernel, or is for a function or a parameter that
+        does not exist.
     """
-    result = {name: _renamed(kind, name, info, names) if names else info for name, info in fmap.items()}
+    result = {
+        name: _renamed(kind, name, info, names) if names else info for name, info in fmap.items()
+    }
     if subgroup is not None:
         result = {name: _with_subgroup(kind, name, info, subgroup) for name, info in result.items()}
     fmap = dict(result)
@@ -452,7 +573,10 @@ def _with_arguments(
     for (name, parameter), default in _locals(fmap, local).items():
         interface = result[name].interface
         assert interface is not None  # it has the parameter
-        params = [param.replace(default=default) if param.name == parameter else param for param in interface.params]
+        params = [
+            param.replace(default=default) if param.name == parameter else param
+            for param in interface.params
+        ]
         result[name] = result[name].replace(interface=interface.replace(params=params))
     return result
 
@@ -462,16 +586,26 @@ def _names(aliases: Mapping[str, Iterable[str]] | None) -> dict[str, str]:
     if aliases is None:
         return {}
     if not hasattr(aliases, "items"):
-        raise CompileError(f"aliases= is a map of a parameter's name to its names in the sources, not {aliases!r}")
+        raise CompileError(
+            f"aliases= is a map of a parameter's name to its names in the sources, not {aliases!r}"
+        )
     result: dict[str, str] = {}
     for alias, names in aliases.items():
         if not (isinstance(alias, str) and alias and is_utf8(alias)):
-            raise CompileError(f"aliases= has the name {alias!r}; a name is a string of UTF-8 with characters")
+            raise CompileError(
+                f"aliases= has the name {alias!r}; a name is a string of UTF-8 with characters"
+            )
         for name in _strings("aliases", names):
             if not name:
-                raise CompileError(f"aliases= has an empty name for {alias!r}: a parameter without a name has no alias", argument="aliases")
+                raise CompileError(
+                    f"aliases= has an empty name for {alias!r}: a parameter without a name has no alias",
+                    argument="aliases",
+                )
             if result.setdefault(name, alias) != alias:
-                raise CompileError(f"aliases= has {name!r} twice: for {result[name]!r} and for {alias!r}", argument="aliases")
+                raise CompileError(
+                    f"aliases= has {name!r} twice: for {result[name]!r} and for {alias!r}",
+                    argument="aliases",
+                )
     return result
 
 
@@ -503,7 +637,10 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
 def _subgroup(size: Any) -> int | None:
     if size is None or (type(size) is int and size in SUBGROUP_SIZES):
         return size
-    raise CompileError(f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}", argument="subgroup")
+    raise CompileError(
+        f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}",
+        argument="subgroup",
+    )
 
 
 def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> FunctionInfo:
@@ -518,10 +655,16 @@ def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> Funct
             argument="subgroup",
         )
     if interface is None or kind not in _REQUIRE_SUBGROUPS:
-        why = "the interface is unknown: declare it with fmap=" if interface is None else "the source does not require one"
+        why = (
+            "the interface is unknown: declare it with fmap="
+            if interface is None
+            else "the source does not require one"
+        )
         hint = _SUBGROUP_HINTS.get(kind, "").format(size)
         raise CompileError(
-            f"subgroup={size} cannot be required of the {kind} function {name!r}: {hint or why}", function=name, argument="subgroup"
+            f"subgroup={size} cannot be required of the {kind} function {name!r}: {hint or why}",
+            function=name,
+            argument="subgroup",
         )
     return info.replace(interface=interface.replace(subgroup=size))
 
@@ -543,17 +686,23 @@ def _dims(subject: str, value: Any) -> tuple[int, int, int]:
     except (AttributeError, TypeError):
         numbers = []
     if not 1 <= len(numbers) <= 3 or min(numbers) < 1 or max(numbers) >= 2**31:
-        expected = "expected the threads of a block, an int of 1 or more, or up to three for x, y, z"
+        expected = (
+            "expected the threads of a block, an int of 1 or more, or up to three for x, y, z"
+        )
         raise CompileError(f"{subject}: {expected}, got {value!r}", argument="block")
     x, y, z = [*numbers, 1, 1][:3]
     return x, y, z
 
 
-def _with_block(kind: str, name: str, info: FunctionInfo, block: tuple[int, int, int]) -> FunctionInfo:
+def _with_block(
+    kind: str, name: str, info: FunctionInfo, block: tuple[int, int, int]
+) -> FunctionInfo:
     interface = info.interface
     if interface is None:
         raise CompileError(
-            f"block= needs the interface of {name!r}, and the compiler found none: declare it with fmap=", function=name, argument="block"
+            f"block= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+            function=name,
+            argument="block",
         )
     if interface.block == block:
         return info
@@ -571,7 +720,9 @@ def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Loca
     if local is None:
         return {}
     if not hasattr(local, "items"):
-        raise CompileError(f"local= is a map of a parameter's name to a devmod.Local, not {local!r}")
+        raise CompileError(
+            f"local= is a map of a parameter's name to a devmod.Local, not {local!r}"
+        )
     result: dict[tuple[str, str], Local] = {}
     names = {name: _local_names(info) for name, info in fmap.items()}
     for key, value in local.items():
@@ -582,7 +733,9 @@ def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Loca
                 result[key, parameter] = _check_local(parameter, default)
             continue
         owners = [name for name, parameters in names.items() if key in parameters]
-        _check_parameter(key, [each for parameters in names.values() for each in parameters], "there are")
+        _check_parameter(
+            key, [each for parameters in names.values() for each in parameters], "there are"
+        )
         if len(owners) > 1:
             raise CompileError(
                 f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
@@ -594,7 +747,11 @@ def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Loca
 
 
 def _local_names(info: FunctionInfo) -> list[str]:
-    return [param.name for param in info.interface.params if param.kind == "local" and param.name] if info.interface is not None else []
+    return (
+        [param.name for param in info.interface.params if param.kind == "local" and param.name]
+        if info.interface is not None
+        else []
+    )
 
 
 def _check_local(parameter: str, value: object) -> Local:

@@ -1,4 +1,6 @@
-"""What `devmod.doctor` checks of the build side: whether a small kernel of each kind compiles here, and by which compiler."""
+"""What `devmod.doctor` checks of the build side: whether a small kernel of each kind compiles here,
+and by which compiler.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ _CUDA = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
 _KERNELS = {
     "cuda": ("cuda -arch=compute_80", _CUDA),
     "rocm": ("rocm -arch=gfx1100", _CUDA),
-    "metal": ("metal", "kernel void f(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1; }"),
+    "metal": (
+        "metal",
+        "kernel void f(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1; }",
+    ),
     "vulkan": (
         "vulkan",
         "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }",
@@ -37,9 +42,17 @@ def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
         return []
     target, text = _KERNELS[kind]
     try:
-        module = compile_source(spec, text, Target.parse(target), name="f", runtime=False, listings=False)
+        module = compile_source(
+            spec, text, Target.parse(target), name="f", runtime=False, listings=False
+        )
     except ToolchainNotFoundError as error:
         return [("compiler", "not installed", str(error))]
     except DevmodError as error:
         return [("compiler", "problem", str(error))]
-    return [("compiler", "ok", f"compiles by {module.origin.toolchain if module.origin else 'its compiler'}")]
+    return [
+        (
+            "compiler",
+            "ok",
+            f"compiles by {module.origin.toolchain if module.origin else 'its compiler'}",
+        )
+    ]

@@ -1,6 +1,8 @@
-"""The build hook for hatchling: `pip wheel .` builds the kernels of a manifest, and the wheel holds the bundle.
+"""The build hook for hatchling: `pip wheel .` builds the kernels of a manifest, and the wheel holds
+the bundle.
 
-Hatchling finds this module by the entry point ``devmod`` in the group ``hatch``. A project enables it in its pyproject.toml:
+Hatchling finds this module by the entry point ``devmod`` in the group ``hatch``. A project enables
+it in its pyproject.toml:
 
     [tool.hatch.build.hooks.devmod]
 """
@@ -25,27 +27,38 @@ from devmod_targets.build.result import BuildResult
 _TABLE = "[tool.hatch.build.hooks.devmod]"
 _KEYS = ("manifest", "targets")
 #: Hatchling's own keys of every hook's table.
-_HATCHLINGS = ("dependencies", "enable-by-default", "require-runtime-dependencies", "require-runtime-features")
+_HATCHLINGS = (
+    "dependencies",
+    "enable-by-default",
+    "require-runtime-dependencies",
+    "require-runtime-features",
+)
 
 
 class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchling's parameter has no default
     """The build hook.
 
-    A wheel and an editable install get the bundle, which is written to the manifest's ``output`` in the project. A source distribution
-    gets the manifest and everything that the build reads, so that a wheel can be built from it.
+    A wheel and an editable install get the bundle, which is written to the manifest's ``output`` in
+    the project. A source distribution gets the manifest and everything that the build reads, so
+    that a wheel can be built from it.
 
-    The table of the hook has two optional keys: ``manifest`` is the manifest or its folder (default: the project's folder), and
-    ``targets`` is the list of the targets to build (default: all).
+    The table of the hook has two optional keys: ``manifest`` is the manifest or its folder
+    (default: the project's folder), and ``targets`` is the list of the targets to build (default:
+    all).
     """
 
     PLUGIN_NAME = "devmod"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the bundle, or add the inputs to a source distribution. Hatchling calls it before each build."""
+        """Build the bundle, or add the inputs to a source distribution. Hatchling calls it before
+        each build.
+        """
         try:
             plan = self._plan()
             if self.target_name == "sdist":
-                build_data["force_include"].update({path: self._inside(path) for path in input_files(plan)})
+                build_data["force_include"].update(
+                    {path: self._inside(path) for path in input_files(plan)}
+                )
                 return
             place = self._inside(plan.output)
             result = build_plan(plan, allow_python=True)  # who builds a project runs its code
@@ -82,10 +95,14 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
     def _plan(self) -> Plan:
         unknown = [key for key in self.config if key not in (*_KEYS, *_HATCHLINGS)]
         if unknown:
-            self._stop(f"pyproject.toml, {_TABLE}: the key {unknown[0]!r} is unknown; expected {list_names(_KEYS)}")
+            self._stop(
+                f"pyproject.toml, {_TABLE}: the key {unknown[0]!r} is unknown; expected {list_names(_KEYS)}"
+            )
         manifest, targets = self.config.get("manifest", "."), self.config.get("targets", [])
         if not isinstance(manifest, str):
-            self._stop(f"pyproject.toml, {_TABLE}: manifest is the path of a file, not {manifest!r}")
+            self._stop(
+                f"pyproject.toml, {_TABLE}: manifest is the path of a file, not {manifest!r}"
+            )
         if not (isinstance(targets, list) and all(isinstance(each, str) for each in targets)):
             self._stop(f"pyproject.toml, {_TABLE}: targets is a list of strings, not {targets!r}")
         return plan_of(read_manifest(os.path.join(self.root, manifest)), targets)
@@ -93,7 +110,9 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
     def _inside(self, path: str) -> str:
         """Return a path relative to the project's folder, with slashes."""
         root, (folder, name) = os.path.realpath(self.root), os.path.split(path)
-        relative = os.path.relpath(os.path.join(os.path.realpath(folder), name), root).replace(os.sep, "/")
+        relative = os.path.relpath(os.path.join(os.path.realpath(folder), name), root).replace(
+            os.sep, "/"
+        )
         if relative.startswith("../"):
             self._stop(f"{path} is outside of the project {root}: a distribution cannot hold it")
         return relative

@@ -1,4 +1,6 @@
-"""Libraries: the payloads in a folder or a wheel become the modules of one file, and files again. Nothing of them is run."""
+"""Libraries: the payloads in a folder or a wheel become the modules of one file, and files again.
+Nothing of them is run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import devmod
 from devmod import FunctionInfo, Origin, Param
-from devmod.backend import DYNAMIC_SHARED_MEMORY, FallbackModule, find_spec, loads_own, open_regular, payload_of, walk
+from devmod.backend import (
+    DYNAMIC_SHARED_MEMORY,
+    FallbackModule,
+    find_spec,
+    loads_own,
+    open_regular,
+    payload_of,
+    walk,
+)
 from devmod.errors import DevmodError, FormatError, quote_name
 from devmod_readers.nvidia import ParamPlace
 from devmod_readers.reflection import ReflectedFunction
@@ -28,37 +38,49 @@ from devmod_targets.interop.offload import read_kernels
 T = TypeVar("T")
 #: The kind and the format of a payload by its suffix.
 SUFFIXES = {
-    ".cubin": ("cuda", "cubin"), ".ptx": ("cuda", "ptx"), ".hsaco": ("rocm", "hsaco"), ".co": ("rocm", "hsaco"), ".spv": ("vulkan", "spv"),
-    ".metallib": ("metal", "metallib"), ".wgsl": ("webgpu", "wgsl"),
-}  # fmt: skip
-#: The limits on a stranger's folder or wheel: its entries, the bytes of one file, and the characters of a name.
+    ".cubin": ("cuda", "cubin"),
+    ".ptx": ("cuda", "ptx"),
+    ".hsaco": ("rocm", "hsaco"),
+    ".co": ("rocm", "hsaco"),
+    ".spv": ("vulkan", "spv"),
+    ".metallib": ("metal", "metallib"),
+    ".wgsl": ("webgpu", "wgsl"),
+}
+#: The limits on a stranger's folder or wheel: its entries, the bytes of one file, and the
+#: characters of a name.
 MAX_ENTRIES, MAX_BYTES, MAX_NAME = 1 << 20, 1 << 28, 512
 #: A wheel may unpack to this many times its size, and `MAX_BYTES`.
 MAX_RATIO = 64
 #: The bytes of the payloads that are in memory at a time.
 _BATCH = 1 << 25
-#: What no name of a file below a folder has, on some system: these characters, an empty part, a dot at its end, and a device's name.
+#: What no name of a file below a folder has, on some system: these characters, an empty part, a dot
+#: at its end, and a device's name.
 _ODD = re.compile(
-    r"""[\\:*?"<>|] | [. ](?:/|\Z) | (?:\A|/)(?:/|\Z) | (?:\A|/)(?:con|prn|aux|nul|com\d|lpt\d)(?:[./]|\Z)""", re.IGNORECASE | re.VERBOSE
+    r"""[\\:*?"<>|] | [. ](?:/|\Z) | (?:\A|/)(?:/|\Z) | (?:\A|/)(?:con|prn|aux|nul|com\d|lpt\d)(?:[./]|\Z)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 #: The key of an interface of which the payload has the sizes alone.
 OPAQUE = "opaque"
 
 
 class PayloadFile(NamedTuple):
-    """A payload: its name, with "/" between folders, and the function that reads it. The name may be that of its metadata."""
+    """A payload: its name, with "/" between folders, and the function that reads it. The name may
+    be that of its metadata.
+    """
 
     name: str
     read: Callable[[str], bytes | None]
 
 
 def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
-    """Return the payloads in folders, wheels and files, sorted by their names. Links are not followed, and pipes and devices not read.
+    """Return the payloads in folders, wheels and files, sorted by their names. Links are not
+    followed, and pipes and devices not read.
 
     Raises
     ------
     FormatError
-        A folder or a wheel has too many entries, two payloads have one name, or a name cannot be that of a file.
+        A folder or a wheel has too many entries, two payloads have one name, or a name cannot be
+        that of a file.
     OSError
         A path cannot be read.
     """
@@ -74,8 +96,12 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
         for name in names:
             if os.path.splitext(name)[1].lower() in SUFFIXES:
                 if name in files or not _is_plain(name):
-                    problem = "is there twice" if name in files else "is a name that no file may have"
-                    raise FormatError(f"{path!r}: the payload {quote_name(name[:MAX_NAME])} {problem}")
+                    problem = (
+                        "is there twice" if name in files else "is a name that no file may have"
+                    )
+                    raise FormatError(
+                        f"{path!r}: the payload {quote_name(name[:MAX_NAME])} {problem}"
+                    )
                 files[name] = PayloadFile(name, read)
     return [files[name] for name in sorted(files)]
 
@@ -113,13 +139,20 @@ def _file_names(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - (1 << 16) - 98, 0))
         tail = file.read()
-    # The module zipfile reads the whole directory: its size is in the record at the end, or in that of large archives.
+    # The module zipfile reads the whole directory: its size is in the record at the end, or in that
+    # of large archives.
     at, large = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
     if at < 0 or os.path.splitext(path)[1].lower() in SUFFIXES:
         return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
-    size = int.from_bytes(tail[at + 12 : at + 16], "little") if large < 0 else int.from_bytes(tail[large + 40 : large + 48], "little")
+    size = (
+        int.from_bytes(tail[at + 12 : at + 16], "little")
+        if large < 0
+        else int.from_bytes(tail[large + 40 : large + 48], "little")
+    )
     if size > MAX_ENTRIES * 64:
-        raise FormatError(f"{path!r} has a directory of {size} bytes; the limit is {MAX_ENTRIES * 64}")
+        raise FormatError(
+            f"{path!r} has a directory of {size} bytes; the limit is {MAX_ENTRIES * 64}"
+        )
     archive = _read_archive(partial(zipfile.ZipFile, path), repr(path))
     infos = [each for each in archive.infolist() if not each.is_dir()]
     unpacked, most = sum(each.file_size for each in infos), MAX_BYTES + MAX_RATIO * end
@@ -149,13 +182,22 @@ def _bounded(data: bytes, name: str) -> bytes:
     return data
 
 
-def pack(files: Sequence[PayloadFile], output: Path, *, opaque: bool, compress: str | None, done: Callable[[int], object]) -> int:
-    """Write a library of payloads, and return how many of its functions have sizes without types. `done` is called with numbers of files.
+def pack(
+    files: Sequence[PayloadFile],
+    output: Path,
+    *,
+    opaque: bool,
+    compress: str | None,
+    done: Callable[[int], object],
+) -> int:
+    """Write a library of payloads, and return how many of its functions have sizes without types.
+    `done` is called with numbers of files.
 
     Raises
     ------
     FormatError
-        There is no payload, one is damaged, or its functions are unknown; without `opaque` also if their types are.
+        There is no payload, one is damaged, or its functions are unknown; without `opaque` also if
+        their types are.
     OSError
         A file cannot be read, or the output cannot be written.
     """
@@ -171,11 +213,16 @@ def pack(files: Sequence[PayloadFile], output: Path, *, opaque: bool, compress: 
             batch.append(_module(file, data, opaque, taken))
         except DevmodError as error:
             raise FormatError(f"{quote_name(file.name)} cannot be packed: {error}") from None
-        unknown += sum(info.interface is not None and OPAQUE in info.interface.extra for info in batch[-1].functions.values())
+        unknown += sum(
+            info.interface is not None and OPAQUE in info.interface.extra
+            for info in batch[-1].functions.values()
+        )
         total += len(data)
         done(1)
         if total >= _BATCH or number == len(files):
-            with TemporaryFile(dir=os.path.dirname(os.path.realpath(output))) as part:  # its modules are in memory no more
+            with TemporaryFile(
+                dir=os.path.dirname(os.path.realpath(output))
+            ) as part:  # its modules are in memory no more
                 part.write(devmod.dumps(devmod.bundle(*batch, mixed=True), compress=compress))
                 part.flush()
                 root = loads_own(mmap.mmap(part.fileno(), 0, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
@@ -185,7 +232,9 @@ def pack(files: Sequence[PayloadFile], output: Path, *, opaque: bool, compress: 
     return unknown
 
 
-def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, str, str]]) -> devmod.Module:
+def _module(
+    file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, str, str]]
+) -> devmod.Module:
     stem, suffix = os.path.splitext(file.name)
     kind, fmt = SUFFIXES[suffix.lower()]
     spec = find_spec(kind)
@@ -202,9 +251,15 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
         fmap = _functions(spec, kind, fmt, data, opaque)
     if spec.shader_map and code is data:
         code = dict.fromkeys(fmap, spec.unpack(data) if spec.unpack is not None else data)
-    variant = spec.architecture(fmt, data) if spec.architecture is not None and not spec.shader_map else ""
+    variant = (
+        spec.architecture(fmt, data)
+        if spec.architecture is not None and not spec.shader_map
+        else ""
+    )
     names = {}
-    for name in fmap:  # a call would reach the first of two kernels with one name for one architecture
+    for (
+        name
+    ) in fmap:  # a call would reach the first of two kernels with one name for one architecture
         names[name] = name if (kind, variant, name) not in taken else f"{stem}:{name}"
         taken.add((kind, variant, names[name]))
     if isinstance(code, Mapping):
@@ -214,14 +269,20 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
     return module
 
 
-def _functions(spec: devmod.TargetSpec, kind: str, fmt: str, data: bytes, opaque: bool) -> dict[str, FunctionInfo]:
-    """Return the kernels of a binary. With `opaque`, a parameter of unknown type is bytes, or of 8 bytes an array or a number."""
+def _functions(
+    spec: devmod.TargetSpec, kind: str, fmt: str, data: bytes, opaque: bool
+) -> dict[str, FunctionInfo]:
+    """Return the kernels of a binary. With `opaque`, a parameter of unknown type is bytes, or of 8
+    bytes an array or a number.
+    """
     functions, entries = read_kernels(kind, fmt, memoryview(data))
     if not entries:
         raise FormatError("it has no kernel")
     unknown = without_types(functions, entries)
     if unknown and not opaque:
-        raise FormatError(f"it does not have the types of the kernel {unknown!r}. --opaque takes the sizes of its parameters alone")
+        raise FormatError(
+            f"it does not have the types of the kernel {unknown!r}. --opaque takes the sizes of its parameters alone"
+        )
     known: dict[str, ReflectedFunction] = {}
     for name, function in functions.items():
         places = entries[function.symbol].params
@@ -229,8 +290,15 @@ def _functions(spec: devmod.TargetSpec, kind: str, fmt: str, data: bytes, opaque
             known[name] = function
             continue
         if places is None:
-            raise FormatError(f"it does not have the sizes of the parameters of the kernel {function.symbol!r}")
-        own = zip(function.types or [""] * len(places), function.params or [Param("", "scalar")] * len(places), places, strict=True)
+            raise FormatError(
+                f"it does not have the sizes of the parameters of the kernel {function.symbol!r}"
+            )
+        own = zip(
+            function.types or [""] * len(places),
+            function.params or [Param("", "scalar")] * len(places),
+            places,
+            strict=True,
+        )
         arguments = [(type_, param) if type_ else _by_size(place) for type_, param, place in own]
         known[name] = function.replace(
             types=[type_ for type_, _ in arguments],
@@ -242,35 +310,49 @@ def _functions(spec: devmod.TargetSpec, kind: str, fmt: str, data: bytes, opaque
 
 
 def _by_size(place: ParamPlace) -> tuple[str, Param]:
-    return ("uint64", Param("", "scalar", "handle")) if place.size == 8 else bytes_argument(place)[:2]
+    return (
+        ("uint64", Param("", "scalar", "handle")) if place.size == 8 else bytes_argument(place)[:2]
+    )
 
 
 def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
-    """Write the payloads of a file as the files that they were, into a new folder: all of them, or none. Return how many.
+    """Write the payloads of a file as the files that they were, into a new folder: all of them, or
+    none. Return how many.
 
     Raises
     ------
     FormatError
-        A payload is damaged, no module has the name of its file, or a name cannot be that of a file; or the folder is not empty.
+        A payload is damaged, no module has the name of its file, or a name cannot be that of a
+        file; or the folder is not empty.
     OSError
         The file cannot be read, or the folder not be written.
     """
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise FormatError(f"{os.fspath(folder)!r} is not empty. Give the name of a new folder")
-    with TemporaryDirectory(prefix=".", suffix=".partial", dir=folder, ignore_cleanup_errors=True) as part:
+    with TemporaryDirectory(
+        prefix=".", suffix=".partial", dir=folder, ignore_cleanup_errors=True
+    ) as part:
         count = sum(_write_files(module, part) for module in walk(devmod.load(path)))
         for each in os.listdir(part):
             os.rename(os.path.join(part, each), os.path.join(folder, each))
     if not count:
-        raise FormatError(f"{os.fspath(path)!r} has no files of `devmod pack`. In Python, module.write_to_file writes any payload")
+        raise FormatError(
+            f"{os.fspath(path)!r} has no files of `devmod pack`. In Python, module.write_to_file writes any payload"
+        )
     return count
 
 
 def _write_files(module: devmod.Module, folder: str) -> int:
-    sources = {digest: name for name, digest in module.origin.sources.items()} if module.origin is not None else {}
+    sources = (
+        {digest: name for name, digest in module.origin.sources.items()}
+        if module.origin is not None
+        else {}
+    )
     found = payload_of(module) if sources else None
-    codes = [] if found is None else found[3].values() if isinstance(found[3], Mapping) else [found[3]]
+    codes = (
+        [] if found is None else found[3].values() if isinstance(found[3], Mapping) else [found[3]]
+    )
     count = 0
     for code in dict.fromkeys(codes):
         data = bytes(code)[12:] if module.kind == "vulkan" else bytes(code)
@@ -279,7 +361,9 @@ def _write_files(module: devmod.Module, folder: str) -> int:
             continue
         place = os.path.join(folder, *name.split("/"))
         if not _is_plain(name) or os.path.lexists(place):
-            raise FormatError(f"the {module.kind} module has the file {quote_name(name[:MAX_NAME])}, which cannot be written there")
+            raise FormatError(
+                f"the {module.kind} module has the file {quote_name(name[:MAX_NAME])}, which cannot be written there"
+            )
         os.makedirs(os.path.dirname(place), exist_ok=True)
         with open(place, "xb") as file:
             file.write(data)

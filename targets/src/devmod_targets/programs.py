@@ -1,4 +1,6 @@
-"""Make programs from text: declarations, steps and comparisons are Python's expressions, of which a few forms are allowed."""
+"""Make programs from text: declarations, steps and comparisons are Python's expressions, of which a
+few forms are allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import Any
 
 import devmod
 from devmod import FunctionInfo, Module
-from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, create_own, find_spec, interface_text, load_stored, parse_dtype, payload_of
+from devmod.backend import (
+    IMAGE_FORMATS,
+    LAUNCH_KEYWORDS,
+    create_own,
+    find_spec,
+    interface_text,
+    load_stored,
+    parse_dtype,
+    payload_of,
+)
 from devmod.errors import FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
     COMPARISONS,
@@ -41,7 +52,9 @@ Declared = Array | Scalar | Sampler
 
 _KIND, _FORMAT = "program", "steps1"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
-_COMPARISONS = dict(zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True))
+_COMPARISONS = dict(
+    zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True)
+)
 _LAUNCH = ("grid", "threads", "block")
 #: The roles of the declared arrays by their key.
 _ROLES = {
@@ -61,13 +74,19 @@ class _Problem(ValueError):
 
 
 def make_program(
-    name: str, module: Module, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str | None = None
+    name: str,
+    module: Module,
+    steps: Iterable[str | Step],
+    declared: Mapping[str, Iterable[str]],
+    backward: str | None = None,
 ) -> Module:
     """Make a program: see `devmod.program`. `declared` has its declarations by their key."""
 
     def fail(key: str, number: int, text: str) -> None:
         is_step = key == "steps"
-        raise _error(name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else "")
+        raise _error(
+            name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else ""
+        )
 
     program = parse_program(name, steps, declared, backward or "", fail)
     parts = Parts(name, module)
@@ -80,12 +99,20 @@ def make_program(
 def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, Any]) -> Step:
     """Return a step: see `devmod.step`."""
     if not isinstance(kernel, str):
-        raise FormatError(f"devmod.step: the kernel is its name, not {type(kernel).__name__}", kind=_KIND)
+        raise FormatError(
+            f"devmod.step: the kernel is its name, not {type(kernel).__name__}", kind=_KIND
+        )
     try:
         values = {name: _given(value) for name, value in arguments.items()}
-        dims = {word: tuple(map(_integer, _dims(word, value))) for word, value in launch.items() if value is not None}
+        dims = {
+            word: tuple(map(_integer, _dims(word, value)))
+            for word, value in launch.items()
+            if value is not None
+        }
     except _Problem as problem:
-        raise FormatError(f"devmod.step({kernel!r}): {problem}", kind=_KIND, function=kernel) from None
+        raise FormatError(
+            f"devmod.step({kernel!r}): {problem}", kind=_KIND, function=kernel
+        ) from None
     return Step(kernel, values, **dims)
 
 
@@ -94,26 +121,43 @@ def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
     interface = candidates[0].interface if candidates else None
     if interface is None:
         return step
-    return step._replace(arguments=_own_names(step.arguments, [each.name for each in arguments_of(interface)]))
+    return step._replace(
+        arguments=_own_names(step.arguments, [each.name for each in arguments_of(interface)])
+    )
 
 
 def _own_names(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return arguments by the callee's names: the keyword of ``lambda`` or ``grid`` has an underscore behind it."""
+    """Return arguments by the callee's names: the keyword of ``lambda`` or ``grid`` has an
+    underscore behind it.
+    """
     own = {f"{name}_": name for name in names if iskeyword(name) or name in LAUNCH_KEYWORDS}
-    return {own.get(name, name) if name not in names else name: value for name, value in arguments.items()}
+    return {
+        own.get(name, name) if name not in names else name: value
+        for name, value in arguments.items()
+    }
 
 
 # -- Text to trees.
 
 
 def parse_program(
-    name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str, report: Callable[[str, int, str], None]
+    name: str,
+    steps: Iterable[str | Step],
+    declared: Mapping[str, Iterable[str]],
+    backward: str,
+    report: Callable[[str, int, str], None],
 ) -> Program:
-    """Return the program of a text. `report` gets the key, the index and the text of each mistake. The names are not checked."""
+    """Return the program of a text. `report` gets the key, the index and the text of each mistake.
+    The names are not checked.
+    """
     if not isinstance(name, str):
-        raise FormatError(f"the name of a program is a string, not {type(name).__name__}", kind=_KIND)
+        raise FormatError(
+            f"the name of a program is a string, not {type(name).__name__}", kind=_KIND
+        )
     if not isinstance(backward, str):
-        raise _error(name, f"backward: expected the name of a program, got {type(backward).__name__}")
+        raise _error(
+            name, f"backward: expected the name of a program, got {type(backward).__name__}"
+        )
     names: dict[str, Declared] = {}
     requires: list[tuple[str, Expression, Expression]] = []
     for key, texts in declared.items():
@@ -144,7 +188,10 @@ def _texts(name: str, key: str, texts: Any) -> list[Any]:
     values = [texts] if isinstance(texts, str) else list(texts)
     for each in values:
         if not isinstance(each, str) and not (key == "steps" and isinstance(each, Step)):
-            raise _error(name, f"{key}: expected text{' or a devmod.step' if key == 'steps' else ''}, got {type(each).__name__}")
+            raise _error(
+                name,
+                f"{key}: expected text{' or a devmod.step' if key == 'steps' else ''}, got {type(each).__name__}",
+            )
     return values
 
 
@@ -154,7 +201,9 @@ def _tree(text: str, mode: str) -> Any:
     try:
         return ast.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _Problem(f"cannot be read: {getattr(error, 'msg', '') or str(error) or 'it is nested too deep'}") from None
+        raise _Problem(
+            f"cannot be read: {getattr(error, 'msg', '') or str(error) or 'it is nested too deep'}"
+        ) from None
 
 
 def _declaration(text: str, role: str) -> Array | Scalar:
@@ -173,17 +222,32 @@ def _declaration(text: str, role: str) -> Array | Scalar:
     if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.value, ast.Name):
         raise _Problem(expected)
     if role == "state" and not initial and default is None:
-        raise _Problem("has no first value; a state begins as = 0, or as a constant of its type and shape")
-    if default is not None and (role not in ("output", "temporary", "state") or default != 0 or isinstance(default, bool)):
-        raise _Problem("has a value; of the arrays, only outputs, temporaries and states have one, which is 0")
-    shape = tuple(map(_expression, annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]))
+        raise _Problem(
+            "has no first value; a state begins as = 0, or as a constant of its type and shape"
+        )
+    if default is not None and (
+        role not in ("output", "temporary", "state") or default != 0 or isinstance(default, bool)
+    ):
+        raise _Problem(
+            "has a value; of the arrays, only outputs, temporaries and states have one, which is 0"
+        )
+    shape = tuple(
+        map(
+            _expression,
+            annotation.slice.elts
+            if isinstance(annotation.slice, ast.Tuple)
+            else [annotation.slice],
+        )
+    )
     type_, is_cleared = annotation.value.id, default is not None and role != "state"
     if type_ in IMAGE_FORMATS:
         return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, is_cleared)
     try:
         parse_dtype(type_)
     except FormatError:
-        raise _Problem(f"has the type {type_!r}, which is neither an element type nor the format of an image") from None
+        raise _Problem(
+            f"has the type {type_!r}, which is neither an element type nor the format of an image"
+        ) from None
     return Array(name, role, type_, shape, cleared=is_cleared, initial=initial)
 
 
@@ -197,10 +261,15 @@ def _sampler(text: str) -> Sampler:
 
 def _comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
     node = _tree(text, "eval").body
-    if not isinstance(node, ast.Compare) or any(type(each) not in _COMPARISONS for each in node.ops):
+    if not isinstance(node, ast.Compare) or any(
+        type(each) not in _COMPARISONS for each in node.ops
+    ):
         raise _Problem("is no comparison; expected one such as 'columns % 4 == 0'")
     operands = list(map(_expression, (node.left, *node.comparators)))
-    return [(_COMPARISONS[type(each)], operands[at], operands[at + 1]) for at, each in enumerate(node.ops)]
+    return [
+        (_COMPARISONS[type(each)], operands[at], operands[at + 1])
+        for at, each in enumerate(node.ops)
+    ]
 
 
 def _step(text: str) -> Step:
@@ -227,10 +296,16 @@ def _step(text: str) -> Step:
 
 def _value(node: Any) -> Any:
     """Return the argument of a step: a name, a view, an expression, or a literal."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view":
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "view"
+    ):
         names = [each.id for each in (node.func.value, *node.args) if isinstance(each, ast.Name)]
         if len(names) != 2 or node.keywords or len(node.args) > 1:
-            raise _Problem(f"has {_text_of(node)!r}; a view is of an array, as one type of elements, such as x.view(uint32)")
+            raise _Problem(
+                f"has {_text_of(node)!r}; a view is of an array, as one type of elements, such as x.view(uint32)"
+            )
         return View(*names)
     if isinstance(node, (ast.Constant, ast.UnaryOp)):
         try:
@@ -271,14 +346,25 @@ def _expression(node: Any, depth: int = 0) -> Expression:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
                 result = ("-", 0, _expression(node.operand, depth + 1))
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        result = (_BINARY[type(node.op)], _expression(node.left, depth + 1), _expression(node.right, depth + 1))
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "ceildiv") and not node.keywords:
+        result = (
+            _BINARY[type(node.op)],
+            _expression(node.left, depth + 1),
+            _expression(node.right, depth + 1),
+        )
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("min", "max", "ceildiv")
+        and not node.keywords
+    ):
         result = (node.func.id, *(_expression(each, depth + 1) for each in node.args))
     try:
         return read_expression(result, depth)
     except ExpressionError:
         known = "integers of 64 bits, names, + - * // %, min, max and ceildiv"
-        raise _Problem(f"has {_text_of(node)!r}, which no expression has; expected {known}") from None
+        raise _Problem(
+            f"has {_text_of(node)!r}, which no expression has; expected {known}"
+        ) from None
 
 
 def _text_of(node: Any) -> str:
@@ -299,7 +385,9 @@ def _given(value: Any) -> Any:
         value = value.item()  # a number of NumPy
     if type(value) in (bool, float) or _is_integer(value):
         return value
-    raise _Problem(f"expected a number of 64 bits, or a name or an expression as text, got {value!r:.60}")
+    raise _Problem(
+        f"expected a number of 64 bits, or a name or an expression as text, got {value!r:.60}"
+    )
 
 
 def _dims(word: str, value: Any) -> Sequence[Any]:
@@ -318,14 +406,20 @@ def _integer(value: Any) -> Expression:
 
 
 def _error(name: str, text: str, place: str = "") -> FormatError:
-    return FormatError(f"the program {quote_name(name)}{', ' if place else ''}{place}: {text}", kind=_KIND, function=name)
+    return FormatError(
+        f"the program {quote_name(name)}{', ' if place else ''}{place}: {text}",
+        kind=_KIND,
+        function=name,
+    )
 
 
 # -- Programs of the file as steps: their steps stand in their place.
 
 
 def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
-    """Return a program whose steps that call programs are replaced by the steps of those, and the place of each step in a message."""
+    """Return a program whose steps that call programs are replaced by the steps of those, and the
+    place of each step in a message.
+    """
     declared, requires = dict(program.declared), dict.fromkeys(program.requires)
     taken = {*declared, *program.length_names}
     used: set[Any] = set()
@@ -339,14 +433,25 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
             places.append(place)
         else:
             try:
-                call = _ProgramCall(program._replace(declared=declared), taken, used, inner, step, number)
+                call = _ProgramCall(
+                    program._replace(declared=declared), taken, used, inner, step, number
+                )
             except _Problem as problem:
-                signature = f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
-                raise _error(program.name, f"{problem}{'' if str(problem)[-1] == '?' else '.'} It is {signature}", place) from None
+                signature = (
+                    f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
+                )
+                raise _error(
+                    program.name,
+                    f"{problem}{'' if str(problem)[-1] == '?' else '.'} It is {signature}",
+                    place,
+                ) from None
             declared |= call.declared
             requires |= dict.fromkeys(call.requires)
             steps += call.steps
-            places += [f"{place}, its step {at} ({quote_name(each.kernel)})" for at, each in enumerate(call.steps, 1)]
+            places += [
+                f"{place}, its step {at} ({quote_name(each.kernel)})"
+                for at, each in enumerate(call.steps, 1)
+            ]
         used |= {each for each in step.arguments.values() if isinstance(each, str)}
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
@@ -354,19 +459,35 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
 
 
 class _ProgramCall:
-    """The steps of a program in the terms of the one that calls it, and the declarations that they add to it."""
+    """The steps of a program in the terms of the one that calls it, and the declarations that they
+    add to it.
+    """
 
-    def __init__(self, outer: Program, taken: set[str], used: set[Any], inner: Program, step: Step, number: int) -> None:
+    def __init__(
+        self,
+        outer: Program,
+        taken: set[str],
+        used: set[Any],
+        inner: Program,
+        step: Step,
+        number: int,
+    ) -> None:
         if step.grid or step.threads or step.block:
             raise _Problem("a program takes no grid, threads and block: its steps have them")
         self._outer, self._taken, self._prefix = outer, taken, f"{inner.name}_{number}_"
         self.declared: dict[str, Declared] = {}
-        own: list[Any] = [each for each in inner.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES]
+        own: list[Any] = [
+            each
+            for each in inner.declared.values()
+            if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES
+        ]
         names = [each.name for each in own]
         defaults = {each.name: each.default for each in inner.scalars if each.default is not None}
         arguments: dict[str, Any] = {**defaults, **_own_names(step.arguments, names)}
         if unknown := [name for name in arguments if name not in names]:
-            raise _Problem(f"the program has no argument {quote_name(unknown[0])}{did_you_mean(unknown[0], names)}")
+            raise _Problem(
+                f"the program has no argument {quote_name(unknown[0])}{did_you_mean(unknown[0], names)}"
+            )
         if missing := [name for name in names if name not in arguments]:
             raise _Problem(f"the program also takes {list_names(missing)}")
         #: What stands for each name of the inner program.
@@ -378,16 +499,26 @@ class _ProgramCall:
             if isinstance(each, Array):
                 pairs.append((each, self._given(each, value)))
                 if each.role != "input" and sum(arguments[name] == value for name in names) > 1:
-                    raise _Problem(f"its argument {each.name!r} is written, and {value!r} is given to another argument too")
+                    raise _Problem(
+                        f"its argument {each.name!r} is written, and {value!r} is given to another argument too"
+                    )
             elif problem := mismatch(outer, value, devmod.Param(each.name, "scalar", each.type)):
-                raise _Problem(f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}")
+                raise _Problem(
+                    f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}"
+                )
             elif each.is_integer and not isinstance(value, int):
                 ranges += _range_of(each, value, outer.declared.get(value))
             elif type(value) in (int, float):
                 rounded = each.rounded(value)
-                self._values[each.name] = value if rounded == value else rounded  # an integer stays as it was written
-            elif isinstance(given := outer.declared.get(value), Scalar) and given.type in _ROUNDED.get(each.type, ()):
-                raise _Problem(f"its argument {each.name!r}: the program takes {each.type}, and {given.name!r} is {given.type}")
+                self._values[each.name] = (
+                    value if rounded == value else rounded
+                )  # an integer stays as it was written
+            elif isinstance(
+                given := outer.declared.get(value), Scalar
+            ) and given.type in _ROUNDED.get(each.type, ()):
+                raise _Problem(
+                    f"its argument {each.name!r}: the program takes {each.type}, and {given.name!r} is {given.type}"
+                )
         for array, target in pairs:
             self._bind(array, target)
             if array.role == "output" and array.cleared:
@@ -403,15 +534,22 @@ class _ProgramCall:
         for array, target in pairs:
             for one, two in zip(map(self._replaced, array.shape), target.shape, strict=True):
                 if isinstance(one, int) and isinstance(two, int) and one != two:
-                    raise _Problem(f"its argument {array.name!r} has a length of {one}, and that of {target.name!r} is {two}")
+                    raise _Problem(
+                        f"its argument {array.name!r} has a length of {one}, and that of {target.name!r} is {two}"
+                    )
                 if one != two:
                     self.requires.append(("==", one, two))
-        self.requires += [(name, self._replaced(one), self._replaced(two)) for name, one, two in inner.requires]
+        self.requires += [
+            (name, self._replaced(one), self._replaced(two)) for name, one, two in inner.requires
+        ]
         self.steps = [
             Step(
                 each.kernel,
                 {name: self._replaced(value) for name, value in each.arguments.items()},
-                *(tuple(map(self._replaced, dims)) for dims in (each.grid, each.threads, each.block)),
+                *(
+                    tuple(map(self._replaced, dims))
+                    for dims in (each.grid, each.threads, each.block)
+                ),
             )
             for each in inner.steps
         ]
@@ -419,11 +557,17 @@ class _ProgramCall:
     def _given(self, array: Array, value: Any) -> Array:
         """Return the array that is given for one of the program's."""
         target = self._outer.declared.get(value) if type(value) is str else None
-        if not isinstance(target, Array) or (target.type, target.format, len(target.shape)) != (array.type, array.format, len(array.shape)):
+        if not isinstance(target, Array) or (target.type, target.format, len(target.shape)) != (
+            array.type,
+            array.format,
+            len(array.shape),
+        ):
             what = f"{'an image' if array.format else 'an array'} of {array.format or array.type} and {len(array.shape)} dimensions"
             raise _Problem(f"its argument {array.name!r} takes {what}")
         if array.role != "input" and target.role in ("input", "constant"):
-            raise _Problem(f"its argument {array.name!r} is written, and {target.name!r} is no array that this program may write")
+            raise _Problem(
+                f"its argument {array.name!r} is written, and {target.name!r} is no array that this program may write"
+            )
         return target
 
     def _bind(self, array: Array, target: Array) -> None:
@@ -442,8 +586,14 @@ class _ProgramCall:
                 if isinstance(name, str) and name not in self._values:
                     self._values[name] = self._new_name(name)
             known = self._add(array, array.name)
-        elif not isinstance(known, Array) or known[1:3] != array[1:3] or len(known.shape) != len(array.shape):
-            raise _Problem(f"its constant {array.name!r} is something else in the program that calls it")
+        elif (
+            not isinstance(known, Array)
+            or known[1:3] != array[1:3]
+            or len(known.shape) != len(array.shape)
+        ):
+            raise _Problem(
+                f"its constant {array.name!r} is something else in the program that calls it"
+            )
         self._bind(array, known)
         result: Array = known
         return result
@@ -471,16 +621,26 @@ class _ProgramCall:
 
 
 #: For a float those of which a value may be none of its own: a step has no conversion.
-_ROUNDED = {"float16": ("bfloat16", "float32", "float64"), "bfloat16": ("float16", "float32", "float64"), "float32": ("float64",)}
+_ROUNDED = {
+    "float16": ("bfloat16", "float32", "float64"),
+    "bfloat16": ("float16", "float32", "float64"),
+    "float32": ("float64",),
+}
 
 
-def _range_of(scalar: Scalar, value: Any, given: object) -> list[tuple[str, Expression, Expression]]:
-    """Return what an expression must meet for an integer of an inlined program. `given` is the scalar that it is, if it is one."""
+def _range_of(
+    scalar: Scalar, value: Any, given: object
+) -> list[tuple[str, Expression, Expression]]:
+    """Return what an expression must meet for an integer of an inlined program. `given` is the
+    scalar that it is, if it is one.
+    """
     low, high = integer_range(scalar.type)
     least, greatest = integer_range(given.type if isinstance(given, Scalar) else "int64")
     if isinstance(given, Scalar):
         if least < low or greatest > high:
-            raise _Problem(f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}")
+            raise _Problem(
+                f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
+            )
         return []
     result: list[tuple[str, Expression, Expression]] = []
     if low > (0 if isinstance(value, str) else least):  # no length is negative
@@ -497,7 +657,9 @@ _CALL_ROLES = ("input", "output", "update", "state")
 
 
 def _roots(module: Module) -> Iterator[Module]:
-    """Yield the modules of programs, the constants, and the nodes of kernels, also those of merged files."""
+    """Yield the modules of programs, the constants, and the nodes of kernels, also those of merged
+    files.
+    """
     own = (_KIND, "const_loader")
     if module.kind == "bundle" and any(each.kind in own for each in module.candidates):  # type: ignore[attr-defined]
         for each in module.imports:
@@ -535,19 +697,29 @@ class Parts:
         # Without programs several are the candidates of one bundle.
         self._nodes = kernels if modules and len(kernels) > 1 else []
         # The node that other programs import, or a new one.
-        self._kernels = kernels[0] if len(kernels) == 1 and kernels[0].kind == "bundle" else devmod.bundle(*kernels, mixed=True)
+        self._kernels = (
+            kernels[0]
+            if len(kernels) == 1 and kernels[0].kind == "bundle"
+            else devmod.bundle(*kernels, mixed=True)
+        )
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
-        self.kernel_names = dict.fromkeys(each for candidate in self._candidates for each in candidate.function_names)
+        self.kernel_names = dict.fromkeys(
+            each for candidate in self._candidates for each in candidate.function_names
+        )
         self._codes: dict[str, Any] = {}
         self._programs: dict[str, Program] = {}
         self.infos: dict[str, FunctionInfo] = {}
-        # A file of merged files has several modules of programs, each with kernels of its own. The new program is then in one more.
+        # A file of merged files has several modules of programs, each with kernels of its own. The
+        # new program is then in one more.
         self._others = modules if len(modules) > 1 else []
         self._added: list[str] = []
         for old in modules:
             if old.format != _FORMAT:
                 upgrade = pip_install("--upgrade devmod-core devmod-targets")
-                raise _error(name, f"the module has programs of the format {quote_name(old.format)}, which a newer devmod reads: {upgrade}")
+                raise _error(
+                    name,
+                    f"the module has programs of the format {quote_name(old.format)}, which a newer devmod reads: {upgrade}",
+                )
             payload: Any = payload_of(old)
             self.infos |= payload[2]
             self._codes |= payload[3]
@@ -556,22 +728,38 @@ class Parts:
             self._check_owners(name, info)
 
     def add(self, program: Program) -> None:
-        """Add a program, in the place of one of its name. Raise FormatError if it is invalid, or its kernels do not take what it gives."""
+        """Add a program, in the place of one of its name. Raise FormatError if it is invalid, or
+        its kernels do not take what it gives.
+        """
         name = program.name
         if name in self.kernel_names:
-            raise _error(name, f"the kernels have a function {name!r} too; take another name for the program")
+            raise _error(
+                name, f"the kernels have a function {name!r} too; take another name for the program"
+            )
         if self._others and name in self.infos:
-            raise _error(name, "the module is of merged files, one of which has a program of this name; take another name")
+            raise _error(
+                name,
+                "the module is of merged files, one of which has a program of this name; take another name",
+            )
         program, places = _inlined(program, self)
         candidates = {kernel: self.candidates(kernel) for kernel in program.kernels}
-        program = program._replace(steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps))
+        program = program._replace(
+            steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps)
+        )
         check_names(program, places)
-        check_kernels(program, dict.fromkeys(self.kernel_names, ()) | {kernel: each for kernel, each in candidates.items() if each}, places)
+        check_kernels(
+            program,
+            dict.fromkeys(self.kernel_names, ())
+            | {kernel: each for kernel, each in candidates.items() if each},
+            places,
+        )
         for array in program.arrays("constant"):
             constant_of(program, array, self._constants)
         info, code = interface_of(program), pack_steps(program)
         self._check_owners(name, info)
-        self._programs[name] = read_program(name, info, code)  # inlined expressions and temporaries may exceed a bound
+        self._programs[name] = read_program(
+            name, info, code
+        )  # inlined expressions and temporaries may exceed a bound
         self.infos[name], self._codes[name] = info, code
         self._added.append(name)
 
@@ -592,34 +780,53 @@ class Parts:
         if info is None or name in self._programs:
             return self._programs.get(name)
         if info.interface is not None and info.interface.needs:
-            raise _error(name, f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have")
+            raise _error(
+                name,
+                f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have",
+            )
         program = self._programs[name] = read_program(name, info, self._codes.get(name, b""))
         check_names(program)
         return program
 
     def _check_owners(self, name: str, info: FunctionInfo) -> None:
-        """Raise FormatError if a kernel of a program has other bytes in another of the nodes, which get into one bundle."""
-        used: Any = info.interface.extra.get("kernels", ()) if info.interface is not None and self._nodes else ()
+        """Raise FormatError if a kernel of a program has other bytes in another of the nodes, which
+        get into one bundle.
+        """
+        used: Any = (
+            info.interface.extra.get("kernels", ())
+            if info.interface is not None and self._nodes
+            else ()
+        )
         for kernel in used:
             known: dict[tuple[str, ...], tuple[bytes, ...]] = {}
             for node in self._nodes:
                 groups: dict[tuple[str, ...], tuple[bytes, ...]] = {}
                 for each in getattr(node, "candidates", (node,)):
                     if kernel in each.function_names:
-                        # Kernels beside one file may add candidates of other kinds. Merged files are compared as a whole.
+                        # Kernels beside one file may add candidates of other kinds. Merged files
+                        # are compared as a whole.
                         key = () if self._others else (each.kind, each.format)
                         groups[key] = (*groups.get(key, ()), each.save_to_bytes())
                 if any(known.setdefault(key, found) != found for key, found in groups.items()):
-                    raise _error(name, f"the kernel {quote_name(kernel)} of merged files is not the same in all; make the program from one")
+                    raise _error(
+                        name,
+                        f"the kernel {quote_name(kernel)} of merged files is not the same in all; make the program from one",
+                    )
 
     def candidates(self, kernel: str) -> list[Candidate]:
         """Return the candidates of a kernel."""
         result = []
         for each in self._candidates:
             if kernel in each.function_names:
-                if hasattr(each, "verify"):  # a stored module: the program takes names and types from it
+                if hasattr(
+                    each, "verify"
+                ):  # a stored module: the program takes names and types from it
                     each.verify()
                 spec = find_spec(each.kind)
                 label = f"{each.kind}/{each.format}" if each.format else each.kind
-                result.append(Candidate(label, spec is None or spec.has_grid, each.functions[kernel].interface))
+                result.append(
+                    Candidate(
+                        label, spec is None or spec.has_grid, each.functions[kernel].interface
+                    )
+                )
         return result

@@ -1,4 +1,6 @@
-"""Signatures of ``.devmod`` files and the policies that say which files may be used. docs/design/trust.md has the reasons."""
+"""Signatures of ``.devmod`` files and the policies that say which files may be used.
+docs/design/trust.md has the reasons.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,17 @@ __all__ = ["sign"]
 
 
 @HookimplMarker("devmod")
-def devmod_verify(place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
-    """Raise TrustError unless each policy takes the file: the hook of core, which asks it about each file that is opened."""
+def devmod_verify(
+    place: str,
+    package: str,
+    head: bytes,
+    size: int,
+    signature: bytes | None,
+    policies: tuple[str, ...],
+) -> None:
+    """Raise TrustError unless each policy takes the file: the hook of core, which asks it about
+    each file that is opened.
+    """
     if policies:  # without one, core asks before a first use, and nothing is imported
         from devmod_trust._policy import File, check
 
@@ -37,8 +48,9 @@ def sign(
     path
         The ``.devmod`` file. Each of its payloads is compared with its digest first.
     keys
-        The files of private keys: Ed25519, or ECDSA with P-256, in PEM or in the form of OpenSSH. Their signatures are added to those
-        of other keys, if these are of the same file, name and version.
+        The files of private keys: Ed25519, or ECDSA with P-256, in PEM or in the form of OpenSSH.
+        Their signatures are added to those of other keys, if these are of the same file, name and
+        version.
     name
         What policies compare, such as "acme/softmax".
     version
@@ -56,14 +68,17 @@ def sign(
     Raises
     ------
     FormatError
-        The file is no bundle or is damaged, a key is invalid, or the file with the signatures is invalid or has those of another file,
-        name or version.
+        The file is no bundle or is damaged, a key is invalid, or the file with the signatures is
+        invalid or has those of another file, name or version.
     ArgumentError
-        `name` or `version` is invalid, there is no key, or a key is encrypted and there is no `passphrase`.
+        `name` or `version` is invalid, there is no key, or a key is encrypted and there is no
+        `passphrase`.
     OSError
         A file cannot be read or written.
     """
     from devmod.backend import file_name
     from devmod_trust._sign import sign_file
 
-    return sign_file(file_name(path), [file_name(key) for key in keys], name, version, passphrase, replace)
+    return sign_file(
+        file_name(path), [file_name(key) for key in keys], name, version, passphrase, replace
+    )

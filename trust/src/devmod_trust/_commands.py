@@ -25,18 +25,32 @@ Examples:
   devmod keygen -o acme.pem --encrypt    # asks for a passphrase
 """,
 )
-@click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(dir_okay=False), help="The file of the private key.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The file of the private key.",
+)
 @click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def keygen(output: str, encrypt: bool, quiet: bool) -> None:
-    """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public half beside it, with the suffix .pub.
+    """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public
+    half beside it, with the suffix .pub.
 
-    No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA with P-256.
+    No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA
+    with P-256.
     """
     from devmod_trust._keys import write_new_key
 
-    public = write_new_key(output, click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else "")
+    public = write_new_key(
+        output,
+        click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+        if encrypt
+        else "",
+    )
     if not quiet:
         echo(f"{output}: the private key; keep it secret")
         echo(f"{public}: the public key, for the `keys` of a policy")
@@ -53,28 +67,64 @@ Examples:
 """,
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_EXISTING)
-@click.option("--key", "keys", metavar="KEY", multiple=True, type=_EXISTING,
-              help="The file of a private key, in PEM or OpenSSH's form. Several times: several signers.")  # fmt: skip
+@click.option(
+    "--key",
+    "keys",
+    metavar="KEY",
+    multiple=True,
+    type=_EXISTING,
+    help="The file of a private key, in PEM or OpenSSH's form. Several times: several signers.",
+)
 @click.option("--name", required=True, help="The name that policies compare, such as acme/softmax.")
-@click.option("--version", required=True, type=click.IntRange(0, MAX_VERSION), help="A number that grows: a policy can refuse lower ones.")
-@click.option("--sigstore", is_flag=True, help="Sign with the certificate of an identity, which is published in sigstore's log.")
-@click.option("--sigstore-config", metavar="FILE", type=_EXISTING, help="The configuration of a private sigstore, for --sigstore.")
-@click.option("--replace", is_flag=True, help="Drop signatures of another file, name or version. Without it they are an error.")
+@click.option(
+    "--version",
+    required=True,
+    type=click.IntRange(0, MAX_VERSION),
+    help="A number that grows: a policy can refuse lower ones.",
+)
+@click.option(
+    "--sigstore",
+    is_flag=True,
+    help="Sign with the certificate of an identity, which is published in sigstore's log.",
+)
+@click.option(
+    "--sigstore-config",
+    metavar="FILE",
+    type=_EXISTING,
+    help="The configuration of a private sigstore, for --sigstore.",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Drop signatures of another file, name or version. Without it they are an error.",
+)
 @debug_option
 def sign(
-    files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, sigstore: bool, sigstore_config: str | None, replace: bool
+    files: tuple[str, ...],
+    keys: tuple[str, ...],
+    name: str,
+    version: int,
+    sigstore: bool,
+    sigstore_config: str | None,
+    replace: bool,
 ) -> None:
-    """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and head, and with them the digests of all parts.
+    """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and head, and with
+    them the digests of all parts.
 
-    The statement has the name, the version, and the tools and the digests of the sources by which FILE was built. If FILE.sig is of the
-    same statement, the signature is added to it. The passphrase of an encrypted key is asked for.
+    The statement has the name, the version, and the tools and the digests of the sources by which
+    FILE was built. If FILE.sig is of the same statement, the signature is added to it. The
+    passphrase of an encrypted key is asked for.
     """
     if not keys and not sigstore:
         raise click.UsageError("expected --key KEY or --sigstore")
     ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
     for file in files:
-        path = sign_file(file, keys, name, version, ask, replace, sigstore_config or "" if sigstore else None)
-        echo(f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}")
+        path = sign_file(
+            file, keys, name, version, ask, replace, sigstore_config or "" if sigstore else None
+        )
+        echo(
+            f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}"
+        )
 
 
 @click.command(
@@ -94,22 +144,44 @@ Exit status:
 """,
 )
 @click.argument("file", type=_EXISTING)
-@click.option("--policy", "paths", metavar="POLICY", multiple=True, type=_EXISTING,
-              help="The policy's file; several times: each must take FILE, and so must those in DEVMOD_TRUST.")  # fmt: skip
-@click.option("--source", metavar="URL|PATH|package:NAME|memory", help="Check FILE as if it came from there.")
-@click.option("--rebuild", "manifest", metavar="MANIFEST", type=click.Path(exists=True),
-              help="Build this manifest, or a folder's, and compare each payload of FILE with it. No policy is asked.")  # fmt: skip
+@click.option(
+    "--policy",
+    "paths",
+    metavar="POLICY",
+    multiple=True,
+    type=_EXISTING,
+    help="The policy's file; several times: each must take FILE, and so must those in DEVMOD_TRUST.",
+)
+@click.option(
+    "--source", metavar="URL|PATH|package:NAME|memory", help="Check FILE as if it came from there."
+)
+@click.option(
+    "--rebuild",
+    "manifest",
+    metavar="MANIFEST",
+    type=click.Path(exists=True),
+    help="Build this manifest, or a folder's, and compare each payload of FILE with it. No policy is asked.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
-def check(context: click.Context, file: str, paths: tuple[str, ...], source: str | None, manifest: str | None, as_json: bool) -> None:
+def check(
+    context: click.Context,
+    file: str,
+    paths: tuple[str, ...],
+    source: str | None,
+    manifest: str | None,
+    as_json: bool,
+) -> None:
     """Show what FILE.sig claims, and the keys of the policies that have signed FILE.
 
     Each payload is compared with its digest. No kernel is run: `devmod verify` does that.
     """
     if manifest is not None:
         if paths or source:
-            raise click.UsageError("--rebuild asks no policy; give --policy and --source without it")
+            raise click.UsageError(
+                "--rebuild asks no policy; give --policy and --source without it"
+            )
         _show_rebuild(context, file, manifest, as_json)
         return
     from devmod_trust import _policy
@@ -124,13 +196,26 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
     try:
         known = (*policies(), *paths)
         if not known:
-            raise TrustError(f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST")
-        taken = _policy.check(_policy.File(place, package, head_of(data), len(data), signature), known)
+            raise TrustError(
+                f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST"
+            )
+        taken = _policy.check(
+            _policy.File(place, package, head_of(data), len(data), signature), known
+        )
     except TrustError as error:
         refusal = str(error)
     if as_json:
         rules = [each._asdict() for each in taken]
-        print_json({"file": file, "source": source or place, "taken": not refusal, "refusal": refusal, "claims": claims, "rules": rules})
+        print_json(
+            {
+                "file": file,
+                "source": source or place,
+                "taken": not refusal,
+                "refusal": refusal,
+                "claims": claims,
+                "rules": rules,
+            }
+        )
         context.exit(1 if refusal else 0)
     text = f"nothing: {claims['problem']}"
     if not claims["problem"]:
@@ -144,7 +229,9 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
 
 
 def _show_rebuild(context: click.Context, file: str, manifest: str, as_json: bool) -> None:
-    """Show how the payloads of a file compare with those of a build. The exit status is 1 unless all are the same."""
+    """Show how the payloads of a file compare with those of a build. The exit status is 1 unless
+    all are the same.
+    """
     from devmod_trust._rebuild import rebuild
 
     compared = rebuild(read_bundle(file)[0], manifest)

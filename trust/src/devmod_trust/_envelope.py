@@ -1,6 +1,8 @@
-"""The content of a file of signatures: a DSSE envelope with an in-toto statement, whose predicate is SLSA's provenance.
+"""The content of a file of signatures: a DSSE envelope with an in-toto statement, whose predicate
+is SLSA's provenance.
 
-The envelope comes from strangers. It is bounded, and `read_statement` is called after the signatures of its payload were checked.
+The envelope comes from strangers. It is bounded, and `read_statement` is called after the
+signatures of its payload were checked.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ MAX_SOURCES = 1000
 #: The largest version.
 MAX_VERSION = 2**63 - 1
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_STATEMENT, _PREDICATE, _BUILD = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1", "urn:devmod:build:1"
+_STATEMENT, _PREDICATE, _BUILD = (
+    "https://in-toto.io/Statement/v1",
+    "https://slsa.dev/provenance/v1",
+    "urn:devmod:build:1",
+)
 _NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*(?:/[a-z0-9]+(?:[._-][a-z0-9]+)*)*")
 
 
 class Signature(NamedTuple):
-    """One signature of an envelope: the hint which key made it, its bytes, and the fields of others."""
+    """One signature of an envelope: the hint which key made it, its bytes, and the fields of
+    others.
+    """
 
     keyid: str
     sig: bytes
@@ -43,17 +51,31 @@ class Envelope(NamedTuple):
     @property
     def message(self) -> bytes:
         """What is signed: DSSE's pre-authentication encoding."""
-        return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(self.payload), self.payload)
+        return b"DSSEv1 %d %s %d %s" % (
+            len(PAYLOAD_TYPE),
+            PAYLOAD_TYPE.encode(),
+            len(self.payload),
+            self.payload,
+        )
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        signatures = [{"keyid": each.keyid, "sig": b64encode(each.sig).decode(), **each.extra} for each in self.signatures]
-        data = {"payload": b64encode(self.payload).decode(), "payloadType": PAYLOAD_TYPE, "signatures": signatures}
+        signatures = [
+            {"keyid": each.keyid, "sig": b64encode(each.sig).decode(), **each.extra}
+            for each in self.signatures
+        ]
+        data = {
+            "payload": b64encode(self.payload).decode(),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": signatures,
+        }
         return json.dumps(data, separators=(",", ":")).encode() + b"\n"
 
 
 class Statement(NamedTuple):
-    """What a payload says: the name and the version of a file, the SHA-256 of its header and head in hexadecimal, and its size."""
+    """What a payload says: the name and the version of a file, the SHA-256 of its header and head
+    in hexadecimal, and its size.
+    """
 
     name: str
     version: int
@@ -62,7 +84,9 @@ class Statement(NamedTuple):
 
 
 def name_problem(name: object) -> str:
-    """Return why a text cannot be the name of a file; "" if it can. Names that look alike would be two names."""
+    """Return why a text cannot be the name of a file; "" if it can. Names that look alike would be
+    two names.
+    """
     if isinstance(name, str) and len(name) <= 200 and _NAME.fullmatch(name):
         return ""
     return f"expected parts of a-z, 0-9, '.', '_' and '-' with '/' between them, such as acme/softmax, got {name!r}"
@@ -74,7 +98,9 @@ def head_of(data: bytes) -> bytes:
 
 
 def make_statement(module: Module, data: bytes, name: str, version: int) -> bytes:
-    """Return the payload for a file. It depends on the file, the name and the version alone, so that several can sign the same."""
+    """Return the payload for a file. It depends on the file, the name and the version alone, so
+    that several can sign the same.
+    """
     origins = [origin for each in walk(module) if (origin := each.origin) is not None]
     sources = sorted({item for origin in origins for item in origin.sources.items()})
     tools: dict[str, str] = {}
@@ -82,21 +108,42 @@ def make_statement(module: Module, data: bytes, name: str, version: int) -> byte
         tool, _, number = toolchain.rpartition(" ")
         tools[tool or number] = f"{tools[tool]}, {number}" if tool in tools else number
     found = [{"digest": {"sha256": digest}, "name": source} for source, digest in sources]
-    definition: dict[str, object] = {"buildType": _BUILD, "externalParameters": {"name": name, "version": version}}
+    definition: dict[str, object] = {
+        "buildType": _BUILD,
+        "externalParameters": {"name": name, "version": version},
+    }
     definition["resolvedDependencies"] = found if len(found) <= MAX_SOURCES else []
-    predicate = {"buildDefinition": definition, "runDetails": {"builder": {"id": _BUILD, "version": tools}}}
-    subject = [{"annotations": {"size": len(data)}, "digest": {"sha256": sha256(head_of(data)).hexdigest()}, "name": name}]
-    statement = {"_type": _STATEMENT, "predicate": predicate, "predicateType": _PREDICATE, "subject": subject}
+    predicate = {
+        "buildDefinition": definition,
+        "runDetails": {"builder": {"id": _BUILD, "version": tools}},
+    }
+    subject = [
+        {
+            "annotations": {"size": len(data)},
+            "digest": {"sha256": sha256(head_of(data)).hexdigest()},
+            "name": name,
+        }
+    ]
+    statement = {
+        "_type": _STATEMENT,
+        "predicate": predicate,
+        "predicateType": _PREDICATE,
+        "subject": subject,
+    }
     return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
 
 
 def read_envelope(data: bytes) -> Envelope:
-    """Return the envelope in a file of signatures. Raise ValueError with the reason if it is invalid."""
+    """Return the envelope in a file of signatures. Raise ValueError with the reason if it is
+    invalid.
+    """
     if len(data) > MAX_SIGNATURE:
         raise ValueError(f"it has more than {MAX_SIGNATURE} bytes")
     envelope = _json(data, "it")
     if envelope.get("payloadType") != PAYLOAD_TYPE:
-        raise ValueError(f"its payloadType is {_short(envelope.get('payloadType'))}, and expected is {PAYLOAD_TYPE!r}")
+        raise ValueError(
+            f"its payloadType is {_short(envelope.get('payloadType'))}, and expected is {PAYLOAD_TYPE!r}"
+        )
     found = envelope.get("signatures")
     if not isinstance(found, list) or not 1 <= len(found) <= MAX_SIGNATURES:
         count = len(found) if isinstance(found, list) else "no list of"
@@ -118,14 +165,27 @@ def read_statement(payload: bytes) -> Statement:
         kinds = statement["_type"], statement["predicateType"], build["buildType"]
         (subject,) = statement["subject"]
         name, version = build["externalParameters"]["name"], build["externalParameters"]["version"]
-        found, same = Statement(name, version, subject["digest"]["sha256"], subject["annotations"]["size"]), subject["name"] == name
+        found, same = (
+            Statement(name, version, subject["digest"]["sha256"], subject["annotations"]["size"]),
+            subject["name"] == name,
+        )
     except (KeyError, TypeError, ValueError, IndexError):
         raise ValueError("its payload has not the fields of a statement about one file") from None
     if kinds != (_STATEMENT, _PREDICATE, _BUILD):
-        raise ValueError(f"its payload is of the types {_short(kinds)}, and expected are {(_STATEMENT, _PREDICATE, _BUILD)}")
+        raise ValueError(
+            f"its payload is of the types {_short(kinds)}, and expected are {(_STATEMENT, _PREDICATE, _BUILD)}"
+        )
     is_version = type(version) is int and 0 <= version <= MAX_VERSION and type(found.size) is int
-    if name_problem(name) or not same or not is_version or not isinstance(found.digest, str) or len(found.digest) != 64:
-        raise ValueError(f"its payload has an invalid name, version, digest or size: {_short(tuple(found))}, {_short(subject['name'])}")
+    if (
+        name_problem(name)
+        or not same
+        or not is_version
+        or not isinstance(found.digest, str)
+        or len(found.digest) != 64
+    ):
+        raise ValueError(
+            f"its payload has an invalid name, version, digest or size: {_short(tuple(found))}, {_short(subject['name'])}"
+        )
     return found
 
 
@@ -136,7 +196,9 @@ def differences(*payloads: bytes) -> str:
     except ValueError as error:
         return f"the old one is invalid: {error}"
     changed = [
-        f"the {what} is {old!r} there, and {new!r} now" for what, old, new in zip(before._fields, before, after, strict=True) if old != new
+        f"the {what} is {old!r} there, and {new!r} now"
+        for what, old, new in zip(before._fields, before, after, strict=True)
+        if old != new
     ]
     return "; ".join(changed) or "the sources or tools of its provenance"
 

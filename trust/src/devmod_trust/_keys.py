@@ -43,17 +43,26 @@ class PublicKey:
     """
 
     def __init__(self, key: Any, path: str) -> None:
-        if not isinstance(key, Ed25519PublicKey) and not (isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1)):
-            raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_REMEDY}")
+        if not isinstance(key, Ed25519PublicKey) and not (
+            isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1)
+        ):
+            raise FormatError(
+                f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_REMEDY}"
+            )
         self._verify: Callable[..., None] = key.verify
         self.algorithm = () if isinstance(key, Ed25519PublicKey) else (ECDSA(SHA256()),)
         self.data = key.public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
         self.keyid = sha256(self.data).hexdigest()
 
     def has_signed(self, envelope: Envelope) -> bool:
-        """Return whether one of the signatures is by this key. Those with its keyid are tried first."""
+        """Return whether one of the signatures is by this key. Those with its keyid are tried
+        first.
+        """
         message = envelope.message
-        return any(self._has_made(each.sig, message) for each in sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid))
+        return any(
+            self._has_made(each.sig, message)
+            for each in sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid)
+        )
 
     def _has_made(self, signature: bytes, message: bytes) -> bool:
         try:
@@ -87,21 +96,31 @@ def read_public_key(path: str) -> PublicKey:
     """
     data = _read(path)
     if b"PRIVATE KEY-----" in data:
-        raise FormatError(f"{path!r} is a private key, which belongs to its owner alone: name the file with its public key")
+        raise FormatError(
+            f"{path!r} is a private key, which belongs to its owner alone: name the file with its public key"
+        )
     try:
-        key = forms.load_pem_public_key(data) if data.lstrip().startswith(b"-----BEGIN") else forms.load_ssh_public_key(data)
+        key = (
+            forms.load_pem_public_key(data)
+            if data.lstrip().startswith(b"-----BEGIN")
+            else forms.load_ssh_public_key(data)
+        )
     except (ValueError, UnsupportedAlgorithm):
-        raise FormatError(f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {_REMEDY}") from None
+        raise FormatError(
+            f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {_REMEDY}"
+        ) from None
     return PublicKey(key, path)
 
 
 def read_private_key(path: str, ask: Callable[[str], str]) -> PrivateKey:
-    """Read a private key, in PEM or in the form of OpenSSH. If it is encrypted, `ask` returns the passphrase of the file.
+    """Read a private key, in PEM or in the form of OpenSSH. If it is encrypted, `ask` returns the
+    passphrase of the file.
 
     Raises
     ------
     FormatError
-        The file has none, or one of another algorithm; the passphrase is wrong; or it is encrypted by OpenSSH, and bcrypt is missing.
+        The file has none, or one of another algorithm; the passphrase is wrong; or it is encrypted
+        by OpenSSH, and bcrypt is missing.
     OSError
         The file cannot be read.
     """
@@ -112,27 +131,41 @@ def read_private_key(path: str, ask: Callable[[str], str]) -> PrivateKey:
 
 def _decode(data: bytes, path: str, passphrase: bytes | None) -> object:
     """Return a private key; None if it is encrypted, and there is no passphrase."""
-    load = forms.load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else forms.load_pem_private_key
+    load = (
+        forms.load_ssh_private_key
+        if b"BEGIN OPENSSH PRIVATE KEY" in data
+        else forms.load_pem_private_key
+    )
     try:
         return load(data, passphrase)
     except (TypeError, ValueError, UnsupportedAlgorithm) as error:
         text = str(error)
-    if passphrase is None and "password" in text.lower():  # a TypeError or a ValueError, by the version of cryptography
+    if (
+        passphrase is None and "password" in text.lower()
+    ):  # a TypeError or a ValueError, by the version of cryptography
         return None
     if "bcrypt" in text:
-        raise FormatError(f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt")
+        raise FormatError(
+            f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt"
+        )
     if passphrase is None:
-        raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_REMEDY}")
-    raise FormatError(f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged")
+        raise FormatError(
+            f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_REMEDY}"
+        )
+    raise FormatError(
+        f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged"
+    )
 
 
 def write_new_key(path: str, passphrase: str) -> str:
-    """Make an Ed25519 key. Write it to a new file that its owner alone can read, and its public key beside it. Return the second path.
+    """Make an Ed25519 key. Write it to a new file that its owner alone can read, and its public key
+    beside it. Return the second path.
 
     Parameters
     ----------
     path
-        The file of the private key. That of the public key has ``.pub`` in the place of ``.pem`` or after another name.
+        The file of the private key. That of the public key has ``.pub`` in the place of ``.pem`` or
+        after another name.
     passphrase
         What encrypts it; "": nothing.
 
@@ -144,11 +177,23 @@ def write_new_key(path: str, passphrase: str) -> str:
         One of them cannot be written. Neither is left.
     """
     key, public = Ed25519PrivateKey.generate(), f"{path.removesuffix('.pem')}.pub"
-    encryption = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
+    encryption = (
+        forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
+    )
     with ExitStack() as written:
         for name, mode, data in (
-            (public, 0o644, key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)),
-            (path, 0o600, key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption)),
+            (
+                public,
+                0o644,
+                key.public_key().public_bytes(
+                    forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo
+                ),
+            ),
+            (
+                path,
+                0o600,
+                key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption),
+            ),
         ):
             with open(name, "xb", opener=partial(os.open, mode=mode)) as file:
                 written.callback(os.unlink, name)

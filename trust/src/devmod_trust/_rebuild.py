@@ -14,9 +14,11 @@ from devmod.errors import ToolchainNotFoundError, list_names, not_installed
 
 
 class Compared(NamedTuple):
-    """A payload of a file: its kind, format, variant and functions, "same", "differs", "not rebuilt" or "missing", and why.
+    """A payload of a file: its kind, format, variant and functions, "same", "differs", "not
+    rebuilt" or "missing", and why.
 
-    The last one may be that of all modules together, which differs if their payloads are the same and their tree is not.
+    The last one may be that of all modules together, which differs if their payloads are the same
+    and their tree is not.
     """
 
     payload: str
@@ -25,7 +27,8 @@ class Compared(NamedTuple):
 
 
 def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
-    """Build a manifest, without a cache, and compare each payload of a file with one of the build, and then their trees.
+    """Build a manifest, without a cache, and compare each payload of a file with one of the build,
+    and then their trees.
 
     Parameters
     ----------
@@ -46,7 +49,9 @@ def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
     try:
         from devmod_targets.build.build import build_manifest
     except ImportError:
-        text = not_installed("devmod-targets, which builds files,", "devmod-core[build]", "devmod_targets")
+        text = not_installed(
+            "devmod-targets, which builds files,", "devmod-core[build]", "devmod_targets"
+        )
         raise ToolchainNotFoundError(text) from None
     with temporary_folder() as folder:
         output = os.path.join(folder, "rebuilt.devmod")
@@ -64,22 +69,53 @@ def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
     for there, equal in zip(payloads, equals, strict=True):
         found = rest.get(there.name)
         if equal is not None:
-            compared.append(Compared(there.name, "same", "" if there.tools == equal.tools else _tools(there, equal)))
+            compared.append(
+                Compared(
+                    there.name, "same", "" if there.tools == equal.tools else _tools(there, equal)
+                )
+            )
         elif found:
-            compared.append(Compared(there.name, "differs", _difference(there, _take(found, there[:2], 2) or found.pop(0))))
+            compared.append(
+                Compared(
+                    there.name,
+                    "differs",
+                    _difference(there, _take(found, there[:2], 2) or found.pop(0)),
+                )
+            )
         elif found is not None:
-            compared.append(Compared(there.name, "not rebuilt", "the manifest builds fewer of these payloads"))
+            compared.append(
+                Compared(there.name, "not rebuilt", "the manifest builds fewer of these payloads")
+            )
         else:
-            compared.append(Compared(there.name, "not rebuilt", failures.get(there.kind, "the manifest builds no such payload")))
+            compared.append(
+                Compared(
+                    there.name,
+                    "not rebuilt",
+                    failures.get(there.kind, "the manifest builds no such payload"),
+                )
+            )
     missing = [each.name for found in rest.values() for each in found]
-    compared += [Compared(name, "missing", "the manifest builds it, and the file does not have it") for name in missing]
-    if all(each.outcome == "same" for each in compared) and _tree(module, payloads) != _tree(here or module, built):
-        compared.append(Compared("the tree of modules", "differs", "it has the same payloads in another order, or with other imports"))
+    compared += [
+        Compared(name, "missing", "the manifest builds it, and the file does not have it")
+        for name in missing
+    ]
+    if all(each.outcome == "same" for each in compared) and _tree(module, payloads) != _tree(
+        here or module, built
+    ):
+        compared.append(
+            Compared(
+                "the tree of modules",
+                "differs",
+                "it has the same payloads in another order, or with other imports",
+            )
+        )
     return compared
 
 
 class Payload(NamedTuple):
-    """What is compared of a payload: name, SHA-256, the sources beside it, and the origin without the tools; its kind, and the tools."""
+    """What is compared of a payload: name, SHA-256, the sources beside it, and the origin without
+    the tools; its kind, and the tools.
+    """
 
     name: str
     digest: bytes
@@ -90,26 +126,47 @@ class Payload(NamedTuple):
 
 
 def _payloads(root: devmod.Module) -> Iterator[Payload]:
-    """Yield the payloads of a tree. A name has the kind, the format, the variant and the functions."""
+    """Yield the payloads of a tree. A name has the kind, the format, the variant and the
+    functions.
+    """
     for module in walk(root):
         if module.kind not in ("bundle", "_lib"):
-            name = " ".join(filter(None, (module.kind, module.format, getattr(module, "variant", ""))))
+            name = " ".join(
+                filter(None, (module.kind, module.format, getattr(module, "variant", "")))
+            )
             functions = f": {list_names(module.function_names)}" if module.function_names else ""
             origin = module.origin or devmod.Origin(module.kind)
-            digest, tools = sha256(module.save_to_bytes()).digest(), origin.toolchain or "unknown tools"
-            yield Payload(f"{name}{functions}", digest, dict(module.source), origin.replace(toolchain="", extra={}), module.kind, tools)
+            digest, tools = (
+                sha256(module.save_to_bytes()).digest(),
+                origin.toolchain or "unknown tools",
+            )
+            yield Payload(
+                f"{name}{functions}",
+                digest,
+                dict(module.source),
+                origin.replace(toolchain="", extra={}),
+                module.kind,
+                tools,
+            )
 
 
 def _take(found: list[Payload], fields: tuple[object, ...], count: int) -> Payload | None:
-    """Remove the first of the payloads that begins with some fields, and return it; None if there is none."""
+    """Remove the first of the payloads that begins with some fields, and return it; None if there
+    is none.
+    """
     place = next((place for place, each in enumerate(found) if each[:count] == fields), None)
     return None if place is None else found.pop(place)
 
 
 def _tree(root: devmod.Module, payloads: list[Payload]) -> list[object]:
-    """Return the kinds of modules in the order of a walk, with the places of the imports of each; and the payloads in that order."""
+    """Return the kinds of modules in the order of a walk, with the places of the imports of each;
+    and the payloads in that order.
+    """
     places = {id(each): place for place, each in enumerate(walk(root))}
-    return [*((each.kind, *(places[id(child)] for child in each.imports)) for each in walk(root)), *(each[:2] for each in payloads)]
+    return [
+        *((each.kind, *(places[id(child)] for child in each.imports)) for each in walk(root)),
+        *(each[:2] for each in payloads),
+    ]
 
 
 def _tools(there: Payload, here: Payload) -> str:
@@ -121,9 +178,13 @@ def _tools(there: Payload, here: Payload) -> str:
 
 
 def _difference(there: Payload, here: Payload) -> str:
-    """Return in what a payload of a file differs from the one that was built here, or why it may."""
+    """Return in what a payload of a file differs from the one that was built here, or why it
+    may.
+    """
     why = "its bytes are the same" if there.digest == here.digest else _tools(there, here)
-    if changed := dict.fromkeys(name for name, _ in sorted(there.origin.sources.items() ^ here.origin.sources.items())):
+    if changed := dict.fromkeys(
+        name for name, _ in sorted(there.origin.sources.items() ^ here.origin.sources.items())
+    ):
         why += f"; of other sources: {list_names(changed)}"
     elif there.origin != here.origin:
         why += "; for another target or with other options"

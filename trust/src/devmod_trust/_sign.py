@@ -19,9 +19,11 @@ except ImportError:  # Windows
 
 
 def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
-    """Return the modules of a file, its content, and the content of the file with signatures beside it (None: there is none).
+    """Return the modules of a file, its content, and the content of the file with signatures beside
+    it (None: there is none).
 
-    Each payload is compared with its digest, and the bytes between two parts with zero. No policy is asked.
+    Each payload is compared with its digest, and the bytes between two parts with zero. No policy
+    is asked.
 
     Raises
     ------
@@ -55,38 +57,56 @@ def sign_file(
     from devmod_trust._keys import read_private_key
 
     def refuse(key: str) -> str:
-        raise ArgumentError(f"sign: {key!r} is encrypted; expected is passphrase, which returns what decrypts it", argument="passphrase")
+        raise ArgumentError(
+            f"sign: {key!r} is encrypted; expected is passphrase, which returns what decrypts it",
+            argument="passphrase",
+        )
 
     if not keys and sigstore is None:
         raise ArgumentError("sign: expected the path of a private key", argument="keys")
     if problem := _envelope.name_problem(name):
         raise ArgumentError(f"sign: name: {problem}", argument="name")
     if type(version) is not int or not 0 <= version <= MAX_VERSION:
-        raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
+        raise ArgumentError(
+            f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}",
+            argument="version",
+        )
     privates = [read_private_key(key, passphrase or refuse) for key in keys]
-    # Nobody has named the second file: a link there, which another one may have put there, is an error.
-    signatures = os.path.join(os.path.realpath(os.path.dirname(path)), f"{os.path.basename(path)}.sig")
+    # Nobody has named the second file: a link there, which another one may have put there, is an
+    # error.
+    signatures = os.path.join(
+        os.path.realpath(os.path.dirname(path)), f"{os.path.basename(path)}.sig"
+    )
     with _locked(path), replacing(signatures, within=os.path.dirname(signatures)) as file:
         module, data, beside = read_bundle(path)
         envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
         others = _others(beside, envelope.payload, path, replace)
-        made = {each.public.keyid: Signature(each.public.keyid, each.sign(envelope.message)) for each in privates}
+        made = {
+            each.public.keyid: Signature(each.public.keyid, each.sign(envelope.message))
+            for each in privates
+        }
         if sigstore is not None:
             from devmod_trust import _sigstore
 
             signature = _sigstore.sign(envelope, sigstore)
             made[signature.keyid] = signature
-        envelope = envelope._replace(signatures=(*(each for each in others if each.keyid not in made), *made.values()))
+        envelope = envelope._replace(
+            signatures=(*(each for each in others if each.keyid not in made), *made.values())
+        )
         content = envelope.to_bytes()
         if len(envelope.signatures) > MAX_SIGNATURES or len(content) > MAX_SIGNATURE:
-            raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
+            raise FormatError(
+                f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes"
+            )
         file.write(content)
     return f"{path}.sig"
 
 
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Let one process at a time sign a file. Two at once would each write their own signatures beside the ones that they have read."""
+    """Let one process at a time sign a file. Two at once would each write their own signatures
+    beside the ones that they have read.
+    """
     with open_regular(path) as file:
         if fcntl is not None:
             with suppress(OSError):  # a file system without locks
@@ -94,8 +114,12 @@ def _locked(path: str) -> Iterator[None]:
         yield
 
 
-def _others(beside: bytes | None, payload: bytes, path: str, replace: bool) -> tuple[Signature, ...]:
-    """Return the signatures that are beside a file, if they are of the same statement. `replace` drops others."""
+def _others(
+    beside: bytes | None, payload: bytes, path: str, replace: bool
+) -> tuple[Signature, ...]:
+    """Return the signatures that are beside a file, if they are of the same statement. `replace`
+    drops others.
+    """
     if beside is None:
         return ()
     try:
@@ -107,4 +131,6 @@ def _others(beside: bytes | None, payload: bytes, path: str, replace: bool) -> t
         problem = f"is invalid: {error}"
     if replace:
         return ()
-    raise FormatError(f"'{path}.sig' {problem}. To drop what it has: devmod sign --replace, or sign(…, replace=True)")
+    raise FormatError(
+        f"'{path}.sig' {problem}. To drop what it has: devmod sign --replace, or sign(…, replace=True)"
+    )

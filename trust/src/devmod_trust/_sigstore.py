@@ -1,4 +1,6 @@
-"""Signatures of identities: certificates of sigstore for a few minutes, with the proof that a public log has them."""
+"""Signatures of identities: certificates of sigstore for a few minutes, with the proof that a
+public log has them.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,17 @@ _TOKEN = "SIGSTORE_IDENTITY_TOKEN"  # noqa: S105 - its name
 
 
 class Identity:
-    """An identity that checks signatures, as `PublicKey` does: the name in a certificate, and the issuer that has vouched for it.
+    """An identity that checks signatures, as `PublicKey` does: the name in a certificate, and the
+    issuer that has vouched for it.
 
     Parameters
     ----------
     issuer, identity
-        Such as "https://token.actions.githubusercontent.com" and the URL of a workflow, or an address of mail.
+        Such as "https://token.actions.githubusercontent.com" and the URL of a workflow, or an
+        address of mail.
     config
-        The path of the configuration of a private sigstore; "": the public one, of which the wheel sigstore has the keys.
+        The path of the configuration of a private sigstore; "": the public one, of which the wheel
+        sigstore has the keys.
 
     Attributes
     ----------
@@ -37,14 +42,19 @@ class Identity:
         self.data = json.dumps([issuer, identity]).encode()
 
     def has_signed(self, envelope: Envelope) -> bool:
-        """Return whether one of the signatures is of this identity. Nothing is requested from a server.
+        """Return whether one of the signatures is of this identity. Nothing is requested from a
+        server.
 
         Raises
         ------
         ValueError
             sigstore is not installed, or its configuration is invalid.
         """
-        return any(self._has_signed(each.extra[FIELD], envelope) for each in envelope.signatures if FIELD in each.extra)
+        return any(
+            self._has_signed(each.extra[FIELD], envelope)
+            for each in envelope.signatures
+            if FIELD in each.extra
+        )
 
     def _has_signed(self, bundle: object, envelope: Envelope) -> bool:
         verifier, wanted = self._verifier
@@ -65,13 +75,18 @@ class Identity:
             raise ValueError(_missing()) from None
         wanted = Wanted(identity=self._identity, issuer=self._issuer)
         try:
-            return Verifier(trusted_root=_configuration(self._config, offline=True).trusted_root), wanted
+            return Verifier(
+                trusted_root=_configuration(self._config, offline=True).trusted_root
+            ), wanted
         except Exception as error:  # noqa: BLE001 - sigstore raises errors of several libraries
-            raise ValueError(f"sigstore's configuration {self._config!r} cannot be used: {describe_error(error)}") from None
+            raise ValueError(
+                f"sigstore's configuration {self._config!r} cannot be used: {describe_error(error)}"
+            ) from None
 
 
 def sign(envelope: Envelope, config: str) -> Signature:
-    """Return a signature by the identity of a CI job, of SIGSTORE_IDENTITY_TOKEN, or of who logs in in a browser.
+    """Return a signature by the identity of a CI job, of SIGSTORE_IDENTITY_TOKEN, or of who logs in
+    in a browser.
 
     Raises
     ------
@@ -89,12 +104,18 @@ def sign(envelope: Envelope, config: str) -> Signature:
     try:
         trust = _configuration(config, offline=False)
         text = os.environ.get(_TOKEN) or detect_credential()
-        token = IdentityToken(text) if text else Issuer(trust.signing_config.get_oidc_url()).identity_token()
+        token = (
+            IdentityToken(text)
+            if text
+            else Issuer(trust.signing_config.get_oidc_url()).identity_token()
+        )
         with SigningContext.from_trust_config(trust).signer(token) as signer:
             bundle = signer.sign_dsse(Statement(envelope.payload))
     except Exception as error:  # sigstore raises errors of several libraries
         raise FetchError(f"sigstore cannot sign: {describe_error(error)}") from error
-    return Signature(f"sigstore:{token.identity}", bundle.signature, {FIELD: json.loads(bundle.to_json())})
+    return Signature(
+        f"sigstore:{token.identity}", bundle.signature, {FIELD: json.loads(bundle.to_json())}
+    )
 
 
 def _configuration(path: str, *, offline: bool) -> Any:

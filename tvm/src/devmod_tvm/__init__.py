@@ -1,4 +1,5 @@
-"""TVM's missing runtimes by devmod: OpenCL, Vulkan, WebGPU, Metal, ROCm and Hexagon. TVM calls `autoload` when it is imported.
+"""TVM's missing runtimes by devmod: OpenCL, Vulkan, WebGPU, Metal, ROCm and Hexagon. TVM calls
+`autoload` when it is imported.
 
 docs/design/tvm.md has the reasons.
 """
@@ -26,11 +27,13 @@ __all__ = ["array", "autoload", "tensor"]
 
 
 def autoload() -> None:
-    """Register in TVM what its build lacks: `ffi.Module.create`, `ffi.Module.load_from_bytes` and `device_api` of each kind.
+    """Register in TVM what its build lacks: `ffi.Module.create`, `ffi.Module.load_from_bytes` and
+    `device_api` of each kind.
 
-    TVM's import calls it, as an entry point of the group ``tvm.backends``. Neither devmod nor a driver is imported before TVM uses a kind.
-    ``DEVMOD_TVM=opencl,vulkan`` chooses the kinds. A kind that TVM has itself is left alone. With a version of TVM that this wheel does
-    not support, it warns and registers nothing.
+    TVM's import calls it, as an entry point of the group ``tvm.backends``. Neither devmod nor a
+    driver is imported before TVM uses a kind. ``DEVMOD_TVM=opencl,vulkan`` chooses the kinds. A
+    kind that TVM has itself is left alone. With a version of TVM that this wheel does not support,
+    it warns and registers nothing.
     """
     import tvm_ffi
 
@@ -50,10 +53,15 @@ def autoload() -> None:
             stacklevel=2,
         )
         return
-    find, register = partial(tvm_ffi.get_global_func, allow_missing=True), tvm_ffi.register_global_func
+    find, register = (
+        partial(tvm_ffi.get_global_func, allow_missing=True),
+        tvm_ffi.register_global_func,
+    )
     for kind in _chosen():
         loaders = [f"ffi.Module.load_from_bytes.{name}" for name in (kind, *ALIASES.get(kind, ()))]
-        if any(find(name) for name in (f"device_api.{kind}", f"ffi.Module.create.{kind}", *loaders)):
+        if any(
+            find(name) for name in (f"device_api.{kind}", f"ffi.Module.create.{kind}", *loaders)
+        ):
             continue
         registered.append(kind)
         find("devmod.tvm.device")(kind, partial(_forward, "call", kind))
@@ -77,7 +85,9 @@ def _chosen() -> list[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a distribution is installed. Reading the entry points of all takes ten times as long."""
+    """Return whether a distribution is installed. Reading the entry points of all takes ten times
+    as long.
+    """
     try:
         distribution(name)
     except PackageNotFoundError:

@@ -1,7 +1,7 @@
 """What TVM calls: the modules, the kernels and the memory of the kinds that devmod runs.
 
-A pointer of TVM is a handle: the key of an array of bytes. No handle is used twice, and none is an address, so a pointer of another owner,
-or of freed memory, is an error.
+A pointer of TVM is a handle: the key of an array of bytes. No handle is used twice, and none is an
+address, so a pointer of another owner, or of freed memory, is an error.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 #: No processor has such addresses. A handle and the offsets in its array are no other array's.
 _next_handle = 1 << 56
 _lock = Lock()
-_make_module, _make_tensor, _offset = (tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset"))
-_view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(("PyMemoryView_FromMemory", ctypes.pythonapi))
+_make_module, _make_tensor, _offset = (
+    tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset")
+)
+_view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
+    ("PyMemoryView_FromMemory", ctypes.pythonapi)
+)
 _READ, _WRITE = 0x100, 0x200
 #: The properties of TVM's module: its bytes can be saved, and its functions called.
 _MASK = 0b011
@@ -45,7 +49,8 @@ _MODULE_KINDS = {"rocm": "hip"}
 
 
 def tensor(array: devmod.Array) -> Any:
-    """Return a tensor of TVM over an array of devmod, without a copy. The tensor keeps the array alive.
+    """Return a tensor of TVM over an array of devmod, without a copy. The tensor keeps the array
+    alive.
 
     Parameters
     ----------
@@ -65,11 +70,14 @@ def tensor(array: devmod.Array) -> Any:
             argument="array",
         )
     handle = _handle_of(array.viewed((array.nbytes,), "uint8"))  # type: ignore[attr-defined]
-    return _make_tensor(handle, array.shape, tvm_ffi.dtype(array.dtype), tvm_ffi.device(device.kind, device.index))
+    return _make_tensor(
+        handle, array.shape, tvm_ffi.dtype(array.dtype), tvm_ffi.device(device.kind, device.index)
+    )
 
 
 def array(tensor: Any) -> devmod.Array:
-    """Return an array of devmod over a tensor of TVM, without a copy. The array keeps the tensor alive.
+    """Return an array of devmod over a tensor of TVM, without a copy. The array keeps the tensor
+    alive.
 
     Parameters
     ----------
@@ -82,8 +90,12 @@ def array(tensor: Any) -> devmod.Array:
         It is no such tensor.
     """
     if not isinstance(tensor, tvm_ffi.Tensor):
-        raise ArgumentError(f"array: expected a tensor of TVM, got {type(tensor).__name__}", argument="tensor")
-    result = _tensor_bytes(tensor, "array: the tensor").viewed(tuple(tensor.shape), str(tensor.dtype))
+        raise ArgumentError(
+            f"array: expected a tensor of TVM, got {type(tensor).__name__}", argument="tensor"
+        )
+    result = _tensor_bytes(tensor, "array: the tensor").viewed(
+        tuple(tensor.shape), str(tensor.dtype)
+    )
     result.owner = tensor
     return result  # type: ignore[no-any-return]
 
@@ -117,16 +129,27 @@ def _tensor_bytes(tensor: Any, subject: str) -> Any:
     if not tensor.is_contiguous():
         raise ArgumentError(f"{subject} is not contiguous; copy it")
     offset, dtype = _offset(tensor), tensor.dtype
-    return _part(tensor.data_ptr() - offset, offset, (prod(tensor.shape) * dtype.bits * dtype.lanes + 7) // 8, subject)
+    return _part(
+        tensor.data_ptr() - offset,
+        offset,
+        (prod(tensor.shape) * dtype.bits * dtype.lanes + 7) // 8,
+        subject,
+    )
 
 
 def _missing(kind: str, error: NotRegisteredError) -> NotRegisteredError:
-    """Return the error of a kind without a runtime, with the extra of this wheel that installs it."""
-    return NotRegisteredError(f"{error}\nTogether with devmod-tvm: {pip_install(f'devmod-tvm[{kind}]')}", kind=kind)
+    """Return the error of a kind without a runtime, with the extra of this wheel that installs
+    it.
+    """
+    return NotRegisteredError(
+        f"{error}\nTogether with devmod-tvm: {pip_install(f'devmod-tvm[{kind}]')}", kind=kind
+    )
 
 
 class _Devices:
-    """The devices of one kind. TVM calls the public methods: most have the number of the device first."""
+    """The devices of one kind. TVM calls the public methods: most have the number of the device
+    first.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -138,7 +161,9 @@ class _Devices:
             raise _missing(self.kind, error) from None
 
     def attribute(self, index: int, number: int) -> Any:
-        """Return an attribute by its number in TVM's `DeviceAttrKind`; None for one that devmod does not know."""
+        """Return an attribute by its number in TVM's `DeviceAttrKind`; None for one that devmod
+        does not know.
+        """
         if number == 0:
             with suppress(DevmodError):
                 return int(bool(self._device(index)))
@@ -180,28 +205,39 @@ class _Devices:
         """Free memory, in any order."""
         _arrays.pop(handle, None)
 
-    def write(self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int) -> None:
+    def write(
+        self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int
+    ) -> None:
         """Copy from the host, and wait."""
         if nbytes:
             part = _part(target, offset, nbytes, "the target of a copy")
             part.copy_from(_view(source + start, nbytes, _READ), stream=_streams.get(stream))
 
-    def read(self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int) -> None:
+    def read(
+        self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int
+    ) -> None:
         """Copy to the host, and wait."""
         if nbytes:
             part = _part(source, start, nbytes, "the source of a copy")
             self._order(part.device, stream)
             part.copy_to(_view(target + offset, nbytes, _WRITE), stream=_streams.get(stream))
 
-    def copy(self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int) -> None:
+    def copy(
+        self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int
+    ) -> None:
         """Copy between the devices of the kind."""
         if nbytes:
-            part, taken = _part(target, offset, nbytes, "the target of a copy"), _part(source, start, nbytes, "the source of a copy")
+            part, taken = (
+                _part(target, offset, nbytes, "the target of a copy"),
+                _part(source, start, nbytes, "the source of a copy"),
+            )
             self._order(part.device, stream)
             part.copy_from(taken, stream=_streams.get(stream), wait=bool(_streams))
 
     def _order(self, device: Any, stream: int) -> None:
-        """Wait for all streams before a copy in no stream, as in CUDA. A program without streams has one queue."""
+        """Wait for all streams before a copy in no stream, as in CUDA. A program without streams
+        has one queue.
+        """
         if _streams and not stream:
             device.synchronize()
 
@@ -250,27 +286,42 @@ def load(kind: str, name: str, data: bytes) -> Any:
     return _module(_MODULE_KINDS.get(name, name), real, lambda: data)
 
 
-def create(kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source: Mapping[str, Any]) -> Any:
+def create(
+    kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source: Mapping[str, Any]
+) -> Any:
     """Return TVM's module of what its compiler wrote, for `ffi.Module.create.<kind>`."""
     infos = {
         str(name): devmod.FunctionInfo(
-            str(each.name), [*map(str, each.arg_types)], [*map(str, each.launch_param_tags)], [*map(int, each.arg_extra_tags)]
+            str(each.name),
+            [*map(str, each.arg_types)],
+            [*map(str, each.launch_param_tags)],
+            [*map(int, each.arg_extra_tags)],
         )
         for name, each in functions.items()
     }
-    shaders = {str(name): bytes(each) for name, each in code.items()} if hasattr(code, "items") else bytes(code)
-    texts = {str(key): each if isinstance(each, bytes) else str(each) for key, each in source.items()}
+    shaders = (
+        {str(name): bytes(each) for name, each in code.items()}
+        if hasattr(code, "items")
+        else bytes(code)
+    )
+    texts = {
+        str(key): each if isinstance(each, bytes) else str(each) for key, each in source.items()
+    }
     real = devmod.create(kind, shaders, str(fmt), infos, texts)
     return _module(_MODULE_KINDS.get(kind, kind), real, lambda: interop.dump_module_bytes(real))
 
 
 def load_file(path: str, *_: str) -> Any:
-    """Return TVM's module of a ``.devmod`` file. Each call of a function uses the candidate that fits the device of its arrays."""
+    """Return TVM's module of a ``.devmod`` file. Each call of a function uses the candidate that
+    fits the device of its arrays.
+    """
     return _file(devmod.load(str(path)))
 
 
 def load_file_bytes(data: bytes) -> Any:
-    """Return TVM's module of the bytes of a ``.devmod`` file, such as one that a library of TVM imports."""
+    """Return TVM's module of the bytes of a ``.devmod`` file, such as one that a library of TVM
+    imports.
+    """
     return _file(devmod.loads(bytes(data)))
 
 
@@ -282,12 +333,22 @@ def _module(kind: str, module: devmod.Module, save: Callable[[], bytes]) -> Any:
     functions: dict[str, Any] = {}
 
     def function(name: str) -> Any:
-        if name not in functions and (owner := next((each for each in walk(module) if name in each.functions), None)) is not None:
+        if (
+            name not in functions
+            and (owner := next((each for each in walk(module) if name in each.functions), None))
+            is not None
+        ):
             functions.setdefault(name, tvm_ffi.convert(_Kernel(owner, name).call))
         return functions.get(name)
 
     def serve(request: str, *args: str) -> Any:
-        return function(*args) if request == "function" else save() if request == "save" else module.inspect_source(*args)
+        return (
+            function(*args)
+            if request == "function"
+            else save()
+            if request == "save"
+            else module.inspect_source(*args)
+        )
 
     return _make_module(kind, _MASK, tvm_ffi.convert(serve))
 
@@ -304,10 +365,17 @@ class _Kernel:
         self._pointers = [number for number, each in enumerate(info.arg_types) if each == "handle"]
         #: The element types that kernels of devmod have. Those of TVM have none.
         params = info.interface.params if info.interface is not None else ()
-        self._types = {number: each.type for number, each in enumerate(params) if each.kind == "buffer" and each.type}
-        tags = [each for each in info.launch_param_tags if each.startswith(("blockIdx.", "threadIdx."))]
+        self._types = {
+            number: each.type
+            for number, each in enumerate(params)
+            if each.kind == "buffer" and each.type
+        }
+        tags = [
+            each for each in info.launch_param_tags if each.startswith(("blockIdx.", "threadIdx."))
+        ]
         grid, block = (_values(scope, tags, self._count) for scope in ("blockIdx", "threadIdx"))
-        #: The number of arguments of a call whose launch values are a grid and a block alone; -1 if there is none.
+        #: The number of arguments of a call whose launch values are a grid and a block alone; -1 if
+        #: there is none.
         self._plain = self._count + len(tags) if grid and block else -1
         self._grid, self._block = grid, block
         self._functions: dict[Any, Any] = {}
@@ -323,31 +391,48 @@ class _Kernel:
             if type(value) is ctypes.c_void_p:
                 found = arrays.get(value.value)
             else:  # a tensor at the begin of its array has its handle
-                found = arrays.get(value.data_ptr()) if isinstance(value, tvm_ffi.Tensor) and value.is_contiguous() else None
+                found = (
+                    arrays.get(value.data_ptr())
+                    if isinstance(value, tvm_ffi.Tensor) and value.is_contiguous()
+                    else None
+                )
             values[number] = self._array(number, value) if found is None else found
-        device = values[self._pointers[0]].device if self._pointers else devmod.device(self._module.kind)
+        device = (
+            values[self._pointers[0]].device if self._pointers else devmod.device(self._module.kind)
+        )
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = self._module.get_function(self._name).on(device)
         for number, dtype in self._types.items():
             values[number] = _typed(values[number], dtype)
-        stream = _streams.get(tvm_ffi.get_raw_stream(tvm_ffi.device(device.kind, device.index))) if _streams else None
+        stream = (
+            _streams.get(tvm_ffi.get_raw_stream(tvm_ffi.device(device.kind, device.index)))
+            if _streams
+            else None
+        )
         if len(args) == self._plain:
             return function(*values, grid=self._grid(args), block=self._block(args), stream=stream)  # type: ignore[misc]
         return function(*values, *args[self._count :], stream=stream)
 
     def _array(self, number: int, value: Any) -> Any:
-        """Return the array of an argument that is not the handle of memory: a tensor, or an error."""
+        """Return the array of an argument that is not the handle of memory:
+
+        a tensor, or an error.
+        """
         subject = f"the {self._module.kind} function {self._name!r}: argument {number + 1}"
         if isinstance(value, tvm_ffi.Tensor):
             return _tensor_bytes(value, subject)
         if value is None or isinstance(value, ctypes.c_void_p):
             return _part(getattr(value, "value", 0), 0, 0, subject)
-        raise ArgumentError(f"{subject} is {value!r}; expected a tensor or a pointer", kind=self._module.kind)
+        raise ArgumentError(
+            f"{subject} is {value!r}; expected a tensor or a pointer", kind=self._module.kind
+        )
 
 
 def _values(scope: str, tags: Sequence[str], count: int) -> Callable[[Sequence[Any]], Any] | None:
-    """Return what takes the launch values of a scope from the arguments, x first; None if they skip a dimension."""
+    """Return what takes the launch values of a scope from the arguments, x first; None if they skip
+    a dimension.
+    """
     places = [count + tags.index(f"{scope}.{axis}") for axis in "xyz" if f"{scope}.{axis}" in tags]
     used = [axis for axis in "xyz" if f"{scope}.{axis}" in tags]
     return itemgetter(*places) if used and used == ["x", "y", "z"][: len(used)] else None

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from devmod.commands import complete_kind, debug_option, echo, print_json, print_table, quiet_drivers
+from devmod.commands import (
+    complete_kind,
+    debug_option,
+    echo,
+    print_json,
+    print_table,
+    quiet_drivers,
+)
 
 
 @click.command(
@@ -18,14 +25,26 @@ Examples:
 """,
 )
 @click.argument("kind", shell_complete=complete_kind("devmod.conformance"))
-@click.option("--row", "only", multiple=True, metavar="ROW", help="Check only this row, such as R32 or R32-once. May be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects with row, outcome, reason and title.")
+@click.option(
+    "--row",
+    "only",
+    multiple=True,
+    metavar="ROW",
+    help="Check only this row, such as R32 or R32-once. May be repeated.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: a list of objects with row, outcome, reason and title.",
+)
 @debug_option
 def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
     """Check the installed backend of KIND against the contract, with the cases in its wheel.
 
-    The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is skipped. If no sample can be compiled here,
-    most rows have nothing to check, and the exit status is 1.
+    The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is
+    skipped. If no sample can be compiled here, most rows have nothing to check, and the exit status
+    is 1.
     """
     from devmod import plugins
     from devmod.errors import NotRegisteredError
@@ -40,19 +59,42 @@ def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
             raise
         text = str(error)
         kinds = ", ".join(sorted(plugins.registered(GROUP))) or "none"
-        error.args = (f"{text}{'' if text.endswith('?') else '.'} The installed kinds with cases: {kinds}",)
+        error.args = (
+            f"{text}{'' if text.endswith('?') else '.'} The installed kinds with cases: {kinds}",
+        )
         raise
     if as_json:
-        print_json([{"row": each.row.id, "outcome": each.outcome, "reason": each.reason, "title": each.row.title} for each in results])
+        print_json(
+            [
+                {
+                    "row": each.row.id,
+                    "outcome": each.outcome,
+                    "reason": each.reason,
+                    "title": each.row.title,
+                }
+                for each in results
+            ]
+        )
     else:
-        rows = [each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results]
+        rows = [
+            each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results
+        ]
         print_table(
             ("row", "outcome", "requirement, or reason"),
-            [(each.row.id, outcome, " ".join(each.reason.split()) or each.row.title) for each, outcome in zip(results, rows, strict=True)],
+            [
+                (each.row.id, outcome, " ".join(each.reason.split()) or each.row.title)
+                for each, outcome in zip(results, rows, strict=True)
+            ],
         )
-        counts = {outcome: sum(each.outcome == outcome for each in results) for outcome in ("passed", "skipped", "failed")}
+        counts = {
+            outcome: sum(each.outcome == outcome for each in results)
+            for outcome in ("passed", "skipped", "failed")
+        }
         echo(f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     unchecked = [each for each in results if each.reason.startswith(NO_SAMPLE)]
     if unchecked:
-        echo(f"devmod: error: {len(unchecked)} of {len(results)} rows were not checked: {unchecked[0].reason}", err=True)
+        echo(
+            f"devmod: error: {len(unchecked)} of {len(results)} rows were not checked: {unchecked[0].reason}",
+            err=True,
+        )
     return 1 if unchecked or any(each.outcome == "failed" for each in results) else 0

@@ -1,4 +1,6 @@
-"""`devmod new-backend`: write a complete distribution with a toy device, as the start of a new backend."""
+"""`devmod new-backend`: write a complete distribution with a toy device, as the start of a new
+backend.
+"""
 
 from __future__ import annotations
 
@@ -55,25 +57,42 @@ Examples:
 )
 @click.argument("name", required=False)
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path, file_okay=False), help="The folder in which to make devmod-NAME. [default: .]"
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder in which to make devmod-NAME. [default: .]",
 )
 @click.option("--title", help="The backend's name in messages. [default: NAME, capitalized]")
 @click.option("--author", help='The publisher. [default: "The devmod-NAME authors"]')
 @click.option("--target-only", is_flag=True, help="Write a compiler without a runtime.")
 @debug_option
-def command(name: str | None, output: Path | None, title: str | None, author: str | None, target_only: bool) -> None:
-    """Write a distribution devmod-NAME for the kind NAME: package, tests with the conformance kit, CI and README.
+def command(
+    name: str | None, output: Path | None, title: str | None, author: str | None, target_only: bool
+) -> None:
+    """Write a distribution devmod-NAME for the kind NAME: package, tests with the conformance kit,
+    CI and README.
 
-    It has a toy language and a toy device, and passes its own tests. Without NAME, the command asks for the values on a terminal.
+    It has a toy language and a toy device, and passes its own tests. Without NAME, the command asks
+    for the values on a terminal.
     """
     if name is None:
         if not sys.stdin.isatty():
-            raise click.UsageError("NAME is missing: devmod new-backend NAME (on a terminal, the command asks for it)")
+            raise click.UsageError(
+                "NAME is missing: devmod new-backend NAME (on a terminal, the command asks for it)"
+            )
         name = click.prompt("Name of the kind, such as acme", value_proc=_checked_kind)
-        title = title or click.prompt("Name in messages", default=_title(name), value_proc=_checked_text)
-        author = author or click.prompt("Publisher", default=f"The devmod-{name} authors", value_proc=_checked_text)
-        target_only = target_only or not click.confirm("With a runtime? Without one, modules are compiled but cannot run", default=True)
-        output = output or click.prompt("Folder to create it in", default=".", type=click.Path(path_type=Path, file_okay=False))
+        title = title or click.prompt(
+            "Name in messages", default=_title(name), value_proc=_checked_text
+        )
+        author = author or click.prompt(
+            "Publisher", default=f"The devmod-{name} authors", value_proc=_checked_text
+        )
+        target_only = target_only or not click.confirm(
+            "With a runtime? Without one, modules are compiled but cannot run", default=True
+        )
+        output = output or click.prompt(
+            "Folder to create it in", default=".", type=click.Path(path_type=Path, file_okay=False)
+        )
     kind = _checked_kind(name)
     folder = (output or Path()).expanduser() / f"devmod-{kind}"
     _write(
@@ -148,14 +167,22 @@ def _checked_kind(name: str) -> str:
             f"expected the name of the kind, {name.removeprefix('devmod-')!r}, got {name!r}. The distribution is devmod-<kind>"
         )
     if not is_valid_name(name) or name.endswith("_"):
-        raise click.UsageError(f"{name!r} cannot be a kind: expected [a-z][a-z0-9_]{{0,31}} without a final underscore")
+        raise click.UsageError(
+            f"{name!r} cannot be a kind: expected [a-z][a-z0-9_]{{0,31}} without a final underscore"
+        )
     if name in NAMES:
-        raise click.UsageError(f"{name!r} is a kind of devmod-core, and devmod-{name} is its runtime. Choose the name of a new kind")
+        raise click.UsageError(
+            f"{name!r} is a kind of devmod-core, and devmod-{name} is its runtime. Choose the name of a new kind"
+        )
     owner = next((kind for kind, names in NAMES.items() if name in names), "")
     if owner:
-        raise click.UsageError(f"{name!r} is a format or a file suffix of the kind {owner}. Choose the name of a new kind")
+        raise click.UsageError(
+            f"{name!r} is a format or a file suffix of the kind {owner}. Choose the name of a new kind"
+        )
     if name in ("core", "bundle") or any(name in entries for entries in CORE_ENTRIES.values()):
-        raise click.UsageError(f"{name!r} is reserved for devmod-core. Choose the name of a new kind")
+        raise click.UsageError(
+            f"{name!r} is reserved for devmod-core. Choose the name of a new kind"
+        )
     return name
 
 

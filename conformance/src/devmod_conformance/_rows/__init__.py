@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from devmod_conformance._row import Row
-from devmod_conformance._rows import builds, calls, execution, images, modules, processes, serialization
+from devmod_conformance._rows import (
+    builds,
+    calls,
+    execution,
+    images,
+    modules,
+    processes,
+    serialization,
+)
 
 _PARTS = (modules, serialization, builds, calls, execution, images, processes)
 _ALL = [each for part in _PARTS for each in vars(part).values() if isinstance(each, Row)]

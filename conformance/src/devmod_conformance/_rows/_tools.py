@@ -48,7 +48,9 @@ def applicable(items: Iterable[_T], reason: str) -> Iterator[_T]:
 
 
 def usable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sample]:
-    """Return the samples, by default all of the case, that can be compiled here. Raise Skip if a toolchain is missing for all of them."""
+    """Return the samples, by default all of the case, that can be compiled here. Raise Skip if a
+    toolchain is missing for all of them.
+    """
     require(case.samples, "the Conformance has no samples; give it at least one Sample")
     usable, missing = [], ""
     for sample in samples or case.samples:
@@ -64,7 +66,9 @@ def usable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sa
 
 
 def runnable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sample]:
-    """Return the usable samples that the receiver has a compiler for, if it must compile them. Raise Skip if there is none."""
+    """Return the usable samples that the receiver has a compiler for, if it must compile them.
+    Raise Skip if there is none.
+    """
     result, missing = _with_compiler(case, usable_samples(case, samples))
     if not result:
         raise Skip(f"{NO_SAMPLE}{missing}")
@@ -72,7 +76,9 @@ def runnable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[
 
 
 def kernels_of_row(case: Conformance, samples: Sequence[Sample], absent: str) -> list[Sample]:
-    """Return the samples of one row that can be compiled here. Raise Skip, with the text `absent` if the case has none for that row."""
+    """Return the samples of one row that can be compiled here. Raise Skip, with the text `absent`
+    if the case has none for that row.
+    """
     if not samples:
         raise Skip(absent)
     try:
@@ -82,13 +88,19 @@ def kernels_of_row(case: Conformance, samples: Sequence[Sample], absent: str) ->
 
 
 def _with_compiler(case: Conformance, samples: Sequence[Sample]) -> tuple[list[Sample], str]:
-    """Return the samples whose receiver's compiler is installed, if it has one, and the first error of another sample."""
+    """Return the samples whose receiver's compiler is installed, if it has one, and the first error
+    of another sample.
+    """
     missing = [_missing_compiler(case, sample) for sample in samples]
-    return [sample for sample, problem in zip(samples, missing, strict=True) if not problem], next(filter(None, missing), "")
+    return [sample for sample, problem in zip(samples, missing, strict=True) if not problem], next(
+        filter(None, missing), ""
+    )
 
 
 def _missing_compiler(case: Conformance, sample: Sample) -> str:
-    """Return the error of a receiver's compiler that is not installed; "" for other samples. It is asked once for each sample."""
+    """Return the error of a receiver's compiler that is not installed; "" for other samples. It is
+    asked once for each sample.
+    """
     spec = find_spec(case.kind)
     if spec is None or sample.fmt not in spec.source_formats:
         return ""
@@ -107,7 +119,9 @@ def target_spec(case: Conformance) -> TargetSpec:
     """Return the target spec of the kind. Raise Skip if there is none."""
     spec = find_spec(case.kind)
     if spec is None:
-        raise Skip(f"the kind {case.kind!r} has no target spec (devmod.targets), so it has no fallback and no formats")
+        raise Skip(
+            f"the kind {case.kind!r} has no target spec (devmod.targets), so it has no fallback and no formats"
+        )
     return spec
 
 
@@ -117,7 +131,9 @@ def has_grid(case: Conformance) -> bool:
     return spec is None or spec.has_grid
 
 
-def module_with(case: Conformance, sample: Sample, name: str, info: devmod.FunctionInfo) -> devmod.Module:
+def module_with(
+    case: Conformance, sample: Sample, name: str, info: devmod.FunctionInfo
+) -> devmod.Module:
     """Return the backend's module of a sample, with another description of a function."""
     return devmod.create(case.kind, sample.code, sample.fmt, {**sample.fmap, name: info})
 
@@ -128,9 +144,14 @@ def runtime_module(case: Conformance, sample: Sample) -> devmod.Module:
 
 
 def both_modules(case: Conformance, sample: Sample) -> list[tuple[str, devmod.Module]]:
-    """Return the backend's module of a sample, as it is created and as it is loaded from its bytes, each with the word for it."""
+    """Return the backend's module of a sample, as it is created and as it is loaded from its bytes,
+    each with the word for it.
+    """
     module = runtime_module(case, sample)
-    return [("created", module), ("loaded", devmod.load_from_bytes(case.kind, module.save_to_bytes()))]
+    return [
+        ("created", module),
+        ("loaded", devmod.load_from_bytes(case.kind, module.save_to_bytes())),
+    ]
 
 
 def fallback_module(case: Conformance, sample: Sample) -> FallbackModule:
@@ -143,14 +164,22 @@ def fallback_module(case: Conformance, sample: Sample) -> FallbackModule:
 def source_samples(case: Conformance) -> list[Sample]:
     """Return the samples whose payload is source, which the receiver compiles."""
     spec = target_spec(case)
-    result, missing = _with_compiler(case, [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats])
+    result, missing = _with_compiler(
+        case, [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats]
+    )
     if not result:
-        raise Skip(f"no sample has a payload in a source format{f' that this machine can compile: {missing}' if missing else ''}")
+        raise Skip(
+            f"no sample has a payload in a source format{f' that this machine can compile: {missing}' if missing else ''}"
+        )
     return result
 
 
-def samples_with_calls(case: Conformance, samples: Sequence[Sample] = ()) -> list[tuple[Sample, Call]]:
-    """Return every call of the samples, by default all. Raise Skip without NumPy: arguments and references are its arrays."""
+def samples_with_calls(
+    case: Conformance, samples: Sequence[Sample] = ()
+) -> list[tuple[Sample, Call]]:
+    """Return every call of the samples, by default all. Raise Skip without NumPy: arguments and
+    references are its arrays.
+    """
     import_numpy()
     pairs = [(sample, call) for sample in runnable_samples(case, samples) for call in sample.calls]
     if not pairs:
@@ -158,15 +187,21 @@ def samples_with_calls(case: Conformance, samples: Sequence[Sample] = ()) -> lis
     return pairs
 
 
-def called_functions(case: Conformance, pairs: Iterable[tuple[Sample, Call]] | None = None) -> Iterator[tuple[Sample, Call, Any]]:
-    """Yield calls, by default those of `samples_with_calls`, with the function of a new module each."""
+def called_functions(
+    case: Conformance, pairs: Iterable[tuple[Sample, Call]] | None = None
+) -> Iterator[tuple[Sample, Call, Any]]:
+    """Yield calls, by default those of `samples_with_calls`, with the function of a new module
+    each.
+    """
     for sample, call in samples_with_calls(case) if pairs is None else pairs:
         yield sample, call, get_function(runtime_module(case, sample), call.function)
 
 
 def replace_code(sample: Sample, code: bytes) -> Sample:
     """Return the sample with other code. In a map of shaders, every shader is replaced."""
-    replaced = code if isinstance(sample.code, (bytes, memoryview)) else dict.fromkeys(sample.code, code)
+    replaced = (
+        code if isinstance(sample.code, (bytes, memoryview)) else dict.fromkeys(sample.code, code)
+    )
     return Sample(replaced, sample.fmt, sample.fmap)
 
 
@@ -247,7 +282,9 @@ def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keyword
         return function(*arguments, **keywords)
 
 
-def run_in_threads(work: Callable[[_T], object], arguments: Iterable[_T], timeout: float | None = None) -> list[Any]:
+def run_in_threads(
+    work: Callable[[_T], object], arguments: Iterable[_T], timeout: float | None = None
+) -> list[Any]:
     """Call a function with each argument, in a thread each. All threads start together.
 
     Returns
@@ -271,18 +308,28 @@ def run_in_threads(work: Callable[[_T], object], arguments: Iterable[_T], timeou
         except BaseException as error:  # noqa: BLE001 - it is the result
             results[number] = error
 
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(values))]
+    threads = [
+        threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(values))
+    ]
     for thread in threads:
         thread.start()
     end = time.monotonic() + (timeout or 0)
     for thread in threads:
         thread.join(None if timeout is None else max(0.0, end - time.monotonic()))
-    require(not any(thread.is_alive() for thread in threads), f"{len(values)} threads that run at the same time do not end")
+    require(
+        not any(thread.is_alive() for thread in threads),
+        f"{len(values)} threads that run at the same time do not end",
+    )
     return results
 
 
 def check_call(
-    case: Conformance, call: Call, function: Any, description: str, arguments: Sequence[Any] | None = None, **keywords: Any
+    case: Conformance,
+    call: Call,
+    function: Any,
+    description: str,
+    arguments: Sequence[Any] | None = None,
+    **keywords: Any,
 ) -> None:
     """Raise AssertionError unless a call computes the reference's arrays.
 
@@ -293,14 +340,20 @@ def check_call(
     compare_arrays(call, to_host(arguments), reference_arrays(call), description)
 
 
-def compare_arrays(call: Call, actual: Sequence[Any], expected: Sequence[Any], description: str) -> None:
+def compare_arrays(
+    call: Call, actual: Sequence[Any], expected: Sequence[Any], description: str
+) -> None:
     """Raise AssertionError if an array differs from the reference's."""
     np = import_numpy()
     for number, (one, two) in enumerate(zip(actual, expected, strict=True), 1):
         if not isinstance(two, np.ndarray):
             continue
         exact = two.dtype.kind in "biu"
-        equal = one == two if exact else np.isclose(one, two, rtol=call.rtol, atol=call.atol, equal_nan=True)
+        equal = (
+            one == two
+            if exact
+            else np.isclose(one, two, rtol=call.rtol, atol=call.atol, equal_nan=True)
+        )
         if not np.all(equal):
             at = tuple(int(each) for each in np.argwhere(~equal)[0])
             index = at[0] if len(at) == 1 else at
@@ -314,7 +367,11 @@ def written_arrays(call: Call) -> list[int]:
     """Return the numbers, from 0, of the arrays that the reference changes."""
     np = import_numpy()
     before, after = call.make_arguments(), reference_arrays(call)
-    return [number for number, (one, two) in enumerate(zip(before, after, strict=True)) if not np.array_equal(one, two)]
+    return [
+        number
+        for number, (one, two) in enumerate(zip(before, after, strict=True))
+        if not np.array_equal(one, two)
+    ]
 
 
 def triple(value: Any) -> tuple[int, int, int]:
@@ -330,16 +387,23 @@ def triple(value: Any) -> tuple[int, int, int]:
 def expect_argument_error(
     case: Conformance, call: Call, fault: str, argument: str, otherwise: str = "no error was raised"
 ) -> Iterator[list[Any]]:
-    """Raise AssertionError unless the body raises an ArgumentError whose text and attributes name kind, function and argument."""
+    """Raise AssertionError unless the body raises an ArgumentError whose text and attributes name
+    kind, function and argument.
+    """
     description = f"{call.function!r} {fault}"
     with expect_error(devmod.ArgumentError, description, otherwise) as caught:
         yield caught
     (error,) = caught
     require_equal(error.kind, case.kind, f"{description}: the kind in the error")
-    require(repr(call.function) in str(error), f"{description}: the error does not name the function: {error}")
+    require(
+        repr(call.function) in str(error),
+        f"{description}: the error does not name the function: {error}",
+    )
     if argument:
         require_equal(error.argument, argument, f"{description}: the argument in the error")
-        require(argument in str(error), f"{description}: the error does not name the argument: {error}")
+        require(
+            argument in str(error), f"{description}: the error does not name the argument: {error}"
+        )
 
 
 def check_refused_call(
@@ -353,7 +417,8 @@ def check_refused_call(
     count: int | None = None,
     **keywords: Any,
 ) -> None:
-    """Raise AssertionError unless a launch with a fault raises an ArgumentError that names `argument`, and changes no array.
+    """Raise AssertionError unless a launch with a fault raises an ArgumentError that names
+    `argument`, and changes no array.
 
     The first `count` arguments are given by position, by default all.
     """
@@ -363,8 +428,11 @@ def check_refused_call(
 
 
 @contextmanager
-def expect_error(kind: type[BaseException], description: str, otherwise: str = "no error was raised") -> Iterator[list[Any]]:
-    """Raise AssertionError unless the body raises an error of this type. The error is appended to the list that is yielded.
+def expect_error(
+    kind: type[BaseException], description: str, otherwise: str = "no error was raised"
+) -> Iterator[list[Any]]:
+    """Raise AssertionError unless the body raises an error of this type. The error is appended to
+    the list that is yielded.
 
     A missing device raises Skip, unless DeviceNotFoundError is the expected type.
     """
@@ -379,7 +447,9 @@ def expect_error(kind: type[BaseException], description: str, otherwise: str = "
     except devmod.DeviceNotFoundError as error:
         raise no_device(error) from error
     except Exception as error:
-        raise AssertionError(f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}") from error
+        raise AssertionError(
+            f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}"
+        ) from error
     raise AssertionError(f"{description}: expected {kind.__name__}, but {otherwise}")
 
 
@@ -392,7 +462,10 @@ def require_equal_bytes(actual: bytes, expected: bytes, subject: str) -> None:
     """Raise AssertionError with the first difference unless the bytes are equal."""
     if actual == expected:
         return
-    at = next((at for at, (one, two) in enumerate(zip(actual, expected, strict=False)) if one != two), min(len(actual), len(expected)))
+    at = next(
+        (at for at, (one, two) in enumerate(zip(actual, expected, strict=False)) if one != two),
+        min(len(actual), len(expected)),
+    )
     raise AssertionError(
         f"{subject}: expected {len(expected)} bytes, got {len(actual)}; they differ from byte {at} on: "
         f"expected {expected[at : at + 12]!r}, got {actual[at : at + 12]!r}"
@@ -401,7 +474,9 @@ def require_equal_bytes(actual: bytes, expected: bytes, subject: str) -> None:
 
 def summarize(items: Sequence[str]) -> str:
     """Return the first items of a list, and the number of the others."""
-    text = "; ".join(each if len(each) <= 200 else f"{each[:199]}…" for each in items[:_LISTED_ITEMS])
+    text = "; ".join(
+        each if len(each) <= 200 else f"{each[:199]}…" for each in items[:_LISTED_ITEMS]
+    )
     return text + (f"; and {len(items) - _LISTED_ITEMS} more" if len(items) > _LISTED_ITEMS else "")
 
 

@@ -1,4 +1,6 @@
-"""Compilations and builds: the output and its origin, the time of a build, its compiler, and the state after a failure."""
+"""Compilations and builds: the output and its origin, the time of a build, its compiler, and the
+state after a failure.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ _APART = 1.1
 
 @row("R38-compiled")
 def reproducible_output(case: Conformance) -> None:
-    """The compiler's output is the same at another time, in another folder, for another user and in another process."""
+    """The compiler's output is the same at another time, in another folder, for another user and in
+    another process.
+    """
     texts = _texts(case)
     with temporary_folder() as one, temporary_folder() as two:
         compile_in = partial(_compile, case, texts)
@@ -62,12 +66,17 @@ def reproducible_output(case: Conformance) -> None:
         if all(isinstance(each, str) for each in first):
             raise Skip(f"no text can be compiled on this machine: {first[0]}")
         time.sleep(max(0.0, _APART - (time.monotonic() - start)))
-        if first == compile_in(two, user=two, seed="2", other_host=True, zone=WEST, changed=1_000_000_000):
+        if first == compile_in(
+            two, user=two, seed="2", other_host=True, zone=WEST, changed=1_000_000_000
+        ):
             return
         # Find the cause. All but one of these compilations have the same replaced clock.
         fixed = compile_in(one, other_host=True)
         again = compile_in(one, other_host=True)
-        require(fixed == again, f"{_difference(fixed, again)}, in another process with the same folder, user, environment and clock")
+        require(
+            fixed == again,
+            f"{_difference(fixed, again)}, in another process with the same folder, user, environment and clock",
+        )
         causes: dict[str, tuple[str, dict[str, Any]]] = {
             "in another folder": (two, {}),
             "for another user": (one, {"user": two}),
@@ -77,15 +86,22 @@ def reproducible_output(case: Conformance) -> None:
         for cause, (folder, changes) in causes.items():
             other = compile_in(folder, other_host=True, **changes)
             require(fixed == other, f"{_difference(fixed, other)}, {cause}")
-        require(first == fixed, f"{_difference(first, fixed)}, at another time or with another host name")
+        require(
+            first == fixed,
+            f"{_difference(first, fixed)}, at another time or with another host name",
+        )
         other = compile_in(one, other_host=True, zone=WEST)
         require(fixed == other, f"{_difference(fixed, other)}, in another time zone")
-        raise AssertionError("the compiler's output differs between processes with different folders, users, times and environments")
+        raise AssertionError(
+            "the compiler's output differs between processes with different folders, users, times and environments"
+        )
 
 
 @row("R42")
 def origin(case: Conformance) -> None:
-    """A compiled module has an origin with the target and the digests of the sources; it has no paths and is not in the module's bytes."""
+    """A compiled module has an origin with the target and the digests of the sources; it has no
+    paths and is not in the module's bytes.
+    """
     compiled, missing = False, None
     for sample, text, target, options in _compilations(case):
         if len(devmod.Target.parse(target).archs) > 1:
@@ -97,7 +113,10 @@ def origin(case: Conformance) -> None:
             continue
         compiled = True
         result = module.origin
-        require(result is not None, "a module of devmod.compile has no origin; give the Payload an Origin")
+        require(
+            result is not None,
+            "a module of devmod.compile has no origin; give the Payload an Origin",
+        )
         assert result is not None
         require_equal(result.target, str(devmod.Target.parse(target)), "the target in the origin")
         digests = list(result.sources.values())
@@ -107,25 +126,38 @@ def origin(case: Conformance) -> None:
         )
         text_of_origin = json.dumps(result.to_dict(), ensure_ascii=False)
         for folder in {os.getcwd(), os.path.expanduser("~"), tempfile.gettempdir()} - {"/", ""}:
-            require(json.dumps(folder)[1:-1] not in text_of_origin, f"the origin contains the path {folder!r}: {text_of_origin}")
+            require(
+                json.dumps(folder)[1:-1] not in text_of_origin,
+                f"the origin contains the path {folder!r}: {text_of_origin}",
+            )
         loaded = devmod.loads(devmod.dumps(module))
         require_equal(loaded.origin, result, "the origin after devmod.dumps and devmod.loads")
         if sample.fmap:
             require_equal_bytes(
-                module.save_to_bytes(), runtime_module(case, sample).save_to_bytes(), "the saved bytes of a module with an origin"
+                module.save_to_bytes(),
+                runtime_module(case, sample).save_to_bytes(),
+                "the saved bytes of a module with an origin",
             )
     if not compiled:
-        raise Skip("no sample is created by Sample.compiled" if missing is None else f"no text can be compiled on this machine: {missing}")
+        raise Skip(
+            "no sample is created by Sample.compiled"
+            if missing is None
+            else f"no text can be compiled on this machine: {missing}"
+        )
 
 
 @row("R40-example")
 def example_architectures(case: Conformance) -> None:
-    """The languages of needs_arch are those of the target spec, and the first architecture compiles the samples of its language."""
+    """The languages of needs_arch are those of the target spec, and the first architecture compiles
+    the samples of its language.
+    """
     spec = target_spec(case)
     if not spec.needs_arch:
         raise Skip("the target spec has no needs_arch")
     unknown = [name for name in spec.needs_arch if name not in spec.languages.values()]
-    require(not unknown, f"needs_arch names languages that the target spec lacks: {', '.join(unknown)}")
+    require(
+        not unknown, f"needs_arch names languages that the target spec lacks: {', '.join(unknown)}"
+    )
     compiled, missing = False, None
     for _, text, _, options in _compilations(case):
         language = options.get("language") or next(iter(spec.languages))
@@ -139,27 +171,51 @@ def example_architectures(case: Conformance) -> None:
             missing = error
             continue
         except devmod.DevmodError as error:
-            raise AssertionError(f"the example {str(target)!r} for {language} does not compile a sample: {error}") from error
+            raise AssertionError(
+                f"the example {str(target)!r} for {language} does not compile a sample: {error}"
+            ) from error
         compiled = True
     if not compiled:
         reason = "no sample of its languages is created by Sample.compiled"
-        raise Skip(reason if missing is None else f"no text can be compiled on this machine: {missing}")
+        raise Skip(
+            reason if missing is None else f"no text can be compiled on this machine: {missing}"
+        )
 
 
 def _compilations(case: Conformance) -> list[tuple[Sample, str, str, dict[str, Any]]]:
     """Return the samples that `Sample.compiled` created, each with its text, target and options."""
-    return [(sample, *sample.compilation) for sample in case.samples if sample.compilation is not None]
+    return [
+        (sample, *sample.compilation) for sample in case.samples if sample.compilation is not None
+    ]
 
 
 def _compile(
-    case: Conformance, texts: list[dict[str, Any]], folder: str, *, user: str = "", seed: str = "1", zone: str = EAST, **more: Any
+    case: Conformance,
+    texts: list[dict[str, Any]],
+    folder: str,
+    *,
+    user: str = "",
+    seed: str = "1",
+    zone: str = EAST,
+    **more: Any,
 ) -> list[Any]:
-    """Return the output for each text in a process in a folder, or the error of a missing toolchain. The parameters change the process."""
+    """Return the output for each text in a process in a folder, or the error of a missing
+    toolchain. The parameters change the process.
+    """
     environment = {"PYTHONHASHSEED": seed, "TZ": zone}
     if user:
         environment |= dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), user)
         environment |= dict.fromkeys(("USER", "LOGNAME", "USERNAME", "HOSTNAME"), "nobody")
-    return list(probe(case, "compiled", texts=texts, environment=environment, folder=folder, **{"changed": 1_100_000_000, **more}).value)
+    return list(
+        probe(
+            case,
+            "compiled",
+            texts=texts,
+            environment=environment,
+            folder=folder,
+            **{"changed": 1_100_000_000, **more},
+        ).value
+    )
 
 
 def _texts(case: Conformance) -> list[dict[str, Any]]:
@@ -168,13 +224,27 @@ def _texts(case: Conformance) -> list[dict[str, Any]]:
     for _, text, target, options in _compilations(case):
         rest = {name: value for name, value in options.items() if name != "fmap"}
         declared = options.get("fmap")
-        functions = json.dumps({"func_info": {name: function_to_json(info) for name, info in declared.items()}}) if declared else ""
+        functions = (
+            json.dumps(
+                {"func_info": {name: function_to_json(info) for name, info in declared.items()}}
+            )
+            if declared
+            else ""
+        )
         suffix = _suffix(devmod.Target.parse(target).kind, options.get("language"))
         try:
             json.dumps(rest)
         except TypeError:
             continue  # an option such as include= may have values that JSON lacks
-        results.append({"text": text, "target": str(target), "options": rest, "functions": functions, "suffix": suffix})
+        results.append(
+            {
+                "text": text,
+                "target": str(target),
+                "options": rest,
+                "functions": functions,
+                "suffix": suffix,
+            }
+        )
     if not results:
         raise Skip("no sample is created by Sample.compiled")
     return results
@@ -184,7 +254,9 @@ def _suffix(kind: str, language: str | None) -> str:
     """Return the suffix of a language's source files, or "" if the target has no languages."""
     spec = find_spec(kind)
     languages = spec.languages if spec is not None else {}
-    return next((suffix for suffix, name in languages.items() if language in (None, suffix, name)), "")
+    return next(
+        (suffix for suffix, name in languages.items() if language in (None, suffix, name)), ""
+    )
 
 
 def _difference(one: list[Any], other: list[Any]) -> str:
@@ -207,7 +279,10 @@ def _difference(one: list[Any], other: list[Any]) -> str:
 
 def _part(one: bytes, other: bytes) -> str:
     """Show the bytes around the first difference."""
-    at = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
+    at = next(
+        (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right),
+        min(len(one), len(other)),
+    )
     begin = max(0, at - 8)
     return f"from byte {at} on, {one[begin : at + 24]!r} and {other[begin : at + 24]!r}"
 
@@ -272,7 +347,10 @@ def build_time(case: Conformance) -> None:
             require_equal(builds.count, 0, "the number of builds before the first get_function")
             get_function(module, next(iter(sample.fmap)))
             hint = "call devmod_runtime.run_compiler, or mend Conformance.builds"
-            require(builds.count, f"the number of builds after get_function: expected at least 1, got 0; {hint}")
+            require(
+                builds.count,
+                f"the number of builds after get_function: expected at least 1, got 0; {hint}",
+            )
 
 
 @row("R30-files")
@@ -282,16 +360,31 @@ def named_files(case: Conformance) -> None:
     with temporary_folder() as folder, chdir(folder):
         path = os.path.join(folder, "named.h")
         texts = [
-            f"#include {name}" for name in (f'"{path}"', f"<{path}>", '"named.h"', "<named.h>", f'"../{os.path.basename(folder)}/named.h"')
+            f"#include {name}"
+            for name in (
+                f'"{path}"',
+                f"<{path}>",
+                '"named.h"',
+                "<named.h>",
+                f'"../{os.path.basename(folder)}/named.h"',
+            )
         ]
-        texts += [f'#define NAMED "{path}"\n#include NAMED', f'#if __has_include("{path}")\n#error the file exists\n#endif']
+        texts += [
+            f'#define NAMED "{path}"\n#include NAMED',
+            f'#if __has_include("{path}")\n#error the file exists\n#endif',
+        ]
         results: list[list[str]] = []
         for content in (None, "#define DEVMOD_NAMED 1\n"):
             if content is not None:
                 with open(path, "w", encoding="ascii") as file:
                     file.write(content)
             # A line of its own for each, so that no build is cached.
-            results.append([_build(case, sample, f"{text}\n#define DEVMOD_FILE {content is not None:d}") for text in texts])
+            results.append(
+                [
+                    _build(case, sample, f"{text}\n#define DEVMOD_FILE {content is not None:d}")
+                    for text in texts
+                ]
+            )
     for text, missing, existing in zip(texts, *results, strict=True):
         require(
             missing == existing,
@@ -306,7 +399,11 @@ def _build(case: Conformance, sample: Sample, head: str) -> str:
         return f"{head}\n".encode() + bytes(code)
 
     code = sample.code
-    code = with_head(code) if isinstance(code, (bytes, memoryview)) else {name: with_head(each) for name, each in code.items()}
+    code = (
+        with_head(code)
+        if isinstance(code, (bytes, memoryview))
+        else {name: with_head(each) for name, each in code.items()}
+    )
     module = runtime_module(case, Sample(code, sample.fmt, sample.fmap))
     try:
         get_function(module, next(iter(sample.fmap)))
@@ -317,14 +414,19 @@ def _build(case: Conformance, sample: Sample, head: str) -> str:
 
 @row("R31-once")
 def replaced_compiler(case: Conformance) -> None:
-    """A replaced compiler gets the code and the target, once for each module or shader, and does not change the saved bytes."""
+    """A replaced compiler gets the code and the target, once for each module or shader, and does
+    not change the saved bytes.
+    """
     archs = {device.arch for device in devmod.devices() if device.kind == case.kind and device.arch}
     for sample in source_samples(case):
         inputs: list[bytes] = []
         targets: list[devmod.Target | None] = []
 
         def compiler(
-            code: bytes, sample: Sample = sample, inputs: list[bytes] = inputs, targets: list[devmod.Target | None] = targets
+            code: bytes,
+            sample: Sample = sample,
+            inputs: list[bytes] = inputs,
+            targets: list[devmod.Target | None] = targets,
         ) -> tuple[str, bytes]:
             inputs.append(code)
             targets.append(devmod.Target.current())
@@ -340,11 +442,23 @@ def replaced_compiler(case: Conformance) -> None:
         finally:
             devmod.set_compiler(case.kind, None)
         code = sample.code
-        expected = [bytes(code)] if isinstance(code, (bytes, memoryview)) else sorted(map(bytes, code.values()))
-        require_equal(sorted(inputs), expected, "the inputs of the replaced compiler after two get_function of each name")
+        expected = (
+            [bytes(code)]
+            if isinstance(code, (bytes, memoryview))
+            else sorted(map(bytes, code.values()))
+        )
+        require_equal(
+            sorted(inputs),
+            expected,
+            "the inputs of the replaced compiler after two get_function of each name",
+        )
         require(module.save_to_bytes() == data, "the replaced compiler changes the saved bytes")
         for target in targets:
-            is_complete = target is not None and target.kind == case.kind and (len(target.archs) == 1 or not archs)
+            is_complete = (
+                target is not None
+                and target.kind == case.kind
+                and (len(target.archs) == 1 or not archs)
+            )
             expected_target = f"a target of the kind{', with the architecture of a device: ' if archs else ''}{', '.join(sorted(archs))}"
             require(
                 is_complete,
@@ -361,7 +475,9 @@ def replaced_compiler_output(case: Conformance) -> None:
     junk: Any = JUNK
     valid: dict[bytes, Any] = {JUNK: sample.code}
     if not isinstance(sample.code, (bytes, memoryview)):
-        junk = {name: JUNK + name.encode() for name in sample.code}  # different, so that the compiler recognizes the shader
+        junk = {
+            name: JUNK + name.encode() for name in sample.code
+        }  # different, so that the compiler recognizes the shader
         valid = {junk[name]: shader for name, shader in sample.code.items()}
     inputs: list[bytes] = []
 
@@ -386,21 +502,32 @@ def once(case: Conformance) -> None:
     for sample in counted_samples(case)[:2]:
         with count_builds(case, sample) as builds:
             name = next(iter(sample.fmap))
-            get_function(runtime_module(case, sample), name)  # the builds that opening the driver needs are not counted
+            get_function(
+                runtime_module(case, sample), name
+            )  # the builds that opening the driver needs are not counted
             single, builds.count, builds.delay = builds.count, 0, _DELAY
             module = runtime_module(case, sample)
-            for answer in run_in_threads(lambda _, module=module, name=name: module[name], range(_THREADS), case.timeout):  # type: ignore[misc]
+            for answer in run_in_threads(
+                lambda _, module=module, name=name: module[name], range(_THREADS), case.timeout
+            ):  # type: ignore[misc]
                 require(
-                    not isinstance(answer, BaseException), f"one of {_THREADS} threads that get a function at the same time got {answer!r}"
+                    not isinstance(answer, BaseException),
+                    f"one of {_THREADS} threads that get a function at the same time got {answer!r}",
                 )
-            require_equal(builds.count, max(single, 1), f"the number of builds with {_THREADS} threads")
+            require_equal(
+                builds.count, max(single, 1), f"the number of builds with {_THREADS} threads"
+            )
             module[name]
-            require_equal(builds.count, max(single, 1), "the number of builds after another get_function")
+            require_equal(
+                builds.count, max(single, 1), "the number of builds after another get_function"
+            )
 
 
 @row("R32-load")
 def load_once(case: Conformance) -> None:
-    """Threads that get several functions of a module at the same time build no more than one thread does."""
+    """Threads that get several functions of a module at the same time build no more than one thread
+    does.
+    """
     samples = [each for each in counted_samples(case) if len(each.fmap) > 1]
     if not samples:
         raise Skip("no sample whose builds can be counted has several functions")
@@ -414,13 +541,22 @@ def load_once(case: Conformance) -> None:
             single, builds.count, builds.delay = builds.count, 0, _DELAY
             module = runtime_module(case, sample)
             for answer in run_in_threads(module.get_function, names, case.timeout):
-                require(not isinstance(answer, BaseException), f"one of {len(names)} threads that get a function each got {answer!r}")
-            require_equal(builds.count, single, f"the number of builds with {len(names)} threads, each for another function of the module")
+                require(
+                    not isinstance(answer, BaseException),
+                    f"one of {len(names)} threads that get a function each got {answer!r}",
+                )
+            require_equal(
+                builds.count,
+                single,
+                f"the number of builds with {len(names)} threads, each for another function of the module",
+            )
 
 
 @row("R32-failure")
 def failed_build(case: Conformance) -> None:
-    """A failed build raises the same error in every thread; it is not cached, and the next get_function builds again."""
+    """A failed build raises the same error in every thread; it is not cached, and the next
+    get_function builds again.
+    """
     sample = counted_samples(case)[0]
     name = next(iter(sample.fmap))
     with count_builds(case, sample) as builds:
@@ -428,29 +564,44 @@ def failed_build(case: Conformance) -> None:
         module = runtime_module(case, sample)
         builds.fails, builds.delay = True, _DELAY
         for answer in run_in_threads(lambda _: module[name], range(_THREADS), case.timeout):
-            require(isinstance(answer, BaseException), "get_function returns a function although its build failed")
-            require(isinstance(answer, BuildError), f"the error of a build: expected it unchanged, got {type(answer).__name__}: {answer}")
+            require(
+                isinstance(answer, BaseException),
+                "get_function returns a function although its build failed",
+            )
+            require(
+                isinstance(answer, BuildError),
+                f"the error of a build: expected it unchanged, got {type(answer).__name__}: {answer}",
+            )
         builds.count, builds.delay = 0, 0.0
         with expect_error(BuildError, "get_function after a failed build, while builds still fail"):
             module[name]
-        require(builds.count, "a failed build is cached: the next get_function does not build again")
+        require(
+            builds.count, "a failed build is cached: the next get_function does not build again"
+        )
         builds.fails = False
         try:
             module[name]
         except Exception as error:
-            raise AssertionError(f"a failed build is cached: get_function still raises {type(error).__name__}: {error}") from error
+            raise AssertionError(
+                f"a failed build is cached: get_function still raises {type(error).__name__}: {error}"
+            ) from error
 
 
 @row("R40-refused")
 def invalid_payloads(case: Conformance) -> None:
-    """Every get_function of an invalid payload raises FormatError or CompileError, and other modules still work."""
+    """Every get_function of an invalid payload raises FormatError or CompileError, and other
+    modules still work.
+    """
     good = usable_samples(case)[0]
     for bad in case.bad_payloads or [replace_code(good, JUNK)]:
         module = runtime_module(case, bad)
         data = module.save_to_bytes()
         types: list[type] = []
         for _ in range(2):
-            with expect_error(devmod.DevmodError, "get_function of an invalid payload") as caught, skip_without_device():
+            with (
+                expect_error(devmod.DevmodError, "get_function of an invalid payload") as caught,
+                skip_without_device(),
+            ):
                 module[next(iter(bad.fmap))]
             require(
                 isinstance(caught[0], (devmod.FormatError, devmod.CompileError)),
@@ -458,7 +609,10 @@ def invalid_payloads(case: Conformance) -> None:
             )
             types.append(type(caught[0]))  # the texts may differ: a driver names temporary files
         require_equal(types[1], types[0], "the type of the second error of an invalid payload")
-        require(module.save_to_bytes() == data, "get_function of an invalid payload changes the saved bytes")
+        require(
+            module.save_to_bytes() == data,
+            "get_function of an invalid payload changes the saved bytes",
+        )
     get_function(runtime_module(case, good), next(iter(good.fmap)))
 
 
@@ -468,7 +622,9 @@ def concurrent_calls(case: Conformance) -> None:
     for _, call, function in called_functions(case):
         expected = reference_arrays(call)
 
-        def call_repeatedly(_: int, call: Any = call, function: Any = function, expected: list[Any] = expected) -> None:
+        def call_repeatedly(
+            _: int, call: Any = call, function: Any = function, expected: list[Any] = expected
+        ) -> None:
             for _ in range(4):
                 arguments = call.make_arguments()
                 function(*arguments, **call.keywords)

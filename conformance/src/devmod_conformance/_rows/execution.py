@@ -43,7 +43,9 @@ def unknown_global(case: Conformance) -> None:
     """get_global of an unknown name raises FunctionNotFoundError, which names it."""
     for sample in runnable_samples(case):
         for state, module in both_modules(case, sample):
-            with expect_error(devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {state} module") as caught:
+            with expect_error(
+                devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {state} module"
+            ) as caught:
                 module.get_global(UNKNOWN_NAME)
             require_equal(
                 (caught[0].kind, caught[0].function),
@@ -51,7 +53,8 @@ def unknown_global(case: Conformance) -> None:
                 f"the kind and the name in the error of get_global of a {state} module",
             )
             require(
-                repr(UNKNOWN_NAME) in str(caught[0]), f"the error of get_global of a {state} module does not name the global: {caught[0]}"
+                repr(UNKNOWN_NAME) in str(caught[0]),
+                f"the error of get_global of a {state} module does not name the global: {caught[0]}",
             )
 
 
@@ -59,7 +62,11 @@ def unknown_global(case: Conformance) -> None:
 def global_arrays(case: Conformance) -> None:
     """get_global returns an Array with the values of the payload."""
     np = import_numpy()
-    globals_ = [(sample, name, make) for sample in runnable_samples(case) for name, make in sample.global_arrays.items()]
+    globals_ = [
+        (sample, name, make)
+        for sample in runnable_samples(case)
+        for name, make in sample.global_arrays.items()
+    ]
     for sample, name, make in applicable(globals_, "no sample has global_arrays"):
         for state, module in both_modules(case, sample):
             expected = np.asarray(make())
@@ -67,10 +74,20 @@ def global_arrays(case: Conformance) -> None:
                 with skip_without_device():
                     array = module.get_global(name)
                 subject = f"the global {name!r} of a {state} module{time}"
-                require(isinstance(array, devmod.Array), f"{subject}: expected a devmod.Array, got {type(array).__name__}")
+                require(
+                    isinstance(array, devmod.Array),
+                    f"{subject}: expected a devmod.Array, got {type(array).__name__}",
+                )
                 actual = array.numpy()
-                require_equal((actual.shape, str(actual.dtype)), (expected.shape, str(expected.dtype)), f"the shape and dtype of {subject}")
-                require(actual.tobytes() == expected.tobytes(), f"{subject}: expected the values of global_arrays, got {actual!r}")
+                require_equal(
+                    (actual.shape, str(actual.dtype)),
+                    (expected.shape, str(expected.dtype)),
+                    f"the shape and dtype of {subject}",
+                )
+                require(
+                    actual.tobytes() == expected.tobytes(),
+                    f"{subject}: expected the values of global_arrays, got {actual!r}",
+                )
 
 
 @row("R33-functions")
@@ -97,9 +114,17 @@ def devices(case: Conformance) -> None:
     np = import_numpy()
     all_devices = list_devices(case)
     for index, device in enumerate(all_devices):
-        require_equal((device.kind, device.index), (case.kind, index), "the kind and the index of a device")
-        require(devmod.device(case.kind, index) is device, f"devmod.device({case.kind!r}, {index}) returns another object at each call")
-        require(device.default_stream is device.default_stream, "Device.default_stream returns another object at each access")
+        require_equal(
+            (device.kind, device.index), (case.kind, index), "the kind and the index of a device"
+        )
+        require(
+            devmod.device(case.kind, index) is device,
+            f"devmod.device({case.kind!r}, {index}) returns another object at each call",
+        )
+        require(
+            device.default_stream is device.default_stream,
+            "Device.default_stream returns another object at each access",
+        )
         require(
             device.name and str(index) in repr(device),
             f"the name and the repr of a device: expected a name, and the index in the repr, got {device!r}",
@@ -107,10 +132,17 @@ def devices(case: Conformance) -> None:
         for dtype in ("float32", "int8", "uint16", "int64"):
             values = np.arange(21, dtype=dtype).reshape(3, 7)
             array = device.from_numpy(values)
-            require_equal((array.shape, array.dtype), ((3, 7), dtype), "the shape and dtype of an array")
-            require(np.array_equal(array.numpy(), values), f"an array of {dtype} has other values after a copy to {device} and back")
+            require_equal(
+                (array.shape, array.dtype), ((3, 7), dtype), "the shape and dtype of an array"
+            )
+            require(
+                np.array_equal(array.numpy(), values),
+                f"an array of {dtype} has other values after a copy to {device} and back",
+            )
         empty = device.empty((0, 4), "float32")
-        require_equal((empty.numpy().shape, empty.nbytes), ((0, 4), 0), "the shape and size of an empty array")
+        require_equal(
+            (empty.numpy().shape, empty.nbytes), ((0, 4), 0), "the shape and size of an empty array"
+        )
         device.synchronize()
     for wrong in (len(all_devices), -1):
         try:
@@ -129,7 +161,9 @@ def host_arrays(case: Conformance) -> None:
         for state, module in both_modules(case, sample):
             check_call(case, call, get_function(module, call.function), f"of a {state} module")
             require(
-                written_arrays(call) or not call.make_arguments() or call.reference(*call.make_arguments()) is not None,
+                written_arrays(call)
+                or not call.make_arguments()
+                or call.reference(*call.make_arguments()) is not None,
                 f"the reference of {call.function!r} changes no array and returns nothing, so its result cannot be checked",
             )
 
@@ -141,9 +175,14 @@ def strided_arrays(case: Conformance) -> None:
     applies = False
     for _, call, function in called_functions(case):
         arguments = [
-            np.repeat(each, 2, axis=-1)[..., ::2] if isinstance(each, np.ndarray) and each.ndim else each for each in call.make_arguments()
+            np.repeat(each, 2, axis=-1)[..., ::2]
+            if isinstance(each, np.ndarray) and each.ndim
+            else each
+            for each in call.make_arguments()
         ]
-        applies = applies or any(isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in arguments)
+        applies = applies or any(
+            isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in arguments
+        )
         check_call(case, call, function, "with arrays that are not contiguous", arguments)
     if not applies:
         raise Skip("no call has an array with dimensions")
@@ -194,12 +233,17 @@ def bound_launches(case: Conformance) -> None:
         compare_arrays(call, to_host(arrays), _twice(call), "bound and launched twice")
         with device_turn(case.kind):
             seconds = bound_launch.time()
-        require(isinstance(seconds, float) and seconds >= 0, f"the time of a launch: expected seconds as a float, got {seconds!r}")
+        require(
+            isinstance(seconds, float) and seconds >= 0,
+            f"the time of a launch: expected seconds as a float, got {seconds!r}",
+        )
 
 
 @row("R37-stream")
 def streams(case: Conformance) -> None:
-    """A launch on another stream is before the launches of a stream that waits for its event, and events measure its time."""
+    """A launch on another stream is before the launches of a stream that waits for its event, and
+    events measure its time.
+    """
     device = default_device(case)
     for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
@@ -215,25 +259,44 @@ def streams(case: Conformance) -> None:
             end.synchronize()
             stream.synchronize()
         for seconds in (end.elapsed(begin), -begin.elapsed(end)):
-            require(seconds >= 0, f"the seconds between two events: expected 0 or more, got {seconds}")
-        compare_arrays(call, to_host(arrays), _twice(call), "on another stream, and then on the default stream, which waits for it")
+            require(
+                seconds >= 0, f"the seconds between two events: expected 0 or more, got {seconds}"
+            )
+        compare_arrays(
+            call,
+            to_host(arrays),
+            _twice(call),
+            "on another stream, and then on the default stream, which waits for it",
+        )
 
 
 @row("R37-result")
 def results(case: Conformance) -> None:
-    """A function that returns a value returns it from the call, with host and with device arrays. Other calls return None."""
+    """A function that returns a value returns it from the call, with host and with device arrays.
+    Other calls return None.
+    """
     np = import_numpy()
     device = default_device(case)
     for sample, call, function in called_functions(case):
         expected = call.reference(*call.make_arguments())
         interface = sample.fmap[call.function].interface
         dtype = interface.extra.get("result") if interface is not None else None
-        for place, arguments in (("host", call.make_arguments()), ("device", to_device(device, call.make_arguments()))):
+        for place, arguments in (
+            ("host", call.make_arguments()),
+            ("device", to_device(device, call.make_arguments())),
+        ):
             actual = launch(case, function, arguments, **call.keywords)
             if dtype is None:  # the value of a reference such as `x.__imul__` does not count
-                require(actual is None, f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}")
+                require(
+                    actual is None,
+                    f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}",
+                )
                 continue
-            equal = np.isclose(actual, expected, rtol=call.rtol, atol=call.atol) if isinstance(expected, float) else actual == expected
+            equal = (
+                np.isclose(actual, expected, rtol=call.rtol, atol=call.atol)
+                if isinstance(expected, float)
+                else actual == expected
+            )
             require(
                 type(actual) is type(expected) and equal,
                 f"{call.function!r} with {place} arrays: expected the result {expected!r}, got {actual!r}",
@@ -247,7 +310,12 @@ def empty_grid(case: Conformance) -> None:
     pairs = [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None]
     for sample, call in applicable(pairs, "no call has a grid"):
         arguments = call.make_arguments()
-        launch(case, get_function(runtime_module(case, sample), call.function), arguments, **{**call.keywords, "grid": 0})
+        launch(
+            case,
+            get_function(runtime_module(case, sample), call.function),
+            arguments,
+            **{**call.keywords, "grid": 0},
+        )
         compare_arrays(call, arguments, call.make_arguments(), "launched with grid=0")
 
 
@@ -265,15 +333,19 @@ _IDLE_SECONDS = 0.05
 _BUSY_SECONDS = 0.02
 _MAX_LAUNCHES = 5000
 _ROUNDS, _TIMES = 8, 4
-#: The device's clock may be this much faster or slower than the host's, and may have steps of `_STEP` seconds.
+#: The device's clock may be this much faster or slower than the host's, and may have steps of
+#: `_STEP` seconds.
 _DRIFT, _STEP = 0.05, 0.0005
-#: The seconds of equal launches may differ by this factor, since other processes may use the device.
+#: The seconds of equal launches may differ by this factor, since other processes may use the
+#: device.
 _SPREAD = 10
 
 
 @row("R37-elapsed")
 def elapsed(case: Conformance) -> None:
-    """Event.elapsed and Launch.time are at most what the host measures around them, and at least what the work between takes."""
+    """Event.elapsed and Launch.time are at most what the host measures around them, and at least
+    what the work between takes.
+    """
     device = default_device(case)
     with device_turn(case.kind):
         device.synchronize()
@@ -282,7 +354,8 @@ def elapsed(case: Conformance) -> None:
         except devmod.LaunchError as error:
             raise Skip(f"the device has no times of events: {error}") from error
         launch, seconds = max(map(_measure, _launches(case, device)), key=lambda pair: pair[1])
-        # A slow launch is alone between its events: an event that comes after the first of several launches is wrong by less.
+        # A slow launch is alone between its events: an event that comes after the first of several
+        # launches is wrong by less.
         count = min(max(1, int(_BUSY_SECONDS / (seconds + 1e-9))), _MAX_LAUNCHES)
         for _ in range(_ROUNDS):
             _check_busy(launch, count, seconds)
@@ -295,11 +368,15 @@ def _launches(case: Conformance, device: devmod.Device) -> Iterator[devmod.Launc
         pairs = samples_with_calls(case)
     for sample, call in pairs:
         arguments = to_device(device, call.make_arguments())
-        yield get_function(runtime_module(case, sample), call.function).bind(*arguments, **call.keywords)
+        yield get_function(runtime_module(case, sample), call.function).bind(
+            *arguments, **call.keywords
+        )
 
 
 def _check_idle(stream: devmod.Stream) -> None:
-    """Check the time between two events while the device has no work: the host's clock bounds it on both sides."""
+    """Check the time between two events while the device has no work: the host's clock bounds it on
+    both sides.
+    """
     first = perf_counter()
     begin = stream.record()
     begin.synchronize()
@@ -309,11 +386,15 @@ def _check_idle(stream: devmod.Stream) -> None:
     end = stream.record()
     end.synchronize()
     fourth = perf_counter()
-    _require_between(end.elapsed(begin), third - second, fourth - first, "two events of an idle device")
+    _require_between(
+        end.elapsed(begin), third - second, fourth - first, "two events of an idle device"
+    )
 
 
 def _measure(launch: devmod.Launch) -> tuple[devmod.Launch, float]:
-    """Return the launch and the least of several times of it. Each is checked against the host's clock."""
+    """Return the launch and the least of several times of it. Each is checked against the host's
+    clock.
+    """
     subject = f"one launch of {launch.function.name!r} by Launch.time"
     _clock(launch)  # the first launch may allocate
     times = []
@@ -335,7 +416,9 @@ def _clock(launch: devmod.Launch) -> float:
 
 
 def _check_busy(launch: devmod.Launch, count: int, seconds: float) -> None:
-    """Check the time between two events with `count` launches between them, each of which takes about `seconds`."""
+    """Check the time between two events with `count` launches between them, each of which takes
+    about `seconds`.
+    """
     start = perf_counter()
     begin = launch.stream.record()
     for _ in range(count):
@@ -343,14 +426,18 @@ def _check_busy(launch: devmod.Launch, count: int, seconds: float) -> None:
     end = launch.stream.record()
     end.synchronize()
     host = perf_counter() - start
-    # The launches cannot take longer than the host has measured: `seconds` may be of a moment in which other processes used the device.
+    # The launches cannot take longer than the host has measured: `seconds` may be of a moment in
+    # which other processes used the device.
     least = min(count * seconds, host) / _SPREAD
-    _require_between(end.elapsed(begin), least, host, f"{count} × {launch.function.name!r} between two events")
+    _require_between(
+        end.elapsed(begin), least, host, f"{count} × {launch.function.name!r} between two events"
+    )
 
 
 def _require_between(seconds: float, least: float, most: float, subject: str) -> None:
     require(
-        isinstance(seconds, float) and least * (1 - _DRIFT) - _STEP <= seconds <= most * (1 + _DRIFT) + _STEP,
+        isinstance(seconds, float)
+        and least * (1 - _DRIFT) - _STEP <= seconds <= most * (1 + _DRIFT) + _STEP,
         f"the seconds of {subject}: expected {least:.4f} to {most:.4f}, got {seconds!r}",
     )
 
@@ -373,43 +460,77 @@ def copies(case: Conformance) -> None:
     device = default_device(case)
     stream = device.stream()
     waiters: tuple[Any, ...] = (None, "event", stream, device)
-    for dtype, rows, columns in (("float32", 20, 15), ("int64", 20, 15), ("uint8", 20, 15), ("float32", 1 << 10, 1 << 10)):
+    for dtype, rows, columns in (
+        ("float32", 20, 15),
+        ("int64", 20, 15),
+        ("uint8", 20, 15),
+        ("float32", 1 << 10, 1 << 10),
+    ):
         values = np.arange(rows * columns).astype(dtype).reshape(rows, columns)
         one, two = device.from_numpy(values), device.empty(values.shape, dtype)
         require_equal(two.copy_from(one), None, "the result of copy_from, which waits")
-        require(np.array_equal(two.numpy(), values), f"copy_from of an array of {dtype} has other values")
+        require(
+            np.array_equal(two.numpy(), values),
+            f"copy_from of an array of {dtype} has other values",
+        )
         out = np.zeros_like(values)
-        require(one.numpy(out=out) is out and np.array_equal(out, values), "numpy(out=…) does not return its argument with the values")
+        require(
+            one.numpy(out=out) is out and np.array_equal(out, values),
+            "numpy(out=…) does not return its argument with the values",
+        )
         for number, waiter in enumerate(waiters):
             wide = np.zeros((rows, 2 * columns), dtype)
             how: Any = {"stream": stream, "wait": waiter is None}
-            for form, host, order in (("contiguous", np.zeros_like(values), 1), ("strided", wide[:, ::2], -1)):
-                one.copy_from((values + number)[::order], **how)  # only the copy keeps the host array
+            for form, host, order in (
+                ("contiguous", np.zeros_like(values), 1),
+                ("strided", wide[:, ::2], -1),
+            ):
+                one.copy_from(
+                    (values + number)[::order], **how
+                )  # only the copy keeps the host array
                 one.reshape(-1).copy_to(two.reshape(-1), **how)
                 event: Any = two.copy_to(host, **how)
                 if waiter is not None:
-                    require(isinstance(event, devmod.Event), f"copy_to with wait=False: expected an Event, got {type(event).__name__}")
+                    require(
+                        isinstance(event, devmod.Event),
+                        f"copy_to with wait=False: expected an Event, got {type(event).__name__}",
+                    )
                     (event if waiter == "event" else waiter).synchronize()
                 right = np.array_equal(host, (values + number)[::order]) and not wide[:, 1::2].any()
-                require(right, f"copies from and to a {form} host array of {dtype} are wrong after a wait for {waiter or 'each'}")
-        for wrong in (device.empty((rows, columns - 1), dtype), device.empty(values.shape, "float64"), values.tolist()):
-            with expect_error(devmod.ArgumentError, "copy_from an array of another shape or type, or no array"):
+                require(
+                    right,
+                    f"copies from and to a {form} host array of {dtype} are wrong after a wait for {waiter or 'each'}",
+                )
+        for wrong in (
+            device.empty((rows, columns - 1), dtype),
+            device.empty(values.shape, "float64"),
+            values.tolist(),
+        ):
+            with expect_error(
+                devmod.ArgumentError, "copy_from an array of another shape or type, or no array"
+            ):
                 one.copy_from(wrong)
     for _, call, function in called_functions(case):
         arguments = call.make_arguments()
         with device_turn(case.kind), device.stream() as stream:
             arrays, *others = (to_device(device, arguments) for _ in range(_QUEUED))
             results = [to_device(device, arguments) for _ in range(2)]
-            for copied, sources in zip(results, (arguments, to_device(device, arguments)), strict=True):
+            for copied, sources in zip(
+                results, (arguments, to_device(device, arguments)), strict=True
+            ):
                 for queued in (*others, arrays):
                     function(*queued, **call.keywords)
                 for array, result, source in zip(arrays, copied, sources, strict=True):
                     if isinstance(array, devmod.Array):
                         result.copy_from(array, wait=False)
-                        array.copy_from(source, wait=False)  # over what the launch and the copy read
+                        array.copy_from(
+                            source, wait=False
+                        )  # over what the launch and the copy read
             stream.synchronize()
         for copied in results:
-            compare_arrays(call, to_host(copied), reference_arrays(call), "copied on the stream of the launch")
+            compare_arrays(
+                call, to_host(copied), reference_arrays(call), "copied on the stream of the launch"
+            )
         compare_arrays(call, to_host(arrays), arguments, "copied to after the launch")
 
 
@@ -419,15 +540,30 @@ _FREED = 24
 
 @row("R37-zeros")
 def zeros(case: Conformance) -> None:
-    """Device.zeros returns zeros, also in memory that was used before, and whichever of the freed memory a backend uses next."""
+    """Device.zeros returns zeros, also in memory that was used before, and whichever of the freed
+    memory a backend uses next.
+    """
     np = import_numpy()
     device = default_device(case)
-    for shape, dtype in (((7,), "float32"), ((33, 5), "int64"), ((1 << 16,), "uint8"), ((13,), "uint8"), ((0, 3), "float32")):
+    for shape, dtype in (
+        ((7,), "float32"),
+        ((33, 5), "int64"),
+        ((1 << 16,), "uint8"),
+        ((13,), "uint8"),
+        ((0, 3), "float32"),
+    ):
         for _ in range(2):
             arrays = [device.zeros(shape, dtype) for _ in range(_FREED)]
             for array in arrays:
-                require_equal((array.shape, array.dtype), (shape, dtype), "the shape and the dtype of Device.zeros")
-                require(not array.numpy().any(), f"Device.zeros({shape}, {dtype!r}) has other values than zero")
+                require_equal(
+                    (array.shape, array.dtype),
+                    (shape, dtype),
+                    "the shape and the dtype of Device.zeros",
+                )
+                require(
+                    not array.numpy().any(),
+                    f"Device.zeros({shape}, {dtype!r}) has other values than zero",
+                )
                 array.copy_from(np.full(shape, 77, dtype))
             del array, arrays
             device.synchronize()  # what a launch or a copy used may be free only then
@@ -435,7 +571,9 @@ def zeros(case: Conformance) -> None:
 
 @row("R37-views")
 def views(case: Conformance) -> None:
-    """A slice of the first axis and a reshaped array share the array's memory, and kernels take them."""
+    """A slice of the first axis and a reshaped array share the array's memory, and kernels take
+    them.
+    """
     np = import_numpy()
     device = default_device(case)
     step = max(device.limits.get("view_alignment", 1), 64)
@@ -445,7 +583,10 @@ def views(case: Conformance) -> None:
         view = root[step // 2 : step]
     except devmod.ArgumentError as error:
         raise Skip(f"the backend has no views: {error}") from error
-    require(np.array_equal(view.numpy(), values[step // 2 : step]), "a slice of an array has other values")
+    require(
+        np.array_equal(view.numpy(), values[step // 2 : step]),
+        "a slice of an array has other values",
+    )
     flat, expected = root[1:].reshape(-1), values[1:].reshape(-1)
     for start, stop in ((1, 4), (3, step + 5), (0, 1), (2 * step + 3, 4 * step - 4)):
         for convert in (np.array, device.from_numpy):
@@ -453,10 +594,18 @@ def views(case: Conformance) -> None:
             expected[start:stop] -= 1
             part.copy_from(convert(expected[start:stop]))
             copied.copy_from(part)
-            require(np.array_equal(root.numpy(), values), "a write to a slice does not change exactly its part of the array")
-            same = all(np.array_equal(each.numpy(), expected[start:stop]) for each in (part, copied))
+            require(
+                np.array_equal(root.numpy(), values),
+                "a write to a slice does not change exactly its part of the array",
+            )
+            same = all(
+                np.array_equal(each.numpy(), expected[start:stop]) for each in (part, copied)
+            )
             require(same, "a slice of a reshaped slice has other values")
-    for target, source in ((slice(0, 3), slice(1, 4)), (slice(step // 2, step), slice(step // 4, 3 * step // 4))):
+    for target, source in (
+        (slice(0, 3), slice(1, 4)),
+        (slice(step // 2, step), slice(step // 4, 3 * step // 4)),
+    ):
         root[target].copy_from(root[source])
         values[target] = values[source].copy()
         require(np.array_equal(root.numpy(), values), "a copy between parts that overlap is wrong")
@@ -464,34 +613,58 @@ def views(case: Conformance) -> None:
         with expect_error(devmod.ArgumentError, f"array[{wrong!r}] of an array of {step} rows"):
             root[wrong]  # type: ignore[index]
     del root, part, flat
-    require(np.array_equal(view.numpy(), values[step // 2 : step]), "a slice has other values after the array was deleted")
+    require(
+        np.array_equal(view.numpy(), values[step // 2 : step]),
+        "a slice has other values after the array was deleted",
+    )
     for _, call, function in called_functions(case):
         arrays, roots = call.make_arguments(), []
         for number, each in enumerate(arrays):
             if isinstance(each, np.ndarray) and each.size:
                 root = device.zeros((2 * step + each.size,), each.dtype)
-                arrays[number] = root[step:][: each.size].reshape(each.shape)  # begins at a multiple of the alignment in bytes
+                arrays[number] = root[step:][: each.size].reshape(
+                    each.shape
+                )  # begins at a multiple of the alignment in bytes
                 arrays[number].copy_from(each)
                 roots.append((root, each.size))
         check_call(case, call, function, "with slices of arrays", arrays)
         launch(case, function.bind(*arrays, **call.keywords), ())
-        compare_arrays(call, to_host(arrays), _twice(call), "with slices of arrays, bound, after a call")
+        compare_arrays(
+            call, to_host(arrays), _twice(call), "with slices of arrays, bound, after a call"
+        )
         for root, size in roots:
-            require(not root[:step].numpy().any() and not root[step + size :].numpy().any(), f"{call.function!r} writes beside a slice")
+            require(
+                not root[:step].numpy().any() and not root[step + size :].numpy().any(),
+                f"{call.function!r} writes beside a slice",
+            )
 
 
 @row("R37-current")
 def current_stream(case: Conformance) -> None:
-    """The body of ``with stream:`` has the stream as the device's current stream, and calls use it."""
+    """The body of ``with stream:`` has the stream as the device's current stream, and calls use
+    it.
+    """
     device = default_device(case)
     outer, inner = device.stream(), device.stream()
-    require(device.current_stream is device.default_stream, "Device.current_stream is not the default stream outside of a body")
+    require(
+        device.current_stream is device.default_stream,
+        "Device.current_stream is not the default stream outside of a body",
+    )
     with outer as entered:
         require(entered is outer, "the with statement of a stream binds another object")
         with inner:
-            require(device.current_stream is inner, "Device.current_stream is not the stream of the innermost body")
-        require(device.current_stream is outer, "Device.current_stream is not the stream of the outer body again")
-    require(device.current_stream is device.default_stream, "Device.current_stream is not the default stream after the body")
+            require(
+                device.current_stream is inner,
+                "Device.current_stream is not the stream of the innermost body",
+            )
+        require(
+            device.current_stream is outer,
+            "Device.current_stream is not the stream of the outer body again",
+        )
+    require(
+        device.current_stream is device.default_stream,
+        "Device.current_stream is not the default stream after the body",
+    )
     for _, call, function in called_functions(case):
         with device_turn(case.kind), outer:
             arrays = to_device(device, call.make_arguments())
@@ -509,35 +682,57 @@ def too_little_memory(case: Conformance) -> None:
             device.empty(_ABSURD_SIZE, "uint8")
         error = caught[0]
         require_equal(error.kind, case.kind, "the kind in the DeviceMemoryError")
-        require(str(_ABSURD_SIZE) in str(error), f"the DeviceMemoryError does not name the requested bytes: {error}")
+        require(
+            str(_ABSURD_SIZE) in str(error),
+            f"the DeviceMemoryError does not name the requested bytes: {error}",
+        )
         _, call, function = next(called_functions(case))
         check_call(case, call, function, "after a DeviceMemoryError")
 
 
 @row("R37-dlpack")
 def dlpack(case: Conformance) -> None:
-    """Arrays of the host enter by DLPack. An array leaves by DLPack as a copy on the host, in shared memory, or with BufferError."""
+    """Arrays of the host enter by DLPack. An array leaves by DLPack as a copy on the host, in
+    shared memory, or with BufferError.
+    """
     np = import_numpy()
     device = default_device(case)
     values = np.arange(12, dtype="float32").reshape(3, 4)
     exported: Any = _Exporter(values, (1, 0))
     array = device.from_numpy(exported)
-    require(np.array_equal(array.numpy(), values), "an array that entered by DLPack has other values")
+    require(
+        np.array_equal(array.numpy(), values), "an array that entered by DLPack has other values"
+    )
     unused = np.from_dlpack(_Exporter(array, (1, 0), dl_device=(1, 0)))
     require(np.array_equal(unused, values), "an array that left by DLPack has other values")
     view = device.view(array.memory)  # type: ignore[attr-defined]  # an array of a device
     if view is not None:
         array.copy_from(values + 1)
         device.synchronize()
-        require(np.array_equal(unused, values + 1), "the view of an array's memory does not share it")
-    require_equal(array.__dlpack_device__()[0], device.dlpack_type, "DLPack's device type of an array")
+        require(
+            np.array_equal(unused, values + 1), "the view of an array's memory does not share it"
+        )
+    require_equal(
+        array.__dlpack_device__()[0], device.dlpack_type, "DLPack's device type of an array"
+    )
     try:
         array.__dlpack__()
     except BufferError as error:
-        require(".numpy()" in str(error), f"the BufferError of __dlpack__ does not name .numpy(): {error}")
+        require(
+            ".numpy()" in str(error),
+            f"the BufferError of __dlpack__ does not name .numpy(): {error}",
+        )
     for _, call, function in called_functions(case):
         arguments = call.make_arguments()
-        launch(case, function, [_Exporter(each, (1, 0)) if isinstance(each, np.ndarray) else each for each in arguments], **call.keywords)
+        launch(
+            case,
+            function,
+            [
+                _Exporter(each, (1, 0)) if isinstance(each, np.ndarray) else each
+                for each in arguments
+            ],
+            **call.keywords,
+        )
         compare_arrays(call, arguments, reference_arrays(call), "with arrays by DLPack")
 
 

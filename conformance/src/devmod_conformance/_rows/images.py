@@ -38,12 +38,22 @@ if TYPE_CHECKING:
 
 _SAMPLING = ("source", "source_sampler", "places", "result")
 _WRITING = ("destination",)
-#: The number of places at which a kernel samples, and the width and the height of the image that a kernel writes.
+#: The number of places at which a kernel samples, and the width and the height of the image that a
+#: kernel writes.
 _PLACES = 128
 _WIDTH, _HEIGHT = 16, 8
-#: The shapes and the layers of the images of `new_images`. A device may refuse all but the first, and all formats but rgba8unorm.
+#: The shapes and the layers of the images of `new_images`. A device may refuse all but the first,
+#: and all formats but rgba8unorm.
 _SHAPES = (
-    *(((7, 5), 0), ((1,), 0), ((300,), 0), ((64, 1), 0), ((1, 9), 0), ((67, 5), 0), ((65, 3, 4), 0)),
+    *(
+        ((7, 5), 0),
+        ((1,), 0),
+        ((300,), 0),
+        ((64, 1), 0),
+        ((1, 9), 0),
+        ((67, 5), 0),
+        ((65, 3, 4), 0),
+    ),
     *(((4, 3), 3), ((4, 4), 1), ((5,), 2)),
 )
 #: The formats of the sampled images. A device may refuse a linear sampler for all but the first.
@@ -61,27 +71,48 @@ def new_images(case: Conformance) -> None:
     _image_samples(case)
     device = default_device(case)
     rng = np.random.default_rng(20260)
-    for format_, (shape, layers) in product(sorted(IMAGE_FORMATS, key="rgba8unorm".__ne__), _SHAPES):
+    for format_, (shape, layers) in product(
+        sorted(IMAGE_FORMATS, key="rgba8unorm".__ne__), _SHAPES
+    ):
         for _ in range(2):
             try:
                 image = device.image(shape, format_, layers=layers)
             except devmod.ArgumentError:
-                require((format_, shape) != ("rgba8unorm", _SHAPES[0][0]), f"Device.image{(shape, format_)} is an ArgumentError")
+                require(
+                    (format_, shape) != ("rgba8unorm", _SHAPES[0][0]),
+                    f"Device.image{(shape, format_)} is an ArgumentError",
+                )
                 break
             subject = f"an image of {format_} with the shape {shape}{f' and {layers} layers' if layers else ''}"
             zeros = image.numpy()
-            require_equal((zeros.shape, str(zeros.dtype)), (image.array_shape, image.texel.dtype), f"the shape and dtype of {subject}")
+            require_equal(
+                (zeros.shape, str(zeros.dtype)),
+                (image.array_shape, image.texel.dtype),
+                f"the shape and dtype of {subject}",
+            )
             require(not zeros.any(), f"{subject} has other values than zero")
             values = _texels(rng, image)
             image.copy_from(values)
-            require(np.array_equal(image.numpy(), values), f"{subject} has other values after a copy from the host and back")
-            with expect_error(devmod.ArgumentError, f"copy_from an array of another shape to {subject}"):
+            require(
+                np.array_equal(image.numpy(), values),
+                f"{subject} has other values after a copy from the host and back",
+            )
+            with expect_error(
+                devmod.ArgumentError, f"copy_from an array of another shape to {subject}"
+            ):
                 image.copy_from(np.zeros((*zeros.shape, 2), zeros.dtype))
             del image
     picture = rng.integers(0, 255, (5, 7, 4), "uint8")
     image = device.image_from_numpy(picture)
-    require_equal((image.shape, image.format), ((7, 5), "rgba8unorm"), "the shape and the format of Device.image_from_numpy")
-    require(np.array_equal(image.numpy(), picture), "an image of Device.image_from_numpy has other values")
+    require_equal(
+        (image.shape, image.format),
+        ((7, 5), "rgba8unorm"),
+        "the shape and the format of Device.image_from_numpy",
+    )
+    require(
+        np.array_equal(image.numpy(), picture),
+        "an image of Device.image_from_numpy has other values",
+    )
     with expect_error(devmod.ArgumentError, "an image that is wider than any device supports"):
         device.image((1 << 30, 1), "rgba8unorm")
 
@@ -93,14 +124,17 @@ def written_images(case: Conformance) -> None:
     _image_samples(case)
     device = default_device(case)
     for name, info, function in applicable(
-        _functions(case, _WRITING), "no function of the case's images has the parameter 'destination' alone"
+        _functions(case, _WRITING),
+        "no function of the case's images has the parameter 'destination' alone",
     ):
         (param,) = info.interface.params
         call, shape = _call(name), _threads(function, (_WIDTH, _HEIGHT), (8, 8))
         open_format = {"int": "rgba16sint", "uint": "rgba8uint"}.get(param.sample, "rgba8unorm")
         image = device.image((_WIDTH, _HEIGHT), param.format or open_format)
         x, y = np.meshgrid(np.arange(_WIDTH), np.arange(_HEIGHT))
-        expected = np.stack([x, y, x + y, np.full_like(x, 255)], axis=-1) / (1 if image.texel.sample != "float" else 255)
+        expected = np.stack([x, y, x + y, np.full_like(x, 255)], axis=-1) / (
+            1 if image.texel.sample != "float" else 255
+        )
         expected = expected[..., : image.texel.channels]
         bound = function.bind(image, **shape)
         stream = device.stream()
@@ -114,9 +148,16 @@ def written_images(case: Conformance) -> None:
                 launch_once()
                 stream.synchronize()
                 actual = texel_values(image.numpy(), image.format, 2)
-                image.copy_from(np.zeros(image.array_shape, image.texel.dtype))  # over what the launch has written
-            compare_arrays(call, [actual], [expected.astype("float32")], f"{how}, which writes to an image")
-            require(not image.numpy().any(), f"{name!r} {how}: a copy to the image is not after the launch")
+                image.copy_from(
+                    np.zeros(image.array_shape, image.texel.dtype)
+                )  # over what the launch has written
+            compare_arrays(
+                call, [actual], [expected.astype("float32")], f"{how}, which writes to an image"
+            )
+            require(
+                not image.numpy().any(),
+                f"{name!r} {how}: a copy to the image is not after the launch",
+            )
 
 
 @row("R37-sampled")
@@ -125,12 +166,15 @@ def sampled_images(case: Conformance) -> None:
     _image_samples(case)
     device = default_device(case)
     names = ", ".join(map(repr, _SAMPLING))
-    for name, info, function in applicable(_functions(case, _SAMPLING), f"no function of the case's images has the parameters {names}"):
+    for name, info, function in applicable(
+        _functions(case, _SAMPLING), f"no function of the case's images has the parameters {names}"
+    ):
         param = info.interface.params[_names(info).index("source")]
         for format_ in [param.format] if param.format else _SAMPLED_FORMATS:
             needed = format_ == (param.format or _SAMPLED_FORMATS[0])
             image = _filled(device, param.type or "2d", format_, needed)
-            # How a sampler treats the places outside of an image does not depend on the format. A driver may compile code for each pair.
+            # How a sampler treats the places outside of an image does not depend on the format. A
+            # driver may compile code for each pair.
             addresses = _ADDRESSES if needed else _ADDRESSES[:1]
             for sampler in _samplers(device, addresses) if image is not None else ():
                 try:
@@ -140,7 +184,9 @@ def sampled_images(case: Conformance) -> None:
                         raise
 
 
-def _check_sampling(case: Conformance, name: str, function: Any, image: Image, sampler: Sampler) -> None:
+def _check_sampling(
+    case: Conformance, name: str, function: Any, image: Image, sampler: Sampler
+) -> None:
     np = import_numpy()
     layered, dimensions = bool(image.layers), len(image.shape)
     sizes = np.array(image.shape)
@@ -156,7 +202,14 @@ def _check_sampling(case: Conformance, name: str, function: Any, image: Image, s
     arguments = {"source": image, "source_sampler": sampler, "places": places, "result": result}
     launch(case, function, (), **arguments, **_threads(function, (_PLACES,), (8,)))
     values = texel_values(image.numpy(), image.format, dimensions + layered)
-    expected = sample_image(values, places, filter=sampler.filter, address=sampler.address, normalized=sampler.normalized, layered=layered)
+    expected = sample_image(
+        values,
+        places,
+        filter=sampler.filter,
+        address=sampler.address,
+        normalized=sampler.normalized,
+        layered=layered,
+    )
     call = _call(name, atol=_FILTER_ERROR if sampler.filter == "linear" else 1e-5)
     subject = f"of an image of type {image.type} and format {image.format} with {sampler!r}"
     compare_arrays(call, [result[:, : expected.shape[1]]], [expected.astype("float32")], subject)
@@ -164,7 +217,9 @@ def _check_sampling(case: Conformance, name: str, function: Any, image: Image, s
 
 @row("R34-images")
 def invalid_images(case: Conformance) -> None:
-    """An invalid image or sampler raises ArgumentError, which names the argument, before any launch."""
+    """An invalid image or sampler raises ArgumentError, which names the argument, before any
+    launch.
+    """
     np = import_numpy()
     _image_samples(case)
     device = default_device(case)
@@ -172,15 +227,32 @@ def invalid_images(case: Conformance) -> None:
     for kind in (_SAMPLING, _WRITING):
         for name, info, function in _functions(case, kind):
             param = next(each for each in info.interface.params if each.kind == "image")
-            image, sampler = _filled(device, param.type or "2d", param.format or "rgba8unorm", True), device.sampler()
+            image, sampler = (
+                _filled(device, param.type or "2d", param.format or "rgba8unorm", True),
+                device.sampler(),
+            )
             result = np.full((_PLACES, 4), -7, "float32")
             places = np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32")
-            every = {"source": image, "source_sampler": sampler, "places": places, "result": result, "destination": image}
+            every = {
+                "source": image,
+                "source_sampler": sampler,
+                "places": places,
+                "result": result,
+                "destination": image,
+            }
             valid = {key: every[key] for key in kind}
-            for fault, argument, value in _invalid_images(devices, param, image, sampler, "source_sampler" in kind):
-                with expect_argument_error(case, _call(name), f"with {fault}", argument, "the kernel was launched"):
+            for fault, argument, value in _invalid_images(
+                devices, param, image, sampler, "source_sampler" in kind
+            ):
+                with expect_argument_error(
+                    case, _call(name), f"with {fault}", argument, "the kernel was launched"
+                ):
                     launch(
-                        case, function, (), **{**valid, argument: value}, **_threads(function, (8, 8) if kind == _WRITING else (8,), (8, 8))
+                        case,
+                        function,
+                        (),
+                        **{**valid, argument: value},
+                        **_threads(function, (8, 8) if kind == _WRITING else (8,), (8, 8)),
                     )
                 require((result == -7).all(), f"{name!r} with {fault} changes an array")
 
@@ -193,9 +265,18 @@ def _invalid_images(
     yield "a device array as an image", param.name, devices[0].zeros((4,), "float32")
     yield "None as an image", param.name, None
     yield "a sampler as an image", param.name, sampler
-    others = [("an image of another type", "3d" if param.type == "2d" else "2d", image.format, param.type)]
+    others = [
+        ("an image of another type", "3d" if param.type == "2d" else "2d", image.format, param.type)
+    ]
     others.append(("an image of integers", image.type, "rgba8uint", param.sample == "float"))
-    others.append(("an image of another format", image.type, "rgba16float", param.format and param.format != "rgba16float"))
+    others.append(
+        (
+            "an image of another format",
+            image.type,
+            "rgba16float",
+            param.format and param.format != "rgba16float",
+        )
+    )
     for fault, type_, format_, applies in others:
         other = _filled(devices[0], type_, format_, False) if applies else None
         if other is not None:
@@ -209,18 +290,28 @@ def _invalid_images(
 
 @row("R40-needs")
 def needs(case: Conformance) -> None:
-    """A function whose needs the device lacks raises DeviceNotFoundError, which names them, before it is built."""
+    """A function whose needs the device lacks raises DeviceNotFoundError, which names them, before
+    it is built.
+    """
     device = default_device(case)
     if device.features is None:
-        raise Skip(f"{device} does not report what it has of the needs of interfaces (Device.features)")
-    pairs = [(sample, call) for sample, call in samples_with_calls(case) if sample.fmap[call.function].interface is not None]
+        raise Skip(
+            f"{device} does not report what it has of the needs of interfaces (Device.features)"
+        )
+    pairs = [
+        (sample, call)
+        for sample, call in samples_with_calls(case)
+        if sample.fmap[call.function].interface is not None
+    ]
     for sample, call in applicable(pairs, "no called function has an interface"):
         _check_refused(case, sample, call, "no_such_need", needs=["no_such_need"])
         if device.subgroup_sizes:
             size = 2 * max(device.subgroup_sizes)
             _check_refused(case, sample, call, str(size), subgroup=size)
         module = _module_with(case, sample, call.function, needs=sorted(device.features))
-        check_call(case, call, get_function(module, call.function), "that needs what the device has")
+        check_call(
+            case, call, get_function(module, call.function), "that needs what the device has"
+        )
 
 
 def _check_refused(case: Conformance, sample: Sample, call: Call, need: str, **fields: Any) -> None:
@@ -228,7 +319,9 @@ def _check_refused(case: Conformance, sample: Sample, call: Call, need: str, **f
     with expect_error(devmod.DeviceNotFoundError, subject, "it was launched") as caught:
         function = _module_with(case, sample, call.function, **fields).get_function(call.function)
         launch(case, function, call.make_arguments(), **call.keywords)
-    require(need in str(caught[0]), f"{subject}: the error does not name what is missing: {caught[0]}")
+    require(
+        need in str(caught[0]), f"{subject}: the error does not name what is missing: {caught[0]}"
+    )
 
 
 @row("R40-subgroup")
@@ -242,14 +335,23 @@ def subgroup_sizes(case: Conformance) -> None:
         (sample, name, info.interface.subgroup)
         for sample in samples
         for name, info in sample.fmap.items()
-        if info.interface is not None and _names(info) == ["result"] and info.interface.subgroup in device.subgroup_sizes
+        if info.interface is not None
+        and _names(info) == ["result"]
+        and info.interface.subgroup in device.subgroup_sizes
     ]
     sizes = tuple(device.subgroup_sizes)
-    for sample, name, size in applicable(able, f"no function with the parameter 'result' requires one of the sizes {sizes}"):
+    for sample, name, size in applicable(
+        able, f"no function with the parameter 'result' requires one of the sizes {sizes}"
+    ):
         result = np.zeros(_PLACES, "uint32")
         function = get_function(runtime_module(case, sample), name)
         launch(case, function, (result,), **_threads(function, (_PLACES,), (_PLACES,)))
-        compare_arrays(_call(name), [result], [np.full(_PLACES, size, "uint32")], f"that requires subgroups of {size} threads")
+        compare_arrays(
+            _call(name),
+            [result],
+            [np.full(_PLACES, size, "uint32")],
+            f"that requires subgroups of {size} threads",
+        )
 
 
 # -- The functions of a case.
@@ -257,11 +359,17 @@ def subgroup_sizes(case: Conformance) -> None:
 
 def _image_samples(case: Conformance) -> list[Sample]:
     import_numpy()
-    return kernels_of_row(case, case.images, "the case has no images: the backend does not support them, or gives no kernels with images")
+    return kernels_of_row(
+        case,
+        case.images,
+        "the case has no images: the backend does not support them, or gives no kernels with images",
+    )
 
 
 def _functions(case: Conformance, names: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the functions of the case's images that have exactly these parameters: the name, the description and the function."""
+    """Yield the functions of the case's images that have exactly these parameters: the name, the
+    description and the function.
+    """
     for sample in _image_samples(case):
         for name, info in sample.fmap.items():
             require(
@@ -282,12 +390,20 @@ def _call(name: str, atol: float = 1e-5) -> Call:
 
 
 def _threads(function: Any, threads: tuple[int, ...], block: tuple[int, ...]) -> dict[str, Any]:
-    """Return the launch of a function with these threads, and this block unless the function has one."""
-    return {"threads": threads} if function.block is not None else {"threads": threads, "block": block[: len(threads)]}
+    """Return the launch of a function with these threads, and this block unless the function has
+    one.
+    """
+    return (
+        {"threads": threads}
+        if function.block is not None
+        else {"threads": threads, "block": block[: len(threads)]}
+    )
 
 
 def _samplers(device: Any, addresses: Sequence[str]) -> Iterator[Sampler]:
-    """Yield all samplers of a device with these addresses. It may refuse those that have another than "clamp", or texels as coordinates."""
+    """Yield all samplers of a device with these addresses. It may refuse those that have another
+    than "clamp", or texels as coordinates.
+    """
     for filter_ in ("nearest", "linear"):
         for address in addresses:
             for normalized in (True, False):
@@ -299,7 +415,9 @@ def _samplers(device: Any, addresses: Sequence[str]) -> Iterator[Sampler]:
 
 
 def _filled(device: Any, type_: str, format_: str, needed: bool) -> Any:
-    """Return an image of a type and a format with random values; None if the device refuses it and it is not needed."""
+    """Return an image of a type and a format with random values; None if the device refuses it and
+    it is not needed.
+    """
     np = import_numpy()
     shape, layers = (7, 5, 4)[: int(type_[0])], 3 if type_.endswith("_array") else 0
     try:
@@ -313,17 +431,23 @@ def _filled(device: Any, type_: str, format_: str, needed: bool) -> Any:
 
 
 def _texels(rng: Any, image: Image) -> Any:
-    """Return random texels. No format changes them: the least number of a signed one is equal to the next."""
+    """Return random texels. No format changes them: the least number of a signed one is equal to
+    the next.
+    """
     np = import_numpy()
     dtype: Any = np.dtype(image.texel.dtype)
     if dtype.kind == "f":
         return rng.random(image.array_shape).astype(dtype)
     limits = np.iinfo(dtype)
-    return rng.integers(limits.min + (limits.min < 0), limits.max, image.array_shape, dtype, endpoint=True)
+    return rng.integers(
+        limits.min + (limits.min < 0), limits.max, image.array_shape, dtype, endpoint=True
+    )
 
 
 def _module_with(case: Conformance, sample: Sample, name: str, **fields: Any) -> devmod.Module:
-    """Return the backend's module of a sample, in which the interface of a function has other fields."""
+    """Return the backend's module of a sample, in which the interface of a function has other
+    fields.
+    """
     info = sample.fmap[name]
     assert info.interface is not None
     return module_with(case, sample, name, info.replace(interface=info.interface.replace(**fields)))

@@ -12,12 +12,22 @@ from devmod_conformance._case import Call, Conformance
 from devmod_conformance._payload import EXIT_STATUS, read_argument
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
-from devmod_conformance._rows._tools import compare_arrays, list_devices, reference_arrays, require, require_equal, row, samples_with_calls
+from devmod_conformance._rows._tools import (
+    compare_arrays,
+    list_devices,
+    reference_arrays,
+    require,
+    require_equal,
+    row,
+    samples_with_calls,
+)
 
 
 @row("R33-several")
 def several_devices(case: Conformance) -> None:
-    """One module runs on several devices: those of its arrays, that of Function.on, or that of DEVMOD_DEVICE."""
+    """One module runs on several devices: those of its arrays, that of Function.on, or that of
+    DEVMOD_DEVICE.
+    """
     list_devices(case)
     pairs = samples_with_calls(case)
     environment = {**case.several_devices, "DEVMOD_DEVICE": f"{case.kind}:1"}
@@ -27,12 +37,21 @@ def several_devices(case: Conformance) -> None:
     for step in steps:
         for choice in ("default", "of function"):
             if choice in step:
-                shown = f"devmod.device({case.kind!r})" if choice == "default" else "the device of a call that names none"
-                require_equal(step[choice], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}")
+                shown = (
+                    f"devmod.device({case.kind!r})"
+                    if choice == "default"
+                    else "the device of a call that names none"
+                )
+                require_equal(
+                    step[choice], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}"
+                )
         if "call" not in step:
             continue
         call, types = pairs[step["call"]][1], step["types"]
-        use, raised = f"a call of {call.function!r} {step['use']}", f"{types[0]}: {step['text']}" if types else "no error was raised"
+        use, raised = (
+            f"a call of {call.function!r} {step['use']}",
+            f"{types[0]}: {step['text']}" if types else "no error was raised",
+        )
         if step["refused"]:
             require("ArgumentError" in types, f"{use}: expected ArgumentError, but {raised}")
             continue
@@ -55,62 +74,113 @@ _INTERRUPTS = 50
 
 @row("R37-forks")
 def forked_children(case: Conformance) -> None:
-    """A forked child runs kernels, or gets LaunchError if its parent opened the driver, and exits with its own status"""
+    """A forked child runs kernels, or gets LaunchError if its parent opened the driver, and exits
+    with its own status
+    """
     if not hasattr(os, "fork"):
         raise Skip("this system has no fork")
     pairs = samples_with_calls(case)[:1]
     call = pairs[0][1]
-    steps = probe(case, "forks", pairs=pairs, seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
+    steps = probe(
+        case, "forks", pairs=pairs, seconds=max(1, int(case.timeout * _CHILD_TIME))
+    ).finished_steps
     parts = {name: value for step in steps for name, value in step.items()}
-    _check_child(case, call, "a child of a process that has not used the backend", parts["unused"], may_refuse=False)
+    _check_child(
+        case,
+        call,
+        "a child of a process that has not used the backend",
+        parts["unused"],
+        may_refuse=False,
+    )
     if "no_device" in parts:
         raise Skip(f"this machine has no {case.kind} device: {parts['no_device']}")
     refuses = bool(parts["used"]["outcomes"].get("driver", {}).get("types"))
-    _check_child(case, call, "a child of a process that has used the backend", parts["used"], may_refuse=refuses)
+    _check_child(
+        case,
+        call,
+        "a child of a process that has used the backend",
+        parts["used"],
+        may_refuse=refuses,
+    )
 
 
-def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, Any], *, may_refuse: bool) -> None:
-    """Raise AssertionError unless every use in the child had the right outcome and the child exited with its own status."""
+def _check_child(
+    case: Conformance, call: Call, child: str, part: Mapping[str, Any], *, may_refuse: bool
+) -> None:
+    """Raise AssertionError unless every use in the child had the right outcome and the child exited
+    with its own status.
+    """
     require(not part["timed_out"], f"{child} hangs{_HANG_REMEDY}")
-    require(part["code"] == EXIT_STATUS, f"{child}: expected exit status {EXIT_STATUS}, but it {describe_exit(part['code'])}")
+    require(
+        part["code"] == EXIT_STATUS,
+        f"{child}: expected exit status {EXIT_STATUS}, but it {describe_exit(part['code'])}",
+    )
     for use, outcome in part["outcomes"].items():
         types, text = outcome["types"], outcome["text"]
         if may_refuse:
-            actual = f"got {types[0]}: {text}" if types else "but no error was raised; call devmod_runtime.check_driver there"
-            require("LaunchError" in types and outcome["kind"] == case.kind, f"{use}, in {child}: expected LaunchError, {actual}")
+            actual = (
+                f"got {types[0]}: {text}"
+                if types
+                else "but no error was raised; call devmod_runtime.check_driver there"
+            )
+            require(
+                "LaunchError" in types and outcome["kind"] == case.kind,
+                f"{use}, in {child}: expected LaunchError, {actual}",
+            )
             continue
         if "DeviceNotFoundError" in types:
             raise Skip(f"this machine has no {case.kind} device: {text}")
         wrong = f"{types[0]}: {text}" if types else ""
-        require(not types, f"{use}, in {child}, raises {wrong}. Call devmod_runtime.open_driver before the driver's first call")
+        require(
+            not types,
+            f"{use}, in {child}, raises {wrong}. Call devmod_runtime.open_driver before the driver's first call",
+        )
         if outcome["arrays"] is not None:
             _compare(call, outcome["arrays"], f"launched in {child}")
 
 
 @row("R37-interrupts")
 def interrupted_process(case: Conformance) -> None:
-    """After KeyboardInterrupt at any moment calls, copies and streams have right results, none hangs, and no process or file is left"""
+    """After KeyboardInterrupt at any moment calls, copies and streams have right results, none
+    hangs, and no process or file is left
+    """
     if not hasattr(signal, "setitimer"):
         raise Skip("this system has no timers that send signals")
     pairs = samples_with_calls(case)
     answer = probe(case, "interrupts", pairs=pairs, interrupts=_INTERRUPTS)
-    require(not answer.timed_out, f"after KeyboardInterrupt at random moments a use of the backend hangs{_INTERRUPT_REMEDY}")
+    require(
+        not answer.timed_out,
+        f"after KeyboardInterrupt at random moments a use of the backend hangs{_INTERRUPT_REMEDY}",
+    )
     for step in answer.finished_steps:
         if "no_device" in step:
             raise Skip(f"this machine has no {case.kind} device: {step['no_device']}")
         if "left" in step:
             for name, count in step["left"].items():
-                require(count <= 0, f"after KeyboardInterrupt at random moments, {count} more {name} are left{_INTERRUPT_REMEDY}")
+                require(
+                    count <= 0,
+                    f"after KeyboardInterrupt at random moments, {count} more {name} are left{_INTERRUPT_REMEDY}",
+                )
             continue
         call, types = pairs[step["call"]][1], step["error"]["types"]
         wrong = f"{types[0]}: {step['error']['text']}" if types else ""
-        require(not types, f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}")
+        require(
+            not types,
+            f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}",
+        )
         expected = [reference_arrays(call)] * 2 + [call.make_arguments()]
         for sent, arrays in zip(step["results"], expected, strict=False):
-            compare_arrays(call, list(map(read_argument, sent)), arrays, "called after KeyboardInterrupt at random moments")
+            compare_arrays(
+                call,
+                list(map(read_argument, sent)),
+                arrays,
+                "called after KeyboardInterrupt at random moments",
+            )
 
 
 def _compare(call: Call, sent: list[Any], description: str) -> None:
     expected = reference_arrays(call)
-    actual = [two if one is None else read_argument(one) for one, two in zip(sent, expected, strict=True)]
+    actual = [
+        two if one is None else read_argument(one) for one, two in zip(sent, expected, strict=True)
+    ]
     compare_arrays(call, actual, expected, description)

@@ -1,4 +1,6 @@
-"""A module's bytes: equal to the fallback's, equal after loading, equal on every host. Damaged bytes raise an error."""
+"""A module's bytes: equal to the fallback's, equal after loading, equal on every host. Damaged
+bytes raise an error.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def any_buffer(case: Conformance) -> None:
     data = runtime_module(case, usable_samples(case)[0]).save_to_bytes()
     for value in (data, bytearray(data), memoryview(data), array("B", data)):
         module = devmod.load_from_bytes(case.kind, value)
-        require_equal_bytes(module.save_to_bytes(), data, f"the bytes after loading a {type(value).__name__}")
+        require_equal_bytes(
+            module.save_to_bytes(), data, f"the bytes after loading a {type(value).__name__}"
+        )
 
 
 @row("R5-no-file")
@@ -43,23 +47,33 @@ def no_file(case: Conformance) -> None:
     """load_from_bytes and create write no file."""
     steps = probe(case, "steps", usable_samples(case)[:1]).value
     for name in ("the second load_from_bytes", "the second create"):
-        require(name in steps, f"a module cannot be created without the driver: {_first_error(steps)}")
+        require(
+            name in steps, f"a module cannot be created without the driver: {_first_error(steps)}"
+        )
         writes = [
-            event for event in steps[name]["events"] if event.endswith(" to write") or event.startswith(("does tempfile.", "does os.mkdir"))
+            event
+            for event in steps[name]["events"]
+            if event.endswith(" to write") or event.startswith(("does tempfile.", "does os.mkdir"))
         ]
         require(not writes, f"{name.removeprefix('the second ')} {summarize(writes)}")
 
 
 @row("R17")
 def fields(case: Conformance) -> None:
-    """A module's bytes are the fields of the kind in order; wire_parts returns the same bytes in parts."""
+    """A module's bytes are the fields of the kind in order; wire_parts returns the same bytes in
+    parts.
+    """
     spec = target_spec(case)
     for sample in usable_samples(case):
         module = runtime_module(case, sample)
         data = module.save_to_bytes()
         require_equal_bytes(b"".join(module.wire_parts()), data, "the joined wire_parts")
         fmt, fmap, code = backend.decode(spec, data)
-        require_equal((fmt, fmap), (sample.fmt, sample.fmap), "the format and the functions in the saved bytes")
+        require_equal(
+            (fmt, fmap),
+            (sample.fmt, sample.fmap),
+            "the format and the functions in the saved bytes",
+        )
         require_equal_bytes(_flat(code), _flat(sample.code), "the code in the saved bytes")
 
 
@@ -81,8 +95,14 @@ def load_and_save(case: Conformance) -> None:
         data = runtime_module(case, sample).save_to_bytes()
         module = devmod.load_from_bytes(case.kind, data)
         require_equal_bytes(module.save_to_bytes(), data, "the bytes after loading and saving")
-        require_equal_bytes(b"".join(module.wire_parts()), data, "the joined wire_parts after loading")
-        require_equal_bytes(runtime_module(case, sample).save_to_bytes(), data, "the saved bytes of a second module of the same payload")
+        require_equal_bytes(
+            b"".join(module.wire_parts()), data, "the joined wire_parts after loading"
+        )
+        require_equal_bytes(
+            runtime_module(case, sample).save_to_bytes(),
+            data,
+            "the saved bytes of a second module of the same payload",
+        )
 
 
 @row("R19-forms")
@@ -92,8 +112,14 @@ def long_forms(case: Conformance) -> None:
     for sample in usable_samples(case):
         data = in_long_form(runtime_module(case, sample).save_to_bytes())
         module = devmod.load_from_bytes(case.kind, data)
-        require_equal_bytes(module.save_to_bytes(), data, "bytes in msgpack's longest forms, after loading and saving")
-        require_equal(dict(module.functions), sample.fmap, "the functions of bytes in msgpack's longest forms")
+        require_equal_bytes(
+            module.save_to_bytes(),
+            data,
+            "bytes in msgpack's longest forms, after loading and saving",
+        )
+        require_equal(
+            dict(module.functions), sample.fmap, "the functions of bytes in msgpack's longest forms"
+        )
 
 
 @row("R19-keys")
@@ -104,9 +130,15 @@ def unknown_keys(case: Conformance) -> None:
     fmap = {name: _with_interface(info, added) for name, info in sample.fmap.items()}
     newer = Sample(sample.code, sample.fmt, fmap)
     data = fallback_module(case, newer).save_to_bytes()
-    require_equal_bytes(runtime_module(case, newer).save_to_bytes(), data, "the saved bytes of a module with unknown keys")
+    require_equal_bytes(
+        runtime_module(case, newer).save_to_bytes(),
+        data,
+        "the saved bytes of a module with unknown keys",
+    )
     module = devmod.load_from_bytes(case.kind, data)
-    require_equal_bytes(module.save_to_bytes(), data, "bytes with unknown keys, after loading and saving")
+    require_equal_bytes(
+        module.save_to_bytes(), data, "bytes with unknown keys, after loading and saving"
+    )
     for name, info in module.functions.items():
         require(info.interface is not None, f"the interface of {name!r} is missing after loading")
         assert info.interface is not None
@@ -126,9 +158,13 @@ def saved_after_use(case: Conformance) -> None:
 
 @row("R19-refused")
 def damaged_bytes(case: Conformance) -> None:
-    """Damaged bytes raise an error of devmod when they are loaded or first used: no crash, no hang, no partial result."""
+    """Damaged bytes raise an error of devmod when they are loaded or first used: no crash, no hang,
+    no partial result.
+    """
     spec = target_spec(case)
-    data = min((runtime_module(case, sample).save_to_bytes() for sample in usable_samples(case)), key=len)
+    data = min(
+        (runtime_module(case, sample).save_to_bytes() for sample in usable_samples(case)), key=len
+    )
     variants = damaged(spec, data)
     answer = probe(case, "damaged", bytes=[base64.b64encode(each).decode() for _, each in variants])
     last = next((step["begins"] for step in reversed(answer.steps) if "begins" in step), -1)
@@ -138,7 +174,9 @@ def damaged_bytes(case: Conformance) -> None:
     wrong = [step for step in answer.steps if "wrong" in step]
     if wrong:
         damage = variants[wrong[0]["number"]][0]
-        raise AssertionError(f"{len(wrong)} of {len(variants)} variants of damaged bytes fail; the first ({damage}): {wrong[0]['wrong']}")
+        raise AssertionError(
+            f"{len(wrong)} of {len(variants)} variants of damaged bytes fail; the first ({damage}): {wrong[0]['wrong']}"
+        )
 
 
 @row("R38-saved")
@@ -150,26 +188,46 @@ def every_host(case: Conformance) -> None:
         digest = hashlib.sha256(runtime_module(case, sample).save_to_bytes()).hexdigest()
         here.append([sample.fmt, digest, digest])
     with temporary_folder() as folder:
-        user = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR"), folder) | dict.fromkeys(("USER", "LOGNAME"), "nobody")
+        user = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR"), folder) | dict.fromkeys(
+            ("USER", "LOGNAME"), "nobody"
+        )
         environment = {**user, "TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
         hosts: list[tuple[str, dict[str, Any]]] = [
-            ("with another user, folder, time and environment", {"environment": environment, "folder": folder, "other_host": True}),
-            ("with another hash seed and no visible device", {"environment": {"PYTHONHASHSEED": "2", **_NO_DEVICE}}),
+            (
+                "with another user, folder, time and environment",
+                {"environment": environment, "folder": folder, "other_host": True},
+            ),
+            (
+                "with another hash seed and no visible device",
+                {"environment": {"PYTHONHASHSEED": "2", **_NO_DEVICE}},
+            ),
             ("without the driver", {"hide": True}),
         ]
         for condition, host in hosts:
             digests = probe(case, "digests", samples, **host).value
             for number, (there, mine) in enumerate(zip(digests, here, strict=True), 1):
                 require_equal(there[0], mine[0], f"the format of sample {number} {condition}")
-                require(there == mine, f"sample {number} saves other bytes {condition}: the saved bytes must not depend on the host")
+                require(
+                    there == mine,
+                    f"sample {number} saves other bytes {condition}: the saved bytes must not depend on the host",
+                )
 
 
 #: The variables that hide devices from the drivers of several vendors.
-_NO_DEVICE = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "", "OCL_ICD_VENDORS": "/nowhere"}
+_NO_DEVICE = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "HIP_VISIBLE_DEVICES": "",
+    "ROCR_VISIBLE_DEVICES": "",
+    "OCL_ICD_VENDORS": "/nowhere",
+}
 
 
 def _flat(code: Any) -> bytes:
-    return b"".join(name.encode() + bytes(each) for name, each in code.items()) if hasattr(code, "items") else bytes(code)
+    return (
+        b"".join(name.encode() + bytes(each) for name, each in code.items())
+        if hasattr(code, "items")
+        else bytes(code)
+    )
 
 
 def _with_interface(info: devmod.FunctionInfo, added: dict[str, Any]) -> devmod.FunctionInfo:
@@ -181,11 +239,16 @@ def _with_interface(info: devmod.FunctionInfo, added: dict[str, Any]) -> devmod.
         ]
         known = devmod.Interface(params)
     interface = devmod.Interface(known.params, known.blocks, known.block, {**known.extra, **added})
-    return devmod.FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, interface)
+    return devmod.FunctionInfo(
+        info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, interface
+    )
 
 
 def _first_error(steps: dict[str, Any]) -> str:
-    return next((f"{name} raises {step['raised']}" for name, step in steps.items() if step.get("raised")), "no step fails")
+    return next(
+        (f"{name} raises {step['raised']}" for name, step in steps.items() if step.get("raised")),
+        "no step fails",
+    )
 
 
 # -- A module's bytes in other forms of msgpack, and damaged bytes.
@@ -193,15 +256,41 @@ def _first_error(steps: dict[str, Any]) -> str:
 
 #: The total size of the damaged bytes of one row.
 _MAX_TOTAL = 16 << 20
-_WRONG: tuple[Any, ...] = (None, True, 0, -1, 2**63, 1.5, "", "x", b"", b"x", [], [[]], {}, {"x": 1}, {"x": []})
-_LENGTHS = (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01")
+_WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    2**63,
+    1.5,
+    "",
+    "x",
+    b"",
+    b"x",
+    [],
+    [[]],
+    {},
+    {"x": 1},
+    {"x": []},
+)
+_LENGTHS = (
+    b"\xdd\xff\xff\xff\xff",
+    b"\xdf\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xff",
+    b"\xdb\xff\xff\xff\xff",
+    b"\xc9\xff\xff\xff\xff\x01",
+)
 
 
 def fields_of(data: bytes) -> list[Any]:
-    """Return the msgpack objects in a module's bytes. Maps are lists of pairs, so that they can have duplicate keys."""
+    """Return the msgpack objects in a module's bytes. Maps are lists of pairs, so that they can
+    have duplicate keys.
+    """
     import msgpack  # type: ignore[import-untyped]
 
-    unpacker = msgpack.Unpacker(raw=False, strict_map_key=False, object_pairs_hook=_Map, max_buffer_size=0)
+    unpacker = msgpack.Unpacker(
+        raw=False, strict_map_key=False, object_pairs_hook=_Map, max_buffer_size=0
+    )
     unpacker.feed(data)
     return list(unpacker)
 
@@ -211,7 +300,9 @@ class _Map(list[tuple[Any, Any]]):
 
 
 def in_long_form(data: bytes) -> bytes:
-    """Return the same objects in msgpack's longest forms. They are valid, and devmod does not write them."""
+    """Return the same objects in msgpack's longest forms. They are valid, and devmod does not write
+    them.
+    """
     return b"".join(map(_long, fields_of(data)))
 
 
@@ -221,14 +312,22 @@ def _long(value: Any) -> bytes:
     if isinstance(value, bool) or value is None or isinstance(value, float):
         return bytes(msgpack.packb(value))
     if isinstance(value, int):
-        return b"\xd3" + value.to_bytes(8, "big", signed=True) if value < 2**63 else b"\xcf" + value.to_bytes(8, "big")
+        return (
+            b"\xd3" + value.to_bytes(8, "big", signed=True)
+            if value < 2**63
+            else b"\xcf" + value.to_bytes(8, "big")
+        )
     if isinstance(value, str):
         text = value.encode()
         return b"\xdb" + len(text).to_bytes(4, "big") + text
     if isinstance(value, bytes):
         return b"\xc6" + len(value).to_bytes(4, "big") + value
     if isinstance(value, _Map):
-        return b"\xdf" + len(value).to_bytes(4, "big") + b"".join(_long(each) for pair in value for each in pair)
+        return (
+            b"\xdf"
+            + len(value).to_bytes(4, "big")
+            + b"".join(_long(each) for pair in value for each in pair)
+        )
     return b"\xdd" + len(value).to_bytes(4, "big") + b"".join(map(_long, value))
 
 
@@ -247,17 +346,31 @@ def _by_field(spec: TargetSpec, data: bytes) -> Iterator[tuple[str, bytes]]:
     fields = fields_of(data)
     for number, field in enumerate(spec.fields):
         for wrong in _WRONG:
-            yield f"{field} is {wrong!r}", b"".join(_long(wrong if at == number else each) for at, each in enumerate(fields))
-        yield f"{field} is missing", b"".join(_long(each) for at, each in enumerate(fields) if at != number)
+            yield (
+                f"{field} is {wrong!r}",
+                b"".join(_long(wrong if at == number else each) for at, each in enumerate(fields)),
+            )
+        yield (
+            f"{field} is missing",
+            b"".join(_long(each) for at, each in enumerate(fields) if at != number),
+        )
         if isinstance(fields[number], _Map):
             duplicate = _Map([*fields[number], *fields[number][:1]])
-            yield f"{field} has a duplicate key", b"".join(_long(duplicate if at == number else each) for at, each in enumerate(fields))
+            yield (
+                f"{field} has a duplicate key",
+                b"".join(
+                    _long(duplicate if at == number else each) for at, each in enumerate(fields)
+                ),
+            )
     at = spec.fields.index("fmap")
     name, info = fields[at][0]
     for part in range(len(info)):
         for wrong in _WRONG:
             entry = [wrong if number == part else each for number, each in enumerate(info)]
-            parts = [_Map([(name, entry)]) if number == at else each for number, each in enumerate(fields)]
+            parts = [
+                _Map([(name, entry)]) if number == at else each
+                for number, each in enumerate(fields)
+            ]
             yield f"part {part} of a function is {wrong!r}", b"".join(map(_long, parts))
 
 
@@ -272,12 +385,17 @@ def _by_hand(data: bytes) -> Iterator[tuple[str, bytes]]:
         yield "a length of 4 GiB after the first field", msgpack.packb(fields_of(data)[0]) + length
     for opener in (b"\x91", b"\x81\xa1x", b"\x81"):
         yield "100,000 nested levels", opener * 100_000
-        yield "100,000 nested levels after the first field", msgpack.packb(fields_of(data)[0]) + opener * 100_000
+        yield (
+            "100,000 nested levels after the first field",
+            msgpack.packb(fields_of(data)[0]) + opener * 100_000,
+        )
 
 
 def _by_byte(data: bytes) -> Iterator[tuple[str, bytes]]:
     generator = random.Random(20261)  # noqa: S311 - reproducible on purpose
-    places = sorted({*range(min(len(data), 160)), *(generator.randrange(len(data)) for _ in range(64))})
+    places = sorted(
+        {*range(min(len(data), 160)), *(generator.randrange(len(data)) for _ in range(64))}
+    )
     for at in places:
         yield f"the first {at} bytes", data[:at]
         for value in (data[at] ^ 1, data[at] ^ 0x80, 0xFF, 0xC1, 0x00):

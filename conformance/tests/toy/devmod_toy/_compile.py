@@ -27,7 +27,14 @@ def payload(request, more="", **origin):
         "toy",
         {name: known[name] for name in names},
         {"toy": request.text},
-        Origin(**{"target": str(request.target), "toolchain": "toycc 1.0", "sources": sources, **origin}),
+        Origin(
+            **{
+                "target": str(request.target),
+                "toolchain": "toycc 1.0",
+                "sources": sources,
+                **origin,
+            }
+        ),
     )
 
 

@@ -28,7 +28,12 @@ SHIFT = FunctionInfo(
     interface=Interface(
         [
             Param("x", "buffer", "int32", "rw"),
-            Param("how", "scalar", "uint8x8", members=[devmod.Member("amount", "int32", 0), devmod.Member("count", "int32", 4)]),
+            Param(
+                "how",
+                "scalar",
+                "uint8x8",
+                members=[devmod.Member("amount", "int32", 0), devmod.Member("count", "int32", 4)],
+            ),
             Param("scratch", "local"),
         ],
         open_block=True,
@@ -48,12 +53,33 @@ SAMPLE = FunctionInfo(
     ),
 )
 WRITE = FunctionInfo(
-    "write", ["handle"], interface=Interface([Param("destination", "image", "2d", "w", format="rgba8unorm", sample="float")])
+    "write",
+    ["handle"],
+    interface=Interface(
+        [Param("destination", "image", "2d", "w", format="rgba8unorm", sample="float")]
+    ),
 )
-SUBGROUP = FunctionInfo("subgroup", ["handle"], interface=Interface([Param("result", "buffer", "uint32", "w")], subgroup=4))
+SUBGROUP = FunctionInfo(
+    "subgroup",
+    ["handle"],
+    interface=Interface([Param("result", "buffer", "uint32", "w")], subgroup=4),
+)
 
 
-TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+TYPES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
 
 
 def axpy(x, y, a, n):
@@ -88,20 +114,44 @@ class ToyConformance(Conformance):
             "toy",
             {"negate": NEGATE, "axpy": AXPY},
             calls=[
-                Call("axpy", lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40], axpy, grid=4, block=16),
-                Call("negate", lambda rng: [rng.integers(1, 99, (4, 4), "int32")], negate, grid=(1, 2), block=8),
+                Call(
+                    "axpy",
+                    lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40],
+                    axpy,
+                    grid=4,
+                    block=16,
+                ),
+                Call(
+                    "negate",
+                    lambda rng: [rng.integers(1, 99, (4, 4), "int32")],
+                    negate,
+                    grid=(1, 2),
+                    block=8,
+                ),
             ],
         ),
         Sample(
             b"TOY\0negate",
             "toybin",
             {"negative": NEGATE},
-            calls=[Call("negative", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
+            calls=[
+                Call(
+                    "negative",
+                    lambda rng: [rng.integers(1, 99, 8, "int32")],
+                    negate,
+                    grid=1,
+                    block=8,
+                )
+            ],
         ),
         Sample.compiled(
             "negate\n",
             "toy -arch=t2",
-            calls=[Call("negate", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
+            calls=[
+                Call(
+                    "negate", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8
+                )
+            ],
             global_arrays={"weights": weights},
         ),
         Sample(
@@ -109,7 +159,13 @@ class ToyConformance(Conformance):
             "toy",
             {"shift": SHIFT},
             calls=[
-                Call("shift", lambda rng: [rng.integers(1, 99, 30, "int32"), (5, 20), devmod.Local(128)], shift, grid=4, block=8),
+                Call(
+                    "shift",
+                    lambda rng: [rng.integers(1, 99, 30, "int32"), (5, 20), devmod.Local(128)],
+                    shift,
+                    grid=4,
+                    block=8,
+                ),
             ],
         ),
         Sample(
@@ -126,5 +182,11 @@ class ToyConformance(Conformance):
         calls=[Call("wait", lambda rng: [rng.integers(1, 99, 8, "int32")], wait, grid=1, block=1)],
     )
     images = (Sample(b"toy 1\nsample\nwrite\n", "toy", {"sample": SAMPLE, "write": WRITE}),)
-    scalars = (Sample(b"toy 1\nstore\n", "toy", {f"store_{each}": devmod.FunctionInfo("store", ["handle", each]) for each in TYPES}),)
+    scalars = (
+        Sample(
+            b"toy 1\nstore\n",
+            "toy",
+            {f"store_{each}": devmod.FunctionInfo("store", ["handle", each]) for each in TYPES},
+        ),
+    )
     subgroups = (Sample(b"toy 1\nsubgroup\n", "toy", {"subgroup": SUBGROUP}),)

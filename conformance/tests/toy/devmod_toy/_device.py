@@ -12,7 +12,9 @@ def driver():
     try:
         import toydriver
     except ModuleNotFoundError as error:
-        raise devmod.DeviceNotFoundError("the toy's driver is missing. To add it: pip install toydriver", kind="toy") from error
+        raise devmod.DeviceNotFoundError(
+            "the toy's driver is missing. To add it: pip install toydriver", kind="toy"
+        ) from error
     return toydriver
 
 

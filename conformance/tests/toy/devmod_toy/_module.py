@@ -1,4 +1,6 @@
-"""The toy's payload: ``toy 1``, then the names of its kernels, a line each; or the magic ``TOY\\0`` and the names with zeros between."""
+"""The toy's payload: ``toy 1``, then the names of its kernels, a line each; or the magic ``TOY\\0``
+and the names with zeros between.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,17 @@ def kernels(fmt, code):
     data = bytes(code)
     if fmt == "toybin":
         if data[:4] != b"TOY\0":
-            raise devmod.FormatError("the toy payload of format 'toybin' does not begin with b'TOY\\x00'", kind="toy")
+            raise devmod.FormatError(
+                "the toy payload of format 'toybin' does not begin with b'TOY\\x00'", kind="toy"
+            )
         return [name.decode() for name in data[4:].split(b"\0")]
     lines = data.decode("utf-8", "replace").splitlines()
     if lines[:1] != ["toy 1"]:
-        raise devmod.CompileError("the toy payload does not begin with the line 'toy 1'", kind="toy", log="1: expected 'toy 1'")
+        raise devmod.CompileError(
+            "the toy payload does not begin with the line 'toy 1'",
+            kind="toy",
+            log="1: expected 'toy 1'",
+        )
     return lines[1:]
 
 
@@ -34,7 +42,10 @@ class ToyKernel(Kernel):
 
     def shape(self, launch):
         if math.prod(launch.block) > self.max_block:
-            raise devmod.LaunchError(f"a block of the toy has at most {self.max_block} threads, got block={launch.block}", kind="toy")
+            raise devmod.LaunchError(
+                f"a block of the toy has at most {self.max_block} threads, got block={launch.block}",
+                kind="toy",
+            )
         driver().configure(launch.block)
         return math.prod(launch.grid) * math.prod(launch.block)
 
@@ -83,7 +94,10 @@ class ToyModule(RuntimeModule):
     def launcher(self, name, info):
         names = kernels(*self.payload())
         if info.name not in names:
-            raise devmod.FormatError(f"the toy payload has no kernel {info.name!r}; it has: {', '.join(names)}", kind="toy")
+            raise devmod.FormatError(
+                f"the toy payload has no kernel {info.name!r}; it has: {', '.join(names)}",
+                kind="toy",
+            )
         return self.launcher_type(with_blocks(driver().KERNELS[info.name], info.interface))
 
 
@@ -92,7 +106,11 @@ def with_blocks(run, interface):
     if interface is None or not interface.blocks:
         return run
     pack = block_packer(interface)
-    places = [(number, param.at) for number, param in enumerate(interface.params) if param.kind == "scalar"]
+    places = [
+        (number, param.at)
+        for number, param in enumerate(interface.params)
+        if param.kind == "scalar"
+    ]
 
     @wraps(run)
     def run_with_blocks(threads, *values):

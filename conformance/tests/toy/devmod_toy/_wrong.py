@@ -1,4 +1,6 @@
-"""Makes the toy wrong in a process whose installed toy is one (`toy.backend.put`): the module `toy_fault` has the name of its fault."""
+"""Makes the toy wrong in a process whose installed toy is one (`toy.backend.put`): the module
+`toy_fault` has the name of its fault.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ _faults = []
 
 
 def become_wrong(*, at_import=False):
-    """Apply the fault of the installed toy, if it has one: its changes once, and what the import of its entries does each time."""
+    """Apply the fault of the installed toy, if it has one: its changes once, and what the import of
+    its entries does each time.
+    """
     if find_spec("toy_fault") is None:
         return
     if not _faults:

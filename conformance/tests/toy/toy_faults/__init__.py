@@ -1,4 +1,6 @@
-"""The faults of wrong backends, each the toy with one change. The table `FAULTS` has the rows of the kit that must fail for each."""
+"""The faults of wrong backends, each the toy with one change. The table `FAULTS` has the rows of
+the kit that must fail for each.
+"""
 
 from __future__ import annotations
 

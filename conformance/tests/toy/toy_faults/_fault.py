@@ -11,7 +11,8 @@ from devmod_toy._module import ToyKernel
 
 @dataclass
 class Fault:
-    """One wrong backend: the toy with a changed method, a changed entry point, or code that its import runs.
+    """One wrong backend: the toy with a changed method, a changed entry point, or code that its
+    import runs.
 
     Attributes
     ----------
@@ -30,7 +31,8 @@ class Fault:
     groups
         Further groups of entry points that it declares.
     changes
-        An owner, an attribute of it, and a function that makes the new value from the present one, for each change.
+        An owner, an attribute of it, and a function that makes the new value from the present one,
+        for each change.
     """
 
     rows: tuple[str, ...]
@@ -52,8 +54,12 @@ class Fault:
         self.changes.append((owner, name, lambda before: value))
         return self
 
-    def replaces(self, owner: object, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return a decorator of a function that replaces a method. The function gets the present method as its first argument."""
+    def replaces(
+        self, owner: object, name: str
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return a decorator of a function that replaces a method. The function gets the present
+        method as its first argument.
+        """
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             def change(before: Any) -> Callable[..., Any]:
@@ -74,8 +80,12 @@ def fault(name: str, *rows: str, reason: str, **options: Any) -> Fault:
     return result
 
 
-def replaces(owner: object, name: str, *rows: str, reason: str, **options: Any) -> Callable[[Callable[..., Any]], Fault]:
-    """Return a decorator that adds a fault with the name of its function, which replaces a method (see `Fault.replaces`)."""
+def replaces(
+    owner: object, name: str, *rows: str, reason: str, **options: Any
+) -> Callable[[Callable[..., Any]], Fault]:
+    """Return a decorator that adds a fault with the name of its function, which replaces a method
+    (see `Fault.replaces`).
+    """
 
     def decorate(function: Callable[..., Any]) -> Fault:
         result = fault(function.__name__, *rows, reason=reason, **options)
@@ -86,7 +96,9 @@ def replaces(owner: object, name: str, *rows: str, reason: str, **options: Any) 
 
 
 def changes_values(*rows: str, reason: str) -> Callable[[Callable[[Any], Any]], Fault]:
-    """Return a decorator that adds a fault: kernels get ``function(value)`` in the place of each value."""
+    """Return a decorator that adds a fault: kernels get ``function(value)`` in the place of each
+    value.
+    """
 
     def decorate(function: Callable[[Any], Any]) -> Fault:
         def caller(before: Any, kernel: Any, stream: Any, shape: Any) -> Callable[[Any], Any]:
@@ -99,6 +111,13 @@ def changes_values(*rows: str, reason: str) -> Callable[[Callable[[Any], Any]], 
     return decorate
 
 
-def at_import(*rows: str, reason: str, own_process: bool = False) -> Callable[[Callable[[], object]], Fault]:
-    """Return a decorator that adds a fault: the import of the backend's entries calls the function."""
-    return lambda function: fault(function.__name__, *rows, reason=reason, own_process=own_process, at_import=function)
+def at_import(
+    *rows: str, reason: str, own_process: bool = False
+) -> Callable[[Callable[[], object]], Fault]:
+    """Return a decorator that adds a fault:
+
+    the import of the backend's entries calls the function.
+    """
+    return lambda function: fault(
+        function.__name__, *rows, reason=reason, own_process=own_process, at_import=function
+    )

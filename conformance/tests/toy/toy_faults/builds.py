@@ -1,4 +1,6 @@
-"""Faults of builds: the compiler of `devmod.compile`, the replaced compiler of a program, and the caching of builds."""
+"""Faults of builds: the compiler of `devmod.compile`, the replaced compiler of a program, and the
+caching of builds.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,45 @@ def writes(name, text, when):
 
 def modification_time(request):
     """Return the modification time of the source file."""
-    return str(os.stat(os.path.join(request.folder, request.name)).st_mtime_ns) if request.folder else ""
+    return (
+        str(os.stat(os.path.join(request.folder, request.name)).st_mtime_ns)
+        if request.folder
+        else ""
+    )
 
 
-writes("compiles_date", lambda request: time.strftime("%Y-%m-%d"), "at another time or with another host name")
+writes(
+    "compiles_date",
+    lambda request: time.strftime("%Y-%m-%d"),
+    "at another time or with another host name",
+)
 writes("compiles_file_time", modification_time, "from a file with another modification time")
 writes("compiles_folder", lambda request: os.getcwd(), "in another folder")
-writes("compiles_hash_order", lambda request: " ".join({f"macro_{number}" for number in range(20)}), "with another PYTHONHASHSEED")
+writes(
+    "compiles_hash_order",
+    lambda request: " ".join({f"macro_{number}" for number in range(20)}),
+    "with another PYTHONHASHSEED",
+)
 writes("compiles_home", lambda request: os.path.expanduser("~"), "for another user")
-writes("compiles_host", lambda request: platform.node(), "at another time or with another host name")
-writes("compiles_random", lambda request: str(uuid4()), "in another process with the same folder, user, environment and clock")
-writes("compiles_seconds", lambda request: str(int(datetime.now(UTC).timestamp())), "at another time or with another host name")
+writes(
+    "compiles_host", lambda request: platform.node(), "at another time or with another host name"
+)
+writes(
+    "compiles_random",
+    lambda request: str(uuid4()),
+    "in another process with the same folder, user, environment and clock",
+)
+writes(
+    "compiles_seconds",
+    lambda request: str(int(datetime.now(UTC).timestamp())),
+    "at another time or with another host name",
+)
 writes("compiles_source_folder", lambda request: request.folder, "in another folder")
-writes("compiles_zone", lambda request: subprocess.check_output(["date", "+%F"], text=True).strip(), "in another time zone")
+writes(
+    "compiles_zone",
+    lambda request: subprocess.check_output(["date", "+%F"], text=True).strip(),
+    "in another time zone",
+)
 
 
 @replaces(
@@ -61,7 +89,12 @@ def example_refused(before, request):
     return before(request)
 
 
-@replaces(toy_compiler, "payload", "R42", reason="a module of devmod.compile has no origin; give the Payload an Origin")
+@replaces(
+    toy_compiler,
+    "payload",
+    "R42",
+    reason="a module of devmod.compile has no origin; give the Payload an Origin",
+)
 def no_origin(before, request):
     """The compiler returns no origin."""
     module = before(request)
@@ -74,19 +107,34 @@ def origin_path(before, request):
     return before(request, options=[f"-I{os.getcwd()}"])
 
 
-@replaces(toy_compiler, "payload", "R42", reason="the sources in the origin: expected the SHA-256 of the compiled text, got {}")
+@replaces(
+    toy_compiler,
+    "payload",
+    "R42",
+    reason="the sources in the origin: expected the SHA-256 of the compiled text, got {}",
+)
 def origin_sources(before, request):
     """The origin lacks the digest of the source."""
     return before(request, sources={})
 
 
-@replaces(toy_compiler, "payload", "R42", reason="the target in the origin: expected 'toy -arch=t2', got ''")
+@replaces(
+    toy_compiler,
+    "payload",
+    "R42",
+    reason="the target in the origin: expected 'toy -arch=t2', got ''",
+)
 def origin_target(before, request):
     """The origin lacks the target."""
     return before(request, target="")
 
 
-@replaces(toy_compiler, "payload", "R38-compiled", reason="the compiler's origin differs: …, at another time or with another host name")
+@replaces(
+    toy_compiler,
+    "payload",
+    "R38-compiled",
+    reason="the compiler's origin differs: …, at another time or with another host name",
+)
 def origin_time(before, request):
     """The origin contains the time."""
     return before(request, extra={"time": time.ctime()})
@@ -108,7 +156,12 @@ def ignores_compiler(before, self, entry=""):
     return self.format, self.code
 
 
-@replaces(ToyModule, "payload", "R31-used", reason="CompileError: the toy payload does not begin with the line 'toy 1'")
+@replaces(
+    ToyModule,
+    "payload",
+    "R31-used",
+    reason="CompileError: the toy payload does not begin with the line 'toy 1'",
+)
 def discards_compiled(before, self, entry=""):
     """The output of the replaced compiler is discarded."""
     before(self, entry)
@@ -137,7 +190,14 @@ fault(
 ).sets(ToyDevice, "arch", "t1")
 
 
-@replaces(ToyModule, "launcher", "R31-used", "R40-refused", "R30-build", reason="get_function does not call the replaced compiler")
+@replaces(
+    ToyModule,
+    "launcher",
+    "R31-used",
+    "R40-refused",
+    "R30-build",
+    reason="get_function does not call the replaced compiler",
+)
 def reads_nothing(before, self, name, info):
     """get_function does not read the payload."""
     return self.launcher_type(driver().KERNELS[info.name])
@@ -146,7 +206,12 @@ def reads_nothing(before, self, name, info):
 # -- when a payload is built, and what is cached
 
 
-@replaces(ToyModule, "__init__", "R30-build", reason="the number of builds before the first get_function: expected 0, got 2")
+@replaces(
+    ToyModule,
+    "__init__",
+    "R30-build",
+    reason="the number of builds before the first get_function: expected 0, got 2",
+)
 def builds_early(before, self, *args, **keywords):
     """Creating a module builds it."""
     before(self, *args, **keywords)
@@ -172,9 +237,17 @@ def reads_files(before, self, *key):
     return fmt, "\n".join(line for line in lines if not line.startswith("#")).encode()
 
 
-@replaces(ToyModule, "payload", "R32-once", "R31-once", reason="the number of builds with 8 threads: expected 1, got …")
+@replaces(
+    ToyModule,
+    "payload",
+    "R32-once",
+    "R31-once",
+    reason="the number of builds with 8 threads: expected 1, got …",
+)
 def builds_twice(before, self, entry=""):
-    """get_function checks for a function and then builds it without a lock, so two threads build twice."""
+    """get_function checks for a function and then builds it without a lock, so two threads build
+    twice.
+    """
     replaced = run_compiler(self.code, Target("toy")) if self.format == "toy" else None
     return replaced or (self.format, self.code)
 
@@ -197,7 +270,9 @@ def _(before, self, name, query_imports=False):
     reason="the number of builds with … threads, each for another function of the module: expected 1, got …",
 )
 def loads_twice(before, self, entry=""):
-    """Each function is built once for all threads, and the module is loaded without a lock, so two functions load it twice."""
+    """Each function is built once for all threads, and the module is loaded without a lock, so two
+    functions load it twice.
+    """
     loaded = self.__dict__.get("loaded")
     if loaded is None:
         replaced = run_compiler(self.code, Target("toy")) if self.format == "toy" else None
@@ -205,7 +280,12 @@ def loads_twice(before, self, entry=""):
     return loaded
 
 
-@replaces(ToyModule, "get_function", "R32-failure", reason="a failed build is cached: the next get_function does not build again")
+@replaces(
+    ToyModule,
+    "get_function",
+    "R32-failure",
+    reason="a failed build is cached: the next get_function does not build again",
+)
 def cached_failure(before, self, name, query_imports=False):
     """A failed build is cached."""
     error = self.__dict__.get("failed")
@@ -219,7 +299,13 @@ def cached_failure(before, self, name, query_imports=False):
         raise
 
 
-@replaces(ToyModule, "get_function", "R32-failure", "R40-refused", reason="get_function returns a function although its build failed")
+@replaces(
+    ToyModule,
+    "get_function",
+    "R32-failure",
+    "R40-refused",
+    reason="get_function returns a function although its build failed",
+)
 def swallowed_error(before, self, name, query_imports=False):
     """A failed build gives a function that does nothing."""
     try:
@@ -230,7 +316,12 @@ def swallowed_error(before, self, name, query_imports=False):
         return lambda *args, **keywords: None
 
 
-@replaces(ToyModule, "payload", "R32-failure", reason="the error of a build: expected it unchanged, got RuntimeError: the build failed")
+@replaces(
+    ToyModule,
+    "payload",
+    "R32-failure",
+    reason="the error of a build: expected it unchanged, got RuntimeError: the build failed",
+)
 def wrapped_error(before, self, entry=""):
     """The error of a compiler is replaced."""
     try:
@@ -242,7 +333,10 @@ def wrapped_error(before, self, entry=""):
 
 
 @replaces(
-    ToyModule, "launcher", "R40-refused", reason="get_function of an invalid payload: expected DevmodError, got ValueError: bad magic"
+    ToyModule,
+    "launcher",
+    "R40-refused",
+    reason="get_function of an invalid payload: expected DevmodError, got ValueError: bad magic",
 )
 def bare_refusal(before, self, name, info):
     """An invalid payload raises Python's ValueError."""

@@ -20,7 +20,9 @@ from toy_faults._fault import changes_values, fault, replaces
 
 
 def wraps_calls(*rows, reason):
-    """Return a decorator that adds a fault: each call of a function is ``wrapper(function, *args, **keywords)``."""
+    """Return a decorator that adds a fault: each call of a function is ``wrapper(function, *args,
+    **keywords)``.
+    """
 
     def decorate(wrapper):
         def get_function(before, self, name, query_imports=False):
@@ -82,7 +84,12 @@ def launched_once(before, self, stream, shape, values):
     return lambda: waiting.pop()() if waiting else None
 
 
-@replaces(ToyKernel, "caller", "R32-calls", reason="'axpy' called by 8 threads: argument 2 is wrong in … of 50 elements; at …")
+@replaces(
+    ToyKernel,
+    "caller",
+    "R32-calls",
+    reason="'axpy' called by 8 threads: argument 2 is wrong in … of 50 elements; at …",
+)
 def shared_values(before, self, stream, shape):
     """Calls share one place for their arguments, so threads launch with the arguments of others."""
 
@@ -157,7 +164,10 @@ fault(
 
 
 @replaces(
-    ToyKernel, "choose_block", "R34-open", reason="the block that the backend chooses for 'shift': expected powers of two, got (3, 1, 1)"
+    ToyKernel,
+    "choose_block",
+    "R34-open",
+    reason="the block that the backend chooses for 'shift': expected powers of two, got (3, 1, 1)",
 )
 def odd_block(before, self, threads):
     """The backend chooses blocks of three threads."""
@@ -181,7 +191,10 @@ returns(
 class AllThreads(Function):
     def __call__(self, *args, threads=None, **others):
         if threads is not None:
-            self.launch_config(threads=threads, **{name: others[name] for name in ("grid", "block") if name in others})
+            self.launch_config(
+                threads=threads,
+                **{name: others[name] for name in ("grid", "block") if name in others},
+            )
             others = {"grid": 100} | others
         return super().__call__(*args, **others)
 
@@ -195,7 +208,10 @@ returns(
 )
 
 
-@wraps_calls("R37-nothing", reason="'axpy' launched with grid=0: argument 2 is wrong in 16 of 50 elements; at 0: expected …, got …")
+@wraps_calls(
+    "R37-nothing",
+    reason="'axpy' launched with grid=0: argument 2 is wrong in 16 of 50 elements; at 0: expected …, got …",
+)
 def never_nothing(function, *args, grid=None, **keywords):
     """A grid of 0 launches one block."""
     return function(*args, grid=1 if grid == 0 else grid, **keywords)
@@ -220,19 +236,35 @@ class AnyGrid:
 
 
 # A kind without a grid, whose functions take grid= and ignore block= and threads=.
-takes_a_grid = fault("takes_a_grid", "R34-gridless", reason="'negate' with grid=1: expected ArgumentError, but no error was raised").sets(
-    ToyLauncher, "has_grid", False
-)
+takes_a_grid = fault(
+    "takes_a_grid",
+    "R34-gridless",
+    reason="'negate' with grid=1: expected ArgumentError, but no error was raised",
+).sets(ToyLauncher, "has_grid", False)
 for owner in (devmod_toy, entries):
     takes_a_grid.sets(
         owner,
         "TARGET",
-        TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=TARGET.formats, text_formats=TARGET.text_formats, has_grid=False),
+        TargetSpec(
+            "toy",
+            title="Toy",
+            distribution="devmod-toy",
+            formats=TARGET.formats,
+            text_formats=TARGET.text_formats,
+            has_grid=False,
+        ),
     )
 takes_a_grid.sets(
     ToyConformance,
     "samples",
-    (Sample(b"toy 1\nnegate\n", "toy", {"negate": NEGATE}, calls=[Call("negate", lambda rng: [rng.integers(1, 99, 1, "int32")], negate)]),),
+    (
+        Sample(
+            b"toy 1\nnegate\n",
+            "toy",
+            {"negate": NEGATE},
+            calls=[Call("negate", lambda rng: [rng.integers(1, 99, 1, "int32")], negate)],
+        ),
+    ),
 )
 
 
@@ -253,20 +285,32 @@ def contiguous_only(function, *args, **keywords):
 
 
 @wraps_calls(
-    "R34-invalid", reason="'axpy' with an array of another type as argument 1: expected ArgumentError, but the kernel was launched"
+    "R34-invalid",
+    reason="'axpy' with an array of another type as argument 1: expected ArgumentError, but the kernel was launched",
 )
 def launched_wrong(function, *args, **keywords):
     """An array of another type is converted."""
-    return function(*(each.astype("float32") if getattr(each, "dtype", "") == "float64" else each for each in args), **keywords)
+    return function(
+        *(
+            each.astype("float32") if getattr(each, "dtype", "") == "float64" else each
+            for each in args
+        ),
+        **keywords,
+    )
 
 
-@wraps_calls("R34-invalid", reason="'axpy' with a str as argument 1: the argument in the error: expected 'x', got ''")
+@wraps_calls(
+    "R34-invalid",
+    reason="'axpy' with a str as argument 1: the argument in the error: expected 'x', got ''",
+)
 def nameless_error(function, *args, **keywords):
     """ArgumentError does not name the argument."""
     try:
         return function(*args, **keywords)
     except devmod.ArgumentError as error:
-        raise devmod.ArgumentError(f"{function.info.name!r} was called wrongly", kind=error.kind) from None
+        raise devmod.ArgumentError(
+            f"{function.info.name!r} was called wrongly", kind=error.kind
+        ) from None
 
 
 @wraps_calls("R34-names", reason="TypeError: …unexpected keyword argument '…'")
@@ -288,7 +332,9 @@ def unchecked(before, self, name, query_imports=False):
     _, info = self.find_function(name)
     self.payload()
     run = driver().KERNELS[info.name]
-    return lambda *args, grid=1, block=1, stream=None: run(4096, *(bytearray(each) if hasattr(each, "shape") else each for each in args))
+    return lambda *args, grid=1, block=1, stream=None: run(
+        4096, *(bytearray(each) if hasattr(each, "shape") else each for each in args)
+    )
 
 
 @replaces(
@@ -310,7 +356,10 @@ def half_scalars(before, self, stream, shape):
     return call
 
 
-@changes_values("R34-scalars", reason="'store_int64' with the int64 9223372036854775807: the kernel got 4294967295")
+@changes_values(
+    "R34-scalars",
+    reason="'store_int64' with the int64 9223372036854775807: the kernel got 4294967295",
+)
 def narrow_integers(value):
     """The kernels get the low 32 bits of scalars of 64 bits."""
     return value[:4] + bytes(4) if type(value) is bytes and len(value) == 8 else value
@@ -319,7 +368,9 @@ def narrow_integers(value):
 @changes_values("R34-scalars", reason="'store_int8' with the int8 -1: the kernel got 127")
 def unsigned_scalars(value):
     """The kernels get scalars without their sign."""
-    return value[:-1] + bytes([value[-1] & 127]) if type(value) is bytes and len(value) < 8 else value
+    return (
+        value[:-1] + bytes([value[-1] & 127]) if type(value) is bytes and len(value) < 8 else value
+    )
 
 
 @replaces(ToyModule, "launcher", "R34-records", reason="error: unpack requires a buffer of 4 bytes")
@@ -329,9 +380,16 @@ def packs_itself(before, self, name, info):
     return self.launcher_type(driver().KERNELS[info.name])
 
 
-@replaces(ToyModule, "launcher", "R34-packs", reason="TypeError: transpose() missing 2 required positional arguments: 'width' and 'height'")
+@replaces(
+    ToyModule,
+    "launcher",
+    "R34-packs",
+    reason="TypeError: transpose() missing 2 required positional arguments: 'width' and 'height'",
+)
 def reads_params(before, self, name, info):
-    """The kernel gets one value for each parameter of its interface, and an array may be several."""
+    """The kernel gets one value for each parameter of its interface, and an array may be
+    several.
+    """
     launcher = before(self, name, info)
     if info.interface is not None and any(param.pack for param in info.interface.params):
         run, count = launcher.run, len(info.interface.params)
@@ -344,7 +402,9 @@ def older(info):
     if info.interface is None:
         return info
     params = [Param(each.name, each.kind, each.type, each.access) for each in info.interface.params]
-    return FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, Interface(params))
+    return FunctionInfo(
+        info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, Interface(params)
+    )
 
 
 @replaces(
@@ -357,7 +417,9 @@ def older(info):
     reason="the block of 'axpy' with a default block in its interface: expected (16, 1, 1), got None",
 )
 def older_interface(before, code, fmt, fmap, source):
-    """The backend reads an older interface: without a default or an open block, defaults of Local arguments, and members of structs."""
+    """The backend reads an older interface: without a default or an open block, defaults of Local
+    arguments, and members of structs.
+    """
     return before(code, fmt, {name: older(info) for name, info in fmap.items()}, source)
 
 
@@ -386,4 +448,9 @@ class Counting(Function):
 
 
 # Calls return the number of their arguments.
-returns("returns_a_number", Counting, "R37-result", reason="'axpy' with host arrays: expected the result None, got 4")
+returns(
+    "returns_a_number",
+    Counting,
+    "R37-result",
+    reason="'axpy' with host arrays: expected the result None, got 4",
+)

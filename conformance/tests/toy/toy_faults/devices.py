@@ -42,7 +42,12 @@ fault(
 ).sets(ToyDevice, "features", Everything(("fp64",)))
 
 
-@replaces(entries, "devices", "R33-devices", reason="devmod.device('toy', 0) returns another object at each call")
+@replaces(
+    entries,
+    "devices",
+    "R33-devices",
+    reason="devmod.device('toy', 0) returns another object at each call",
+)
 def new_devices(before):
     """devices() creates new objects at each call."""
     return [ToyDevice(index, name) for index, name in enumerate(driver().DEVICES)]
@@ -51,7 +56,12 @@ def new_devices(before):
 # -- arrays
 
 
-@replaces(ToyDevice, "slice", "R37-views", reason="a write to a slice does not change exactly its part of the array")
+@replaces(
+    ToyDevice,
+    "slice",
+    "R37-views",
+    reason="a write to a slice does not change exactly its part of the array",
+)
 def copied_slice(before, self, memory, offset, nbytes):
     """A slice of an array is a copy."""
     return bytearray(memory[offset : offset + nbytes])
@@ -63,7 +73,12 @@ def copied_view(before, self, memory):
     return memoryview(bytearray(memory))
 
 
-@replaces(ToyDevice, "allocate", "R37-zeros", reason="Device.zeros((7,), 'float32') has other values than zero")
+@replaces(
+    ToyDevice,
+    "allocate",
+    "R37-zeros",
+    reason="Device.zeros((7,), 'float32') has other values than zero",
+)
 def dirty_zeros(before, self, nbytes):
     """Device.zeros does not clear memory that was used before."""
     return bytearray(b"\1") * nbytes
@@ -83,9 +98,16 @@ class Pooled(bytearray):
         self.freed[len(self)].append(bytes(self))
 
 
-@replaces(ToyDevice, "allocate", "R37-zeros", reason="Device.zeros((7,), 'float32') has other values than zero")
+@replaces(
+    ToyDevice,
+    "allocate",
+    "R37-zeros",
+    reason="Device.zeros((7,), 'float32') has other values than zero",
+)
 def late_zeros(before, self, nbytes):
-    """Device.zeros does not clear memory that was used before, and its pool uses the oldest memory first."""
+    """Device.zeros does not clear memory that was used before, and its pool uses the oldest memory
+    first.
+    """
     freed = Pooled.freed[nbytes]
     return Pooled(freed.popleft() if len(freed) > 3 else nbytes)
 
@@ -95,29 +117,43 @@ def _(before, self, memory, nbytes, stream):
     pass
 
 
-@replaces(ToyDevice, "use_in_place", "R37-in-place", reason="'axpy' with host arrays where they are: argument 2 is wrong in …")
+@replaces(
+    ToyDevice,
+    "use_in_place",
+    "R37-in-place",
+    reason="'axpy' with host arrays where they are: argument 2 is wrong in …",
+)
 def copies_in_place(before, self, data, address, *, written):
     """What the kernel writes to a host array stays in a copy."""
     return bytearray(data)
 
 
-@replaces(ToyDevice, "copy", "R37-copies", reason="copy_from of an array of float32 has other values")
+@replaces(
+    ToyDevice, "copy", "R37-copies", reason="copy_from of an array of float32 has other values"
+)
 def half_copied(before, self, source, target, nbytes, stream):
     """A copy between arrays copies half of the bytes."""
     before(self, source, target, nbytes // 2, stream)
 
 
-@replaces(ToyDevice, "write", "R37-copies", reason="copy_from of an array of float32 has other values")
+@replaces(
+    ToyDevice, "write", "R37-copies", reason="copy_from of an array of float32 has other values"
+)
 def truncated_write(before, self, memory, data, stream):
     """A copy from the host has 1 MiB at most."""
     before(self, memory, data[: 1 << 20], stream)
 
 
 @replaces(
-    ToyDevice, "start_read", "R37-copies", reason="copies from and to a contiguous host array of float32 are wrong after a wait for <…"
+    ToyDevice,
+    "start_read",
+    "R37-copies",
+    reason="copies from and to a contiguous host array of float32 are wrong after a wait for <…",
 )
 def late_read(before, self, memory, out, stream):
-    """A started copy to the host is done when its event is waited for, and not when its stream is."""
+    """A started copy to the host is done when its event is waited for, and not when its stream
+    is.
+    """
     QUEUE[:] = [lambda: before(self, memory, out, stream)]
 
 
@@ -126,7 +162,12 @@ def _(before, self):
     run_queue()
 
 
-@replaces(ToyDevice, "copy", "R37-copies", reason="'axpy' copied on the stream of the launch: argument 2 is wrong in …")
+@replaces(
+    ToyDevice,
+    "copy",
+    "R37-copies",
+    reason="'axpy' copied on the stream of the launch: argument 2 is wrong in …",
+)
 def early_copy(before, self, source, target, nbytes, stream):
     """A copy waits for the first launch that is queued, and not for all."""
     run_queue(1)
@@ -184,13 +225,25 @@ def whole_words(before, self, stream, shape):
     return call
 
 
-@replaces(ToyKernel, "prepare", "R37-views", reason="'axpy' with slices of arrays, bound, after a call: argument …")
+@replaces(
+    ToyKernel,
+    "prepare",
+    "R37-views",
+    reason="'axpy' with slices of arrays, bound, after a call: argument …",
+)
 def bound_array(before, self, stream, shape, values):
     """A bound launch has the whole array in the place of a slice."""
-    return before(self, stream, shape, [each.obj if isinstance(each, memoryview) else each for each in values])
+    return before(
+        self, stream, shape, [each.obj if isinstance(each, memoryview) else each for each in values]
+    )
 
 
-@replaces(ToyDevice, "allocate", "R37-memory", reason="an array of 72057594037927936 bytes: expected DeviceMemoryError, got MemoryError…")
+@replaces(
+    ToyDevice,
+    "allocate",
+    "R37-memory",
+    reason="an array of 72057594037927936 bytes: expected DeviceMemoryError, got MemoryError…",
+)
 def memory_error(before, self, nbytes):
     """An array that is too large raises Python's MemoryError."""
     return bytearray(nbytes)
@@ -232,13 +285,23 @@ def _(before, self, memory, out, stream):
 # -- streams and events
 
 
-@replaces(ToyEvent, "elapsed", "R37-stream", reason="the seconds between two events: expected 0 or more, got -…")
+@replaces(
+    ToyEvent,
+    "elapsed",
+    "R37-stream",
+    reason="the seconds between two events: expected 0 or more, got -…",
+)
 def backward_time(before, self, earlier):
     """Events measure negative times."""
     return -before(self, earlier) - 1e-9
 
 
-@replaces(ToyEvent, "elapsed", "R37-stream", reason="the seconds between two events: expected 0 or more, got -…")
+@replaces(
+    ToyEvent,
+    "elapsed",
+    "R37-stream",
+    reason="the seconds between two events: expected 0 or more, got -…",
+)
 def unsigned_time(before, self, earlier):
     """The seconds back to an earlier event are those forward to it."""
     return abs(before(self, earlier))
@@ -250,7 +313,12 @@ def constant_time(before, self, earlier):
     return 0.001
 
 
-@replaces(ToyStream, "__enter__", "R37-current", reason="Device.current_stream is not the stream of the innermost body")
+@replaces(
+    ToyStream,
+    "__enter__",
+    "R37-current",
+    reason="Device.current_stream is not the stream of the innermost body",
+)
 def other_stream(before, self):
     """The body of a stream does not change the current stream."""
     return self
@@ -263,7 +331,9 @@ def _(before, self, *details):
 
 @replaces(ToyKernel, "caller", "R37-elapsed", reason=SLOW)
 def host_time(before, self, stream, shape):
-    """The time of an event is the host's at `record`, though the launches before it are only queued."""
+    """The time of an event is the host's at `record`, though the launches before it are only
+    queued.
+    """
     run = before(self, stream, shape)
     return lambda values: QUEUE.append(lambda: run(values))
 
@@ -279,7 +349,9 @@ LAST = [ToyEvent()]
 
 @replaces(ToyKernel, "caller", "R37-elapsed", reason=IDLE + "0.0")
 def last_time(before, self, stream, shape):
-    """The time of an event is the end of the last launch before it, also if the device was idle since."""
+    """The time of an event is the end of the last launch before it, also if the device was idle
+    since.
+    """
     run = before(self, stream, shape)
 
     def call(values):
@@ -312,7 +384,12 @@ def _(before, self, earlier):
     return self.at - earlier.at
 
 
-@replaces(ToyKernel, "time", "R37-elapsed", reason="the seconds of one launch of 'wait' by Launch.time: expected … to …, got 1e-06")
+@replaces(
+    ToyKernel,
+    "time",
+    "R37-elapsed",
+    reason="the seconds of one launch of 'wait' by Launch.time: expected … to …, got 1e-06",
+)
 def short_time(before, self, stream, shape, values):
     """Launch.time does not wait for the launch."""
     return 1e-6

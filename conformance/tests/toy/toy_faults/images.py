@@ -16,11 +16,22 @@ def changed_sampler(value, **changes):
     """Return a sampler with other attributes, and any other value unchanged."""
     if not isinstance(value, devmod.Sampler):
         return value
-    return devmod.Sampler(value.device, **{"filter": value.filter, "address": value.address, "normalized": value.normalized, **changes})
+    return devmod.Sampler(
+        value.device,
+        **{
+            "filter": value.filter,
+            "address": value.address,
+            "normalized": value.normalized,
+            **changes,
+        },
+    )
 
 
 @replaces(
-    ToyLauncher, "adopt", "R34-images", reason="'sample' with a host array as an image: expected ArgumentError, but the kernel was launched"
+    ToyLauncher,
+    "adopt",
+    "R34-images",
+    reason="'sample' with a host array as an image: expected ArgumentError, but the kernel was launched",
 )
 def adopts_host(before, self, value):
     """A host array is an image, whose format is a guess."""
@@ -29,39 +40,72 @@ def adopts_host(before, self, value):
     return None
 
 
-@changes_values("R37-sampled", reason=SAMPLED + "filter='nearest', address='clamp', normalized=False on …>: argument 1 is wrong in …")
+@changes_values(
+    "R37-sampled",
+    reason=SAMPLED
+    + "filter='nearest', address='clamp', normalized=False on …>: argument 1 is wrong in …",
+)
 def always_normalized(value):
     """Coordinates are from 0 to 1 also where they are to be in texels."""
     return changed_sampler(value, normalized=True)
 
 
-@changes_values("R37-sampled", reason=SAMPLED + "filter='nearest', address='border', normalized=True on …>: argument 1 is wrong in …")
+@changes_values(
+    "R37-sampled",
+    reason=SAMPLED
+    + "filter='nearest', address='border', normalized=True on …>: argument 1 is wrong in …",
+)
 def clamps_border(value):
     """A sampler reads the texel at the edge where it is to read zero."""
-    return changed_sampler(value, address="clamp") if getattr(value, "address", "") == "border" else value
+    return (
+        changed_sampler(value, address="clamp")
+        if getattr(value, "address", "") == "border"
+        else value
+    )
 
 
-@changes_values("R37-sampled", reason=SAMPLED + "filter='linear', address='clamp', normalized=True on …>: argument 1 is wrong in …")
+@changes_values(
+    "R37-sampled",
+    reason=SAMPLED
+    + "filter='linear', address='clamp', normalized=True on …>: argument 1 is wrong in …",
+)
 def nearest_only(value):
     """A linear sampler reads the nearest texel."""
     return changed_sampler(value, filter="nearest")
 
 
-@changes_values("R37-sampled", reason=SAMPLED + "filter='nearest', address='mirror', normalized=True on …>: argument 1 is wrong in …")
+@changes_values(
+    "R37-sampled",
+    reason=SAMPLED
+    + "filter='nearest', address='mirror', normalized=True on …>: argument 1 is wrong in …",
+)
 def repeats_mirror(value):
     """A sampler repeats the image where it is to mirror it."""
-    return changed_sampler(value, address="repeat") if getattr(value, "address", "") == "mirror" else value
+    return (
+        changed_sampler(value, address="repeat")
+        if getattr(value, "address", "") == "mirror"
+        else value
+    )
 
 
-@changes_values("R37-written", reason="'write' called, which writes to an image: argument 1 is wrong in …")
+@changes_values(
+    "R37-written", reason="'write' called, which writes to an image: argument 1 is wrong in …"
+)
 def copies_target(value):
     """A kernel writes to a copy of its image."""
     if isinstance(value, devmod.Image):
-        return devmod.Image(value.device, value.shape, value.format, value.layers, bytearray(value.handle))
+        return devmod.Image(
+            value.device, value.shape, value.format, value.layers, bytearray(value.handle)
+        )
     return value
 
 
-@replaces(ToyDevice, "create_image", "R37-images", reason="an image of rgba8unorm with the shape (7, 5) has other values than zero")
+@replaces(
+    ToyDevice,
+    "create_image",
+    "R37-images",
+    reason="an image of rgba8unorm with the shape (7, 5) has other values than zero",
+)
 def dirty_image(before, self, image):
     """A new image has the contents of freed memory."""
     return bytearray(b"\1") * len(before(self, image))

@@ -1,4 +1,6 @@
-"""Faults of modules: creating, loading, saving and inspecting them, and the entry points of the distribution."""
+"""Faults of modules: creating, loading, saving and inspecting them, and the entry points of the
+distribution.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ BROKEN = "PluginError: devmod.{}.toy is broken: devmod-toy 1.0 returned {}. Repo
 # -- the entry points
 
 # load_from_bytes is not registered.
-fault("no_loader", "R1-keys", reason="devmod.load_from_bytes.toy is not registered", without=(("devmod.load_from_bytes", "toy"),))
+fault(
+    "no_loader",
+    "R1-keys",
+    reason="devmod.load_from_bytes.toy is not registered",
+    without=(("devmod.load_from_bytes", "toy"),),
+)
 # The name of an entry-point group is misspelt.
 fault(
     "misspelt_group",
@@ -60,7 +67,9 @@ def no_module(before, code, fmt, fmap, source):
 
 
 # The kind of a module differs from its entry.
-fault("other_kind", "R11", "R18", reason=BROKEN.format("create", "a module of kind 'toy2', not 'toy'")).sets(ToyModule, "kind", "toy2")
+fault(
+    "other_kind", "R11", "R18", reason=BROKEN.format("create", "a module of kind 'toy2', not 'toy'")
+).sets(ToyModule, "kind", "toy2")
 
 
 @replaces(entries, "create", "R14", reason="FormatError: toybin is not supported")
@@ -84,7 +93,13 @@ def sorted_functions(before, code, fmt, fmap, source):
     return before(code, fmt, dict(sorted(fmap.items())), source)
 
 
-@replaces(entries, "create", "R13", "R26", reason="the source: expected {'listing': '; a listing'}, got {}")
+@replaces(
+    entries,
+    "create",
+    "R13",
+    "R26",
+    reason="the source: expected {'listing': '; a listing'}, got {}",
+)
 def loses_source(before, code, fmt, fmap, source):
     """create drops the source."""
     return before(code, fmt, fmap, None)
@@ -97,7 +112,12 @@ def shells_out(before, code, fmt, fmap, source):
     return before(code, fmt, fmap, source)
 
 
-@replaces(ToyModule, "__init__", "R40-wraps", reason="CompileError: the toy payload does not begin with the line 'toy 1'")
+@replaces(
+    ToyModule,
+    "__init__",
+    "R40-wraps",
+    reason="CompileError: the toy payload does not begin with the line 'toy 1'",
+)
 def reads_payload(before, self, *args, **keywords):
     """Creating a module parses the payload."""
     before(self, *args, **keywords)
@@ -107,7 +127,12 @@ def reads_payload(before, self, *args, **keywords):
 # -- load_from_bytes
 
 
-@replaces(entries, "load_from_bytes", "R5-buffers", reason="TypeError: a bytes-like object is required, not 'bytearray'")
+@replaces(
+    entries,
+    "load_from_bytes",
+    "R5-buffers",
+    reason="TypeError: a bytes-like object is required, not 'bytearray'",
+)
 def bytes_only(before, data):
     """load_from_bytes accepts bytes and no other buffer."""
     if not isinstance(data.obj, bytes):
@@ -115,7 +140,12 @@ def bytes_only(before, data):
     return before(data)
 
 
-@replaces(entries, "load_from_bytes", "R5-no-file", reason="load_from_bytes opens … to write; does tempfile.mkstemp(…")
+@replaces(
+    entries,
+    "load_from_bytes",
+    "R5-no-file",
+    reason="load_from_bytes opens … to write; does tempfile.mkstemp(…",
+)
 def temporary_file(before, data):
     """load_from_bytes writes a temporary file."""
     with tempfile.NamedTemporaryFile() as file:
@@ -192,7 +222,9 @@ def forgets_keys(before, data):
     for name, info in fmap.items():
         there = info.interface
         references = there and Interface(there.params, there.blocks, there.block)
-        fmap[name] = FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, references)
+        fmap[name] = FunctionInfo(
+            info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, references
+        )
     return ToyModule(TARGET, fmt, fmap, code)
 
 
@@ -212,7 +244,11 @@ def stripped(before, data):
 
 
 @replaces(
-    ToyModule, "wire_parts", "R17", "R24-stored", reason="the joined wire_parts: expected 316 bytes, got 320; they differ from byte …"
+    ToyModule,
+    "wire_parts",
+    "R17",
+    "R24-stored",
+    reason="the joined wire_parts: expected 316 bytes, got 320; they differ from byte …",
 )
 def parts_differ(before, self):
     """wire_parts and save_to_bytes differ."""
@@ -319,7 +355,10 @@ def host_user(before, code, fmt, fmap, source):
     """The saved bytes contain the user's home folder."""
     tag = os.path.expanduser("~")
     functions = {
-        name: FunctionInfo(info.name, info.arg_types, [*info.launch_param_tags, tag], (), info.interface) for name, info in fmap.items()
+        name: FunctionInfo(
+            info.name, info.arg_types, [*info.launch_param_tags, tag], (), info.interface
+        )
+        for name, info in fmap.items()
     }
     return before(code, fmt, functions, source)
 
@@ -333,10 +372,19 @@ fault(
     reason="the property_mask of a created module: expected the bits 1 (can be saved) and 2 (can run), got 1",
 ).sets(ToyModule, "property_mask", 1)
 # import_module has no effect.
-fault("no_imports", "R21", reason="the imports after import_module: expected the imported module, got ()").sets(ToyModule, "imports", ())
+fault(
+    "no_imports",
+    "R21",
+    reason="the imports after import_module: expected the imported module, got ()",
+).sets(ToyModule, "imports", ())
 
 
-@replaces(ToyModule, "inspect_source", "R26", reason="inspect_source(''): expected 'the toy of a sample', got ''")
+@replaces(
+    ToyModule,
+    "inspect_source",
+    "R26",
+    reason="inspect_source(''): expected 'the toy of a sample', got ''",
+)
 def silent_inspection(before, self, format=""):
     """inspect_source returns no text."""
     return ""
@@ -345,7 +393,12 @@ def silent_inspection(before, self, format=""):
 # -- get_function
 
 
-@replaces(ToyModule, "get_function", "R24-runs", reason="a created module behaves as a fallback: install the runtime")
+@replaces(
+    ToyModule,
+    "get_function",
+    "R24-runs",
+    reason="a created module behaves as a fallback: install the runtime",
+)
 def acts_as_fallback(before, self, name, query_imports=False):
     """get_function raises RuntimeNotLinkedError, although this is the runtime."""
     self.find_function(name)
@@ -359,7 +412,9 @@ def acts_as_fallback(before, self, name, query_imports=False):
     reason="no sample finds a device, but devmod.device returns toy device 0 (toy number 0): no toy device. Install one",
 )
 def never_found(before, self, name, info):
-    """get_function raises DeviceNotFoundError, although there is a device; the rows that launch would all be skipped."""
+    """get_function raises DeviceNotFoundError, although there is a device; the rows that launch
+    would all be skipped.
+    """
     raise devmod.DeviceNotFoundError("no toy device. Install one", kind="toy")
 
 

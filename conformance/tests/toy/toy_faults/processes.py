@@ -98,7 +98,12 @@ def eager_create(before, self, *args, **keywords):
     driver()
 
 
-@replaces(ToyModule, "get_function", "R23-lazy", reason="get_function of an unknown name fails without the driver: " + MISSING)
+@replaces(
+    ToyModule,
+    "get_function",
+    "R23-lazy",
+    reason="get_function of an unknown name fails without the driver: " + MISSING,
+)
 def eager_unknown(before, self, name, query_imports=False):
     """get_function opens the driver before it checks the name."""
     driver()
@@ -136,7 +141,10 @@ def no_remedy(before, self, name, info):
 # -- forks
 
 
-@at_import("R37-forks", reason="a child of a process that has used the backend: expected exit status 87, but it ends with exit status 3")
+@at_import(
+    "R37-forks",
+    reason="a child of a process that has used the backend: expected exit status 87, but it ends with exit status 3",
+)
 def forks_exit_status():
     """A handler at exit ends a forked child with another status."""
     parent = os.getpid()
@@ -274,7 +282,12 @@ def crash_process():
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-@replaces(entries, "load_from_bytes", "R19-refused", reason="loading damaged bytes (fmt is None): the process ends with signal 11")
+@replaces(
+    entries,
+    "load_from_bytes",
+    "R19-refused",
+    reason="loading damaged bytes (fmt is None): the process ends with signal 11",
+)
 def crash(before, data):
     """Damaged bytes end the process."""
     try:
@@ -284,7 +297,13 @@ def crash(before, data):
         raise
 
 
-@replaces(entries, "load_from_bytes", "R19-refused", reason="loading damaged bytes (fmt is None): the process does not end", timeout=2)
+@replaces(
+    entries,
+    "load_from_bytes",
+    "R19-refused",
+    reason="loading damaged bytes (fmt is None): the process does not end",
+    timeout=2,
+)
 def hang(before, data):
     """load_from_bytes does not return for damaged bytes."""
     try:
@@ -308,7 +327,14 @@ def ends_in_call(before, self, launch):
     crash_process()
 
 
-@replaces(ToyKernel, "shape", "R37-host", reason="the process that checks this row does not end", own_process=True, timeout=2)
+@replaces(
+    ToyKernel,
+    "shape",
+    "R37-host",
+    reason="the process that checks this row does not end",
+    own_process=True,
+    timeout=2,
+)
 def hangs_in_call(before, self, launch):
     """A call does not return."""
     time.sleep(1000)

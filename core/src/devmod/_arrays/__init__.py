@@ -1,1 +1,3 @@
-"""Arrays: what all have in common, and those in the memory of the host. docs/design/modules.md has the reasons."""
+"""Arrays: what all have in common, and those in the memory of the host. docs/design/modules.md has
+the reasons.
+"""

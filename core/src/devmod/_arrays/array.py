@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 
 class Array(ProcessLocal):
-    """Memory with a shape and an element type. `Device.empty`, `Device.zeros`, `Device.from_numpy` and `Module.get_global` return one.
+    """Memory with a shape and an element type. `Device.empty`, `Device.zeros`, `Device.from_numpy`
+    and `Module.get_global` return one.
 
-    Slices of the first axis and `reshape` are views: they share the array's memory and keep it alive.
+    Slices of the first axis and `reshape` are views: they share the array's memory and keep it
+    alive.
 
     Attributes
     ----------
@@ -54,19 +56,22 @@ class Array(ProcessLocal):
         return array_bytes(parse_dtype(self.dtype), self.shape)
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Return the elements as a NumPy array. Lanes of the element type become the last dimension.
+        """Return the elements as a NumPy array. Lanes of the element type become the last
+        dimension.
 
         Parameters
         ----------
         out
-            An array of the same type and shape, which gets the elements and is returned. Default: a new one.
+            An array of the same type and shape, which gets the elements and is returned. Default: a
+            new one.
 
         Raises
         ------
         ArgumentError
             `out` is not a writable NumPy array of the same type and shape.
         FormatError
-            NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
+            NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6,
+            fp4 and int4.
         LaunchError
             The device reports the failure of a kernel that was queued before.
         """
@@ -74,20 +79,28 @@ class Array(ProcessLocal):
 
     def _repr_html_(self) -> str:
         device = getattr(self, "device", "the host")
-        rows = [("type", self.dtype), ("shape", self.shape), ("size", f"{self.nbytes:,} bytes"), ("memory", device)]
+        rows = [
+            ("type", self.dtype),
+            ("shape", self.shape),
+            ("size", f"{self.nbytes:,} bytes"),
+            ("memory", device),
+        ]
         return html_table("Array", rows)
 
-    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+    def copy_from(
+        self, source: object, stream: Stream | None = None, wait: bool = True
+    ) -> Event | None:
         """Copy the elements of another array to this one, in the order of a stream.
 
-        The types must be equal: devmod converts no elements, so an array has no ``astype``. Convert on the host with NumPy, or with a
-        kernel. Between arrays of one device the elements do not pass the host. Between two devices of a kind they do, and the call waits.
+        The types must be equal: devmod converts no elements, so an array has no ``astype``. Convert
+        on the host with NumPy, or with a kernel. Between arrays of one device the elements do not
+        pass the host. Between two devices of a kind they do, and the call waits.
 
         Parameters
         ----------
         source
-            A devmod array, a NumPy array, or another object with a buffer or DLPack in the host's memory. It has this array's shape, with
-            the lanes of the element type as last dimension.
+            A devmod array, a NumPy array, or another object with a buffer or DLPack in the host's
+            memory. It has this array's shape, with the lanes of the element type as last dimension.
         stream
             A stream of this array's device. Default: the device's current stream.
         wait
@@ -96,18 +109,22 @@ class Array(ProcessLocal):
         Returns
         -------
         Event or None
-            With ``wait=False`` the event at the end of the copy. A host array must not change before. It is kept alive until then.
+            With ``wait=False`` the event at the end of the copy. A host array must not change
+            before. It is kept alive until then.
 
         Raises
         ------
         ArgumentError
-            The arrays have different shapes or types, are on devices of different kinds, or this one is read-only. Nothing was copied.
+            The arrays have different shapes or types, are on devices of different kinds, or this
+            one is read-only. Nothing was copied.
         LaunchError
             The device reports the failure of the copy, or of a kernel that was queued before.
         """
         return _runtime("Array.copy_from").copy(source, self, "copy_from", stream, wait)  # type: ignore[no-any-return]
 
-    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+    def copy_to(
+        self, target: object, stream: Stream | None = None, wait: bool = True
+    ) -> Event | None:
         """Copy the elements of this array to another one, in the order of a stream.
 
         Parameters
@@ -115,16 +132,16 @@ class Array(ProcessLocal):
         target
             A devmod array, or a writable host array as for `copy_from`.
         stream
-            A stream of the target's device, or of this array's if the target is in the host's memory. Default: the device's current
-            stream.
+            A stream of the target's device, or of this array's if the target is in the host's
+            memory. Default: the device's current stream.
         wait
             Whether to wait until the copy is done.
 
         Returns
         -------
         Event or None
-            With ``wait=False`` the event at the end of the copy. A host array has the elements when the event is reached. It is kept alive
-            until then.
+            With ``wait=False`` the event at the end of the copy. A host array has the elements when
+            the event is reached. It is kept alive until then.
 
         Raises
         ------
@@ -134,36 +151,44 @@ class Array(ProcessLocal):
         return _runtime("Array.copy_to").copy(self, target, "copy_to", stream, wait)  # type: ignore[no-any-return]
 
     def fill(self, value: object) -> None:
-        """Set all elements to a value, in the order of the device's current stream. ``array[2:5] = value`` sets some rows.
+        """Set all elements to a value, in the order of the device's current stream. ``array[2:5] =
+        value`` sets some rows.
 
         Parameters
         ----------
         value
-            A number, or a host array or a sequence that NumPy broadcasts to the shape and converts to the type. The lanes of the type are
-            the last dimension. An array of devmod is copied as by `copy_from`: it has this array's shape and type.
+            A number, or a host array or a sequence that NumPy broadcasts to the shape and converts
+            to the type. The lanes of the type are the last dimension. An array of devmod is copied
+            as by `copy_from`: it has this array's shape and type.
 
         Raises
         ------
         ArgumentError
-            NumPy does not convert or broadcast the value, or this array is read-only. Nothing has changed.
+            NumPy does not convert or broadcast the value, or this array is read-only. Nothing has
+            changed.
         LaunchError
             As for `copy_from`.
         """
         raise NotImplementedError
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Set some rows, or with ``array[...]`` all elements, as `fill` does. `key` is otherwise a slice as for a view."""
+        """Set some rows, or with ``array[...]`` all elements, as `fill` does. `key` is otherwise a
+        slice as for a view.
+        """
         (self if key is Ellipsis else self[key]).fill(value)  # type: ignore[index]
 
     def reshape(self, *shape: int | Sequence[int]) -> Array:
-        """Return a view of the same memory with another shape. One length may be -1: it follows from the others.
+        """Return a view of the same memory with another shape. One length may be -1: it follows
+        from the others.
 
         Raises
         ------
         ArgumentError
             The shape has another number of elements.
         """
-        lengths: tuple[object, ...] = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        lengths: tuple[object, ...] = (
+            tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        )
         numbers = [_integer(each) for each in lengths]
         valid_lengths = [each for each in numbers if each is not None and each >= 0]
         unknown = numbers.count(-1)
@@ -177,12 +202,14 @@ class Array(ProcessLocal):
         new = tuple(self.size // count if each == -1 and count else each for each in numbers)
         if -1 in new or prod(new) != self.size:  # type: ignore[arg-type]  # none is None
             raise ArgumentError(
-                f"an array of shape {self.shape} has {self.size} elements, which do not fill the shape {tuple(numbers)}", argument="shape"
+                f"an array of shape {self.shape} has {self.size} elements, which do not fill the shape {tuple(numbers)}",
+                argument="shape",
             )
         return self._view(0, new)  # type: ignore[arg-type]
 
     def __getitem__(self, key: slice) -> Array:
-        """Return a view of some rows: a slice of the first axis, such as ``array[2:5]``, without a copy.
+        """Return a view of some rows: a slice of the first axis, such as ``array[2:5]``, without a
+        copy.
 
         Negative bounds count from the end. Bounds past the end are an error, unlike in NumPy.
 
@@ -195,21 +222,35 @@ class Array(ProcessLocal):
         if not shape:
             raise _index_error("an array without dimensions has no slices")
         if not isinstance(key, slice):
-            hint = "; array[i:i+1] is the view of one element, and array.numpy()[i] its value" if _integer(key) is not None else ""
-            raise _index_error(f"an array takes one slice of the first axis, such as array[2:5], not {describe_value(key)}{hint}")
+            hint = (
+                "; array[i:i+1] is the view of one element, and array.numpy()[i] its value"
+                if _integer(key) is not None
+                else ""
+            )
+            raise _index_error(
+                f"an array takes one slice of the first axis, such as array[2:5], not {describe_value(key)}{hint}"
+            )
         if key.step is not None and _integer(key.step) != 1:
             raise _index_error(
                 f"a slice of an array has no step, got {describe_value(key.step)}; copy the elements: array.numpy()[start:stop:step]"
             )
         length = shape[0]
-        start, stop = _bound(key.start, 0, length, "begins"), _bound(key.stop, length, length, "ends")
+        start, stop = (
+            _bound(key.start, 0, length, "begins"),
+            _bound(key.stop, length, length, "ends"),
+        )
         if start > stop:
             raise _index_error(f"the slice begins at {start} and ends before it, at {stop}")
         dtype, row = parse_dtype(self.dtype), shape[1:]
         first, count = start * prod(row), (stop - start) * prod(row)
         offset = array_bytes(dtype, (first,))
-        if array_bytes(dtype, (first + count,)) != offset + array_bytes(dtype, (count,)) or first * dtype[1] * dtype[2] % 8:
-            raise _index_error(f"the slice begins within a byte: elements of {self.dtype} are packed")
+        if (
+            array_bytes(dtype, (first + count,)) != offset + array_bytes(dtype, (count,))
+            or first * dtype[1] * dtype[2] % 8
+        ):
+            raise _index_error(
+                f"the slice begins within a byte: elements of {self.dtype} are packed"
+            )
         return self._view(offset, (stop - start, *row))
 
     def _view(self, offset: int, shape: tuple[int, ...]) -> Array:
@@ -260,7 +301,9 @@ def _bound(value: object, default: int, length: int, verb: str) -> int:
     if number is None:
         raise _index_error(f"the bounds of a slice are integers, not {describe_value(value)}")
     if not -length <= number <= length:
-        raise _index_error(f"the slice {verb} at {number}, outside of the first axis, which has {length}")
+        raise _index_error(
+            f"the slice {verb} at {number}, outside of the first axis, which has {length}"
+        )
     return number + length if number < 0 else number
 
 

@@ -1,7 +1,8 @@
 """The buffer protocol for arrays: any element format, any shape, without NumPy.
 
-`memoryview.cast` supports neither float16 nor an empty array of two dimensions. Before Python 3.12 a class written in Python cannot
-export a buffer. So this module creates types with the C slot through ctypes (``PyType_FromSpec``, part of the stable interface).
+`memoryview.cast` supports neither float16 nor an empty array of two dimensions. Before Python 3.12
+a class written in Python cannot export a buffer. So this module creates types with the C slot
+through ctypes (``PyType_FromSpec``, part of the stable interface).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _WRITABLE = 0x0001  # PyBUF_WRITABLE
 
 def fields(text: str) -> tuple[tuple[str, Any], ...]:
     """Return the fields of a structure: ``"shape:c_void_p ndim:c_int"``."""
-    return tuple((name, getattr(ctypes, type_)) for name, _, type_ in (each.partition(":") for each in text.split()))
+    return tuple(
+        (name, getattr(ctypes, type_))
+        for name, _, type_ in (each.partition(":") for each in text.split())
+    )
 
 
 class _PyBuffer(ctypes.Structure):
@@ -32,9 +36,13 @@ class _PyBuffer(ctypes.Structure):
     )
 
 
-_GETBUFFER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
+_GETBUFFER = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int
+)
 _get_buffer = _GETBUFFER(("PyObject_GetBuffer", pythonapi))
-_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(("PyBuffer_Release", pythonapi))
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(
+    ("PyBuffer_Release", pythonapi)
+)
 _inc_ref = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))
 
 
@@ -61,7 +69,8 @@ class Pinned:
         self.address: int = view.buf or 0
         self.nbytes: int = view.len
 
-    # The defaults keep the functions reachable at interpreter shutdown, when module globals may be cleared.
+    # The defaults keep the functions reachable at interpreter shutdown, when module globals may be
+    # cleared.
     def __del__(self, _release: Any = _release_buffer, _byref: Any = ctypes.byref) -> None:
         if hasattr(self, "_view"):
             _release(_byref(self._view))
@@ -86,12 +95,18 @@ _type_parts: list[object] = []
 
 
 def _exporting_type(name: bytes, getbuffer: Any) -> type:
-    """Return a base class with a buffer. ``getbuffer(self, view, flags)`` fills in the view and returns 0, or returns -1 for an error."""
+    """Return a base class with a buffer. ``getbuffer(self, view, flags)`` fills in the view and
+    returns 0, or returns -1 for an error.
+    """
     slot = _GETBUFFER(getbuffer)
-    slots = (_Slot * 2)(_Slot(1, ctypes.cast(slot, ctypes.c_void_p)), _Slot(0, None))  # 1: Py_bf_getbuffer
+    slots = (_Slot * 2)(
+        _Slot(1, ctypes.cast(slot, ctypes.c_void_p)), _Slot(0, None)
+    )  # 1: Py_bf_getbuffer
     default_and_basetype = (1 << 18) | (1 << 10)  # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
     spec = _Spec(name, 0, 0, default_and_basetype, slots)
-    from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Spec))(("PyType_FromSpec", pythonapi))
+    from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Spec))(
+        ("PyType_FromSpec", pythonapi)
+    )
     created: type = from_spec(ctypes.byref(spec))
     _type_parts.extend((slot, slots, spec))
     return created
@@ -111,7 +126,9 @@ def _fill(self: Any, view: Any, flags: int) -> int:
 
 
 class _Exporter(_exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)):  # type: ignore[misc]
-    """Bytes with a format and a shape. Only `typed_view` creates one, for a memoryview. A HostArray has compared the sizes."""
+    """Bytes with a format and a shape. Only `typed_view` creates one, for a memoryview. A HostArray
+    has compared the sizes.
+    """
 
     __slots__ = ("format", "itemsize", "pinned", "shape", "strides")
 
@@ -133,13 +150,15 @@ def strides_of(shape: Sequence[int], step: int) -> list[int]:
 
 
 def typed_view(data: object, fmt: str, itemsize: int, shape: Sequence[int]) -> memoryview:
-    """Return a read-only, C-contiguous memoryview of `data` with a format of the struct module and a shape. It keeps `data` alive."""
+    """Return a read-only, C-contiguous memoryview of `data` with a format of the struct module and
+    a shape. It keeps `data` alive.
+    """
     return memoryview(_Exporter(data, fmt, itemsize, shape))
 
 
 def _forward(self: Any, view: Any, flags: int) -> int:
-    # An exception cannot leave a ctypes callback. Consumers that request a writable buffer first (file.readinto, struct.pack_into,
-    # numpy.frombuffer) expect -1 without an exception.
+    # An exception cannot leave a ctypes callback. Consumers that request a writable buffer first
+    # (file.readinto, struct.pack_into, numpy.frombuffer) expect -1 without an exception.
     if flags & _WRITABLE:
         return -1
     try:
@@ -151,7 +170,9 @@ def _forward(self: Any, view: Any, flags: int) -> int:
 if TYPE_CHECKING or sys.version_info >= (3, 12):
 
     class BufferBase:
-        """Base class of classes that export the memoryview returned by ``__buffer__(flags)`` (PEP 688)."""
+        """Base class of classes that export the memoryview returned by ``__buffer__(flags)`` (PEP
+        688).
+        """
 
         __slots__ = ()
 

@@ -1,7 +1,7 @@
 """DLPack export, without NumPy.
 
-A consumer of DLPack 1 gets a versioned capsule with the read-only flag. Older versions have no such flag, so an older consumer gets a
-writable copy.
+A consumer of DLPack 1 gets a versioned capsule with the read-only flag. Older versions have no such
+flag, so an older consumer gets a writable copy.
 """
 
 from __future__ import annotations
@@ -41,16 +41,24 @@ class Managed(ctypes.Structure):
 class Versioned(ctypes.Structure):
     """``DLManagedTensorVersioned``."""
 
-    _fields_ = (*fields("major:c_uint32 minor:c_uint32 context:c_void_p deleter:c_void_p flags:c_uint64"), ("tensor", Tensor))
+    _fields_ = (
+        *fields("major:c_uint32 minor:c_uint32 context:c_void_p deleter:c_void_p flags:c_uint64"),
+        ("tensor", Tensor),
+    )
 
 
-#: For the address of each exported structure that its consumer has not freed: the objects to which it points.
+#: For the address of each exported structure that its consumer has not freed: the objects to which
+#: it points.
 _exported: dict[int, object] = {}
 #: The capsules that may not have a consumer yet, with the addresses and names of their structures.
 _unclaimed: list[tuple[object, int, bytes]] = []
 
-_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", pythonapi))
-_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", pythonapi))
+_capsule_new = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", pythonapi))
+_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", pythonapi)
+)
 
 
 def _references(entry: tuple[object, ...]) -> int:
@@ -69,8 +77,8 @@ def _release(address: int, _exported: dict[int, object] = _exported) -> None:
 def _drop_unused() -> None:
     """Free the memory of capsules that have no consumer and no reference.
 
-    A destructor of the capsule could free the memory at once. But a consumer that rejects a capsule destroys it while its exception is
-    set, and a destructor in Python would clear that exception.
+    A destructor of the capsule could free the memory at once. But a consumer that rejects a capsule
+    destroys it while its exception is set, and a destructor in Python would clear that exception.
     """
     for entry in _unclaimed[:]:
         is_consumed = not _capsule_is_valid(entry[0], entry[2])  # a consumer renames the capsule
@@ -86,15 +94,22 @@ def _drop_unused() -> None:
 
 # A consumer may call the deleter without the interpreter's lock: CFUNCTYPE acquires it.
 _release_callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release)
-# It may call the pointer at interpreter shutdown, after this module is gone: the callback must never be freed.
+# It may call the pointer at interpreter shutdown, after this module is gone: the callback must
+# never be freed.
 ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))(_release_callback)
 _release_pointer = ctypes.cast(_release_callback, ctypes.c_void_p).value or 0
 
 
 def host_capsule(
-    data: memoryview, shape: Sequence[int], dtype: DType, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    data: memoryview,
+    shape: Sequence[int],
+    dtype: DType,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
 ) -> object:
-    """Return a DLPack capsule of C-contiguous host memory. The last three parameters are those of ``__dlpack__``.
+    """Return a DLPack capsule of C-contiguous host memory. The last three parameters are those of
+    ``__dlpack__``.
 
     Raises
     ------
@@ -102,14 +117,20 @@ def host_capsule(
         The consumer requests another device, or forbids a copy that its version of DLPack needs.
     """
     if dl_device is not None and tuple(dl_device) != CPU:
-        raise BufferError(f"this array is in the memory of the host; it cannot be exported to the DLPack device {dl_device!r}")
+        raise BufferError(
+            f"this array is in the memory of the host; it cannot be exported to the DLPack device {dl_device!r}"
+        )
     size = array_bytes(dtype, shape)
     if size != data.nbytes:
-        raise BufferError(f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {size} bytes, not {data.nbytes}")
+        raise BufferError(
+            f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {size} bytes, not {data.nbytes}"
+        )
     check_elements(dtype)
     versioned = max_version is not None and max_version[0] >= 1
     if not versioned and copy is False and data.readonly:
-        raise BufferError("this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy")
+        raise BufferError(
+            "this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy"
+        )
     is_copy = bool(copy) or (not versioned and data.readonly)
     pinned = Pinned(bytearray(data) if is_copy else data)
     flags = _IS_COPIED if is_copy else READ_ONLY if data.readonly else 0
@@ -119,19 +140,35 @@ def host_capsule(
 def check_elements(dtype: DType) -> None:
     """Raise BufferError if DLPack consumers cannot read packed elements of a type."""
     if dtype[1] * dtype[2] % 8 and dtype != (1, 1, 1):
-        # Until version 1.1 DLPack rounded the size of an element up to bytes, and some consumers still do.
+        # Until version 1.1 DLPack rounded the size of an element up to bytes, and some consumers
+        # still do.
         raise BufferError(
             f"elements of {dtype_name(dtype)} end within a byte, which not all DLPack consumers can read; unpack them with array.numpy()"
         )
 
 
 def capsule(
-    owner: object, device: tuple[int, int], address: int, byte_offset: int, shape: Sequence[int], dtype: DType, flags: int, versioned: bool
+    owner: object,
+    device: tuple[int, int],
+    address: int,
+    byte_offset: int,
+    shape: Sequence[int],
+    dtype: DType,
+    flags: int,
+    versioned: bool,
 ) -> object:
     """Return a capsule that keeps `owner` alive until its consumer frees it."""
     sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *strides_of(shape, 1))
     shape_address = ctypes.addressof(sizes)
-    tensor = Tensor(address, *device, len(shape), *dtype, shape_address, shape_address + 8 * len(shape), byte_offset)
+    tensor = Tensor(
+        address,
+        *device,
+        len(shape),
+        *dtype,
+        shape_address,
+        shape_address + 8 * len(shape),
+        byte_offset,
+    )
     managed: Versioned | Managed
     if versioned:
         managed = Versioned(1, 0, None, _release_pointer, flags, tensor)

@@ -1,7 +1,7 @@
 """Element types and shapes of arrays: devmod's names, NumPy's dtypes, and the bytes of elements.
 
-Elements of less than a byte are packed on devices and in files: the first one has the lowest bits, as in DLPack. In NumPy each is in
-the low bits of a byte, as in the types of ml_dtypes.
+Elements of less than a byte are packed on devices and in files: the first one has the lowest bits,
+as in DLPack. In NumPy each is in the low bits of a byte, as in the types of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _PIECE = 1 << 20
 
 
 def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
-    """Return the bytes of a C-contiguous NumPy array in the layout of files and devices: elements of less than a byte are packed.
+    """Return the bytes of a C-contiguous NumPy array in the layout of files and devices: elements
+    of less than a byte are packed.
 
     Raises
     ------
@@ -34,7 +35,9 @@ def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
         return bytes_of(array)
     elements, pieces = array.reshape(-1).view(np.uint8), []
     for start in range(0, len(elements), _PIECE):
-        separate = np.unpackbits(elements[start : start + _PIECE, None], axis=1, count=dtype[1], bitorder="little")
+        separate = np.unpackbits(
+            elements[start : start + _PIECE, None], axis=1, count=dtype[1], bitorder="little"
+        )
         pieces.append(np.packbits(separate.reshape(-1), bitorder="little").tobytes())
     return memoryview(b"".join(pieces))
 
@@ -48,8 +51,12 @@ def unpack(data: memoryview, bits: int, count: int) -> np.ndarray[Any, np.dtype[
     for start in range(0, count, _PIECE):
         length = min(_PIECE, count - start)
         first = start * bits // 8
-        separate = np.unpackbits(packed[first : first + (length * bits + 7) // 8], count=length * bits, bitorder="little")
-        elements[start : start + length] = np.packbits(separate.reshape(length, bits), axis=1, bitorder="little")[:, 0]
+        separate = np.unpackbits(
+            packed[first : first + (length * bits + 7) // 8], count=length * bits, bitorder="little"
+        )
+        elements[start : start + length] = np.packbits(
+            separate.reshape(length, bits), axis=1, bitorder="little"
+        )[:, 0]
     return elements
 
 
@@ -69,10 +76,13 @@ def dtype_name_of(dtype: np.dtype[Any]) -> str:
     Raises
     ------
     FormatError
-        The elements are Python objects, text or times, which no device supports, or their byte order is not this machine's.
+        The elements are Python objects, text or times, which no device supports, or their byte
+        order is not this machine's.
     """
     if not dtype.isnative:
-        raise FormatError(f"{dtype} has another byte order than this machine; pass array.astype(array.dtype.newbyteorder('='))")
+        raise FormatError(
+            f"{dtype} has another byte order than this machine; pass array.astype(array.dtype.newbyteorder('='))"
+        )
     if dtype.isbuiltin == 1 and dtype.kind in _NUMBERS:
         # NumPy imports a module for each `dtype.name`, which fails at the interpreter's exit.
         return dtype_name(parse_dtype(f"{_NUMBERS[dtype.kind]}{8 * dtype.itemsize}"))
@@ -84,14 +94,19 @@ def dtype_name_of(dtype: np.dtype[Any]) -> str:
 
 
 def scalar_shape(dtype: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], int]:
-    """Return the element type without lanes, the shape with the lanes as last dimension, and the bytes of one lane."""
+    """Return the element type without lanes, the shape with the lanes as last dimension, and the
+    bytes of one lane.
+    """
     code, bits, lanes = parse_dtype(dtype)
     base = (code, bits, 1)
     return dtype_name(base), shape if lanes == 1 else (*shape, lanes), array_bytes(base)
 
 
 def packing_problem(dtype: str) -> str:
-    """Return the reason why the buffer protocol cannot represent elements of a type; "" if it can."""
+    """Return the reason why the buffer protocol cannot represent elements of a type;
+
+    "" if it can.
+    """
     parsed = parse_dtype(dtype)
     if is_packed(parsed):
         return f"elements of {dtype} are packed: a lane has {parsed[1]} bits, which is not a whole number of bytes"

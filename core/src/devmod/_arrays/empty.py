@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: What has a method `page_locked`, which returns new memory of so many bytes, or None. A runtime puts one first when its driver is open.
+#: What has a method `page_locked`, which returns new memory of so many bytes, or None. A runtime
+#: puts one first when its driver is open.
 page_lockers: list[ref[Any]] = []
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
     """Return an uninitialized NumPy array that has its memory pages for itself.
 
-    Devices with the host's memory use it without a copy. The memory is page-locked if a driver that can do that is open (CUDA, ROCm), so
-    copies to and from its devices are faster. No driver is opened.
+    Devices with the host's memory use it without a copy. The memory is page-locked if a driver that
+    can do that is open (CUDA, ROCm), so copies to and from its devices are faster. No driver is
+    opened.
 
     Parameters
     ----------
@@ -50,20 +52,31 @@ def empty(shape: int | Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
             element = numpy_dtype(dtype)
         lengths = np.broadcast_to(np.empty((), element), shape).shape
     except (TypeError, ValueError, FormatError) as error:
-        raise ArgumentError(f"empty: no NumPy array has shape={shape!r} and dtype={dtype!r}: {error}", argument="shape") from None
+        raise ArgumentError(
+            f"empty: no NumPy array has shape={shape!r} and dtype={dtype!r}: {error}",
+            argument="shape",
+        ) from None
     if element.hasobject:
-        raise ArgumentError(f"empty: dtype={dtype!r} has Python objects; expected numbers", argument="dtype")
+        raise ArgumentError(
+            f"empty: dtype={dtype!r} has Python objects; expected numbers", argument="dtype"
+        )
     return in_pages(lengths, element, page_lockers)
 
 
-def in_pages(shape: tuple[int, ...], dtype: np.dtype[Any], lockers: Sequence[ref[Any]] = ()) -> np.ndarray[Any, Any]:
+def in_pages(
+    shape: tuple[int, ...], dtype: np.dtype[Any], lockers: Sequence[ref[Any]] = ()
+) -> np.ndarray[Any, Any]:
     """Return an array as `empty` does, in memory of the first one of `lockers` that has any."""
     from mmap import PAGESIZE
 
     nbytes = prod(shape) * dtype.itemsize
     pages = -(-nbytes // PAGESIZE) * PAGESIZE
     alive = [each for reference in lockers if pages and (each := reference()) is not None]
-    memory = next((found for each in alive if (found := each.page_locked(pages + PAGESIZE)) is not None), None)
-    whole = np.empty(pages + PAGESIZE, np.uint8) if memory is None else np.frombuffer(memory, np.uint8)
+    memory = next(
+        (found for each in alive if (found := each.page_locked(pages + PAGESIZE)) is not None), None
+    )
+    whole = (
+        np.empty(pages + PAGESIZE, np.uint8) if memory is None else np.frombuffer(memory, np.uint8)
+    )
     start = -whole.__array_interface__["data"][0] % PAGESIZE
     return whole[start : start + nbytes].view(dtype).reshape(shape)

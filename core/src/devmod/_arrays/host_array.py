@@ -25,7 +25,8 @@ _DLPACK_HOST = 1
 
 
 class HostArray(Array):
-    """A read-only array in the host's memory, with the buffer protocol, DLPack and, if it is installed, NumPy.
+    """A read-only array in the host's memory, with the buffer protocol, DLPack and, if it is
+    installed, NumPy.
 
     Parameters
     ----------
@@ -34,9 +35,10 @@ class HostArray(Array):
     shape
         The length of each dimension.
     dtype
-        The element type. The buffer protocol has no bfloat16, fp8 or lanes: ``memoryview(array)`` has the bits of the
-        first two as unsigned integers, and lanes as last dimension. It has no elements that share bytes (int4, fp6, lanes of
-        a bit): `data` has their packed bytes, and `numpy` unpacks them.
+        The element type. The buffer protocol has no bfloat16, fp8 or lanes: ``memoryview(array)``
+        has the bits of the first two as unsigned integers, and lanes as last dimension. It has no
+        elements that share bytes (int4, fp6, lanes of a bit): `data` has their packed bytes, and
+        `numpy` unpacks them.
 
     Raises
     ------
@@ -47,8 +49,11 @@ class HostArray(Array):
     __slots__ = ("_data",)
 
     def __new__(cls, data: bytes | memoryview, shape: Sequence[int], dtype: str) -> HostArray:
-        # Before Python 3.12 a class with a buffer cannot raise an error with a message. So a packed array has a class without a buffer.
-        return super().__new__(_ViewableArray if cls is HostArray and not packing_problem(dtype) else cls)
+        # Before Python 3.12 a class with a buffer cannot raise an error with a message. So a packed
+        # array has a class without a buffer.
+        return super().__new__(
+            _ViewableArray if cls is HostArray and not packing_problem(dtype) else cls
+        )
 
     def __init__(self, data: bytes | memoryview, shape: Sequence[int], dtype: str) -> None:
         code = parse_dtype(dtype)
@@ -56,7 +61,9 @@ class HostArray(Array):
         self._data = memoryview(data).toreadonly().cast("B")
         expected = array_bytes(code, self.shape)
         if self._data.nbytes != expected:
-            raise FormatError(f"an array of shape {self.shape} and type {dtype} has {expected} bytes, not {self._data.nbytes}")
+            raise FormatError(
+                f"an array of shape {self.shape} and type {dtype} has {expected} bytes, not {self._data.nbytes}"
+            )
 
     @property
     def data(self) -> memoryview:
@@ -65,7 +72,9 @@ class HostArray(Array):
 
     def __buffer__(self, flags: int) -> memoryview:
         if problem := packing_problem(self.dtype):
-            raise BufferError(f"{problem}; read the packed bytes from array.data, or unpack the elements with array.numpy()")
+            raise BufferError(
+                f"{problem}; read the packed bytes from array.data, or unpack the elements with array.numpy()"
+            )
         if flags & 1:  # PyBUF_WRITABLE
             raise BufferError("this array is read-only")
         from devmod._arrays.buffer import typed_view
@@ -77,14 +86,18 @@ class HostArray(Array):
         return typed_view(self._data, fmt, width, shape)
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Return a read-only NumPy array over the same memory, or `out`, as `Array.numpy`. Packed elements are unpacked into a copy."""
+        """Return a read-only NumPy array over the same memory, or `out`, as `Array.numpy`. Packed
+        elements are unpacked into a copy.
+        """
         if out is not None:
             copied: np.ndarray[Any, Any] = _runtime("Array.numpy(out=…)").copy_to_numpy(self, out)
             return copied
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
-            unpacked = unpack(self._data, parse_dtype(base)[1], prod(shape)).view(dtype).reshape(shape)
+            unpacked = (
+                unpack(self._data, parse_dtype(base)[1], prod(shape)).view(dtype).reshape(shape)
+            )
             unpacked.flags.writeable = False
             return unpacked
         return np.frombuffer(self._data, dtype).reshape(shape)

@@ -1,4 +1,5 @@
-"""The program `devmod`: its commands, and those of other wheels. Each command has a file of its own, imported at its call.
+"""The program `devmod`: its commands, and those of other wheels. Each command has a file of its
+own, imported at its call.
 
 docs/design/command-line.md has the reasons.
 """
@@ -26,10 +27,19 @@ from devmod._cli._options import SuggestingGroup, debug_option
 from devmod._plugins import messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
-from devmod.errors import CompileError, DevmodError, NotRegisteredError, describe_error, not_installed, pip_install, with_log
+from devmod.errors import (
+    CompileError,
+    DevmodError,
+    NotRegisteredError,
+    describe_error,
+    not_installed,
+    pip_install,
+    with_log,
+)
 
 GROUP = "devmod.commands"
-#: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'), 'opencl')``, ``devmod.load_from_file('k.ptx')``.
+#: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'),
+#: 'opencl')``, ``devmod.load_from_file('k.ptx')``.
 _COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), '([^']*)'\)")
 _LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
 
@@ -44,7 +54,9 @@ class Commands(SuggestingGroup):
         try:
             return super().invoke(ctx)
         except SystemExit as error:
-            raise DevmodError(f"a plugin ended the command with {describe_error(error)}; --debug shows where") from error
+            raise DevmodError(
+                f"a plugin ended the command with {describe_error(error)}; --debug shows where"
+            ) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*KNOWN, *sorted(name for name in registry.registered(GROUP) if name not in KNOWN)]
@@ -105,10 +117,11 @@ Exit status:
 @click.version_option(__version__, "--version", message="devmod %(version)s")
 @debug_option
 def group() -> None:
-    """Compile device kernels on a machine without a device, ship one file, and run it where the wheel of a backend is installed.
+    """Compile device kernels on a machine without a device, ship one file, and run it where the
+    wheel of a backend is installed.
 
-    Each command has a --help. For the file that `compile`, `inspect`, `run`, `bench`, `verify` and `view` read, - is standard
-    input; for the file that `compile` writes, it is standard output.
+    Each command has a --help. For the file that `compile`, `inspect`, `run`, `bench`, `verify` and
+    `view` read, - is standard input; for the file that `compile` writes, it is standard output.
     """
 
 
@@ -118,11 +131,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0; 1 for an error of devmod or of the system, or a failed row of the conformance kit; 2 for wrong usage;
-        130 for Ctrl-C.
+        The exit status: 0; 1 for an error of devmod or of the system, or a failed row of the
+        conformance kit; 2 for wrong usage; 130 for Ctrl-C.
     """
     state: dict[str, bool] = {}
-    show_once: Any = lru_cache(None)(lambda text, kind: show_warning(kind(text)))  # an architecture may repeat that of another one
+    show_once: Any = lru_cache(None)(
+        lambda text, kind: show_warning(kind(text))
+    )  # an architecture may repeat that of another one
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
@@ -142,9 +157,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit:  # click's own: after a completion, and if the reader of a pipe has ended
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin may raise any exception; the text is printed escaped
-        cause = error.__cause__ or error if isinstance(error, click.Abort) else error  # click's for Ctrl-C and for an EOFError
+        cause = (
+            error.__cause__ or error if isinstance(error, click.Abort) else error
+        )  # click's for Ctrl-C and for an EOFError
         if isinstance(cause, (click.Abort, KeyboardInterrupt)):
-            _output.echo_lines("\n".join(getattr(cause, "__notes__", ())) or "interrupted", err=True)
+            _output.echo_lines(
+                "\n".join(getattr(cause, "__notes__", ())) or "interrupted", err=True
+            )
             return 130
         if state.get("debug"):
             _output.echo_lines("".join(format_exception(cause)).rstrip("\n"), err=True)
@@ -163,12 +182,21 @@ def error_text(error: BaseException) -> tuple[str, str]:
     """Return the text of a command's error, and the log of a compiler or ""."""
     if isinstance(error, DevmodError):
         # Calls of Python in the text become commands.
-        text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", str(error))
+        text = _COMPILE.sub(
+            lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", str(error)
+        )
         text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
         return text, error.log if isinstance(error, CompileError) else ""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror, ""
+        return (
+            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror,
+            "",
+        )
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     package = messages.missing_wheel(error)
-    repair = f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}" if package else ""
+    repair = (
+        f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}"
+        if package
+        else ""
+    )
     return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}", ""

@@ -38,12 +38,20 @@ from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admi
 from devmod.targets import PROGRAM
 
 
-def describe(name: str, *, verify: bool = False, source: bool = False, begin: Callable[[str, int | None], object]) -> dict[str, Any]:
-    """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
+def describe(
+    name: str,
+    *,
+    verify: bool = False,
+    source: bool = False,
+    begin: Callable[[str, int | None], object],
+) -> dict[str, Any]:
+    """Return the file's format and size, its module tree, and the commands that install the missing
+    runtimes.
 
-    Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
-    Imports, functions and sources are functions that return them: during printing, one module's payload is in memory at a time. Sources
-    that several modules share are at the first, and the others have its number in their place.
+    Each module has a number and is described once, at its first place in the tree. Further imports
+    of it are its number. Imports, functions and sources are functions that return them: during
+    printing, one module's payload is in memory at a time. Sources that several modules share are at
+    the first, and the others have its number in their place.
 
     Parameters
     ----------
@@ -59,7 +67,8 @@ def describe(name: str, *, verify: bool = False, source: bool = False, begin: Ca
     Raises
     ------
     FormatError
-        The file is invalid, a module's bytes have another digest, or the tree of modules is deeper than `MAX_DEPTH`.
+        The file is invalid, a module's bytes have another digest, or the tree of modules is deeper
+        than `MAX_DEPTH`.
     """
     form, module, count, name = open_file(name)
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
@@ -69,18 +78,32 @@ def describe(name: str, *, verify: bool = False, source: bool = False, begin: Ca
     common: dict[int, Any] = {}
     compared: set[int] = set()
     # The kernels are compared in the node that a program imports, below the program.
-    for bundle in sorted(_outer_bundles(module), key=lambda each: any(child.kind == PROGRAM for child in each.imports)):
+    for bundle in sorted(
+        _outer_bundles(module),
+        key=lambda each: any(child.kind == PROGRAM for child in each.imports),
+    ):
         candidates = set(map(id, walk(bundle, enter=holds_candidates)))
         if compared.isdisjoint(candidates):  # many bundles may share a candidate
             common[id(bundle)] = partial(_common_functions, bundle)
         compared |= candidates
     signers = {} if (keys := _signers(name)) is None else {"signers": keys}
     tree = _tree(module, name, source, common)
-    return {"file": name, "format": form, "bytes": count, **signers, "verified": verified, **checked, "module": tree, **missing}
+    return {
+        "file": name,
+        "format": form,
+        "bytes": count,
+        **signers,
+        "verified": verified,
+        **checked,
+        "module": tree,
+        **missing,
+    }
 
 
 def _outer_bundles(root: Module) -> Iterator[Module]:
-    """Yield the bundles that are in no bundle: the candidates of a nested bundle are those of the outer one."""
+    """Yield the bundles that are in no bundle: the candidates of a nested bundle are those of the
+    outer one.
+    """
     seen: set[int] = set()
     pending = [(root, False)]
     while pending:
@@ -94,7 +117,9 @@ def _outer_bundles(root: Module) -> Iterator[Module]:
 
 
 def _signers(name: str) -> list[str] | None:
-    """Return what the signatures beside a file call their keys; None if there are no signatures. They are not checked."""
+    """Return what the signatures beside a file call their keys; None if there are no signatures.
+    They are not checked.
+    """
     try:
         with open_regular(f"{name}.sig") as file:
             envelope: Any = json.loads(file.read(MAX_SIGNATURE))
@@ -116,7 +141,9 @@ def _verified(module: Module, name: str) -> bool:
     for function, info in _infos(module):
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(
-                f"{name}: the {module.kind} function {function!r} cannot be called: {problem}", kind=module.kind, function=function
+                f"{name}: the {module.kind} function {function!r} cannot be called: {problem}",
+                kind=module.kind,
+                function=function,
             )
     if not isinstance(module, StoredModule) or not module.has_digest:
         return False
@@ -126,8 +153,12 @@ def _verified(module: Module, name: str) -> bool:
 
 
 def _checked_programs(root: Module) -> dict[str, Any]:
-    """Return how many programs were checked against the candidates of their kernels, and why they were not."""
-    programs = [(name, each) for each in walk(root) if each.kind == PROGRAM for name in each.function_names]
+    """Return how many programs were checked against the candidates of their kernels, and why they
+    were not.
+    """
+    programs = [
+        (name, each) for each in walk(root) if each.kind == PROGRAM for name in each.function_names
+    ]
     try:
         for name, module in programs:
             check_program(name, module)
@@ -137,7 +168,9 @@ def _checked_programs(root: Module) -> dict[str, Any]:
 
 
 def signature(name: str, info: FunctionInfo) -> str:
-    """Return a function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants TILE=8``."""
+    """Return a function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants
+    TILE=8``.
+    """
     text = signature_text(name, info)
     if info.interface is not None and info.interface.extra.get("opaque"):
         text += ", opaque: sizes without types"
@@ -146,7 +179,10 @@ def signature(name: str, info: FunctionInfo) -> str:
     except FormatError:  # the runtime raises the error
         constants = ()
     if constants:
-        values = ", ".join(each.label if each.default is None else f"{each.label}={each.default}" for each in constants)
+        values = ", ".join(
+            each.label if each.default is None else f"{each.label}={each.default}"
+            for each in constants
+        )
         text += f"{',' if info.interface is not None and block_text(info.interface) else ''} constants {values}"
     return text
 
@@ -170,16 +206,25 @@ def open_file(name: str, stdin: bytes | None = None) -> tuple[str, Module, int |
 
 
 def _open_url(url: str) -> tuple[str, Module, int | None, str]:
-    """Like `open_file`; the size is None if the server does not give it, and the name has no secrets of the URL."""
+    """Like `open_file`; the size is None if the server does not give it, and the name has no
+    secrets of the URL.
+    """
     from devmod._formats.ranges import read_head_of
 
     head, size, read = read_head_of(url)
-    return "devmod bundle", tree_of(head, size, read, ()), size if size >= 0 else None, head.place[1:-1]
+    return (
+        "devmod bundle",
+        tree_of(head, size, read, ()),
+        size if size >= 0 else None,
+        head.place[1:-1],
+    )
 
 
 def _open(path: Path) -> tuple[str, Module]:
     suffix = path.suffix[1:].lower()
-    with open_regular(path) as file:  # a missing file, a folder or no permission raises the system's error first
+    with open_regular(
+        path
+    ) as file:  # a missing file, a folder or no permission raises the system's error first
         magic = file.read(len(MAGIC))
     if suffix == "devmod" or magic == MAGIC:
         return "devmod bundle", devmod.load(path)
@@ -192,10 +237,14 @@ def _open(path: Path) -> tuple[str, Module]:
     spec = spec_of_format(form)
     if spec is None:
         known = "known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"
-        raise FormatError(f"{str(path)!r}: the suffix names no format that can be inspected; {known}{loading_hint(str(path))}")
+        raise FormatError(
+            f"{str(path)!r}: the suffix names no format that can be inspected; {known}{loading_hint(str(path))}"
+        )
     fmt, fmap, code = read_payload(spec, str(path), form)
     data = memoryview(FallbackModule(spec, fmt, fmap, code).save_to_bytes())
-    entry = Entry(spec.kind, fmt=spec.canonical_format(fmt), functions=tuple(fmap), offset=0, size=len(data))
+    entry = Entry(
+        spec.kind, fmt=spec.canonical_format(fmt), functions=tuple(fmap), offset=0, size=len(data)
+    )
     # A stored module loads the installed runtime at its first use. A fallback never does.
     return f"raw {spec.kind} payload", StoredModule(entry, lambda *_: data, repr(str(path)))
 
@@ -205,7 +254,9 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
     if data.startswith(MAGIC):
         return "devmod bundle", devmod.loads(data), len(data), STDIN
     if detect_form(data[:4]) == "elf":
-        raise FormatError("standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload")
+        raise FormatError(
+            "standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload"
+        )
     try:
         return "TVM imports blob", devmod.interop.tvm.load_imports(data), len(data), STDIN
     except FormatError as error:
@@ -215,7 +266,9 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
 
 
 def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> dict[str, Any]:
-    """Return the description of the root. The imports of a module are described when they are printed, each once. `common` is by bundle."""
+    """Return the description of the root. The imports of a module are described when they are
+    printed, each once. `common` is by bundle.
+    """
     numbers: dict[int, int] = {}
     sources: dict[int, dict[str, int]] = {}
 
@@ -224,7 +277,9 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> d
         if id(module) in numbers:
             return numbers[id(module)]
         if depth > MAX_DEPTH:
-            raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
+            raise FormatError(
+                f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect"
+            )
         number = numbers[id(module)] = len(numbers)
         described = _module(module, number)
         described["imports"] = lambda: (describe_module(each, depth + 1) for each in module.imports)
@@ -239,32 +294,53 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> d
 
 
 def _module(module: Module, number: int) -> dict[str, Any]:
-    plain = module.property_mask & BINARY_SERIALIZABLE  # others are nodes of the tree: a bundle, TVM's host library
-    # Without a target spec the bytes cannot be read, and only the functions' names are known. A const_loader's functions have no arguments.
+    plain = (
+        module.property_mask & BINARY_SERIALIZABLE
+    )  # others are nodes of the tree: a bundle, TVM's host library
+    # Without a target spec the bytes cannot be read, and only the functions' names are known. A
+    # const_loader's functions have no arguments.
     readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
     # The bytes of a stored module are not read.
-    size = module.size if isinstance(module, StoredModule) else sum(map(len, module.wire_parts())) if plain else None
+    size = (
+        module.size
+        if isinstance(module, StoredModule)
+        else sum(map(len, module.wire_parts()))
+        if plain
+        else None
+    )
     result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
         "bytes": size,
-        **({"stored": module.entry.size} if isinstance(module, StoredModule) and module.entry.size != module.size else {}),
+        **(
+            {"stored": module.entry.size}
+            if isinstance(module, StoredModule) and module.entry.size != module.size
+            else {}
+        ),
         "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
-        "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind)) if plain else None,
+        "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind))
+        if plain
+        else None,
     }
-    if not holds_candidates(module):  # its functions are those of its candidates, and bundles may share candidates
+    if not holds_candidates(
+        module
+    ):  # its functions are those of its candidates, and bundles may share candidates
         _ = module.functions  # an invalid module is an error before the first line
     release(module)
     return result
 
 
-def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> dict[str, str | bytes | int]:
-    """Return the sources of a module by format, with its payload if that is text. Equal texts of a shader map are there once.
+def _texts(
+    module: Module, number: int, sources: dict[int, dict[str, int]]
+) -> dict[str, str | bytes | int]:
+    """Return the sources of a module by format, with its payload if that is text. Equal texts of a
+    shader map are there once.
 
-    `sources` has the sources of the modules before: for each format the number of the module that has them.
+    `sources` has the sources of the modules before: for each format the number of the module that
+    has them.
     """
     entry = module.sources if isinstance(module, StoredModule) else None
     if entry is not None and id(entry) in sources:
@@ -279,11 +355,19 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
     """Return the payload by its format, if it or the source of that format is text."""
     payload = payload_of(module)
     if payload is None:
-        text = module.inspect_source(module.format) if module.format and not isinstance(module, StoredModule) else ""
+        text = (
+            module.inspect_source(module.format)
+            if module.format and not isinstance(module, StoredModule)
+            else ""
+        )
     else:
         spec, fmt, _, code = payload
-        if not isinstance(code, (bytes, memoryview)):  # joined as often as the map has them, they may not fit into memory
-            code = {str(number): shader for number, shader in enumerate(dict.fromkeys(code.values()))}
+        if not isinstance(
+            code, (bytes, memoryview)
+        ):  # joined as often as the map has them, they may not fit into memory
+            code = {
+                str(number): shader for number, shader in enumerate(dict.fromkeys(code.values()))
+            }
         text = inspect_payload(spec, fmt, code, texts, fmt)
     release(module)
     return {module.format: text} if text else {}
@@ -291,7 +375,11 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
 
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
     for name, info in _infos(module):
-        program = {"program": _program(name, info, module)} if module.kind == PROGRAM and info.interface is not None else {}
+        program = (
+            {"program": _program(name, info, module)}
+            if module.kind == PROGRAM and info.interface is not None
+            else {}
+        )
         yield {
             "name": name,
             "symbol": info.name if readable else None,
@@ -304,16 +392,27 @@ def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
 
 
 #: The declarations of a program that are no part of its signature, by their role.
-_DECLARED = {"temporary": "temporaries", "constant": "constants", "state": "states", "sampler": "samplers"}
+_DECLARED = {
+    "temporary": "temporaries",
+    "constant": "constants",
+    "state": "states",
+    "sampler": "samplers",
+}
 
 
 def _program(name: str, info: FunctionInfo, module: Module) -> dict[str, Any]:
-    """Return the declarations and the steps of a program as text. "problem" has why it has no steps."""
+    """Return the declarations and the steps of a program as text. "problem" has why it has no
+    steps.
+    """
     result: dict[str, Any] = {key: [] for key in _DECLARED.values()}
     for param in info.interface.params if info.interface is not None else ():
         role, extra = param.extra.get("role"), param.extra
         if isinstance(role, str) and role in _DECLARED:
-            text = f"{param.name}: {extra.get('filter')} {extra.get('address')}" if role == "sampler" else declaration_text(param)
+            text = (
+                f"{param.name}: {extra.get('filter')} {extra.get('address')}"
+                if role == "sampler"
+                else declaration_text(param)
+            )
             result[_DECLARED[role]].append(text)
     try:
         program = read_program(name, module)
@@ -321,8 +420,15 @@ def _program(name: str, info: FunctionInfo, module: Module) -> dict[str, Any]:
         return result | {"problem": str(error)}
     finally:
         release(module)
-    requires = [f"{expression_text(left)} {comparison} {expression_text(right)}" for comparison, left, right in program.requires]
-    return result | {"requires": requires, "backward": program.backward, "steps": [_step(each) for each in program.steps]}
+    requires = [
+        f"{expression_text(left)} {comparison} {expression_text(right)}"
+        for comparison, left, right in program.requires
+    ]
+    return result | {
+        "requires": requires,
+        "backward": program.backward,
+        "steps": [_step(each) for each in program.steps],
+    }
 
 
 def _step(step: Any) -> str:
@@ -335,19 +441,27 @@ def _step(step: Any) -> str:
 
 
 def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
-    """Yield the functions of a module, and keep neither them nor its payload. A bundle's are those of its candidates."""
+    """Yield the functions of a module, and keep neither them nor its payload. A bundle's are those
+    of its candidates.
+    """
     functions = {} if holds_candidates(module) else module.functions
     release(module)
     for name in functions:
-        yield name, functions.read(name) if isinstance(functions, StoredFunctions) else functions[name]
+        yield (
+            name,
+            functions.read(name) if isinstance(functions, StoredFunctions) else functions[name],
+        )
 
 
 def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
-    """Yield the functions that several candidates have, each with the signature of a call that reaches all of them.
+    """Yield the functions that several candidates have, each with the signature of a call that
+    reaches all of them.
 
     Where candidates of other kinds lack the function, `kinds` has those that have it.
     """
-    every = {each.kind for each in walk(bundle, enter=holds_candidates) if not holds_candidates(each)}
+    every = {
+        each.kind for each in walk(bundle, enter=holds_candidates) if not holds_candidates(each)
+    }
     nodes = kernel_nodes([bundle])
     for name, functions in shared_functions([bundle]):
         if len(by_node(functions, nodes)) > 1 and any(map(nodes.get, functions)):
@@ -355,25 +469,35 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
         text = common_signature(name, functions)
         kinds = list(dict.fromkeys(each.kind for each in functions))
         if text:
-            yield {"name": name, "signature": text} | ({"kinds": kinds} if len(kinds) < len(every) else {})
+            yield {"name": name, "signature": text} | (
+                {"kinds": kinds} if len(kinds) < len(every) else {}
+            )
 
 
-# -- The runtimes that the modules of a file need, and those that are not installed. No plugin is imported.
+# -- The runtimes that the modules of a file need, and those that are not installed. No plugin is
+# imported.
 
 
-#: The maximum number of candidates of all bundles of a file, beyond four for each module. Bundles may share candidates.
+#: The maximum number of candidates of all bundles of a file, beyond four for each module. Bundles
+#: may share candidates.
 MAX_CANDIDATES = 1 << 14
 
 
 def runtime_of(kind: str) -> dict[str, str]:
-    """Return the installed distribution for a kind (or ""), the install command, and the variable that excludes an installed one."""
+    """Return the installed distribution for a kind (or ""), the install command, and the variable
+    that excludes an installed one.
+    """
     claims = registry.claims("devmod.load_from_bytes", kind)
     installed = ", ".join(claim.provider for claim in claims)
     excluded = registry.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
     spec = find_spec(kind)
     if excluded is not None:
         claim, variable = excluded
-        return {"installed": "", "install": admission_hint(claim.distribution, variable), "excluded": variable}
+        return {
+            "installed": "",
+            "install": admission_hint(claim.distribution, variable),
+            "excluded": variable,
+        }
     if spec is not None:
         install = spec.install
     elif meaning := explain_name("devmod.load_from_bytes", kind):
@@ -386,21 +510,29 @@ def runtime_of(kind: str) -> dict[str, str]:
 def missing_runtimes(root: Module) -> dict[str, Any]:
     """Return the commands that install a runtime for every function of a tree.
 
-    A module and its imports need the runtimes of their kinds. A function of a bundle needs the runtime of one candidate.
+    A module and its imports need the runtimes of their kinds. A function of a bundle needs the
+    runtime of one candidate.
 
     Returns
     -------
     dict
-        ``install``: the necessary commands. ``choices``: lists of alternative commands, each with its functions. ``others``: the
-        commands for candidates whose functions other candidates have.
+        ``install``: the necessary commands. ``choices``: lists of alternative commands, each with
+        its functions. ``others``: the commands for candidates whose functions other candidates
+        have.
     """
     runtimes: dict[str, dict[str, str]] = {}
 
     def command(module: Module) -> str:
-        """Return the command that installs the module's runtime; "" if none is needed or it is installed."""
-        if not module.property_mask & BINARY_SERIALIZABLE:  # a node without bytes: a bundle, TVM's host library
+        """Return the command that installs the module's runtime; "" if none is needed or it is
+        installed.
+        """
+        if (
+            not module.property_mask & BINARY_SERIALIZABLE
+        ):  # a node without bytes: a bundle, TVM's host library
             return ""
-        runtime = runtimes.get(module.kind) or runtimes.setdefault(module.kind, runtime_of(module.kind))
+        runtime = runtimes.get(module.kind) or runtimes.setdefault(
+            module.kind, runtime_of(module.kind)
+        )
         return "" if runtime["installed"] else runtime["install"]
 
     install: dict[str, None] = {}
@@ -408,7 +540,15 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
     others: dict[str, None] = {}
     modules = list(walk(root))
     #: The root, and what modules import. The others are candidates.
-    required = {id(root), *(id(child) for module in modules if not holds_candidates(module) for child in module.imports)}
+    required = {
+        id(root),
+        *(
+            id(child)
+            for module in modules
+            if not holds_candidates(module)
+            for child in module.imports
+        ),
+    }
     maximum = MAX_CANDIDATES + 4 * len(modules)
     pairs = 0
     for module in [each for each in modules if id(each) in required]:
@@ -416,22 +556,37 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
             candidates = module.candidates
             pairs += len(candidates)
             if pairs > maximum:
-                raise FormatError(f"its bundles have more than {maximum} candidates together, which is the maximum of inspect")
+                raise FormatError(
+                    f"its bundles have more than {maximum} candidates together, which is the maximum of inspect"
+                )
             _add_candidates([(each, command(each)) for each in candidates], choices, others)
         elif command(module):
             install[command(module)] = None
     install |= {commands[0]: None for commands in choices if len(commands) == 1}
-    open_choices = {commands: names for commands, names in choices.items() if not any(each in install for each in commands)}
+    open_choices = {
+        commands: names
+        for commands, names in choices.items()
+        if not any(each in install for each in commands)
+    }
     needed = {*install, *(each for commands in open_choices for each in commands)}
     return {
         "install": list(install),
-        "choices": [{"functions": names, "install": list(commands)} for commands, names in open_choices.items()],
+        "choices": [
+            {"functions": names, "install": list(commands)}
+            for commands, names in open_choices.items()
+        ],
         "others": [each for each in others if each not in needed],
     }
 
 
-def _add_candidates(candidates: list[tuple[Module, str]], choices: dict[tuple[str, ...], list[str]], others: dict[str, None]) -> None:
-    """Add the commands for a bundle's candidates, given with the command that installs each candidate's runtime."""
+def _add_candidates(
+    candidates: list[tuple[Module, str]],
+    choices: dict[tuple[str, ...], list[str]],
+    others: dict[str, None],
+) -> None:
+    """Add the commands for a bundle's candidates, given with the command that installs each
+    candidate's runtime.
+    """
     commands_of: dict[str, tuple[str, ...]] = {}
     for candidate, command in candidates:
         if command:

@@ -1,4 +1,6 @@
-"""What the commands share: the option --debug, suggestions, completion of kinds, and quiet drivers."""
+"""What the commands share: the option --debug, suggestions, completion of kinds, and quiet
+drivers.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,21 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
         if value:
             context.ensure_object(dict)["debug"] = True
 
-    return click.option("--debug", is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")(function)
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Show the traceback of an error.",
+    )(function)
 
 
 class FiniteRange(click.FloatRange):
     """A range of numbers. NaN, which every comparison passes, and infinity are outside."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """Return the number of a text."""
         number: float = super().convert(value, param, ctx)
         if not isfinite(number):
@@ -38,19 +48,28 @@ class FiniteRange(click.FloatRange):
 
 
 class SuggestingGroup(click.Group):
-    """A group of commands. The error for an unknown name has a suggestion and the list of commands."""
+    """A group of commands. The error for an unknown name has a suggestion and the list of
+    commands.
+    """
 
     #: Other words for commands.
     synonyms: Mapping[str, str] = {}
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command for the arguments, as click does."""
         known = self.list_commands(ctx)
         if not args or args[0] in known or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         synonym = self.synonyms.get(args[0].lower())
-        suggestion = f". Did you mean {synonym!r}?" if synonym else did_you_mean(args[0], known) or "."
-        raise click.UsageError(f"{ctx.command_path} has no command {args[0]!r}{suggestion} The commands: {', '.join(known)}", ctx)
+        suggestion = (
+            f". Did you mean {synonym!r}?" if synonym else did_you_mean(args[0], known) or "."
+        )
+        raise click.UsageError(
+            f"{ctx.command_path} has no command {args[0]!r}{suggestion} The commands: {', '.join(known)}",
+            ctx,
+        )
 
 
 def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -59,13 +78,21 @@ def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str],
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
         from devmod._plugins import registry
 
-        return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete) and kind != PROGRAM)
+        return sorted(
+            kind
+            for kind in registry.registered(group)
+            if kind.startswith(incomplete) and kind != PROGRAM
+        )
 
     return complete
 
 
-def complete_function(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the functions of the files before the word, and let the shell complete files if no parameter `file` has them."""
+def complete_function(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the functions of the files before the word, and let the shell complete files if no
+    parameter `file` has them.
+    """
     from devmod._cli._describe import open_file
 
     given = context.params.get("file") or context.params.get(parameter.name or "") or ()
@@ -81,9 +108,10 @@ def complete_function(context: click.Context, parameter: click.Parameter, incomp
 def quiet_drivers() -> None:
     """Give libwayland the folder that it reports as missing on standard error.
 
-    Mesa's Vulkan layer looks for a Wayland display whenever devices are listed, and libwayland prints an error line each time if
-    XDG_RUNTIME_DIR is not set. In a folder without a display it finds none, as before. Only processes of the command line call
-    this: a library must not change the environment of its program.
+    Mesa's Vulkan layer looks for a Wayland display whenever devices are listed, and libwayland
+    prints an error line each time if XDG_RUNTIME_DIR is not set. In a folder without a display it
+    finds none, as before. Only processes of the command line call this: a library must not change
+    the environment of its program.
     """
     if sys.platform == "linux" and not os.environ.get("XDG_RUNTIME_DIR"):
         from tempfile import gettempdir

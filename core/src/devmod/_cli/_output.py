@@ -1,7 +1,8 @@
-"""The output of commands: lines, tables, JSON. With rich, tables in a terminal have borders; all other output is plain text.
+"""The output of commands: lines, tables, JSON. With rich, tables in a terminal have borders; all
+other output is plain text.
 
-Every command prints through this module, which escapes control characters and the commands of CI runners: names, logs and messages
-come from untrusted files, compilers and plugins.
+Every command prints through this module, which escapes control characters and the commands of CI
+runners: names, logs and messages come from untrusted files, compilers and plugins.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def standard_input() -> bytes:
     """
     if sys.stdin is None or sys.stdin.isatty():
         state = "closed" if sys.stdin is None else "a terminal"
-        raise click.UsageError(f"the file is standard input (-), which is {state}; redirect a file or a pipe to it")
+        raise click.UsageError(
+            f"the file is standard input (-), which is {state}; redirect a file or a pipe to it"
+        )
     return sys.stdin.buffer.read()
 
 
@@ -52,14 +55,18 @@ def write_standard_output(data: bytes) -> None:
     if sys.stdout is None:
         return
     if sys.stdout.isatty():
-        raise click.UsageError("the output is standard output (-), which is a terminal; redirect it to a file or a pipe")
+        raise click.UsageError(
+            "the output is standard output (-), which is a terminal; redirect it to a file or a pipe"
+        )
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
 
 
 @contextmanager
 def plugins_at_work() -> Iterator[None]:
-    """Redirect standard output to standard error while plugins and drivers run: only the command prints to standard output."""
+    """Redirect standard output to standard error while plugins and drivers run: only the command
+    prints to standard output.
+    """
     try:
         sys.stdout.flush()
         saved_stdout = os.dup(1)
@@ -87,7 +94,8 @@ def echo_lines(text: str, *, err: bool = False) -> None:
 
 
 def annotate(level: str, text: str, *, err: bool = False, **properties: str) -> None:
-    """Print a command of GitHub Actions, which shows `text` beside a source: the only command for a CI runner that devmod prints.
+    """Print a command of GitHub Actions, which shows `text` beside a source: the only command for a
+    CI runner that devmod prints.
 
     Parameters
     ----------
@@ -100,13 +108,19 @@ def annotate(level: str, text: str, *, err: bool = False, **properties: str) -> 
     properties
         ``title``, ``file`` and ``line``. An empty one is left out.
     """
-    values = {name: _command_data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items() if value}
+    values = {
+        name: _command_data(value).replace(":", "%3A").replace(",", "%2C")
+        for name, value in properties.items()
+        if value
+    }
     places = ",".join(f"{name}={value}" for name, value in values.items())
     click.echo(f"::{level} {places}::{_command_data(text)}", err=err)
 
 
 def _command_data(text: str) -> str:
-    return escape(text).replace("%", "%25").replace("\n", "%0A")  # `escape` leaves no other line break
+    return (
+        escape(text).replace("%", "%25").replace("\n", "%0A")
+    )  # `escape` leaves no other line break
 
 
 def echo_all(lines: Iterable[str]) -> None:
@@ -119,8 +133,9 @@ def echo_all(lines: Iterable[str]) -> None:
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print data as JSON (RFC 8259).
 
-    Bytes become ``{"base64": text}``; the floats without a JSON form become "NaN", "Infinity" and "-Infinity". Any iterable is an array.
-    A function is replaced by its result, which is made when it is printed.
+    Bytes become ``{"base64": text}``; the floats without a JSON form become "NaN", "Infinity" and
+    "-Infinity". Any iterable is an array. A function is replaced by its result, which is made when
+    it is printed.
     The text is printed in pieces: the text of a large file is many times its size.
     """
     with _batched() as write:
@@ -154,7 +169,15 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
     elif value is None or isinstance(value, (bool, int)):
         write(json.dumps(value))
     elif isinstance(value, float):
-        write(json.dumps(value) if isfinite(value) else '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"')
+        write(
+            json.dumps(value)
+            if isfinite(value)
+            else '"NaN"'
+            if value != value
+            else '"Infinity"'
+            if value > 0
+            else '"-Infinity"'
+        )
     elif isinstance(value, (bytes, bytearray, memoryview)):
         _write_json(write, {"base64": b64encode(value).decode("ascii")}, newline)
     elif callable(value):
@@ -174,7 +197,10 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
 
 
 def _write_string(write: Callable[[str], None], text: str) -> None:
-    """Write a string of JSON in slices: the escapes of a large text may take six times its memory."""
+    """Write a string of JSON in slices:
+
+    the escapes of a large text may take six times its memory.
+    """
     commands = has_command(text)
     for at in range(0, len(text) or 1, _BATCH):
         part = text[at : at + _BATCH]
@@ -183,7 +209,9 @@ def _write_string(write: Callable[[str], None], text: str) -> None:
             encoded = encode_basestring_ascii(part).replace("\x7f", r"\u007f")
         if commands:
             encoded = encoded.replace("#", r"\u0023")
-        write(encoded[at > 0 : None if at + _BATCH >= len(text) else -1])  # the quotes are at the ends of the text
+        write(
+            encoded[at > 0 : None if at + _BATCH >= len(text) else -1]
+        )  # the quotes are at the ends of the text
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -204,7 +232,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = [[escape_line(cell) for cell in row] for row in [columns, *rows]]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        echo(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
 
 
 def size(count: int) -> str:

@@ -35,8 +35,8 @@ Examples:
 def command(context: click.Context, as_json: bool) -> None:
     """Show the folder of caches and the size of each kind's entries.
 
-    The kind "discovery" is the index of entry points, and "remote" has bundles at URLs; the others are the kinds of backends, and hold
-    what drivers and compilers made.
+    The kind "discovery" is the index of entry points, and "remote" has bundles at URLs; the others
+    are the kinds of backends, and hold what drivers and compilers made.
     Everything in the folder may be removed at any time.
     """
     if context.invoked_subcommand is not None:
@@ -46,11 +46,17 @@ def command(context: click.Context, as_json: bool) -> None:
         print_json(state)
         return
     if not state["folder"]:
-        echo("There is no cache folder: this user has no home folder, and DEVMOD_CACHE_DIR is not set.")
+        echo(
+            "There is no cache folder: this user has no home folder, and DEVMOD_CACHE_DIR is not set."
+        )
         return
-    echo(f"{state['folder']}: {_amount(state['entries'], state['bytes'])}; DEVMOD_CACHE_SIZE allows {size(state['bound'])}")
+    echo(
+        f"{state['folder']}: {_amount(state['entries'], state['bytes'])}; DEVMOD_CACHE_SIZE allows {size(state['bound'])}"
+    )
     if state["kinds"]:
-        rows = [(each["kind"], str(each["entries"]), size(each["bytes"])) for each in state["kinds"]]
+        rows = [
+            (each["kind"], str(each["entries"]), size(each["bytes"])) for each in state["kinds"]
+        ]
         print_table(("kind", "entries", "size"), rows)
     for problem in state["problems"]:
         echo(f"! not used: {problem}")
@@ -65,7 +71,9 @@ def clear(kind: str | None, as_json: bool) -> None:
     base = _check_folder(cache_dir())
     there = _kinds(base)
     if kind is not None and kind not in there:
-        raise DevmodError(f"there is no cache of the kind {kind!r} in {base!r}; there are: {list_names(there)}")
+        raise DevmodError(
+            f"there is no cache of the kind {kind!r} in {base!r}; there are: {list_names(there)}"
+        )
     removed: list[CacheFile] = []
     failed: list[str] = []
     for name in there if kind is None else [kind]:
@@ -91,7 +99,9 @@ def _state() -> dict[str, Any]:
         folder = os.path.join(base, kind)
         problems.append(folder_problem(folder))
         entries = [each for each in files(folder) if not each.temporary]
-        rows.append({"kind": kind, "entries": len(entries), "bytes": sum(each.size for each in entries)})
+        rows.append(
+            {"kind": kind, "entries": len(entries), "bytes": sum(each.size for each in entries)}
+        )
     return {
         "folder": base,
         "entries": sum(each["entries"] for each in rows),
@@ -103,7 +113,9 @@ def _state() -> dict[str, Any]:
 
 
 def _kinds(base: str) -> list[str]:
-    """Return the kinds that have entries. The folder may hold other things, if a variable names a folder in general use."""
+    """Return the kinds that have entries. The folder may hold other things, if a variable names a
+    folder in general use.
+    """
     return [kind for kind in kinds(base) if next(files(os.path.join(base, kind)), None) is not None]
 
 

@@ -1,4 +1,6 @@
-"""`devmod doctor`: check the installation, the drivers and the compilers, and print the next step for each gap."""
+"""`devmod doctor`: check the installation, the drivers and the compilers, and print the next step
+for each gap.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,28 @@ Exit status:
   1  a part has a problem: a driver without a device, a broken plugin, versions that differ, a cache folder that cannot be used
 """,
 )
-@click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=complete_kind("devmod.targets"))
+@click.argument(
+    "kinds", nargs=-1, metavar="[KIND]...", shell_complete=complete_kind("devmod.targets")
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--timeout", type=FiniteRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
-              help="The time limit for the devices of one kind, and for the plugins' checks of it.")  # fmt: skip
+@click.option(
+    "--timeout",
+    type=FiniteRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time limit for the devices of one kind, and for the plugins' checks of it.",
+)
 @debug_option
 @click.pass_context
 def command(context: click.Context, kinds: tuple[str, ...], as_json: bool, timeout: float) -> None:
-    """Check the versions, the caches, and for each KIND the runtime, the driver with its devices, and the compiler.
+    """Check the versions, the caches, and for each KIND the runtime, the driver with its devices,
+    and the compiler.
 
-    The next step for each gap is printed below its line. Plugins and drivers run in another process, where a crash is a problem in the
-    report. A kind whose runtime is not installed is no problem, unless it is named. With KIND, versions and caches are printed only if they
-    have a problem.
+    The next step for each gap is printed below its line. Plugins and drivers run in another
+    process, where a crash is a problem in the report. A kind whose runtime is not installed is no
+    problem, unless it is named. With KIND, versions and caches are printed only if they have a
+    problem.
     """
     from devmod import doctor
 

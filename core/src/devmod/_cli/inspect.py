@@ -1,4 +1,6 @@
-"""`devmod inspect`: show the modules of a file and the runtimes to install, or which candidate of each function a machine gets."""
+"""`devmod inspect`: show the modules of a file and the runtimes to install, or which candidate of
+each function a machine gets.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,35 @@ Exit status:
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("functions", nargs=-1, metavar="[FUNCTION]...", shell_complete=complete_function)
-@click.option("--here", is_flag=True, help="Show which candidate of each function a call gets on this machine, and why not the others.")
-@click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER|:ARCH]", shell_complete=complete_kind("devmod.targets"),
-              help="The same for a device of this machine, or for another one's kind and architecture. It may be repeated.")  # fmt: skip
+@click.option(
+    "--here",
+    is_flag=True,
+    help="Show which candidate of each function a call gets on this machine, and why not the others.",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="KIND[:NUMBER|:ARCH]",
+    shell_complete=complete_kind("devmod.targets"),
+    help="The same for a device of this machine, or for another one's kind and architecture. It may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--verify", is_flag=True,
-              help="Read every payload, compare it with its digest in the index, and check the launch tags and the programs.")  # fmt: skip
-@click.option("--lengths", metavar="NAME=NUMBER[,...]", help="Show how many bytes the temporaries of a program have for these lengths.")
-@click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Read every payload, compare it with its digest in the index, and check the launch tags and the programs.",
+)
+@click.option(
+    "--lengths",
+    metavar="NAME=NUMBER[,...]",
+    help="Show how many bytes the temporaries of a program have for these lengths.",
+)
+@click.option(
+    "--source",
+    is_flag=True,
+    help="Show the sources of each module, if FILE has them, and payloads that are text.",
+)
 @debug_option
 @click.pass_context
 def command(
@@ -76,32 +99,42 @@ def command(
     lengths: str | None,
     source: bool,
 ) -> None:
-    """Show the modules in FILE: kinds, functions with signatures, the steps of programs, sizes, origins, and the runtime that each needs.
+    """Show the modules in FILE: kinds, functions with signatures, the steps of programs, sizes,
+    origins, and the runtime that each needs.
 
-    FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
-    bundle or an imports blob. Without --verify, --source and a policy no digest is compared. No
-    backend is imported.
+    FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM
+    exported. Standard input (-) is a bundle or an imports blob. Without --verify, --source and a
+    policy no digest is compared. No backend is imported.
 
-    With --here or --device, show for each FUNCTION, or for all, the candidate that a call gets, the others that fit, and why each
-    other one is refused. The drivers list their devices, unless --device describes one; no payload is loaded or compiled.
+    With --here or --device, show for each FUNCTION, or for all, the candidate that a call gets, the
+    others that fit, and why each other one is refused. The drivers list their devices, unless
+    --device describes one; no payload is loaded or compiled.
     """
     if here or devices:
         if here and devices:
             raise click.UsageError("expected --here or --device, got both")
         if verify or source:
             option, other = "--verify" if verify else "--source", "--here" if here else "--device"
-            raise click.UsageError(f"{option} shows the modules of FILE, and {other} what runs. Give one of them")
+            raise click.UsageError(
+                f"{option} shows the modules of FILE, and {other} what runs. Give one of them"
+            )
         _show_choice(context, file, functions, devices, as_json)
         return
     if lengths is not None:
         _show_temporaries(file, functions, lengths, as_json)
         return
     if functions:
-        raise click.UsageError(f"FUNCTION {functions[0]!r} needs --here, --device or --lengths: without them all of FILE is shown")
+        raise click.UsageError(
+            f"FUNCTION {functions[0]!r} needs --here, --device or --lengths: without them all of FILE is shown"
+        )
     with shared_scan():  # functions and sources are read during printing
         lines: list[str] = []
         # Of a large file the first line is printed before the others are known.
-        begin = lambda line, count: echo(line) if count is not None and count > _LARGE and not as_json else lines.append(line)  # noqa: E731
+        begin = lambda line, count: (
+            echo(line)
+            if count is not None and count > _LARGE and not as_json
+            else lines.append(line)
+        )  # noqa: E731
         description = describe(file, verify=verify, source=source, begin=begin)
         if as_json:
             print_json(description)
@@ -110,7 +143,9 @@ def command(
     echo()
     if "signers" in description:
         keys = ", ".join(map(repr, description["signers"][:_MAX_NAMES])) or "none that can be read"
-        echo(f"Keys of the signatures beside it, not checked: {keys}. To check them: devmod check {quote(file)}")
+        echo(
+            f"Keys of the signatures beside it, not checked: {keys}. To check them: devmod check {quote(file)}"
+        )
         echo()
     if verify:
         echo(f"Digests compared: {description['verified']}; all match.")
@@ -122,15 +157,29 @@ def command(
     _print_missing(description)
 
 
-def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], devices: tuple[str, ...], as_json: bool) -> None:
-    """Show the candidates of functions, or of all. The exit status is 1 if one of the functions has none that can run."""
+def _show_choice(
+    context: click.Context,
+    file: str,
+    functions: tuple[str, ...],
+    devices: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the candidates of functions, or of all. The exit status is 1 if one of the functions has
+    none that can run.
+    """
     from devmod import Explanation, explain
 
     quiet_drivers()
     with plugins_at_work(), shared_scan():
         module = open_file(file)[1]
-        found = [[explain(module, name, device) for name in functions or (None,)] for device in devices or (None,)]
-    explanations = [Explanation(parts[0].device, {k: v for each in parts for k, v in each.functions.items()}) for parts in found]
+        found = [
+            [explain(module, name, device) for name in functions or (None,)]
+            for device in devices or (None,)
+        ]
+    explanations = [
+        Explanation(parts[0].device, {k: v for each in parts for k, v in each.functions.items()})
+        for parts in found
+    ]
     if as_json:
         documents = [each.to_dict() for each in explanations]
         print_json(documents if len(devices) > 1 else documents[0])
@@ -138,26 +187,42 @@ def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], 
         echo_all("\n".join(map(str, explanations)).splitlines() or ["The file has no functions."])
     if any(each.best(name) is None for each in explanations for name in each.functions):
         if not as_json:
-            echo("A function without a candidate that can run there is an error: the exit status is 1.")
+            echo(
+                "A function without a candidate that can run there is an error: the exit status is 1."
+            )
         context.exit(1)
 
 
 def _show_temporaries(file: str, functions: tuple[str, ...], text: str, as_json: bool) -> None:
     """Show the bytes of the temporaries of programs, or of all, which devmod-runtime computes."""
     try:
-        lengths = {name.strip(): int(number) for name, number in (part.split("=") for part in text.split(","))}
+        lengths = {
+            name.strip(): int(number)
+            for name, number in (part.split("=") for part in text.split(","))
+        }
     except ValueError:
-        raise click.UsageError(f"--lengths: expected NAME=NUMBER, separated by commas, got {text!r}") from None
+        raise click.UsageError(
+            f"--lengths: expected NAME=NUMBER, separated by commas, got {text!r}"
+        ) from None
     with plugins_at_work(), shared_scan():
-        modules = [each for each in walk(open_file(file)[1]) if isinstance(each, StoredModule) and each.kind == PROGRAM]
+        modules = [
+            each
+            for each in walk(open_file(file)[1])
+            if isinstance(each, StoredModule) and each.kind == PROGRAM
+        ]
         owners = {name: each for each in modules for name in each}
         if unknown := [each for each in functions if each not in owners]:
             raise function_not_found(PROGRAM, unknown[0], list(owners))
-        found = {name: owners[name]._use(methodcaller("temporary_bytes", name, lengths)) for name in functions or owners}
+        found = {
+            name: owners[name]._use(methodcaller("temporary_bytes", name, lengths))
+            for name in functions or owners
+        }
     if as_json:
         print_json(found)
     for name, count in () if as_json else found.items():
-        echo(f"{name}: {size(count)} of temporaries for {', '.join(f'{each}={number}' for each, number in lengths.items())}")
+        echo(
+            f"{name}: {size(count)} of temporaries for {', '.join(f'{each}={number}' for each, number in lengths.items())}"
+        )
 
 
 def _print_missing(description: dict[str, Any]) -> None:
@@ -167,8 +232,13 @@ def _print_missing(description: dict[str, Any]) -> None:
         lines += ["To run all of it here:", *(f"  {line}" for line in description["install"])]
     for choice in description["choices"]:
         names = choice["functions"]
-        text = ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
-        lines += [f"To run {text} here, install one of:", *(f"  {line}" for line in choice["install"])]
+        text = ", ".join(names[:_MAX_NAMES]) + (
+            f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        )
+        lines += [
+            f"To run {text} here, install one of:",
+            *(f"  {line}" for line in choice["install"]),
+        ]
     if not lines:
         lines = [
             "Every function has an installed runtime here."
@@ -176,13 +246,18 @@ def _print_missing(description: dict[str, Any]) -> None:
             else "All runtimes that it needs are installed here; --here shows whether a device fits."
         ]
     if description["others"]:
-        lines += ["Not needed, for the other candidates:", *(f"  {line}" for line in description["others"])]
+        lines += [
+            "Not needed, for the other candidates:",
+            *(f"  {line}" for line in description["others"]),
+        ]
     for line in lines:
         echo(line)
 
 
 def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a module and of its imports. `modules` has the modules already printed, by number."""
+    """Yield the lines of a module and of its imports. `modules` has the modules already printed, by
+    number.
+    """
     modules.append(module)
     head = _head(module)
     if module["bytes"] is not None:
@@ -194,7 +269,9 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         head += f" — runtime: {runtime['installed'] or missing}"
     yield indent + head
     inner = indent + "  "
-    for function in module["functions"]():  # none for a bundle: its functions are those of its candidates
+    for function in module[
+        "functions"
+    ]():  # none for a bundle: its functions are those of its candidates
         yield inner + function["signature"]
         yield from _lines_of_program(function.get("program", {}), inner + "  ")
     for function in module["common"]() if "common" in module else ():
@@ -205,7 +282,9 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         parts = [f"target {origin['target']!r}"] if origin.get("target") else []
         parts += [origin["toolchain"]] if origin.get("toolchain") else []
         parts += [f"options {' '.join(origin['options'])}"] if origin.get("options") else []
-        parts += [f"{name} sha256 {digest[:12]}…" for name, digest in origin.get("sources", {}).items()]
+        parts += [
+            f"{name} sha256 {digest[:12]}…" for name, digest in origin.get("sources", {}).items()
+        ]
         if parts:
             yield f"{inner}from {', '.join(parts)}"
         if origin.get(COMPRESSION):
@@ -213,7 +292,9 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     for name, text in module["source"]().items() if "source" in module else ():
         yield f"{inner}source {name}:"
         if isinstance(text, str):
-            yield from (f"{inner}  | {line}" for line in _lines_of_text(text))  # behind the mark, :: at the beginning is not escaped
+            yield from (
+                f"{inner}  | {line}" for line in _lines_of_text(text)
+            )  # behind the mark, :: at the beginning is not escaped
         elif isinstance(text, int):
             yield f"{inner}  of the {_head(modules[text])} module above"
         else:
@@ -225,7 +306,9 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         else:
             yield from _lines_of(child, inner, modules)
     if again:
-        yield (f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{', …' if len(again) > 12 else ''}")
+        yield (
+            f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{', …' if len(again) > 12 else ''}"
+        )
 
 
 def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
@@ -237,7 +320,9 @@ def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
     if program.get("backward"):
         yield f"{indent}backward: {program['backward']}"
     steps = program.get("steps", ())
-    yield from (f"{indent}step {number}: {text}" for number, text in enumerate(steps[:_MAX_STEPS], 1))
+    yield from (
+        f"{indent}step {number}: {text}" for number, text in enumerate(steps[:_MAX_STEPS], 1)
+    )
     if len(steps) > _MAX_STEPS:
         yield f"{indent}and {len(steps) - _MAX_STEPS} more steps, which --json has"
     if program.get("problem"):
@@ -245,7 +330,9 @@ def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def _lines_of_text(text: str) -> Iterator[str]:
-    """Yield the lines of a text, which may be large. Lines longer than the limit are continued on the next."""
+    """Yield the lines of a text, which may be large. Lines longer than the limit are continued on
+    the next.
+    """
     at = 0
     while at < len(text):
         end = text.rfind("\n", at, at + _MAX_LINE) + 1 or at + _MAX_LINE

@@ -40,35 +40,58 @@ Examples:
 """,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--no-import", is_flag=True, help="Import no plugin. Errors inside plugins are not found.")
-@click.option("--all", "with_all", is_flag=True, help="List each entry point, those of devmod-core too.")
-@click.option("--timeout", type=FiniteRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
-              help="The time limit for the import of one plugin.")  # fmt: skip
+@click.option(
+    "--no-import", is_flag=True, help="Import no plugin. Errors inside plugins are not found."
+)
+@click.option(
+    "--all", "with_all", is_flag=True, help="List each entry point, those of devmod-core too."
+)
+@click.option(
+    "--timeout",
+    type=FiniteRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time limit for the import of one plugin.",
+)
 @debug_option
 @click.pass_context
-def command(context: click.Context, as_json: bool, no_import: bool, with_all: bool, timeout: float) -> None:
-    """List the distributions with plugins: the version, the names of their entry points, and the state. Problems are printed below.
+def command(
+    context: click.Context, as_json: bool, no_import: bool, with_all: bool, timeout: float
+) -> None:
+    """List the distributions with plugins: the version, the names of their entry points, and the
+    state. Problems are printed below.
 
-    Plugins are imported in another process, so that one that ends its process is listed as broken. An entry point in an unknown
-    group whose name begins with "devmod." is listed too: nothing uses it. So is a hook that is never called, since it is unknown or
-    for an unknown kind.
+    Plugins are imported in another process, so that one that ends its process is listed as broken.
+    An entry point in an unknown group whose name begins with "devmod." is listed too: nothing uses
+    it. So is a hook that is never called, since it is unknown or for an unknown kind.
     """
     quiet_drivers()
     with plugins_at_work():
-        rows = [_row(claim, state) for claim, state in _states(None if no_import else timeout, with_core=with_all)]
+        rows = [
+            _row(claim, state)
+            for claim, state in _states(None if no_import else timeout, with_core=with_all)
+        ]
     if as_json:
         print_json(rows)
         return
     if not rows:
-        echo(f"No plugin is installed. A runtime is added with pip, for example: {pip_install('devmod-opencl[pocl]')}")
+        echo(
+            f"No plugin is installed. A runtime is added with pip, for example: {pip_install('devmod-opencl[pocl]')}"
+        )
         return
     if with_all:
         columns = ("group", "name", "from", "object", "state")
-        print_table(columns, [(row["group"], row["name"], _source(row), row["object"], _short(row)) for row in rows])
+        print_table(
+            columns,
+            [(row["group"], row["name"], _source(row), row["object"], _short(row)) for row in rows],
+        )
     else:
         print_table(("from", "names", "state"), _by_distribution(rows))
     debug = (context.obj or {}).get("debug")
-    for problem, traceback in {row["problem"]: row["traceback"] for row in rows if row["problem"]}.items():
+    for problem, traceback in {
+        row["problem"]: row["traceback"] for row in rows if row["problem"]
+    }.items():
         echo(f"! {problem}")
         if debug and traceback:
             echo_lines(traceback)
@@ -84,7 +107,9 @@ def _short(row: dict[str, str]) -> str:
 
 
 def _by_distribution(rows: list[dict[str, str]]) -> list[tuple[str, str, str]]:
-    """Return a row for each distribution: the names of its entries, and the states of those that cannot be used."""
+    """Return a row for each distribution: the names of its entries, and the states of those that
+    cannot be used.
+    """
     sources: dict[str, list[dict[str, str]]] = {}
     for row in sorted(rows, key=_source):
         sources.setdefault(_source(row), []).append(row)
@@ -97,7 +122,8 @@ def _by_distribution(rows: list[dict[str, str]]) -> list[tuple[str, str, str]]:
 
 
 def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _State]]:
-    """Return every claim with its state. A distribution with unreadable entry points has one row without group and name.
+    """Return every claim with its state. A distribution with unreadable entry points has one row
+    without group and name.
 
     Parameters
     ----------
@@ -111,19 +137,32 @@ def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _Sta
         registered = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
         # A folder lists its distributions in any order.
-        for claim in [*in_process, *sorted(registry.declared_claims(group), key=lambda claim: claim.distribution)]:
+        for claim in [
+            *in_process,
+            *sorted(registry.declared_claims(group), key=lambda claim: claim.distribution),
+        ]:
             if with_core or claim.distribution != CORE:
                 states.append((claim, _state(claim, registered.get(claim.name))))
     states += [(claim, _state(claim, None)) for claim in registry.ignored_entries()]
-    for source in [each for each in distributions() if each.problem and not each.entries]:  # a damaged entry_points.txt
+    for source in [
+        each for each in distributions() if each.problem and not each.entries
+    ]:  # a damaged entry_points.txt
         claim = Claim("", "", "", source)
         state, problem, _ = _state(claim, None)
         states.append((claim, (state, problem and unreadable_entries(source), "")))
     if timeout is None:
         return states
     # Only plugins whose metadata has no problem are imported.
-    importable = [claim for claim, state in states if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None]
-    broken = {id(claim): ("broken", *problem) for claim, problem in _import_problems(importable, timeout) if problem[0]}
+    importable = [
+        claim
+        for claim, state in states
+        if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None
+    ]
+    broken = {
+        id(claim): ("broken", *problem)
+        for claim, problem in _import_problems(importable, timeout)
+        if problem[0]
+    }
     return [(claim, broken.get(id(claim), state)) for claim, state in states]
 
 
@@ -161,32 +200,49 @@ def _row(claim: Claim, state: _State) -> dict[str, str]:
     }
 
 
-# -- Importing plugins in a separate process to find broken ones: an import may end its process or hang.
+# -- Importing plugins in a separate process to find broken ones: an import may end its process or
+# hang.
 
 
 def _import_problems(claims: Sequence[Claim], seconds: float) -> Iterator[tuple[Claim, _Problem]]:
     """Import the objects of the claims, and yield each with its problem.
 
-    If the import of a module ends its process or takes longer than `seconds`, that is the problem of all entries of the module.
+    If the import of a module ends its process or takes longer than `seconds`, that is the problem
+    of all entries of the module.
     """
     by_module: dict[str, list[Claim]] = {}
     for claim in claims:
         by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
     items = [[_identity(claim) for claim in group] for group in by_module.values()]
-    for (module, group), (answer, end) in zip(by_module.items(), answers(__name__, items, _problems, seconds), strict=True):
+    for (module, group), (answer, end) in zip(
+        by_module.items(), answers(__name__, items, _problems, seconds), strict=True
+    ):
         for position, claim in enumerate(group):
-            yield claim, answer[position] if end is None else (str(broken_entry(claim, f"importing {module} {end}")), "")
+            yield (
+                claim,
+                answer[position]
+                if end is None
+                else (str(broken_entry(claim, f"importing {module} {end}")), ""),
+            )
 
 
 def main(request: dict[str, Any]) -> None:
-    """Run in the new process: import the objects of each module's claims, and answer with their problems."""
+    """Run in the new process: import the objects of each module's claims, and answer with their
+    problems.
+    """
     answer_items(request, _problems)
 
 
 def _problems(identities: Sequence[Sequence[str]]) -> list[_Problem]:
-    known = {tuple(_identity(claim)): claim for group in GROUPS for claim in registry.declared_claims(group)}
+    known = {
+        tuple(_identity(claim)): claim
+        for group in GROUPS
+        for claim in registry.declared_claims(group)
+    }
     claims = [known.get(tuple(each)) for each in identities]
-    return [_problem(claim) if claim is not None else ("", "") for claim in claims]  # None: a concurrent uninstall
+    return [
+        _problem(claim) if claim is not None else ("", "") for claim in claims
+    ]  # None: a concurrent uninstall
 
 
 def _identity(claim: Claim) -> list[str]:
@@ -197,5 +253,7 @@ def _problem(claim: Claim) -> _Problem:
     try:
         registry.load_claim(claim)
     except PluginError as error:
-        return str(error), "".join(format_exception(error.__cause__)).rstrip() if error.__cause__ else ""
+        return str(error), "".join(
+            format_exception(error.__cause__)
+        ).rstrip() if error.__cause__ else ""
     return "", ""

@@ -1,4 +1,6 @@
-"""Compressed bytes and sources in a file. Python has zstd from 3.14 on; before, backports.zstd has it."""
+"""Compressed bytes and sources in a file. Python has zstd from 3.14 on; before, backports.zstd has
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,25 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary, Source
 
 
-#: n compressed bytes unpack to at most so many objects of msgpack, and n more. Elsewhere each object takes a byte of the file.
+#: n compressed bytes unpack to at most so many objects of msgpack, and n more. Elsewhere each
+#: object takes a byte of the file.
 FREE_VALUES = 1 << 20
-#: The values of the argument `compress` of a save, each with the level of zstd: 0 compresses nothing, -1 leaves bytes as they are.
-COMPRESS_LEVELS: dict[str | None, int] = {None: -1, "none": 0, "zstd": 3, **{f"zstd:{level}": level for level in range(1, 23)}}
+#: The values of the argument `compress` of a save, each with the level of zstd: 0 compresses
+#: nothing, -1 leaves bytes as they are.
+COMPRESS_LEVELS: dict[str | None, int] = {
+    None: -1,
+    "none": 0,
+    "zstd": 3,
+    **{f"zstd:{level}": level for level in range(1, 23)},
+}
 
 
 def level_of(compress: str | None) -> int:
     """Return the level of an argument `compress`. ArgumentError if it is invalid."""
     if compress not in list(COMPRESS_LEVELS):  # it may be no key of a map
         raise ArgumentError(
-            f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}", argument="compress"
+            f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}",
+            argument="compress",
         )
     return COMPRESS_LEVELS[compress]
 
@@ -37,15 +47,18 @@ def compress(data: Binary, level: int) -> bytes:
 
 
 def library_text(level: int) -> str:
-    """Return the name and the version of the library, with the level: other versions give other bytes."""
+    """Return the name and the version of the library, with the level: other versions give other
+    bytes.
+    """
     return f"libzstd {_library().zstd_version} level {level}"
 
 
 def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: str) -> memoryview:
     """Return the bytes that were compressed to `data`.
 
-    Memory is allocated for bytes that the library returns, never for a number in the data, and at most for one byte more than the
-    expected size. `check_blob` has compared that with the size of the data.
+    Memory is allocated for bytes that the library returns, never for a number in the data, and at
+    most for one byte more than the expected size. `check_blob` has compared that with the size of
+    the data.
 
     Parameters
     ----------
@@ -66,14 +79,24 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
     size, digest = unpacked
     library = _library(f"{subject} cannot be read: the bytes are compressed with zstd, and ", kind)
     window = min(max(size.bit_length(), 10), 27)
-    decompressor = library.ZstdDecompressor(options={library.DecompressionParameter.window_log_max: window})
+    decompressor = library.ZstdDecompressor(
+        options={library.DecompressionParameter.window_log_max: window}
+    )
     problem = None
     try:
         result = decompressor.decompress(data, max_length=size + 1)
-        if len(result) == size and decompressor.eof and not decompressor.unused_data and sha256_of(result) == digest:
+        if (
+            len(result) == size
+            and decompressor.eof
+            and not decompressor.unused_data
+            and sha256_of(result) == digest
+        ):
             if not (most := too_many_values(result, len(data))):
                 return memoryview(result)
-            raise FormatError(f"{subject} cannot be read: its {len(data)} compressed bytes unpack to more than {most} objects", kind=kind)
+            raise FormatError(
+                f"{subject} cannot be read: its {len(data)} compressed bytes unpack to more than {most} objects",
+                kind=kind,
+            )
     except library.ZstdError as error:
         problem = error
     raise FormatError(
@@ -84,7 +107,9 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
 
 
 def too_many_values(result: Binary, size: int) -> int:
-    """Return 0, or the limit on the objects that `size` compressed bytes unpack to, if `result` exceeds it."""
+    """Return 0, or the limit on the objects that `size` compressed bytes unpack to, if `result`
+    exceeds it.
+    """
     left = most = FREE_VALUES + size
     reader = Reader(result, "")
     # The reader of the fields, of which a kind has at most three, raises the error for other bytes.
@@ -103,7 +128,9 @@ def _library(purpose: str = "", kind: str = "") -> Any:
             from backports import zstd
     except ImportError as error:
         text = not_installed("backports.zstd", "devmod-core[zstd]", "backports")
-        raise NotRegisteredError(purpose + text, kind=kind, distribution="backports.zstd") from error
+        raise NotRegisteredError(
+            purpose + text, kind=kind, distribution="backports.zstd"
+        ) from error
     return zstd
 
 
@@ -111,7 +138,9 @@ def _library(purpose: str = "", kind: str = "") -> Any:
 
 
 def pack_sources(module: Module) -> bytes:
-    """Return the sources of a module for a file; b"" if there are none. A payload of text is not repeated."""
+    """Return the sources of a module for a file; b"" if there are none. A payload of text is not
+    repeated.
+    """
     from devmod._formats.wire import pack
     from devmod._plugins.specs import find_spec
 

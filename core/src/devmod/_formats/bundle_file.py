@@ -1,7 +1,9 @@
-"""The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to R43).
+"""The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to
+R43).
 
-Opening a file reads the head of its index alone, and the index if it is one page. A module's bytes are a slice of the mapped file, and are
-hashed when they are first used. `devmod._formats.save` writes.
+Opening a file reads the head of its index alone, and the index if it is one page. A module's bytes
+are a slice of the mapped file, and are hashed when they are first used. `devmod._formats.save`
+writes.
 """
 
 from __future__ import annotations
@@ -28,22 +30,25 @@ if TYPE_CHECKING:
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
-    """Return a node that holds candidates: modules of several kinds or variants with the same functions, or with different ones.
+    """Return a node that holds candidates: modules of several kinds or variants with the same
+    functions, or with different ones.
 
-    Its functions are those of all candidates. A function resolves to the first candidate that is installed here and has a
-    device that it fits; see `load` for the order.
+    Its functions are those of all candidates. A function resolves to the first candidate that is
+    installed here and has a device that it fits; see `load` for the order.
 
     Parameters
     ----------
     modules
         The candidates, in the order of the file.
     mixed
-        Whether candidates may take different arguments in functions of one name. Each is then called by its own signature.
+        Whether candidates may take different arguments in functions of one name. Each is then
+        called by its own signature.
 
     Raises
     ------
     FormatError
-        There is no module, or an argument is not one; or two candidates take different arguments in a function and `mixed` is false.
+        There is no module, or an argument is not one; or two candidates take different arguments in
+        a function and `mixed` is false.
     """
     if not modules:
         raise FormatError("a bundle holds modules, and none was given", kind="bundle")
@@ -68,7 +73,8 @@ def save(
     sync: bool = False,
     within: str | os.PathLike[str] = "",
 ) -> None:
-    """Write a tree of modules into one file. The file is written beside `path` and replaces it when it is complete.
+    """Write a tree of modules into one file. The file is written beside `path` and replaces it when
+    it is complete.
 
     The same tree gives the same bytes on every host, whatever is installed there.
 
@@ -79,22 +85,24 @@ def save(
     path
         The file, by custom ``<name>.devmod``.
     compress
-        "zstd", or "zstd:19" for another level than 3 (1 to 22): compress each module's bytes and sources if that makes them smaller.
-        It needs ``devmod-core[zstd]``. "none": compress nothing. None: bytes that come from a file stay as they are there, and
-        others are not compressed.
+        "zstd", or "zstd:19" for another level than 3 (1 to 22): compress each module's bytes and
+        sources if that makes them smaller. It needs ``devmod-core[zstd]``. "none": compress
+        nothing. None: bytes that come from a file stay as they are there, and others are not
+        compressed.
     with_sources
-        Whether to add the `Module.source` of each module. Sources that come from a file are always saved.
+        Whether to add the `Module.source` of each module. Sources that come from a file are always
+        saved.
     sync
         Also flush the file and its folder to the disk.
     within
-        The folder that the file must be in, if a stranger named `path` or filled the folder: a symbolic link below it is an error.
-        Default: links are followed.
+        The folder that the file must be in, if a stranger named `path` or filled the folder: a
+        symbolic link below it is an error. Default: links are followed.
 
     Raises
     ------
     FormatError
-        A module of the tree cannot be saved, or is damaged: its bytes have another digest than the index of its file. Or the file is not
-        in `within`. `path` is unchanged.
+        A module of the tree cannot be saved, or is damaged: its bytes have another digest than the
+        index of its file. Or the file is not in `within`. `path` is unchanged.
     NotRegisteredError
         The library of zstd is not installed.
     ArgumentError
@@ -136,23 +144,26 @@ def load(
     retries: int = 3,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Module:
-    """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend imported.
+    """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend
+    imported.
 
-    Only the head of the index is read, or all of a small one; a module's bytes are read when it is first used. A file is mapped. Do not
-    change or truncate it while it is in use, which may end the process; `save` replaces it. For a copy in memory:
-    ``devmod.loads(path.read_bytes())``.
+    Only the head of the index is read, or all of a small one; a module's bytes are read when it is
+    first used. A file is mapped. Do not change or truncate it while it is in use, which may end the
+    process; `save` replaces it. For a copy in memory: ``devmod.loads(path.read_bytes())``.
 
     Parameters
     ----------
     path
-        The file. A str with ``scheme://`` is a URL for fsspec (``pip install "devmod-core[remote]"``). A binary file object is read by
-        ranges, and stays in use. A resource of importlib.resources may be in a zip file.
+        The file. A str with ``scheme://`` is a URL for fsspec (``pip install
+        "devmod-core[remote]"``). A binary file object is read by ranges, and stays in use. A
+        resource of importlib.resources may be in a zip file.
     prefer
         Kinds whose candidates are tried first, in this order: ``("cuda", "opencl")``.
         The kinds in DEVMOD_PREFER (comma-separated) follow, then the order of the file.
     signature
-        For a policy (`trust`): the content of the file with the signatures. None: under a policy it is read from beside the file, where
-        it has the file's name with ``.sig``; a file object has none.
+        For a policy (`trust`): the content of the file with the signatures. None: under a policy it
+        is read from beside the file, where it has the file's name with ``.sig``; a file object has
+        none.
     offline
         For a URL: use the cache on the disk alone. None: DEVMOD_OFFLINE decides.
     timeout
@@ -180,10 +191,24 @@ def load(
     OSError
         The file cannot be read.
     """
-    return _load(path, prefer, signature, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
+    return _load(
+        path,
+        prefer,
+        signature,
+        offline=offline,
+        timeout=timeout,
+        retries=retries,
+        storage_options=storage_options,
+    )
 
 
-def _load(path: Any, prefer: Sequence[str], signature: bytes | None = None, package: str = "", **options: Any) -> Module:
+def _load(
+    path: Any,
+    prefer: Sequence[str],
+    signature: bytes | None = None,
+    package: str = "",
+    **options: Any,
+) -> Module:
     if not isinstance(path, (str, os.PathLike)) or (isinstance(path, str) and "://" in path):
         from devmod._formats.ranges import read_head_of
 
@@ -234,10 +259,11 @@ def loads_own(data: bytes, place: str = "the bundle in memory", *, strict: bool 
 
 
 def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
-    """Open the bundle that an installed distribution provides under a name, the name of an entry point in ``devmod.bundles``.
+    """Open the bundle that an installed distribution provides under a name, the name of an entry
+    point in ``devmod.bundles``.
 
-    The value of the entry point is a package, which is imported. Its ``*.devmod`` files are opened as `load` opens them. Several files
-    are the candidates of one `bundle`, sorted by name.
+    The value of the entry point is a package, which is imported. Its ``*.devmod`` files are opened
+    as `load` opens them. Several files are the candidates of one `bundle`, sorted by name.
 
     Raises
     ------
@@ -289,16 +315,30 @@ def _open(
     strict: bool = False,
 ) -> Module:
     end = HEADER + head_length(data, place)
-    head = FileHead(bytes(data[:end]) if paths else data[:end], place, source, len(data), package, signature, paths)
+    head = FileHead(
+        bytes(data[:end]) if paths else data[:end],
+        place,
+        source,
+        len(data),
+        package,
+        signature,
+        paths,
+    )
 
     def read_copy(at: int, size: int, _: bytes | None) -> memoryview:
-        """Return a copy of a part, and check the bytes behind it: what is hashed is what is used, also if the file changes."""
+        """Return a copy of a part, and check the bytes behind it: what is hashed is what is used,
+        also if the file changes.
+        """
         copy = bytes(data[at : aligned(at + size)])
         if any(copy[size:]):
-            raise FormatError(f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again")
+            raise FormatError(
+                f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
+            )
         return memoryview(copy)[:size]
 
-    return tree_of(head, len(data), data_parts(data), prefer, read_copy if paths or strict else None)
+    return tree_of(
+        head, len(data), data_parts(data), prefer, read_copy if paths or strict else None
+    )
 
 
 def tree_of(
@@ -333,9 +373,13 @@ def tree_of(
     index = Index(read_head(memoryview(head.data), head.place), head.place, size, read)
     if read_copy is not None:
         read_copy(index.end, 0, None)
-    tree = Tree(index, head, read_copy or (lambda at, size, digest: read(at, [(size, digest)])[0]), kinds)
+    tree = Tree(
+        index, head, read_copy or (lambda at, size, digest: read(at, [(size, digest)])[0]), kinds
+    )
     if index.root is not None:
         return tree.module(index.root)
-    from devmod._formats.stored_bundle import StoredBundle  # not needed for a file of one root: opening one should cost little
+    from devmod._formats.stored_bundle import (
+        StoredBundle,
+    )  # not needed for a file of one root: opening one should cost little
 
     return StoredBundle(tree, kinds)

@@ -1,4 +1,5 @@
-"""The parts of a ``.devmod`` file's index: its header, its head, and the records of modules in its pages.
+"""The parts of a ``.devmod`` file's index: its header, its head, and the records of modules in its
+pages.
 
 `devmod._formats.pages` reads the index of a file, and `devmod._formats.save` writes it.
 """
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
     from devmod._values.origin import Origin
 
 MAGIC = b"\x89devmod\n"
-#: The number in the header of version 1 of the format, the newest. Lower numbers are of files that no release wrote.
+#: The number in the header of version 1 of the format, the newest. Lower numbers are of files that
+#: no release wrote.
 NUMBER = 4
-#: The bytes of the header: magic, number, length and SHA-256 of the head. The page and remote files use the same number.
+#: The bytes of the header: magic, number, length and SHA-256 of the head. The page and remote files
+#: use the same number.
 HEADER = 48
 ALIGN = 64
 #: The kind of a node without bytes. Its imports are the candidates.
 BUNDLE = "bundle"
-#: The maximum number of nodes without bytes, minus the number of modules with bytes. Such a node takes only 13 bytes in a file.
+#: The maximum number of nodes without bytes, minus the number of modules with bytes. Such a node
+#: takes only 13 bytes in a file.
 MAX_BARE = 1024
 #: The maximum depth of imports in a bundle and in the output of `devmod inspect`.
 MAX_DEPTH = 64
@@ -38,17 +42,20 @@ MAX_INDEX = 64 << 20
 COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
 COMPRESSION = "compression"
-#: The limits on compressed bytes: n bytes unpack to ``n * MAX_RATIO`` bytes, and those of a whole file to ``FREE_UNPACKED`` more.
+#: The limits on compressed bytes: n bytes unpack to ``n * MAX_RATIO`` bytes, and those of a whole
+#: file to ``FREE_UNPACKED`` more.
 FREE_UNPACKED, MAX_RATIO = 1 << 20, 256
 
 
 class Entry:
     """One module in the index, or the sources of modules, which have the kind "".
 
-    ``offset``, ``size`` and ``digest`` describe the bytes in the file; ``offset`` is None for a node without bytes. ``unpacked`` is the
-    size and the digest of the bytes that zstd compressed to them; None if they are not compressed. ``repeats`` are the ranges of these
-    bytes that the module's bytes have several times. ``sources`` is the number of the entry of the module's sources. ``rank`` is the
-    position of a candidate among the candidates. ``origin_at`` is the offset of the origin in the page, which is not decoded; -1 without.
+    ``offset``, ``size`` and ``digest`` describe the bytes in the file; ``offset`` is None for a
+    node without bytes. ``unpacked`` is the size and the digest of the bytes that zstd compressed to
+    them; None if they are not compressed. ``repeats`` are the ranges of these bytes that the
+    module's bytes have several times. ``sources`` is the number of the entry of the module's
+    sources. ``rank`` is the position of a candidate among the candidates. ``origin_at`` is the
+    offset of the origin in the page, which is not decoded; -1 without.
     """
 
     kind: str
@@ -103,7 +110,8 @@ class Unpacking:
 
 # -- reading
 
-# The layout: offset, size, content. Integers of the header are little-endian. docs/formats.md has all rules.
+# The layout: offset, size, content. Integers of the header are little-endian. docs/formats.md has
+# all rules.
 #
 #   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
 #   8    4   u32 4, the number of version 1 of the format
@@ -113,7 +121,8 @@ class Unpacking:
 #              candidates  the number of candidates
 #              roots       array of numbers of modules; several roots are the candidates of a `bundle`. Missing: the candidates
 #              pages       array of arrays: the number of records, the size of the page, the size of their bytes, the SHA-256 of the page;
-#                          and of pages with names: how many bytes the first name has of the name before, and its further bytes
+#                          and of pages with names: how many bytes the first name has of the name
+#                          before, and its further bytes
 #   …        the pages, each one msgpack map:
 #              modules  array of maps, the records; records are numbered through all pages:
 #                kind, format, variant  str; "bundle" and "_lib" are nodes without bytes
@@ -129,12 +138,16 @@ class Unpacking:
 #              sources  array of maps with size, sha256 and zstd, as above; each is used by a module. They are records too
 #              names    array of arrays: a name, and the numbers of the candidates in other pages that have this function
 #              calls    map of function to array: `devmod._modules.agreement` reads it
-#              A reader ignores unknown keys. A key that a reader must not ignore requires a new number.
+#              A reader ignores unknown keys. A key that a reader must not ignore requires a new
+#              number.
 #   …        the bytes of the records in their order, each at the next multiple of 64 after zeros. The file ends with the last of them.
 
 
 def not_a_bundle(place: str) -> str:
-    """Return the message for data without the magic of a bundle. `place` is the name of the data."""
+    """Return the message for data without the magic of a bundle.
+
+    `place` is the name of the data.
+    """
     return f"{place} is not a bundle: it does not begin with the magic bytes of a .devmod file"
 
 
@@ -144,12 +157,15 @@ def head_length(data: memoryview, place: str) -> int:
     Raises
     ------
     FormatError
-        The data is not a bundle, is cut short or damaged, or was written by a newer devmod, or before the first release.
+        The data is not a bundle, is cut short or damaged, or was written by a newer devmod, or
+        before the first release.
     """
     if data[:8] != MAGIC[: len(data)] or not data:
         raise FormatError(not_a_bundle(place))
     if len(data) < HEADER:
-        raise FormatError(f"{place} is cut short: {len(data)} bytes, and the header alone takes {HEADER}")
+        raise FormatError(
+            f"{place} is cut short: {len(data)} bytes, and the header alone takes {HEADER}"
+        )
     number, length = int.from_bytes(data[8:12], "little"), int.from_bytes(data[12:16], "little")
     if number > NUMBER:
         raise FormatError(
@@ -157,22 +173,34 @@ def head_length(data: memoryview, place: str) -> int:
             f"{pip_install('-U', 'devmod-core')}"
         )
     if 0 < number < NUMBER:
-        raise FormatError(f"{place} is a development file, from before version 1 of the .devmod format: build it again")
+        raise FormatError(
+            f"{place} is a development file, from before version 1 of the .devmod format: build it again"
+        )
     if number < 1:
-        raise FormatError(f"{place} is damaged: the number {number} of the .devmod format does not exist")
+        raise FormatError(
+            f"{place} is damaged: the number {number} of the .devmod format does not exist"
+        )
     if length > MAX_INDEX:
-        raise FormatError(f"{place} is damaged: its head has {length} bytes; the limit is {MAX_INDEX}")
+        raise FormatError(
+            f"{place} is damaged: its head has {length} bytes; the limit is {MAX_INDEX}"
+        )
     return length
 
 
 def read_head(data: memoryview, place: str) -> memoryview:
-    """Check the header and the digest of the head, and return the head. The errors are those of `head_length`."""
+    """Check the header and the digest of the head, and return the head. The errors are those of
+    `head_length`.
+    """
     length = head_length(data, place)
     if length > len(data) - HEADER:
-        raise FormatError(f"{place} is cut short: a head of {length} bytes, and {len(data) - HEADER} are left")
+        raise FormatError(
+            f"{place} is cut short: a head of {length} bytes, and {len(data) - HEADER} are left"
+        )
     head = data[HEADER : HEADER + length]
     if sha256_of(head) != data[16:HEADER]:
-        raise FormatError(f"{place} is damaged: the SHA-256 of its head is not the one in its header. Get the file again")
+        raise FormatError(
+            f"{place} is damaged: the SHA-256 of its head is not the one in its header. Get the file again"
+        )
     return head
 
 
@@ -215,7 +243,10 @@ def read_entry(reader: Reader, number: int) -> Entry:
         located = [key for key in (*_LOCATION, COMPRESSED, "repeats", "sources") if key in fields]
         if not bare or located:
             article = "no" if bare else "a"
-            raise reader.error(f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(located) or 'none'}", start)
+            raise reader.error(
+                f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(located) or 'none'}",
+                start,
+            )
     if len(digest := fields.get("sha256", NO_DIGEST)) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
     made = {_ATTRIBUTES[key]: value for key, value in fields.items() if key in _ATTRIBUTES}
@@ -229,8 +260,14 @@ def read_sources(reader: Reader, number: int) -> Entry:
     fields = reader.read_fields(_SOURCE_FIELDS)
     missing = [key for key in _LOCATION if key not in fields]
     if missing or len(fields["sha256"]) != 32:
-        raise reader.error(f"no {missing[0]}" if missing else f"a sha256 of {len(fields['sha256'])} bytes", start)
-    return Entry("", offset=0, **{_ATTRIBUTES[key]: fields[key] for key in (*_LOCATION, COMPRESSED) if key in fields})
+        raise reader.error(
+            f"no {missing[0]}" if missing else f"a sha256 of {len(fields['sha256'])} bytes", start
+        )
+    return Entry(
+        "",
+        offset=0,
+        **{_ATTRIBUTES[key]: fields[key] for key in (*_LOCATION, COMPRESSED) if key in fields},
+    )
 
 
 def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
@@ -267,8 +304,12 @@ def _skip_origin(reader: Reader) -> int:
     return start
 
 
-def fields_of(readers: Mapping[str, Callable[[Reader], Any]]) -> dict[bytes, tuple[str, Callable[[Reader], Any]]]:
-    """Return the fields of a map for `Reader.read_fields`: for the key as devmod writes it, the key and the reader of its value."""
+def fields_of(
+    readers: Mapping[str, Callable[[Reader], Any]],
+) -> dict[bytes, tuple[str, Callable[[Reader], Any]]]:
+    """Return the fields of a map for `Reader.read_fields`: for the key as devmod writes it, the key
+    and the reader of its value.
+    """
     return {bytes((0xA0 | len(key),)) + key.encode(): (key, read) for key, read in readers.items()}
 
 
@@ -285,7 +326,9 @@ _FIELDS = fields_of(
         "size": read_size,
         "sha256": Reader.read_bin,
         COMPRESSED: _read_unpacked,
-        "repeats": lambda reader: [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())],
+        "repeats": lambda reader: [
+            reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())
+        ],
         "sources": read_number,
     }
 )
@@ -293,11 +336,17 @@ _FIELDS = fields_of(
 _ATTRIBUTES = {key: key for key, _ in _FIELDS.values()}
 _ATTRIBUTES |= {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
 _LOCATION = ("size", "sha256")
-_SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)}
+_SOURCE_FIELDS = {
+    packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)
+}
 
 
-def candidates_of(roots: Iterable[int], imports_of: Callable[[int], Sequence[int] | None]) -> list[int]:
-    """Return the numbers of `BundleModule.candidates`. `imports_of` returns the imports of a bundle, and None for another module."""
+def candidates_of(
+    roots: Iterable[int], imports_of: Callable[[int], Sequence[int] | None]
+) -> list[int]:
+    """Return the numbers of `BundleModule.candidates`. `imports_of` returns the imports of a
+    bundle, and None for another module.
+    """
     pending, seen, results = [*roots][::-1], set[int](), list[int]()
     while pending:
         number = pending.pop()
@@ -312,9 +361,14 @@ def candidates_of(roots: Iterable[int], imports_of: Callable[[int], Sequence[int
 
 
 def check_tree(
-    number: int, imports_of: Callable[[int], Iterable[int]], heights: dict[int, int], place: str, path: frozenset[int] = frozenset()
+    number: int,
+    imports_of: Callable[[int], Iterable[int]],
+    heights: dict[int, int],
+    place: str,
+    path: frozenset[int] = frozenset(),
 ) -> int:
-    """Check that the tree below a module has no cycle and is at most `MAX_DEPTH` deep, and return the longest path in modules.
+    """Check that the tree below a module has no cycle and is at most `MAX_DEPTH` deep, and return
+    the longest path in modules.
 
     Parameters
     ----------
@@ -330,13 +384,20 @@ def check_tree(
         The modules on the way from the root to this one.
     """
     if number in path:
-        raise FormatError(f"the index of {place}: module {number} imports itself, directly or through others")
+        raise FormatError(
+            f"the index of {place}: module {number} imports itself, directly or through others"
+        )
     height = heights.get(number, 0)
     if not height and len(path) < MAX_DEPTH:
         below = path | {number}
-        height = heights[number] = 1 + max((check_tree(each, imports_of, heights, place, below) for each in imports_of(number)), default=0)
+        height = heights[number] = 1 + max(
+            (check_tree(each, imports_of, heights, place, below) for each in imports_of(number)),
+            default=0,
+        )
     if not height or len(path) + height > MAX_DEPTH:
-        raise FormatError(f"the index of {place}: module {number} is more than {MAX_DEPTH} imports deep")
+        raise FormatError(
+            f"the index of {place}: module {number} is more than {MAX_DEPTH} imports deep"
+        )
     return height
 
 
@@ -344,7 +405,9 @@ def check_nodes(bare: int, count: int, place: str) -> None:
     """Check the limit on nodes without bytes, of which there are `bare` among the modules."""
     if 2 * bare - count > MAX_BARE:
         found = f"{bare} nodes without bytes and {count - bare} modules with some"
-        raise FormatError(f"the index of {place}: {found}; there may be {MAX_BARE} more of the first")
+        raise FormatError(
+            f"the index of {place}: {found}; there may be {MAX_BARE} more of the first"
+        )
 
 
 def check_blob(entry: Entry, number: int, place: str, unpacking: Unpacking) -> None:
@@ -352,7 +415,9 @@ def check_blob(entry: Entry, number: int, place: str, unpacking: Unpacking) -> N
     subject = f"the index of {place}: the bytes of {f'module {number} ({entry.kind})' if entry.kind else 'sources'}"
     size, unpacked = entry.size, entry.stored_size
     if entry.unpacked is not None and not unpacking.add(size, unpacked):
-        raise FormatError(f"{subject} unpack from {size} to {unpacked} bytes; the limit is {unpacking.free + size * MAX_RATIO}")
+        raise FormatError(
+            f"{subject} unpack from {size} to {unpacked} bytes; the limit is {unpacking.free + size * MAX_RATIO}"
+        )
     if entry.repeats:
         from devmod._formats.repeats import check_repeats  # few files have some
 

@@ -1,9 +1,10 @@
 """A strict reader of msgpack for untrusted bytes.
 
-It accepts every valid form of msgpack, the longer ones too. It refuses what the formats of devmod do not contain: extension
-types, keys that are not strings, duplicate keys, strings that are not UTF-8. It compares each length with the number of bytes
-left before it allocates anything. A binary is a slice of the buffer, not a copy. The msgpack library writes; its reader accepts
-duplicate keys, copies binaries and reports no offsets.
+It accepts every valid form of msgpack, the longer ones too. It refuses what the formats of devmod
+do not contain: extension types, keys that are not strings, duplicate keys, strings that are not
+UTF-8. It compares each length with the number of bytes left before it allocates anything. A binary
+is a slice of the buffer, not a copy. The msgpack library writes; its reader accepts duplicate keys,
+copies binaries and reports no offsets.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 #: The maximum depth of arrays and maps in a value of any type.
 MAX_DEPTH = 32
-#: The limit on arrays and maps in values of any type: a fixed number, and one more for so many bytes of the data. An empty map takes
-#: one byte in the file and 64 in memory.
+#: The limit on arrays and maps in values of any type: a fixed number, and one more for so many
+#: bytes of the data. An empty map takes one byte in the file and 64 in memory.
 FREE_CONTAINERS, BYTES_A_CONTAINER = 1024, 8
 
 _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
@@ -47,13 +48,26 @@ class Reader:
 
     Notes
     -----
-    ``field`` is the field that is read, ``within`` the part that contains it, and ``at`` the offset of the next byte. Messages name them.
-    ``base`` is added to the offsets in messages.
+    ``field`` is the field that is read, ``within`` the part that contains it, and ``at`` the offset
+    of the next byte. Messages name them. ``base`` is added to the offsets in messages.
     """
 
-    __slots__ = ("_end", "_room", "at", "base", "data", "field", "kind", "size", "subject", "within")
+    __slots__ = (
+        "_end",
+        "_room",
+        "at",
+        "base",
+        "data",
+        "field",
+        "kind",
+        "size",
+        "subject",
+        "within",
+    )
 
-    def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, size: int | None = None) -> None:
+    def __init__(
+        self, data: memoryview | bytes, subject: str, kind: str = "", *, size: int | None = None
+    ) -> None:
         self.data: Any = data
         self.subject, self.kind = subject, kind
         self.within = ""
@@ -77,7 +91,9 @@ class Reader:
         self.field = ""
         trailing = len(self.data) - self.at
         if trailing:
-            raise self.error(f"{trailing} more {'byte follows' if trailing == 1 else 'bytes follow'} the last field")
+            raise self.error(
+                f"{trailing} more {'byte follows' if trailing == 1 else 'bytes follow'} the last field"
+            )
 
     # -- one object of a known type
 
@@ -87,7 +103,8 @@ class Reader:
         mark = self.data[at] if at < self._end else 0
         end = at + mark - 0x9F
         if 0xA0 <= mark <= 0xBF and end <= self._end:
-            # Nearly every string in a file is this short, and an index of 1,000 modules has 10,000 of them.
+            # Nearly every string in a file is this short, and an index of 1,000 modules has 10,000
+            # of them.
             try:
                 text = str(self.data[at + 1 : end], "utf-8")
             except UnicodeDecodeError:
@@ -118,7 +135,9 @@ class Reader:
         return self._count("an array", 0x90, _ARRAY, 1)
 
     def read_map(self) -> int:
-        """Read the head of a map. Return the number of its pairs, which follow: each a `read_str` and a value."""
+        """Read the head of a map. Return the number of its pairs, which follow: each a `read_str`
+        and a value.
+        """
         return self._count("a map", 0x80, _MAP, 2)
 
     def read_int(self, low: int, high: int) -> int:
@@ -127,7 +146,8 @@ class Reader:
         mark = self.data[at] if at < self._end else 0xC1
         size = _UINT.get(mark, 8)
         if size < 8 and at + size < self._end:
-            # Nearly every integer in a file is of this form, and an index of 1,000 modules has 3,000 of them.
+            # Nearly every integer in a file is of this form, and an index of 1,000 modules has
+            # 3,000 of them.
             value = int.from_bytes(self.data[at + 1 : at + 1 + size], "big") if size else mark
             if low <= value <= high:
                 self.at = at + 1 + size
@@ -161,8 +181,11 @@ class Reader:
             raise self.error(f"the key {quote_name(name)} is repeated", start)
         return name
 
-    def read_fields(self, readers: Mapping[bytes, tuple[str, Callable[[Reader], Any]]]) -> dict[str, Any]:
-        """Read a map in data of the type bytes. `readers` has the packed form of each known key to the key and the reader of its value.
+    def read_fields(
+        self, readers: Mapping[bytes, tuple[str, Callable[[Reader], Any]]]
+    ) -> dict[str, Any]:
+        """Read a map in data of the type bytes. `readers` has the packed form of each known key to
+        the key and the reader of its value.
 
         The values of other keys are read by `read_value`.
         """
@@ -231,12 +254,15 @@ class Reader:
         self._room -= 1
         if self._room < 0:
             most = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
-            raise self.error(f"more than {most} arrays and maps in values of any type, too many for {self.size} bytes")
+            raise self.error(
+                f"more than {most} arrays and maps in values of any type, too many for {self.size} bytes"
+            )
 
     # -- framing
 
     def skip(self, count: int = 1, *, free: bool = False, most: int = 1 << 62) -> int:
-        """Skip objects, if their framing is valid: each is of a form that a file may hold, and ends within the data.
+        """Skip objects, if their framing is valid: each is of a form that a file may hold, and ends
+        within the data.
 
         Parameters
         ----------
@@ -250,8 +276,9 @@ class Reader:
         Returns
         -------
         int
-            The number of objects with their parts. 0 if the framing is invalid or a limit is exceeded: `at` is then unchanged, and reading
-            the objects raises the error, except that of `most`, for which the result is -1.
+            The number of objects with their parts. 0 if the framing is invalid or a limit is
+            exceeded: `at` is then unchanged, and reading the objects raises the error, except that
+            of `most`, for which the result is -1.
         """
         data, at = self.data, self.at
         pending = values = count
@@ -327,9 +354,11 @@ class Reader:
         return float(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
     def _count(self, expected: str, short: int, long: Mapping[int, int], size: int) -> int:
-        """Read the head of an array or a map. Its items take at least `size` bytes each, and as many are left.
+        """Read the head of an array or a map. Its items take at least `size` bytes each, and as
+        many are left.
 
-        `short` is the first byte of the forms with up to 15 items. `long` has those of the others, with the bytes of the count.
+        `short` is the first byte of the forms with up to 15 items. `long` has those of the others,
+        with the bytes of the count.
         """
         mark = self._mark()
         if short <= mark <= short + 0x0F:
@@ -347,7 +376,8 @@ class Reader:
         return self.error(f"expected {expected}, found {_name(mark)}", self.at - 1)
 
 
-# Tables over the first byte of an object, 0x00 to 0xFF. They are written out, since opening a file imports this module.
+# Tables over the first byte of an object, 0x00 to 0xFF. They are written out, since opening a file
+# imports this module.
 
 #: The type of the object; None for an extension type and for 0xC1.
 _TYPES: tuple[type | None, ...] = (
@@ -374,7 +404,8 @@ def _name(mark: int) -> str:
     return "the byte 0xC1, which msgpack does not use" if mark == 0xC1 else _NAMES[_TYPES[mark]]
 
 
-#: The size of an object without parts, with its first byte, if that byte alone gives the size; else 0.
+#: The size of an object without parts, with its first byte, if that byte alone gives the size; else
+#: 0.
 _LEAF_SIZES = (
     *(1,) * 0x80,
     *(0,) * 0x20,

@@ -1,7 +1,8 @@
-"""The index of an open ``.devmod`` file. Its head names its pages, which are read when they are needed (R50).
+"""The index of an open ``.devmod`` file. Its head names its pages, which are read when they are
+needed (R50).
 
-The pages have the candidates in the order of their first names. So the candidates that have a function are found by its page, and by those
-pages whose candidates have it as a further name.
+The pages have the candidates in the order of their first names. So the candidates that have a
+function are found by its page, and by those pages whose candidates have it as a further name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from devmod._util.digest import sha256_of
 from devmod._util.once import Once
 from devmod.errors import FormatError
 
-#: The C code of msgpack decodes pages of at most this size. It takes up to 70 bytes of memory for a byte of the file.
+#: The C code of msgpack decodes pages of at most this size. It takes up to 70 bytes of memory for a
+#: byte of the file.
 _SMALL = 1 << 16
 
 TYPE_CHECKING = False
@@ -26,16 +28,41 @@ if TYPE_CHECKING:
 
     from devmod._values.origin import Origin
 
-    #: Return the bytes at an offset of the file, of each of the sizes. A source may take those of a SHA-256 from a cache.
+    #: Return the bytes at an offset of the file, of each of the sizes. A source may take those of a
+    #: SHA-256 from a cache.
     Read = Callable[[int, Sequence[tuple[int, bytes | None]]], Sequence[memoryview]]
 
 
 class Page:
     """One page: what the head says of it, and what it has."""
 
-    __slots__ = ("at", "blobs", "calls", "count", "data", "digest", "end", "entries", "first", "name", "names", "owners", "size")
+    __slots__ = (
+        "at",
+        "blobs",
+        "calls",
+        "count",
+        "data",
+        "digest",
+        "end",
+        "entries",
+        "first",
+        "name",
+        "names",
+        "owners",
+        "size",
+    )
 
-    def __init__(self, first: int, count: int, at: int, size: int, blobs: int, end: int, digest: bytes, name: bytes | None) -> None:
+    def __init__(
+        self,
+        first: int,
+        count: int,
+        at: int,
+        size: int,
+        blobs: int,
+        end: int,
+        digest: bytes,
+        name: bytes | None,
+    ) -> None:
         #: The number of its first record, and of its records.
         self.first, self.count = first, count
         #: Its place in the file.
@@ -70,18 +97,24 @@ class Index:
     Raises
     ------
     FormatError
-        The head is not of the form in `devmod._formats.index`, or the file is cut short; the message names the field.
+        The head is not of the form in `devmod._formats.index`, or the file is cut short; the
+        message names the field.
     """
 
     def __init__(self, head: memoryview, place: str, size: int, read: Read) -> None:
         self.place, self._read = place, read
         self._once = Once()
         self._unpacking = _index.Unpacking()
-        #: The heights of `check_tree`, and the number of nodes without bytes below modules that were looked up.
+        #: The heights of `check_tree`, and the number of nodes without bytes below modules that
+        #: were looked up.
         self._heights: dict[int, int] = {}
         self._nodes = 0
         reader = Reader(bytes(head), f"the index of {place}")
-        fields = reader.read_fields(fields_of({"candidates": read_number, "roots": _index.read_numbers, "pages": _read_pages}))
+        fields = reader.read_fields(
+            fields_of(
+                {"candidates": read_number, "roots": _index.read_numbers, "pages": _read_pages}
+            )
+        )
         reader.finish()
         for key in ("candidates", "pages"):
             if key not in fields:
@@ -100,10 +133,16 @@ class Index:
         self.end = last.at + last.size
         self.start = aligned(self.end)
         if 0 <= size < self.start:
-            raise FormatError(f"{place} is cut short: {size} bytes, and its index alone takes {self.start}")
+            raise FormatError(
+                f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
+            )
         total = self.start + last.end
         if 0 <= size != total:
-            problem = f"is cut short: {size} bytes" if size < total else f"has {size - total} bytes more than its index describes"
+            problem = (
+                f"is cut short: {size} bytes"
+                if size < total
+                else f"has {size - total} bytes more than its index describes"
+            )
             raise FormatError(f"{place} {problem}; expected are {total}")
         #: The numbers of the roots; None: they are the candidates.
         self._roots: tuple[int, ...] | None = fields.get("roots")
@@ -123,7 +162,9 @@ class Index:
             entry = page.entries[number - page.first]
             if bool(entry.kind) is not source:
                 return entry
-        raise FormatError(f"{self._subject} has no {'sources' if source else 'module'} of the number {number}")
+        raise FormatError(
+            f"{self._subject} has no {'sources' if source else 'module'} of the number {number}"
+        )
 
     def checked(self, number: int) -> Entry:
         """Return a module's record, after a check of the tree below it."""
@@ -140,10 +181,14 @@ class Index:
 
     def origin(self, number: int) -> Origin:
         """Return the origin of a module that has one."""
-        return _index.read_origin(self._page_of(number).data, self.entry(number), number, self._subject)
+        return _index.read_origin(
+            self._page_of(number).data, self.entry(number), number, self._subject
+        )
 
     def find(self, name: str) -> list[int]:
-        """Return the numbers of the candidates that have a function, in their order. It reads the page of the name and theirs."""
+        """Return the numbers of the candidates that have a function, in their order. It reads the
+        page of the name and theirs.
+        """
         page = self._page_with(name)
         if page is None:
             return []
@@ -152,7 +197,15 @@ class Index:
         if places and places[-1] - places[0] < len(places):
             self._read_pages(self.pages[places[0] : places[-1] + 1])
         pages = [self.pages[place] for place in places]
-        self._agree({*others} <= {number for each in pages if each is not page for number in self._owners(each).get(name, ())})
+        self._agree(
+            {*others}
+            <= {
+                number
+                for each in pages
+                if each is not page
+                for number in self._owners(each).get(name, ())
+            }
+        )
         numbers = [*self._owners(page).get(name, ()), *others]
         ranks = {self.entry(number).rank: number for number in numbers}
         self._agree(len(ranks) == len(numbers))
@@ -165,13 +218,19 @@ class Index:
         return calls.get(name) if isinstance(calls, dict) else None
 
     def names(self) -> list[str]:
-        """Return the names of the candidates' functions, in the order of the candidates. The pages are not compared with each other."""
+        """Return the names of the candidates' functions, in the order of the candidates. The pages
+        are not compared with each other.
+        """
         self._read_pages(self.pages)
-        rows = sorted([row for page in self.pages for row in self._rows(page)], key=lambda row: row[0])
+        rows = sorted(
+            [row for page in self.pages for row in self._rows(page)], key=lambda row: row[0]
+        )
         return list(dict.fromkeys([name for _, names in rows for name in names]))
 
     def check_names(self) -> None:
-        """Compare the pages with each other if `names` has read them: it may have a name that `find` does not find."""
+        """Compare the pages with each other if `names` has read them: it may have a name that
+        `find` does not find.
+        """
         if all(page.data for page in self.pages):
             self.entries()
 
@@ -199,7 +258,9 @@ class Index:
 
     def _agree(self, condition: bool) -> None:
         if not condition:
-            raise FormatError(f"{self._subject}: two parts of it describe a candidate in different ways")
+            raise FormatError(
+                f"{self._subject}: two parts of it describe a candidate in different ways"
+            )
 
     def _page_of(self, number: int) -> Page:
         return self.pages[bisect_right(self._firsts, number) - 1]
@@ -219,22 +280,39 @@ class Index:
         return page.owners
 
     def _rows(self, page: Page) -> list[tuple[int, Sequence[str]]]:
-        """Return the rank and the names of each candidate of a page, which msgpack's own code decodes if it is small."""
+        """Return the rank and the names of each candidate of a page, which msgpack's own code
+        decodes if it is small.
+        """
         from msgpack import unpackb  # type: ignore[import-untyped]
 
         if not page.entries and page.size <= _SMALL:
             try:
                 found = unpackb(page.data).get("modules", ())
-                rows = [(each["rank"], each["functions"]) for each in found if "rank" in each and "functions" in each]
+                rows = [
+                    (each["rank"], each["functions"])
+                    for each in found
+                    if "rank" in each and "functions" in each
+                ]
                 "".join([name for _, names in rows for name in names])
                 sum(rank for rank, _ in rows)
                 return rows
-            except (ValueError, TypeError, AttributeError, KeyError):  # the strict reader raises the error
+            except (
+                ValueError,
+                TypeError,
+                AttributeError,
+                KeyError,
+            ):  # the strict reader raises the error
                 pass
-        return [(entry.rank, entry.functions) for entry in self._load(page).entries if entry.rank is not None]
+        return [
+            (entry.rank, entry.functions)
+            for entry in self._load(page).entries
+            if entry.rank is not None
+        ]
 
     def _read_pages(self, pages: Sequence[Page]) -> None:
-        """Read those of some pages in a row that were not read. From a server, they are one request."""
+        """Read those of some pages in a row that were not read. From a server, they are one
+        request.
+        """
         missing = [number for number, page in enumerate(pages) if not page.data]
         if missing:
             pages = pages[missing[0] : missing[-1] + 1]
@@ -246,7 +324,9 @@ class Index:
         """Keep the bytes of a page, after a look at their digest."""
         data = bytes(part)  # a mapped file may change
         if sha256_of(data) != page.digest:
-            raise FormatError(f"{self.place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again")
+            raise FormatError(
+                f"{self.place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again"
+            )
         page.data = data
 
     def _load(self, page: Page) -> Page:
@@ -267,7 +347,9 @@ class Index:
         reader.finish()
         entries: list[Entry] = [*fields.get("modules", ()), *fields.get("sources", ())]
         if len(entries) != page.count:
-            raise FormatError(f"{self._subject}: a page has {len(entries)} records, and the head says {page.count}")
+            raise FormatError(
+                f"{self._subject}: a page has {len(entries)} records, and the head says {page.count}"
+            )
         end = page.blobs
         for number, entry in enumerate(entries, page.first):
             if entry.offset is not None:
@@ -279,8 +361,14 @@ class Index:
                 f"{self._subject}: the records of a page have {end - page.blobs} bytes, and the head says {page.end - page.blobs}"
             )
         page.names, page.calls = fields.get("names", {}), fields.get("calls")
-        if len(self.pages) > 1 or page.name is None:  # the first name of a candidate is in its own page
-            names = [min(entry.functions) for entry in entries if entry.rank is not None and entry.functions]
+        if (
+            len(self.pages) > 1 or page.name is None
+        ):  # the first name of a candidate is in its own page
+            names = [
+                min(entry.functions)
+                for entry in entries
+                if entry.rank is not None and entry.functions
+            ]
             self._agree(all(self._page_with(name) is page for name in (*names, *page.names)))
         page.entries = entries
         return page
@@ -295,11 +383,18 @@ class Index:
         roots = candidates if self._roots is None else self._roots
         for number in roots:
             check_tree(number, lambda each: self.entry(each).imports, self._heights, self.place)
-        walked = _index.candidates_of(roots, lambda each: entries[each].imports if entries[each].kind == _index.BUNDLE else None)
-        self._agree(len(ranks) == self.candidates and ranks == [*range(len(ranks))] and walked == candidates)
+        walked = _index.candidates_of(
+            roots,
+            lambda each: entries[each].imports if entries[each].kind == _index.BUNDLE else None,
+        )
+        self._agree(
+            len(ranks) == self.candidates and ranks == [*range(len(ranks))] and walked == candidates
+        )
         for number, entry in enumerate(entries):
             if entry.kind and number not in self._heights:
-                raise FormatError(f"{self._subject}: module {number} is neither a candidate nor imported")
+                raise FormatError(
+                    f"{self._subject}: module {number} is neither a candidate nor imported"
+                )
         used = {entry.sources for entry in entries if entry.sources is not None}
         for number in used | {number for number, entry in enumerate(entries) if not entry.kind}:
             self.entry(number, source=True)
@@ -311,19 +406,25 @@ class Index:
                 for name, numbers in self._owners(page).items():
                     if self._page_with(name) is not page:
                         others.setdefault(name, []).extend(numbers)
-            said = {name: sorted(numbers) for page in self.pages for name, numbers in page.names.items()}
+            said = {
+                name: sorted(numbers) for page in self.pages for name, numbers in page.names.items()
+            }
             self._agree(said == {name: sorted(numbers) for name, numbers in others.items()})
         return entries
 
     @staticmethod
     def _in_order(entries: Sequence[Entry]) -> list[int]:
-        ranks = [(entry.rank, number) for number, entry in enumerate(entries) if entry.rank is not None]
+        ranks = [
+            (entry.rank, number) for number, entry in enumerate(entries) if entry.rank is not None
+        ]
         return [number for _, number in sorted(ranks)]
 
 
 def data_parts(data: memoryview) -> Read:
     """Return the function that reads parts of a file in memory. They are not copied."""
-    return lambda at, parts: [data[at + before :][:size] for before, (size, _) in zip(places(parts), parts, strict=True)]
+    return lambda at, parts: [
+        data[at + before :][:size] for before, (size, _) in zip(places(parts), parts, strict=True)
+    ]
 
 
 def places(parts: Sequence[tuple[int, bytes | None]]) -> list[int]:
@@ -362,13 +463,21 @@ def _read_pages(reader: Reader) -> list[Page]:
             before, kept = name, reader.read_int(0, len(name))
             name = before[:kept] + bytes(reader.read_bin())
             if name <= before if number else name:
-                raise reader.error("its first name is not behind that of the page before, or is not empty for the first page", start)
+                raise reader.error(
+                    "its first name is not behind that of the page before, or is not empty for the first page",
+                    start,
+                )
         elif items == 4:
             name = None
         else:
-            raise reader.error("expected an array of 4, or of 6 for a page with names, and those with names first", start)
+            raise reader.error(
+                "expected an array of 4, or of 6 for a page with names, and those with names first",
+                start,
+            )
         if len(digest) != 32 or count > size:
-            raise reader.error(f"a SHA-256 of {len(digest)} bytes, or {count} records in {size} bytes", start)
+            raise reader.error(
+                f"a SHA-256 of {len(digest)} bytes, or {count} records in {size} bytes", start
+            )
         start = aligned(end) if length else end
         end = start + length
         pages.append(Page(first, count, at, size, start, end, digest, name))

@@ -1,4 +1,6 @@
-"""Bundles that are read by ranges: at URLs, in file objects, and in zip files as resources of packages."""
+"""Bundles that are read by ranges: at URLs, in file objects, and in zip files as resources of
+packages.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
     from devmod._formats.pages import Read
 
 
-# A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is unknown; `head()`, which returns the
-# header and any number of the next bytes; `read(at, parts)`, which returns parts that follow each other, given by size and SHA-256, and may
-# take them from a cache; and `signature()`, the content of the file beside it. The reader checks all digests.
-def read_head_of(path: Any, signature: bytes | None = None, package: str = "", **options: Any) -> tuple[FileHead, int, Read]:
-    """Return a bundle's head, the number of its bytes (-1: unknown), and the function that reads its parts.
+# A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is
+# unknown; `head()`, which returns the header and any number of the next bytes; `read(at, parts)`,
+# which returns parts that follow each other, given by size and SHA-256, and may take them from a
+# cache; and `signature()`, the content of the file beside it. The reader checks all digests.
+def read_head_of(
+    path: Any, signature: bytes | None = None, package: str = "", **options: Any
+) -> tuple[FileHead, int, Read]:
+    """Return a bundle's head, the number of its bytes (-1: unknown), and the function that reads
+    its parts.
 
     The parameters and errors are those of `load`. `package` is that of `FileHead`.
     """
@@ -38,16 +44,29 @@ def read_head_of(path: Any, signature: bytes | None = None, package: str = "", *
     def read(at: int, parts: Sequence[tuple[int, bytes | None]]) -> list[memoryview]:
         starts = places(parts)
         if at + starts[-1] + parts[-1][0] <= len(first):
-            return [memoryview(first)[at + start :][:size] for start, (size, _) in zip(starts, parts, strict=True)]
+            return [
+                memoryview(first)[at + start :][:size]
+                for start, (size, _) in zip(starts, parts, strict=True)
+            ]
         results = [memoryview(data) for data in source.read(at, parts)]
         for data, (size, _) in zip(results, parts, strict=True):
             if len(data) < size:
-                raise FormatError(f"{place} is cut short: a part of it has {size} bytes, and {len(data)} are left")
+                raise FormatError(
+                    f"{place} is cut short: a part of it has {size} bytes, and {len(data)} are left"
+                )
         return results
 
     if paths and signature is None:
         signature = source.signature()
-    opened = FileHead(memoryview(head)[: HEADER + length], place, source.address, source.size, package, signature, paths)
+    opened = FileHead(
+        memoryview(head)[: HEADER + length],
+        place,
+        source.address,
+        source.size,
+        package,
+        signature,
+        paths,
+    )
     return opened, source.size, read
 
 
@@ -60,7 +79,9 @@ def _url_source(url: str, options: dict[str, Any]) -> Any:
         if error.name != "devmod_remote":
             raise
         text = not_installed("devmod-remote", "devmod-core[remote]")
-        raise FetchError(f"load(url): a URL with {url.partition('://')[0]}:// cannot be read: {text}") from None
+        raise FetchError(
+            f"load(url): a URL with {url.partition('://')[0]}:// cannot be read: {text}"
+        ) from None
 
 
 def _object_source(source: Any) -> _FileSource:
@@ -74,7 +95,9 @@ def _object_source(source: Any) -> _FileSource:
 
 
 class _FileSource:
-    """A file object, or a resource of a package, which may have a file with signatures beside it."""
+    """A file object, or a resource of a package, which may have a file with signatures beside
+    it.
+    """
 
     def __init__(self, file: Any, name: str, resource: Any = None) -> None:
         self.place = repr(name)
@@ -95,12 +118,18 @@ class _FileSource:
     def signature(self) -> bytes | None:
         if not hasattr(self._resource, "parent"):
             return None
-        return read_signature(lambda: (self._resource.parent / f"{self._resource.name}.sig").open("rb"))
+        return read_signature(
+            lambda: (self._resource.parent / f"{self._resource.name}.sig").open("rb")
+        )
 
     def read(self, at: int, parts: Sequence[tuple[int, bytes | None]]) -> list[bytes]:
         starts = places(parts)
         data = self._read(at, at + starts[-1] + parts[-1][0])
-        return [data[start : start + size] for start, (size, _) in zip(starts, parts, strict=True)] if len(parts) > 1 else [data]
+        return (
+            [data[start : start + size] for start, (size, _) in zip(starts, parts, strict=True)]
+            if len(parts) > 1
+            else [data]
+        )
 
     def _read(self, start: int, stop: int) -> bytes:
         parts = []
@@ -112,7 +141,12 @@ class _FileSource:
                     start += len(part)
                 return b"".join(parts)
             except TypeError:
-                raise ArgumentError(f"load(path): {self.place} is open as text; open it in the mode 'rb'", argument="path") from None
+                raise ArgumentError(
+                    f"load(path): {self.place} is open as text; open it in the mode 'rb'",
+                    argument="path",
+                ) from None
             except (OSError, ValueError, EOFError) as error:
                 text = describe_error(error).rstrip(".")
-                raise FetchError(f"{self.place} cannot be read: {text}. A file object must be open while modules are first used") from error
+                raise FetchError(
+                    f"{self.place} cannot be read: {text}. A file object must be open while modules are first used"
+                ) from error

@@ -2,10 +2,11 @@
 
 The metadata has TVM's form::
 
-    {"func_info": {NAME: {"name": …, "arg_types": […], "launch_param_tags": […], "arg_extra_tags": […]}}}
+    {"func_info": {NAME: {"name": …, "arg_types": […], "launch_param_tags": […], "arg_extra_tags":
+    […]}}}
 
-TVM also writes "tvm_version", and ignores unknown keys. devmod adds "interface" to a function, and "shader": the name of the
-entry if it is not the name of the only function.
+TVM also writes "tvm_version", and ignores unknown keys. devmod adds "interface" to a function, and
+"shader": the name of the entry if it is not the name of the only function.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
         `text` is neither a string nor bytes.
     """
     if not isinstance(text, (str, bytes, bytearray)):
-        raise ArgumentError(f"load_metadata_from_json(text): text is a str or bytes, not {type(text).__name__}", argument="text")
+        raise ArgumentError(
+            f"load_metadata_from_json(text): text is a str or bytes, not {type(text).__name__}",
+            argument="text",
+        )
     if isinstance(text, str) and text.endswith(".json"):
         raise ArgumentError(
             f"load_metadata_from_json(text): text is the content of the file, not its path; pass pathlib.Path({text!r}).read_text()",
@@ -59,29 +63,47 @@ def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
     return _read_metadata(text)[0]
 
 
-def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code, path: str | os.PathLike[str]) -> None:
+def write_payload(
+    spec: TargetSpec,
+    fmt: str,
+    fmap: Mapping[str, FunctionInfo],
+    code: Code,
+    path: str | os.PathLike[str],
+) -> None:
     """Write one raw payload and its metadata file; see `devmod.Module.write_to_file`.
 
     Raises
     ------
     FormatError
-        The suffix is that of another format, the module has several shaders, or the metadata file exists and describes other
-        functions or is a symbolic link. Neither file is changed.
+        The suffix is that of another format, the module has several shaders, or the metadata file
+        exists and describes other functions or is a symbolic link. Neither file is changed.
     """
     name = file_name(path)
     suffix = os.path.splitext(name)[1][1:].lower()
     if spec.kind == PROGRAM:
-        raise FormatError("a program has no raw payload to write; devmod.save writes it with its kernels", kind=PROGRAM)
+        raise FormatError(
+            "a program has no raw payload to write; devmod.save writes it with its kernels",
+            kind=PROGRAM,
+        )
     if suffix == _BUNDLE:
-        raise FormatError(f"{name!r} cannot contain {fmt!r}: its suffix is that of a bundle; devmod.save writes one", kind=spec.kind)
+        raise FormatError(
+            f"{name!r} cannot contain {fmt!r}: its suffix is that of a bundle; devmod.save writes one",
+            kind=spec.kind,
+        )
     owner = spec if suffix in spec.suffixes else spec_of_suffix(suffix)
     if owner is not None and owner.suffixes[suffix] != fmt:
-        raise FormatError(f"{name!r} cannot contain {fmt!r}: its suffix is that of {owner.suffixes[suffix]!r}", kind=spec.kind)
-    metadata: dict[str, Any] = {"func_info": {key: function_to_json(info) for key, info in fmap.items()}}
+        raise FormatError(
+            f"{name!r} cannot contain {fmt!r}: its suffix is that of {owner.suffixes[suffix]!r}",
+            kind=spec.kind,
+        )
+    metadata: dict[str, Any] = {
+        "func_info": {key: function_to_json(info) for key, info in fmap.items()}
+    }
     if isinstance(code, Mapping):
         if len(code) != 1:
             raise FormatError(
-                f"the {spec.kind} module has {len(code)} shaders, and a {fmt!r} file holds one; use devmod.save", kind=spec.kind
+                f"the {spec.kind} module has {len(code)} shaders, and a {fmt!r} file holds one; use devmod.save",
+                kind=spec.kind,
             )
         ((entry, binary),) = code.items()
         if [*fmap] != [entry]:
@@ -93,14 +115,18 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     beside = metadata_path(name)
     _refuse_clash(beside, fmap)
     if os.path.islink(beside):  # the caller has not named this file
-        raise FormatError(f"{beside!r} is a symbolic link, and the metadata is written beside the payload; remove it", kind=spec.kind)
+        raise FormatError(
+            f"{beside!r} is a symbolic link, and the metadata is written beside the payload; remove it",
+            kind=spec.kind,
+        )
     import json
 
     try:
         text = f"{json.dumps(metadata, ensure_ascii=False, allow_nan=False, indent=2)}\n".encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(
-            f"the metadata of the {spec.kind} functions cannot be written as JSON: {error}; use devmod.save", kind=spec.kind
+            f"the metadata of the {spec.kind} functions cannot be written as JSON: {error}; use devmod.save",
+            kind=spec.kind,
         ) from None
     is_new, is_moved = not os.path.exists(beside), False
     try:
@@ -118,8 +144,11 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
         raise
 
 
-def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, FunctionInfo], Code]:
-    """Return the (fmt, fmap, code) of a raw payload file and the metadata file beside it, as `write_payload` writes them.
+def read_payload(
+    spec: TargetSpec, path: str, fmt: str
+) -> tuple[str, dict[str, FunctionInfo], Code]:
+    """Return the (fmt, fmap, code) of a raw payload file and the metadata file beside it, as
+    `write_payload` writes them.
 
     Raises
     ------
@@ -138,7 +167,11 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
         text = _read_bounded(beside)
     except FileNotFoundError:
         is_source = os.path.splitext(path)[1][1:].lower() in spec.languages
-        compiles = f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source" if is_source else ""
+        compiles = (
+            f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source"
+            if is_source
+            else ""
+        )
         raise FormatError(
             f"{path!r} has no metadata file: expected {beside!r}, which describes its functions. "
             f"Module.write_to_file writes both{compiles}",
@@ -153,7 +186,10 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
     if not spec.shader_map:
         return fmt, fmap, data
     if not shader and len(fmap) != 1:
-        raise FormatError(f"{beside!r} describes {len(fmap)} functions, and a {fmt!r} file holds one shader", kind=spec.kind)
+        raise FormatError(
+            f"{beside!r} describes {len(fmap)} functions, and a {fmt!r} file holds one shader",
+            kind=spec.kind,
+        )
     return fmt, fmap, {shader or next(iter(fmap)): data}
 
 
@@ -170,25 +206,35 @@ def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:
     try:
         there = _read_metadata(text)[0]
     except FormatError as error:
-        raise FormatError(f"{path!r} already exists and is not a metadata file ({error}); move it") from error
+        raise FormatError(
+            f"{path!r} already exists and is not a metadata file ({error}); move it"
+        ) from error
     differ = [name for name in {**there, **fmap} if not _same(there.get(name), fmap.get(name))]
     if differ:
-        raise FormatError(f"{path!r} already exists and describes other functions; different: {list_names(differ)}. Choose another name")
+        raise FormatError(
+            f"{path!r} already exists and describes other functions; different: {list_names(differ)}. Choose another name"
+        )
 
 
 def _same(there: FunctionInfo | None, mine: FunctionInfo | None) -> bool:
-    """Return whether `mine` may replace `there` in a metadata file, so that calls of the payload beside it stay correct."""
+    """Return whether `mine` may replace `there` in a metadata file, so that calls of the payload
+    beside it stay correct.
+    """
     if there is None or mine is None or there.interface is not None:
         return there == mine
     # TVM's metadata has no interface. It describes the same function with less detail.
-    return there == FunctionInfo(mine.name, mine.arg_types, mine.launch_param_tags, mine.arg_extra_tags)
+    return there == FunctionInfo(
+        mine.name, mine.arg_types, mine.launch_param_tags, mine.arg_extra_tags
+    )
 
 
 def _read_bounded(path: str) -> bytes:
     with open_regular(path) as file:
         data = file.read(_LARGEST_METADATA + 1)
     if len(data) > _LARGEST_METADATA:
-        raise FormatError(f"{path!r} is too large for a metadata file: over {_LARGEST_METADATA >> 20} MiB")
+        raise FormatError(
+            f"{path!r} is too large for a metadata file: over {_LARGEST_METADATA >> 20} MiB"
+        )
     return data
 
 
@@ -220,11 +266,15 @@ def _functions(infos: dict[str, Any]) -> Iterator[tuple[str, FunctionInfo]]:
             raise FormatError(f"the metadata of the function {key!r} is not a map")
         older = fields.get(_OLDER_TAGS, fields.get("launch_param_tags", []))
         if fields.setdefault("launch_param_tags", older) != older:
-            raise FormatError(f"the metadata of the function {key!r} has launch_param_tags, and other {_OLDER_TAGS}")
+            raise FormatError(
+                f"the metadata of the function {key!r} has launch_param_tags, and other {_OLDER_TAGS}"
+            )
         lists = {name: fields.get(name, []) for name in _LISTS}
         wrong = [name for name, value in lists.items() if not isinstance(value, list)]
         if "name" not in fields or "arg_types" not in fields or wrong:
-            raise FormatError(f"the metadata of the function {key!r} has no name, no arg_types, or a field that is not a list")
+            raise FormatError(
+                f"the metadata of the function {key!r} has no name, no arg_types, or a field that is not a list"
+            )
         try:
             interface = Interface.from_dict(fields["interface"]) if "interface" in fields else None
             yield key, FunctionInfo(fields["name"], **lists, interface=interface)

@@ -1,7 +1,8 @@
-"""Equal shaders of a module. A file has each of them once, and its index has the positions at which the module's bytes repeat it.
+"""Equal shaders of a module. A file has each of them once, and its index has the positions at which
+the module's bytes repeat it.
 
-The bytes of a module are those in the file, in which each range is inserted again at each of its positions (R17 to R19). So they can be
-saved and checked without knowledge of the kind.
+The bytes of a module are those in the file, in which each range is inserted again at each of its
+positions (R17 to R19). So they can be saved and checked without knowledge of the kind.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from devmod._formats.msgpack import Reader
     from devmod._values.code import Binary
 
-    #: For each range of a module's stored bytes that repeats: its offset, its size, and the positions at which it is inserted.
+    #: For each range of a module's stored bytes that repeats: its offset, its size, and the
+    #: positions at which it is inserted.
     Repeats = Sequence[Sequence[int]]
 
-#: The limit: n bytes in the file are at most ``n * MAX_REPEATS`` bytes of a module. A shader with more uses is stored again.
+#: The limit: n bytes in the file are at most ``n * MAX_REPEATS`` bytes of a module. A shader with
+#: more uses is stored again.
 MAX_REPEATS = 1 << 16
 #: Repeats that save less are stored: such a file has an older version.
 _MIN_SAVED = 4096
@@ -43,30 +46,40 @@ def check_repeats(repeats: Repeats, size: int, stored: int, subject: str) -> Non
             raise FormatError(f"{subject} have a repeat without a position")
         start, length, *inserted = each
         if start < end or not 0 < length <= size - start:
-            raise FormatError(f"{subject} have repeats that are empty, not in order or not within {size} bytes: {length} bytes at {start}")
+            raise FormatError(
+                f"{subject} have repeats that are empty, not in order or not within {size} bytes: {length} bytes at {start}"
+            )
         end = before = start + length
         for position in inserted:
             if not before <= position <= size or position in positions:
-                raise FormatError(f"{subject} have repeats at positions that are not in order or not within {size} bytes: {position}")
+                raise FormatError(
+                    f"{subject} have repeats at positions that are not in order or not within {size} bytes: {position}"
+                )
             positions.add(position)
             before = position
     total = size + repeated_size(repeats)
     if total > stored * MAX_REPEATS:
-        raise FormatError(f"{subject} have repeats to {total} bytes; the limit for {stored} bytes is {stored * MAX_REPEATS}")
+        raise FormatError(
+            f"{subject} have repeats to {total} bytes; the limit for {stored} bytes is {stored * MAX_REPEATS}"
+        )
 
 
 def expand(data: memoryview, repeats: Repeats) -> list[memoryview]:
     """Return a module's bytes, in parts that share memory, from those in the file."""
     ranges = [data[start : start + length] for start, length, *_ in repeats]
     parts, at = [], 0
-    for position, number in sorted((position, number) for number, each in enumerate(repeats) for position in each[2:]):
+    for position, number in sorted(
+        (position, number) for number, each in enumerate(repeats) for position in each[2:]
+    ):
         parts += [data[at:position], ranges[number]]
         at = position
     return [*parts, data[at:]]
 
 
 def share(parts: Sequence[Binary]) -> tuple[Sequence[Binary], Repeats]:
-    """Return the parts without those that are equal to an earlier one, and their repeats. Every second part is a shader."""
+    """Return the parts without those that are equal to an earlier one, and their repeats. Every
+    second part is a shader.
+    """
     sizes: dict[int, int] = {}
     for part in parts[1::2]:
         sizes[len(part)] = sizes.get(len(part), 0) + 1
@@ -96,7 +109,9 @@ def read_shaders(reader: Reader, repeats: Repeats) -> Mapping[str, memoryview]:
     FormatError
         A repeat is not a whole shader of the map.
     """
-    ranges = {position: (start, length) for start, length, *positions in repeats for position in positions}
+    ranges = {
+        position: (start, length) for start, length, *positions in repeats for position in positions
+    }
     stored: dict[int, memoryview] = {}
     shaders: dict[str, memoryview] = {}
     for _ in range(reader.read_map()):
@@ -107,7 +122,9 @@ def read_shaders(reader: Reader, repeats: Repeats) -> Mapping[str, memoryview]:
             continue
         start, length = ranges.pop(at)
         if start not in stored or not size == length == len(stored[start]):
-            raise reader.error(f"a repeat of {length} bytes at {start}, which is no earlier shader of {size}")
+            raise reader.error(
+                f"a repeat of {length} bytes at {start}, which is no earlier shader of {size}"
+            )
         shaders[name] = stored[start]
     if ranges:
         raise reader.error(f"a repeat at {min(ranges)}, where no shader is expected")

@@ -1,6 +1,7 @@
 """Write a tree into a bundle: first the plan of the file, then the bytes.
 
-No payload is copied, and hashing overlaps with writing. The comment above the reader in `devmod._formats.index` has the layout.
+No payload is copied, and hashing overlaps with writing. The comment above the reader in
+`devmod._formats.index` has the layout.
 """
 
 from __future__ import annotations
@@ -43,21 +44,26 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary
     from devmod._values.spec import TargetSpec
 
-    #: The bytes of a record in parts, or a function that returns them: those that must be read or decompressed are not kept.
+    #: The bytes of a record in parts, or a function that returns them: those that must be read or
+    #: decompressed are not kept.
     Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
     #: The fields of a record in the order of the file; None for one that it lacks.
     Fields = dict[str, Any]
-    #: The size and the digest to which compressed bytes unpack, and a function that returns the result. None: they are not compressed.
+    #: The size and the digest to which compressed bytes unpack, and a function that returns the
+    #: result. None: they are not compressed.
     Unpacked = tuple[int, bytes] | None
     Unpack = Callable[[], Binary] | None
     #: A record as the file has it, the size of its bytes, and these.
     Record = tuple[bytes, int, Parts]
 
-#: Bytes of less than this size are hashed before the index is packed, which then is not packed again. They are written together.
+#: Bytes of less than this size are hashed before the index is packed, which then is not packed
+#: again. They are written together.
 _SMALL = 1 << 16
-#: The size of the pieces in which bytes are hashed and written, and of compressed bytes that stay in memory until they are written.
+#: The size of the pieces in which bytes are hashed and written, and of compressed bytes that stay
+#: in memory until they are written.
 _PIECE, _MOST_KEPT = 4 << 20, 16 << 20
-#: The size of a page, unless the records of one name take more; and the number of records that are in one page whatever their size.
+#: The size of a page, unless the records of one name take more; and the number of records that are
+#: in one page whatever their size.
 PAGE_SIZE, MAX_SINGLE = 32 << 10, 64
 _SUBJECT = "the index of a bundle"
 _NONE: Record = (b"", 0, ())
@@ -66,13 +72,21 @@ _BARE = object()
 
 
 class Plan:
-    """The plan of a file: the records of its modules and sources. Nothing is written yet, and only small and compressed bytes were hashed.
+    """The plan of a file: the records of its modules and sources. Nothing is written yet, and only
+    small and compressed bytes were hashed.
 
-    The parameters are those of `devmod.save`; many compressed bytes are in a file beside `path` until they are written. The
-    caller's caller gets a UserWarning if a limit prevented the compression of payloads.
+    The parameters are those of `devmod.save`; many compressed bytes are in a file beside `path`
+    until they are written. The caller's caller gets a UserWarning if a limit prevented the
+    compression of payloads.
     """
 
-    def __init__(self, module: Module, compress: str | None = None, with_sources: bool = False, path: str | os.PathLike[str] = "") -> None:
+    def __init__(
+        self,
+        module: Module,
+        compress: str | None = None,
+        with_sources: bool = False,
+        path: str | os.PathLike[str] = "",
+    ) -> None:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")
         self._level = level_of(compress)
@@ -82,11 +96,14 @@ class Plan:
         #: The results of `_form_of`.
         self._known: dict[tuple[type, str], tuple[object, TargetSpec | None]] = {}
         self._unpacking = Unpacking()
-        #: The payloads and sources that are not compressed because of a limit: each with the reason.
+        #: The payloads and sources that are not compressed because of a limit: each with the
+        #: reason.
         self._uncompressed: list[str] = []
-        #: The numbers of the sources, and whether they are compressed, by their digest: variants of one kernel have the same.
+        #: The numbers of the sources, and whether they are compressed, by their digest: variants of
+        #: one kernel have the same.
         self._sources: dict[bytes, tuple[int, bool]] = {}
-        #: The fields and the modules of the records whose digests are computed while the file is written.
+        #: The fields and the modules of the records whose digests are computed while the file is
+        #: written.
         self._unknown: dict[int, tuple[Fields, Module | None]] = {}
         #: Whether all texts are strings, and no origin has keys that devmod does not know.
         self._is_plain = True
@@ -101,7 +118,11 @@ class Plan:
         if self._uncompressed:
             import warnings
 
-            others = f". So are {len(self._uncompressed) - 1} more" if len(self._uncompressed) > 1 else ""
+            others = (
+                f". So are {len(self._uncompressed) - 1} more"
+                if len(self._uncompressed) > 1
+                else ""
+            )
             warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
 
     def _plan(self, module: Module, with_sources: bool) -> None:
@@ -111,52 +132,89 @@ class Plan:
         order = [each for each in order if id(each[0]) not in same]
         places = {id(each): place for place, (each, _) in enumerate(order)}
         places |= {other: places[id(each)] for other, each in same.items()}
-        imports = {place: [places[id(each)] for each in below] for place, (_, below) in enumerate(order) if below}
-        bundles = {cls for cls in {type(each) for each, _ in order} if issubclass(cls, BundleModule)}
-        nodes = {place: imports.get(place, ()) for place, (each, _) in enumerate(order) if type(each) in bundles}
+        imports = {
+            place: [places[id(each)] for each in below]
+            for place, (_, below) in enumerate(order)
+            if below
+        }
+        bundles = {
+            cls for cls in {type(each) for each, _ in order} if issubclass(cls, BundleModule)
+        }
+        nodes = {
+            place: imports.get(place, ())
+            for place, (each, _) in enumerate(order)
+            if type(each) in bundles
+        }
         tops = list(dict.fromkeys(places[id(root)] for root in roots))
         ranks = {place: rank for rank, place in enumerate(_index.candidates_of(tops, nodes.get))}
         with shared_scan():
-            names = [() if place in nodes else tuple(each.function_names) for place, (each, _) in enumerate(order)]
+            names = [
+                () if place in nodes else tuple(each.function_names)
+                for place, (each, _) in enumerate(order)
+            ]
             firsts = {place: min(map(str, names[place])) for place in ranks if names[place]}
             named = sorted(firsts, key=firsts.__getitem__)  # it keeps the order of equals
-            numbers = {old: new for new, old in enumerate([*named, *(place for place in range(len(order)) if place not in firsts)])}
+            numbers = {
+                old: new
+                for new, old in enumerate(
+                    [*named, *(place for place in range(len(order)) if place not in firsts)]
+                )
+            }
             self._modules, self._records = len(order), [_NONE] * len(order)
             for place, (each, _) in enumerate(order):
                 below = [numbers[other] for other in imports[place]] if place in imports else ()
-                self._add_module(each, numbers[place], below, names[place], ranks.get(place), with_sources)
+                self._add_module(
+                    each, numbers[place], below, names[place], ranks.get(place), with_sources
+                )
         self._firsts = [firsts[place] for place in named]
         #: The numbers of the candidates that have a name, by names that are not their first.
         self._further: dict[str, list[int]] = {}
         for number, place in enumerate(named if len(self._records) > MAX_SINGLE else ()):
             for name in {*names[place]} - {firsts[place]} if len(names[place]) > 1 else ():
                 self._further.setdefault(name, []).append(number)
-        self._candidates, self._roots = [numbers[place] for place in ranks], [numbers[place] for place in tops]
+        self._candidates, self._roots = (
+            [numbers[place] for place in ranks],
+            [numbers[place] for place in tops],
+        )
         functions = Counter(chain.from_iterable(names))
         shared = [name for name, count in functions.items() if count > 1]
         calls: Mapping[str, Agreement] = {}
         if isinstance(module, BundleModule) and len(roots) > 1 and shared:
             find = module.find_agreement
-            calls = agreements(roots) if find is None else {name: found for name in shared if (found := find(name)) is not None}
+            calls = (
+                agreements(roots)
+                if find is None
+                else {name: found for name in shared if (found := find(name)) is not None}
+            )
         self._calls = pack_agreements(calls)
-        #: The names, and where the pages begin: no length depends on the digests, of which some are known last.
+        #: The names, and where the pages begin: no length depends on the digests, of which some are
+        #: known last.
         self._layout = self._split()
         head, pages, size = self._index = self._pack_index()
         if (most := max(map(len, (head, *pages)))) > _index.MAX_INDEX:
-            raise FormatError(f"a part of the bundle's index would be {most} bytes, and the most a file holds are {_index.MAX_INDEX}")
+            raise FormatError(
+                f"a part of the bundle's index would be {most} bytes, and the most a file holds are {_index.MAX_INDEX}"
+            )
         self._start = _index.aligned(_index.HEADER + sum(map(len, (head, *pages))))
         #: The size of the whole file.
         self.size = self._start + size
-        # Every file that is written can be read. The reader of the index takes longer than the rest of the plan, so it checks only values
-        # that it might refuse.
+        # Every file that is written can be read. The reader of the index takes longer than the rest
+        # of the plan, so it checks only values that it might refuse.
         subject = "the bundle to be saved"
         heights: dict[int, int] = {}
-        inner = {numbers[place]: [numbers[other] for other in below] for place, below in imports.items()}
+        inner = {
+            numbers[place]: [numbers[other] for other in below] for place, below in imports.items()
+        }
         for number in [number for number in self._roots if number in inner]:
             _index.check_tree(number, lambda number: inner.get(number, ()), heights, subject)
         _index.check_nodes(self._bare, len(order), subject)
         if not self._is_plain or not {*map(type, functions)} <= {str}:
-            index = Index(memoryview(head), subject, self.size, data_parts(memoryview(b"".join([bytes(_index.HEADER), head, *pages]))))
+            index = Index(
+                memoryview(head),
+                subject,
+                self.size,
+                data_parts(memoryview(b"".join([bytes(_index.HEADER), head, *pages]))),
+            )
             for number, entry in enumerate(index.entries()):
                 if entry.origin_at >= 0:
                     index.origin(number)
@@ -167,10 +225,23 @@ class Plan:
         digests = run_both(self._digests, lambda: self._write_parts(file), self.size)
         for (number, (fields, module)), digest in zip(self._unknown.items(), digests, strict=True):
             _check(module, digest)
-            self._records[number] = self._pack(fields | {"sha256": digest}, _SUBJECT), *self._records[number][1:]
+            self._records[number] = (
+                self._pack(fields | {"sha256": digest}, _SUBJECT),
+                *self._records[number][1:],
+            )
         head, pages, _ = self._pack_index() if self._unknown else self._index
         file.seek(0)
-        file.write(b"".join((_index.MAGIC, _index.NUMBER.to_bytes(4, "little"), len(head).to_bytes(4, "little"), sha256_of(head), head)))
+        file.write(
+            b"".join(
+                (
+                    _index.MAGIC,
+                    _index.NUMBER.to_bytes(4, "little"),
+                    len(head).to_bytes(4, "little"),
+                    sha256_of(head),
+                    head,
+                )
+            )
+        )
         file.writelines(pages)
 
     def _digests(self) -> list[bytes]:
@@ -194,7 +265,9 @@ class Plan:
         file.write(b"".join(pending))
 
     def _pieces(self, parts: Parts) -> Iterator[Binary]:
-        """Yield the bytes; those of a mapped file in pieces, and release its pages now and then: they count as memory of the process."""
+        """Yield the bytes; those of a mapped file in pieces, and release its pages now and then:
+        they count as memory of the process.
+        """
         for part in parts() if callable(parts) else parts:
             view = memoryview(part)
             release = getattr(view.obj, "madvise", None)
@@ -209,7 +282,10 @@ class Plan:
                     self._mapped = 0
 
     def _keep(self, data: bytes) -> Parts:
-        """Keep compressed bytes until they are written: in memory, or in a file if they are many."""
+        """Keep compressed bytes until they are written:
+
+        in memory, or in a file if they are many.
+        """
         self._kept += len(data)
         if self._kept <= _MOST_KEPT or not self._path:
             return (data,)
@@ -222,14 +298,22 @@ class Plan:
         return lambda: (file.seek(at), (file.read(size),))[1]
 
     def _add_module(
-        self, module: Module, number: int, imports: Sequence[int], names: Sequence[str], rank: int | None, with_sources: bool
+        self,
+        module: Module,
+        number: int,
+        imports: Sequence[int],
+        names: Sequence[str],
+        rank: int | None,
+        with_sources: bool,
     ) -> None:
         """Make the record of a module. `imports` are the numbers of its imports."""
         kind = module.kind
         form, spec = self._known.get((type(module), kind)) or self._form_of(module, kind)
         if form is _BARE:
             self._bare += 1
-            self._records[number] = self._record(number, {"kind": kind, "imports": imports or None, "rank": rank})
+            self._records[number] = self._record(
+                number, {"kind": kind, "imports": imports or None, "rank": rank}
+            )
             return
         parts: Parts
         repeats: Repeats = ()
@@ -237,7 +321,15 @@ class Plan:
         if form is StoredModule:
             assert isinstance(module, StoredModule)
             stored, variant, repeats = module.entry, variant_of(module), module.entry.repeats
-            location = self._locate(stored.size, module.unverified, module, repeats, stored.unpacked, module.unpack, NO_DIGEST)
+            location = self._locate(
+                stored.size,
+                module.unverified,
+                module,
+                repeats,
+                stored.unpacked,
+                module.unpack,
+                NO_DIGEST,
+            )
         else:
             parts = [part if type(part) is bytes else flat(part) for part in module.wire_parts()]
             if form is PayloadModule and spec is not None:
@@ -246,53 +338,92 @@ class Plan:
                 variant = variant_of(module, parts)
             if spec is not None and spec.shader_map:
                 parts, repeats = share_shaders(spec, parts)
-            location = self._locate(sum(map(len, parts)), parts, module, repeats, None, None, NO_DIGEST)
+            location = self._locate(
+                sum(map(len, parts)), parts, module, repeats, None, None, NO_DIGEST
+            )
         size, digest, unpacked, parts = location
-        sources, compressed = self._sources_of(module, with_sources) if with_sources or form is not PayloadModule else (None, False)
+        sources, compressed = (
+            self._sources_of(module, with_sources)
+            if with_sources or form is not PayloadModule
+            else (None, False)
+        )
         origin = module.origin
         if origin is not None or self._level > 0:
             origin = self._with_library(origin, compressed or unpacked is not None)
-        if type(fmt) is not str or type(variant) is not str or (origin is not None and origin.extra):
+        if (
+            type(fmt) is not str
+            or type(variant) is not str
+            or (origin is not None and origin.extra)
+        ):
             self._is_plain = False
         fields = {
-            "kind": kind, "imports": imports or None, "format": fmt or None, "functions": names or None, "variant": variant or None,
-            "rank": rank, "origin": None if origin is None else origin.to_dict(), "size": size, "sha256": digest,
-            _index.COMPRESSED: unpacked, "repeats": repeats or None, "sources": sources,
-        }  # fmt: skip
+            "kind": kind,
+            "imports": imports or None,
+            "format": fmt or None,
+            "functions": names or None,
+            "variant": variant or None,
+            "rank": rank,
+            "origin": None if origin is None else origin.to_dict(),
+            "size": size,
+            "sha256": digest,
+            _index.COMPRESSED: unpacked,
+            "repeats": repeats or None,
+            "sources": sources,
+        }
         self._records[number] = self._record(number, fields, parts, module)
 
     def _form_of(self, module: Module, kind: str) -> tuple[object, TargetSpec | None]:
         """Return how modules of a class and a kind are saved, and the spec of the kind."""
-        form: object = next((each for each in (PayloadModule, StoredModule) if isinstance(module, each)), None)
+        form: object = next(
+            (each for each in (PayloadModule, StoredModule) if isinstance(module, each)), None
+        )
         spec = None
         if isinstance(module, (BundleModule, LibraryModule)):
             form = _BARE
         elif is_valid_name(kind) and kind != _index.BUNDLE:
-            spec = None if form is StoredModule else find_spec(kind)  # a stored module does not need it
+            spec = (
+                None if form is StoredModule else find_spec(kind)
+            )  # a stored module does not need it
         else:
             module.wire_parts()  # a module of TVM alone has an error of its own
-            raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
+            raise FormatError(
+                f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind",
+                kind=kind,
+            )
         self._known[type(module), kind] = form, spec
         return form, spec
 
-    def _record(self, number: int, fields: Fields, parts: Parts = (), module: Module | None = None) -> Record:
-        """Return a record. A digest that is unknown is computed while the file is written, and compared with that of a stored module."""
+    def _record(
+        self, number: int, fields: Fields, parts: Parts = (), module: Module | None = None
+    ) -> Record:
+        """Return a record. A digest that is unknown is computed while the file is written, and
+        compared with that of a stored module.
+        """
         fields = {key: value for key, value in fields.items() if value is not None}
         if fields.get("sha256") == NO_DIGEST:
             self._unknown[number] = fields, module
         return self._pack(fields, _SUBJECT), fields.get("size", 0), parts
 
     def _locate(
-        self, size: int, parts: Parts, module: Module | None, repeats: Repeats, unpacked: Unpacked, unpack: Unpack, digest: bytes
+        self,
+        size: int,
+        parts: Parts,
+        module: Module | None,
+        repeats: Repeats,
+        unpacked: Unpacked,
+        unpack: Unpack,
+        digest: bytes,
     ) -> tuple[int, bytes, Unpacked, Parts]:
-        """Return the size, the digest, `unpacked` and the bytes, compressed or decompressed as the file is to have them.
+        """Return the size, the digest, `unpacked` and the bytes, compressed or decompressed as the
+        file is to have them.
 
         Parameters
         ----------
         size, parts
             The bytes.
         module
-            Their module, whose digest of `parts` is checked if it is a stored one; None for sources.
+            Their module, whose digest of `parts` is checked if it is a stored one; None for
+            sources.
         unpacked, unpack
             If they are compressed, the size and the digest of the result of `unpack`, and that.
         digest
@@ -303,14 +434,22 @@ class Plan:
                 assert unpack is not None
                 (size, digest), parts, unpacked = unpacked, lambda: (unpack(),), None
         elif self._level > 0:
-            # The output of the library depends on the pieces of its input, so the input is one piece.
+            # The output of the library depends on the pieces of its input, so the input is one
+            # piece.
             pieces = parts() if callable(parts) else parts
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             results: list[bytes] = []
-            digest = run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), size)
+            digest = run_both(
+                lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), size
+            )
             _check(module, digest)
             if len(results[0]) < size and self._fits(module, len(results[0]), size, repeats, data):
-                unpacked, size, digest, parts = (size, digest), len(results[0]), sha256_of(results[0]), self._keep(results[0])
+                unpacked, size, digest, parts = (
+                    (size, digest),
+                    len(results[0]),
+                    sha256_of(results[0]),
+                    self._keep(results[0]),
+                )
             elif not callable(parts):
                 parts = (data,)
             for _ in self._pieces(pieces):  # they were read
@@ -321,15 +460,23 @@ class Plan:
                 _check(module, digest)
         return size, digest, unpacked, parts
 
-    def _fits(self, module: Module | None, size: int, unpacked: int, repeats: Repeats, data: Binary = b"") -> bool:
-        """Return whether the file may have `unpacked` bytes compressed to `size`, and note it if not."""
+    def _fits(
+        self, module: Module | None, size: int, unpacked: int, repeats: Repeats, data: Binary = b""
+    ) -> bool:
+        """Return whether the file may have `unpacked` bytes compressed to `size`, and note it if
+        not.
+        """
         total, most = unpacked + repeated_size(repeats), size * MAX_REPEATS
         values = too_many_values(data, size)
         if total <= most and not values:
             if self._unpacking.add(size, unpacked):
                 return True
             most = self._unpacking.free + size * _index.MAX_RATIO
-        subject = "a source" if module is None else f"the {module.kind} module with {list_names(module.function_names)}"
+        subject = (
+            "a source"
+            if module is None
+            else f"the {module.kind} module with {list_names(module.function_names)}"
+        )
         self._uncompressed.append(
             f"{subject} is stored without compression: its {total} bytes compress to {size}, and readers of a file accept at most "
             f"{f'{values} msgpack objects' if values else most} from these"
@@ -337,13 +484,20 @@ class Plan:
         return False
 
     def _sources_of(self, module: Module, with_sources: bool) -> tuple[int | None, bool]:
-        """Return the number of a module's sources, and whether they are compressed; None and False if there are none to save."""
+        """Return the number of a module's sources, and whether they are compressed; None and False
+        if there are none to save.
+        """
         parts: Parts
         if isinstance(module, StoredModule):
             stored, read = module.sources, module.source_bytes  # it checks the digest
             if stored is None or not stored.stored_size:
                 return None, False
-            size, digest, unpacked, parts = stored.size, stored.digest, stored.unpacked, lambda: (read(unpack=False),)
+            size, digest, unpacked, parts = (
+                stored.size,
+                stored.digest,
+                stored.unpacked,
+                lambda: (read(unpack=False),),
+            )
         else:
             data = pack_sources(module) if with_sources else b""
             if not data:
@@ -351,18 +505,30 @@ class Plan:
             size, digest, unpacked, parts = len(data), sha256_of(data), None, (data,)
         key = digest if unpacked is None else unpacked[1]
         if key not in self._sources:
-            size, digest, unpacked, parts = self._locate(size, parts, None, (), unpacked, lambda: read(unpack=True), digest)
+            size, digest, unpacked, parts = self._locate(
+                size, parts, None, (), unpacked, lambda: read(unpack=True), digest
+            )
             self._sources[key] = number, _ = len(self._records), unpacked is not None
-            self._records.append(self._record(number, {"size": size, "sha256": digest, _index.COMPRESSED: unpacked}, parts))
+            self._records.append(
+                self._record(
+                    number, {"size": size, "sha256": digest, _index.COMPRESSED: unpacked}, parts
+                )
+            )
         return self._sources[key]
 
     def _with_library(self, origin: Origin | None, compressed: bool) -> Origin | None:
-        """Return an origin with the version of the library, if the bytes are compressed, or without it."""
+        """Return an origin with the version of the library, if the bytes are compressed, or without
+        it.
+        """
         extra = origin.extra if origin is not None else {}
         if compressed and self._level > 0 and _index.COMPRESSION not in extra:
-            return (origin or Origin("")).replace(extra={**extra, _index.COMPRESSION: library_text(self._level)})
+            return (origin or Origin("")).replace(
+                extra={**extra, _index.COMPRESSION: library_text(self._level)}
+            )
         if not compressed and origin is not None and _index.COMPRESSION in extra:
-            origin = origin.replace(extra={key: value for key, value in extra.items() if key != _index.COMPRESSION})
+            origin = origin.replace(
+                extra={key: value for key, value in extra.items() if key != _index.COMPRESSION}
+            )
             return origin if origin != Origin("") else None
         return origin
 
@@ -370,9 +536,14 @@ class Plan:
         """Return the head, the pages, and the size of the bytes behind them."""
         rows, pages, before, total = list[list[object]](), list[bytes](), b"", 0
         names, starts = self._layout
-        for (first, position, name), (stop, behind, _) in pairwise([*starts, (len(self._records), len(names), None)]):
+        for (first, position, name), (stop, behind, _) in pairwise(
+            [*starts, (len(self._records), len(names), None)]
+        ):
             own, middle = names[position:behind], max(first, min(stop, self._modules))
-            numbers = {each: [it for it in self._further[each] if not first <= it < stop] for each in sorted(self._further.keys() & own)}
+            numbers = {
+                each: [it for it in self._further[each] if not first <= it < stop]
+                for each in sorted(self._further.keys() & own)
+            }
             others = [each for each in numbers.items() if each[1]]
             calls = {each: self._calls[each] for each in sorted(self._calls.keys() & own)}
             keys = {
@@ -393,16 +564,27 @@ class Plan:
                 rows[-1] += [kept, name[kept:]]
                 before = name
         roots = {} if self._candidates == self._roots else {"roots": self._roots}
-        return self._pack({"candidates": len(self._candidates), **roots, "pages": rows}, _SUBJECT), pages, total
+        return (
+            self._pack({"candidates": len(self._candidates), **roots, "pages": rows}, _SUBJECT),
+            pages,
+            total,
+        )
 
     def _array(self, first: int, stop: int) -> bytes:
         """Return the array of some records; b"" if there are none."""
-        return array_header(stop - first) + b"".join([packed for packed, _, _ in self._records[first:stop]]) if first < stop else b""
+        return (
+            array_header(stop - first)
+            + b"".join([packed for packed, _, _ in self._records[first:stop]])
+            if first < stop
+            else b""
+        )
 
     def _split(self) -> tuple[list[str], list[tuple[int, int, bytes | None]]]:
-        """Return the names in their order, and of each page its first record, the position of its first name, and that name.
+        """Return the names in their order, and of each page its first record, the position of its
+        first name, and that name.
 
-        The last is None for a page without names. For one page, the names are those with something to say of calls.
+        The last is None for a page without names. For one page, the names are those with something
+        to say of calls.
         """
         records, further, count = Counter(self._firsts), self._further, len(self._records)
         if count <= MAX_SINGLE:
@@ -417,10 +599,17 @@ class Plan:
         starts: list[tuple[int, int, bytes | None]] = []
         position = size = 0
         while position < len(names):
-            starts.append((stops[position - 1] if position else 0, position, _between(names, position)))
+            starts.append(
+                (stops[position - 1] if position else 0, position, _between(names, position))
+            )
             behind = max(position + 1, bisect_right(ends, ends[position] + PAGE_SIZE) - 1)
-            if behind < len(names):  # the shortest text between the names of two pages keeps the head small
-                behind = min(range(behind - (behind - position) // 8, behind + 1), key=lambda each: len(_between(names, each)))
+            if behind < len(
+                names
+            ):  # the shortest text between the names of two pages keeps the head small
+                behind = min(
+                    range(behind - (behind - position) // 8, behind + 1),
+                    key=lambda each: len(_between(names, each)),
+                )
             position, size = behind, ends[behind] - ends[position]
         for number in range(len(self._firsts), count):
             length = before[number + 1] - before[number]
@@ -437,7 +626,9 @@ def _check(module: Module | None, digest: bytes) -> None:
 
 
 def _equal_constants(modules: Iterable[Module]) -> dict[int, Module]:
-    """Return for each const_loader with the bytes of a later one that one: several programs may have the same constants."""
+    """Return for each const_loader with the bytes of a later one that one: several programs may
+    have the same constants.
+    """
     loaders = [each for each in modules if each.kind == "const_loader"]
     if len(loaders) < 2:
         return {}

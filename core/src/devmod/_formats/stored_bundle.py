@@ -1,4 +1,6 @@
-"""The bundle of a file with several roots: a look-up reads the pages that have the function, and makes the modules that it finds."""
+"""The bundle of a file with several roots: a look-up reads the pages that have the function, and
+makes the modules that it finds.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class StoredBundle(BundleModule):
     def imports(self) -> tuple[Module, ...]:
         """The roots. The first access reads the whole index."""
         if "_devmod_imports" not in self.__dict__:
-            self.__dict__["_devmod_imports"] = tuple([self.tree.module(number) for number in self.tree.index.roots()])
+            self.__dict__["_devmod_imports"] = tuple(
+                [self.tree.module(number) for number in self.tree.index.roots()]
+            )
         return super().imports
 
     @property

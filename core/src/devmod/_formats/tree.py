@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 class Tree:
     """The modules of an open file, which are made when they are needed. They do not refer to it."""
 
-    def __init__(self, index: Index, head: FileHead, read: Callable[[int, int, bytes | None], memoryview], prefer: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        index: Index,
+        head: FileHead,
+        read: Callable[[int, int, bytes | None], memoryview],
+        prefer: tuple[str, ...],
+    ) -> None:
         self.index, self._head, self._read, self._prefer = index, head, read, prefer
         self._made = Once()
 
@@ -40,16 +46,29 @@ class Tree:
 
     def _make(self, number: int) -> Module:
         index, entry = self.index, self.index.entry(number)
-        imports = tuple([self._make_once(each) for each in entry.imports])  # the check has excluded cycles
+        imports = tuple(
+            [self._make_once(each) for each in entry.imports]
+        )  # the check has excluded cycles
         if entry.kind == BUNDLE:
-            from devmod._modules.bundle import BundleModule  # few files have nodes, and opening one should cost little
+            from devmod._modules.bundle import (
+                BundleModule,
+            )  # few files have nodes, and opening one should cost little
 
             return BundleModule(imports, self._prefer)
         module: Module = LibraryModule()
         if entry.offset is not None:
             read_origin = None if entry.origin_at < 0 else lambda: index.origin(number)
-            find_sources = None if entry.sources is None else lambda: index.entry(entry.sources, source=True)
-            module = StoredModule(entry, self._read, index.place, read_origin=read_origin, find_sources=find_sources, head=self._head)
+            find_sources = (
+                None if entry.sources is None else lambda: index.entry(entry.sources, source=True)
+            )
+            module = StoredModule(
+                entry,
+                self._read,
+                index.place,
+                read_origin=read_origin,
+                find_sources=find_sources,
+                head=self._head,
+            )
         if imports:
             module.__dict__["_devmod_imports"] = imports
         return module

@@ -1,4 +1,5 @@
-"""Policies: which files may be used. Core asks the hook ``devmod_verify`` about each, and devmod-trust checks the signatures (R46).
+"""Policies: which files may be used. Core asks the hook ``devmod_verify`` about each, and
+devmod-trust checks the signatures (R46).
 
 docs/design/trust.md has the reasons.
 """
@@ -9,7 +10,14 @@ import os
 from _thread import RLock
 
 from devmod._util.environment import environment_paths
-from devmod.errors import ArgumentError, DevmodError, TrustError, admission_hint, describe_error, not_installed
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
+    TrustError,
+    admission_hint,
+    describe_error,
+    not_installed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +37,11 @@ _lock: Any = RLock()
 
 
 def trust(policy: str | os.PathLike[str]) -> None:
-    """Refuse each file that a policy of devmod-trust does not take, in this process and in those that it starts.
+    """Refuse each file that a policy of devmod-trust does not take, in this process and in those
+    that it starts.
 
-    Files that are open are not checked again. The path is added to the environment variable DEVMOD_TRUST: with several policies, each
-    must take a file.
+    Files that are open are not checked again. The path is added to the environment variable
+    DEVMOD_TRUST: with several policies, each must take a file.
 
     Parameters
     ----------
@@ -53,21 +62,28 @@ def trust(policy: str | os.PathLike[str]) -> None:
     name = os.path.abspath(path_to_str(policy, "trust(policy)", ""))
     open_regular(name).close()
     if os.pathsep in name:
-        raise ArgumentError(f"trust(policy): the path {name!r} has {os.pathsep!r}, which separates paths in {VARIABLE}", argument="policy")
+        raise ArgumentError(
+            f"trust(policy): the path {name!r} has {os.pathsep!r}, which separates paths in {VARIABLE}",
+            argument="policy",
+        )
     with _lock:  # of two threads at once, one would drop the other's policy
         os.environ[VARIABLE] = os.pathsep.join((*policies(), name))
 
 
 def policies() -> tuple[str, ...]:
-    """Return the paths in DEVMOD_TRUST. An empty one among others stays, and nothing is taken then."""
+    """Return the paths in DEVMOD_TRUST.
+
+    An empty one among others stays, and nothing is taken then.
+    """
     return environment_paths(VARIABLE)
 
 
 class FileHead:
-    """The header and the head of an open file, about which the hook ``devmod_verify`` is asked once.
+    """The header and the head of an open file, about which the hook ``devmod_verify`` is asked
+    once.
 
-    Under a policy it is asked when the file is opened, and without one before the first module is passed to its runtime: a look at the
-    hooks takes longer than to open a file.
+    Under a policy it is asked when the file is opened, and without one before the first module is
+    passed to its runtime: a look at the hooks takes longer than to open a file.
 
     Parameters
     ----------
@@ -76,7 +92,8 @@ class FileHead:
     place
         The name of the file in messages.
     source
-        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a policy from the root, with its links.
+        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a
+        policy from the root, with its links.
     size
         The size of the file; -1 if it is unknown.
     package
@@ -88,12 +105,24 @@ class FileHead:
     """
 
     def __init__(
-        self, data: Binary, place: str, source: str, size: int, package: str, signature: bytes | None, paths: tuple[str, ...]
+        self,
+        data: Binary,
+        place: str,
+        source: str,
+        size: int,
+        package: str,
+        signature: bytes | None,
+        paths: tuple[str, ...],
     ) -> None:
         self.data, self.place, self.paths = data, place, paths
         self._question: dict[str, Any] = {
-            "place": source, "package": package, "head": data, "size": size, "signature": signature, "policies": paths,
-        }  # fmt: skip
+            "place": source,
+            "package": package,
+            "head": data,
+            "size": size,
+            "signature": signature,
+            "policies": paths,
+        }
 
     def check(self) -> None:
         """Ask once. Raise TrustError under a policy, or what a plugin raises."""
@@ -103,13 +132,17 @@ class FileHead:
 
 
 def check_raw(place: str, source: str = MEMORY) -> None:
-    """Raise TrustError if there are policies, and one refuses what has no index: payloads, the bytes of one module, TVM's files."""
+    """Raise TrustError if there are policies, and one refuses what has no index: payloads, the
+    bytes of one module, TVM's files.
+    """
     if paths := policies():
         FileHead(b"", place, source, -1, "", None, paths).check()
 
 
 def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
-    """Return the content of a file with signatures, which `open_file` opens; None if there is no such file."""
+    """Return the content of a file with signatures, which `open_file` opens; None if there is no
+    such file.
+    """
     try:
         with open_file() as file:
             return file.read(MAX_SIGNATURE + 1)
@@ -133,16 +166,23 @@ def _ask(place: str, question: dict[str, Any]) -> None:
                 if no_policy or isinstance(error, DevmodError):
                     raise
                 raise TrustError(
-                    f"{place} is refused: the check by {claim.provider} failed: {describe_error(error)}", distribution=claim.distribution
+                    f"{place} is refused: the check by {claim.provider} failed: {describe_error(error)}",
+                    distribution=claim.distribution,
                 ) from error
             is_checked = is_checked or normalize_name(claim.distribution) == _CHECKER
         if not is_checked:
             why = not_installed(f"{_CHECKER}, which checks files,", _CHECKER)
             for claim in registry.declared_claims("devmod.hooks", _HOOK):
-                if normalize_name(claim.distribution) == _CHECKER and (variable := registry.excluding_variable(claim)):
+                if normalize_name(claim.distribution) == _CHECKER and (
+                    variable := registry.excluding_variable(claim)
+                ):
                     why = f"{variable} excludes {_CHECKER}, which checks files: {admission_hint(_CHECKER, variable)}"
-            raise TrustError(f"{place} is refused: {VARIABLE} names a policy, and {why}", distribution=_CHECKER)
+            raise TrustError(
+                f"{place} is refused: {VARIABLE} names a policy, and {why}", distribution=_CHECKER
+            )
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no forks; a thread of the parent may hold the lock, which no child has
+if hasattr(
+    os, "register_at_fork"
+):  # Windows has no forks; a thread of the parent may hold the lock, which no child has
     os.register_at_fork(after_in_child=lambda: _lock._is_owned() or _lock._at_fork_reinit())

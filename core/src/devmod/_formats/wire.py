@@ -1,6 +1,8 @@
-"""Encode and decode a module's bytes: the result of `save_to_bytes` and the argument of `load_from_bytes` (R17 to R19).
+"""Encode and decode a module's bytes: the result of `save_to_bytes` and the argument of
+`load_from_bytes` (R17 to R19).
 
-The payload is neither parsed nor copied. `encode` returns it as a separate part; `decode` returns a slice of the buffer.
+The payload is neither parsed nor copied. `encode` returns it as a separate part; `decode` returns a
+slice of the buffer.
 """
 
 from __future__ import annotations
@@ -26,12 +28,16 @@ if TYPE_CHECKING:
 #: The maximum size of a msgpack binary in bytes.
 MAX_BIN = 0xFFFFFFFF
 _EXTRA = attrgetter("extra")
-#: The packed types and tags of functions, which many functions share. They come from untrusted files, so their number is bounded.
+#: The packed types and tags of functions, which many functions share. They come from untrusted
+#: files, so their number is bounded.
 _middles: dict[tuple[object, ...], bytes] = {}
 
 
-def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> tuple[Binary, ...]:
-    """Return a module's bytes in parts. The payload, or each shader, is a separate part and is not copied.
+def encode(
+    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code
+) -> tuple[Binary, ...]:
+    """Return a module's bytes in parts. The payload, or each shader, is a separate part and is not
+    copied.
 
     Raises
     ------
@@ -60,7 +66,8 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
 
 
 def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[Binary], Repeats]:
-    """Return the parts of a module's bytes for a file, which has equal shaders once, and the repeats.
+    """Return the parts of a module's bytes for a file, which has equal shaders once, and the
+    repeats.
 
     `parts` are those of `encode`, or one part.
     """
@@ -90,8 +97,8 @@ def _shader_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
     return [*parts, data[end:]] if end < len(data) else parts
 
 
-# The layout: the fields in the order of the kind's TargetSpec.fields, each one msgpack object. Most kinds have fmt, fmap and
-# code; WebGPU has fmap and code.
+# The layout: the fields in the order of the kind's TargetSpec.fields, each one msgpack object. Most
+# kinds have fmt, fmap and code; WebGPU has fmap and code.
 #
 #   fmt    str    one of the kind's formats
 #   fmap   map    str (the name that callers use) -> array of 4 or 5:
@@ -103,19 +110,28 @@ def _shader_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
 #   code   bin    the payload
 #          map    str (the name of an entry) -> bin, for a kind with a shader map
 #
-# No bytes follow the last field. `encode` writes the shortest forms and maps in insertion order. `decode` accepts any valid form.
-def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> tuple[str, Mapping[str, FunctionInfo], Code]:
-    """Return the format, the functions and the code in a module's bytes; with `repeats`, in those of a file.
+# No bytes follow the last field. `encode` writes the shortest forms and maps in insertion order.
+# `decode` accepts any valid form.
+def decode(
+    spec: TargetSpec, data: Binary, repeats: Repeats = ()
+) -> tuple[str, Mapping[str, FunctionInfo], Code]:
+    """Return the format, the functions and the code in a module's bytes; with `repeats`, in those
+    of a file.
 
-    The code is slices of `data`. An alias of a format is resolved. The framing of all fields is checked here; the contents of a
-    function are decoded and checked at its first use.
+    The code is slices of `data`. An alias of a format is resolved. The framing of all fields is
+    checked here; the contents of a function are decoded and checked at its first use.
 
     Raises
     ------
     FormatError
         `data` is not a module's bytes: the message names the kind, the field and the offset.
     """
-    reader = Reader(flat(data), f"the bytes of the {spec.kind} module", spec.kind, size=len(data) + repeated_size(repeats))
+    reader = Reader(
+        flat(data),
+        f"the bytes of the {spec.kind} module",
+        spec.kind,
+        size=len(data) + repeated_size(repeats),
+    )
     if repeats and not spec.shader_map:
         raise reader.error("repeats, which only shaders have")
     fmt = spec.formats[0]
@@ -139,7 +155,9 @@ def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> tuple[str, 
 
 
 def pack(value: object, subject: str, kind: str = "") -> bytes:
-    """Return `value` in msgpack's shortest forms. Raise FormatError, which names `subject`, if msgpack cannot represent it."""
+    """Return `value` in msgpack's shortest forms. Raise FormatError, which names `subject`, if
+    msgpack cannot represent it.
+    """
     return packer(kind)(value, subject)
 
 
@@ -152,7 +170,12 @@ def packer(kind: str = "") -> Callable[[object, str], bytes]:
     def pack(value: object, subject: str) -> bytes:
         try:
             return pack_value(value)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ) as error:  # UnicodeEncodeError is a ValueError
             raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
 
     return pack
@@ -164,37 +187,64 @@ def map_header(count: int) -> bytes:
 
 
 def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
-    """Return the head of an array of `count` items. `short` and `long` are the first bytes of the forms with up to 15 and more items."""
+    """Return the head of an array of `count` items. `short` and `long` are the first bytes of the
+    forms with up to 15 and more items.
+    """
     if count < 16:
         return bytes((short | count,))
-    return bytes((long,)) + count.to_bytes(2, "big") if count <= 0xFFFF else bytes((long + 1,)) + count.to_bytes(4, "big")
+    return (
+        bytes((long,)) + count.to_bytes(2, "big")
+        if count <= 0xFFFF
+        else bytes((long + 1,)) + count.to_bytes(4, "big")
+    )
 
 
-def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str) -> None:
-    """Append `head`, the head of the binary and the payload to `parts`, and clear `head`. FormatError if it is too large for msgpack."""
+def append_binary(
+    parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str
+) -> None:
+    """Append `head`, the head of the binary and the payload to `parts`, and clear `head`.
+    FormatError if it is too large for msgpack.
+    """
     size = len(payload)
     if size > MAX_BIN:
-        raise FormatError(f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
+        raise FormatError(
+            f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)",
+            kind=kind,
+        )
     width = 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4
     head += (0xC4 + width // 2 << 8 * width | size).to_bytes(width + 1, "big")
     parts += (bytes(head), payload)
     head.clear()
 
 
-def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[object, str], bytes]) -> bytes:
+def _pack_fmap(
+    fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[object, str], bytes]
+) -> bytes:
     subject = f"the fmap of the {kind} module"
 
     parts, has_extra = [map_header(len(fmap))], False
     for name, info in fmap.items():
         key = info.arg_types, info.launch_param_tags, info.arg_extra_tags
         if (middle := _middles.get(key)) is None:
-            middle = b"".join([pack(each, subject) for each in ([*map(parse_dtype, info.arg_types)], *key[1:])])
+            middle = b"".join(
+                [pack(each, subject) for each in ([*map(parse_dtype, info.arg_types)], *key[1:])]
+            )
             if len(_middles) < 4096:
                 _middles[key] = middle
-        parts += (pack(name, subject), b"\x94" if (interface := info.interface) is None else b"\x95", pack(info.name, subject), middle)
+        parts += (
+            pack(name, subject),
+            b"\x94" if (interface := info.interface) is None else b"\x95",
+            pack(info.name, subject),
+            middle,
+        )
         if interface is not None:
             parts.append(pack(interface.to_dict(), subject))
-            has_extra = has_extra or bool(interface.extra) or any(map(_EXTRA, interface.params)) or any(map(_EXTRA, interface.blocks))
+            has_extra = (
+                has_extra
+                or bool(interface.extra)
+                or any(map(_EXTRA, interface.params))
+                or any(map(_EXTRA, interface.blocks))
+            )
     packed = b"".join(parts)
     if has_extra:  # msgpack's packer accepts some values that `Reader` refuses
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
@@ -205,7 +255,8 @@ def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[obje
 
 
 class StoredFunctions(Mapping[str, FunctionInfo]):
-    """The functions in a module's bytes. Each is decoded at its first use. The bytes of the functions alone are kept.
+    """The functions in a module's bytes. Each is decoded at its first use. The bytes of the
+    functions alone are kept.
 
     Parameters
     ----------
@@ -225,7 +276,11 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
     __slots__ = ("_base", "_data", "_decoded", "_kind", "_places", "_size", "_subject")
 
     def __init__(self, reader: Reader, start: int, places: dict[str, int]) -> None:
-        self._data, self._subject, self._kind = bytes(reader.data[start : reader.at]), reader.subject, reader.kind
+        self._data, self._subject, self._kind = (
+            bytes(reader.data[start : reader.at]),
+            reader.subject,
+            reader.kind,
+        )
         self._base, self._size = start, reader.size
         self._places = places
         self._decoded: dict[str, FunctionInfo] = {}
@@ -297,7 +352,9 @@ def _read_info(reader: Reader, subject: str) -> FunctionInfo:
     reader.field = f"{subject}, interface"
     fields = reader.read_map_object() if count == 5 else None
     try:
-        return FunctionInfo(symbol, types, tags, extra, None if fields is None else Interface.from_dict(fields))
+        return FunctionInfo(
+            symbol, types, tags, extra, None if fields is None else Interface.from_dict(fields)
+        )
     except FormatError as error:
         raise reader.error(str(error), start) from None
 
@@ -307,5 +364,7 @@ def read_dtype(reader: Reader) -> DType:
     start = reader.at
     count = reader.read_array()
     if count != 3:
-        raise reader.error(f"expected a type as [code, bits, lanes], found an array of {count}", start)
+        raise reader.error(
+            f"expected a type as [code, bits, lanes], found an array of {count}", start
+        )
     return reader.read_int(0, 0xFF), reader.read_int(0, 0xFF), reader.read_int(0, 0xFFFF)

@@ -1,4 +1,5 @@
-"""Modules: the base class, the kinds that core implements, and the functions that create and load them.
+"""Modules: the base class, the kinds that core implements, and the functions that create and load
+them.
 
 docs/design/modules.md has the reasons.
 """

@@ -8,7 +8,13 @@ from devmod._modules.module import RUNNABLE, Module, get_global, holds_candidate
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
 from devmod._util.text import is_valid_name, lower_case_hint
-from devmod.errors import ArgumentError, FormatError, FunctionNotFoundError, function_not_found, list_names
+from devmod.errors import (
+    ArgumentError,
+    FormatError,
+    FunctionNotFoundError,
+    function_not_found,
+    list_names,
+)
 from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
@@ -23,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class BundleModule(Module):
-    """A node of candidates; see `devmod.bundle`. It can run. Only `devmod.save` and `devmod.dumps` save it.
+    """A node of candidates; see `devmod.bundle`. It can run. Only `devmod.save` and `devmod.dumps`
+    save it.
 
     Parameters
     ----------
@@ -39,11 +46,15 @@ class BundleModule(Module):
         modules = tuple(candidates)
         for module in modules:
             if not isinstance(module, Module):
-                raise FormatError(f"a bundle holds modules, not {type(module).__name__}", kind="bundle")
+                raise FormatError(
+                    f"a bundle holds modules, not {type(module).__name__}", kind="bundle"
+                )
         self._prefer = prefer
-        #: Returns what the candidates of a function have in common; None: each call compares its candidates.
+        #: Returns what the candidates of a function have in common; None: each call compares its
+        #: candidates.
         self.find_agreement: Callable[[str], Agreement | None] | None = None
-        #: The functions by request, so that devices are listed once for each. A failure is not cached.
+        #: The functions by request, so that devices are listed once for each. A failure is not
+        #: cached.
         self._functions: dict[tuple[object, ...], Any] = {}
         self.__dict__["_devmod_imports"] = modules
 
@@ -53,7 +64,9 @@ class BundleModule(Module):
 
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:
-        """The functions of all candidates. A function of several candidates has the info of the first, which is decoded when it is used."""
+        """The functions of all candidates. A function of several candidates has the info of the
+        first, which is decoded when it is used.
+        """
         return _Functions(self._owners)
 
     @property
@@ -93,15 +106,24 @@ class BundleModule(Module):
         FunctionNotFoundError
             No candidate has the function.
         PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
-            No candidate with the function can run here; the message lists the problem of each. The error class is the first that
-            applies: a runtime is broken; no device fits an installed runtime's candidate; some are fallbacks; all are missing.
+            No candidate with the function can run here; the message lists the problem of each. The
+            error class is the first that applies: a runtime is broken; no device fits an installed
+            runtime's candidate; some are fallbacks; all are missing.
         """
         order = self.order
-        key = (name, query_imports, order, environment_text("DEVMOD_DEVICE"), len(self.__dict__.get("_devmod_imports", ())))
+        key = (
+            name,
+            query_imports,
+            order,
+            environment_text("DEVMOD_DEVICE"),
+            len(self.__dict__.get("_devmod_imports", ())),
+        )
         function = self._functions.get(key)
         if function is None:
             with shared_scan():
-                function = self._functions[key] = self._choose(name, self._owners_of(name, query_imports), order)
+                function = self._functions[key] = self._choose(
+                    name, self._owners_of(name, query_imports), order
+                )
         return function
 
     def _function_on(self, name: str, device: Device) -> Function:
@@ -109,7 +131,8 @@ class BundleModule(Module):
             return self._choose_on(name, self._owners_of(name), device)
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
-        """Return the global of the first candidate that has it, is installed and fits a device. The parameters are those of `Module`.
+        """Return the global of the first candidate that has it, is installed and fits a device. The
+        parameters are those of `Module`.
 
         Raises
         ------
@@ -133,19 +156,28 @@ class BundleModule(Module):
             with shared_scan():
                 array: Array = choose(name, self, self.candidates, self.order, get, device)
         except FunctionNotFoundError as error:
-            raise FunctionNotFoundError("; ".join([str(error), *missing]), kind="bundle", function=name) from None
+            raise FunctionNotFoundError(
+                "; ".join([str(error), *missing]), kind="bundle", function=name
+            ) from None
         return array
 
     def _signature_of(self, name: str) -> str:
-        """Return the signature of a call that reaches each candidate, or else that of the first candidate."""
+        """Return the signature of a call that reaches each candidate, or else that of the first
+        candidate.
+        """
         from devmod._modules.agreement import common_signature, functions_of
 
         candidates = [each for each in self.candidates if name in each.function_names]
-        return common_signature(name, {each: functions_of(each) for each in candidates}) or super()._signature_of(name)
+        return common_signature(
+            name, {each: functions_of(each) for each in candidates}
+        ) or super()._signature_of(name)
 
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""
-        raise FormatError("a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates", kind="bundle")
+        raise FormatError(
+            "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates",
+            kind="bundle",
+        )
 
     def import_module(self, other: Module) -> None:
         self.find_agreement = None  # it knows those of the other candidates
@@ -154,25 +186,45 @@ class BundleModule(Module):
     # -- inside
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
-        """Return the candidates that have a function, or import it. Raise FunctionNotFoundError if there is none."""
+        """Return the candidates that have a function, or import it. Raise FunctionNotFoundError if
+        there is none.
+        """
         candidates = self.candidates
-        owners = list(owners_of(name, *candidates)) if query_imports else [each for each in candidates if name in each.function_names]
+        owners = (
+            list(owners_of(name, *candidates))
+            if query_imports
+            else [each for each in candidates if name in each.function_names]
+        )
         if not owners:
             raise function_not_found("bundle", name, self.function_names)
         return owners
 
-    def _choose(self, name: str, owners: Sequence[Module], prefer: tuple[str, ...], device: Device | None = None) -> Any:
-        """Return the function of the chosen candidate, with the rules that all candidates share. Its `on` chooses again."""
+    def _choose(
+        self,
+        name: str,
+        owners: Sequence[Module],
+        prefer: tuple[str, ...],
+        device: Device | None = None,
+    ) -> Any:
+        """Return the function of the chosen candidate, with the rules that all candidates share.
+        Its `on` chooses again.
+        """
 
         def get(module: Module, fitting_device: Device | None) -> Any:
-            return module.get_function(name) if fitting_device is None else module._function_on(name, fitting_device)
+            return (
+                module.get_function(name)
+                if fitting_device is None
+                else module._function_on(name, fitting_device)
+            )
 
         if owners[0].kind == PROGRAM:
             return self._choose_program(name, owners, device)
         from devmod._modules.agreement import agreement, common_block, has_names
         from devmod._modules.choice import choose, describe_candidate
 
-        fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
+        fitting = (
+            owners if device is None else [each for each in owners if each.kind == device.kind]
+        )
         function = choose(name, self, fitting, prefer, get, device)
         replace = getattr(function, "replace", None)
         if replace is None:  # a backend may have functions of its own, and a const_loader has
@@ -180,7 +232,11 @@ class BundleModule(Module):
         # Without names, the arguments can only be given in the candidate's own order.
         common = None
         if has_names(function.info.interface):
-            common = agreement(name, owners) if self.find_agreement is None else self.find_agreement(name)
+            common = (
+                agreement(name, owners)
+                if self.find_agreement is None
+                else self.find_agreement(name)
+            )
         return replace(
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),
@@ -190,20 +246,32 @@ class BundleModule(Module):
         )
 
     def _choose_program(self, name: str, owners: Sequence[Module], device: Device | None) -> Any:
-        """Return a program of the first module that has one for the first kind. The module chooses among the candidates of its kernels."""
+        """Return a program of the first module that has one for the first kind. The module chooses
+        among the candidates of its kernels.
+        """
         from devmod._modules.choice import program_verdicts
         from devmod._modules.programs import read_program
 
         programs = [each for each in owners if each.kind == PROGRAM]
         program = programs[0]
         if len(programs) > 1:  # of a merged file
-            for each, kind, found, _, _ in program_verdicts(name, programs, device, read=read_program):
-                if found is not None or (device is not None and kind == device.kind):  # one of its kind has the reason
+            for each, kind, found, _, _ in program_verdicts(
+                name, programs, device, read=read_program
+            ):
+                if found is not None or (
+                    device is not None and kind == device.kind
+                ):  # one of its kind has the reason
                     program = each
                 if found is not None:
                     break
-        function = program.get_function(name) if device is None else program._function_on(name, device)
-        return function if len(programs) == 1 else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
+        function = (
+            program.get_function(name) if device is None else program._function_on(name, device)
+        )
+        return (
+            function
+            if len(programs) == 1
+            else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
+        )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
         if owners[0].kind != PROGRAM and all(each.kind != device.kind for each in owners):
@@ -219,7 +287,9 @@ class BundleModule(Module):
 
 
 class _Functions(Mapping[str, "FunctionInfo"]):
-    """The functions of a bundle. A damaged function raises FormatError when it is used, and the others are not affected."""
+    """The functions of a bundle. A damaged function raises FormatError when it is used, and the
+    others are not affected.
+    """
 
     __slots__ = ("_owners",)
 
@@ -249,7 +319,9 @@ def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> tupl
     """
     kinds = prefer.split(",") if isinstance(prefer, str) else list(prefer)
     if not all(isinstance(kind, str) for kind in kinds):
-        raise FormatError(f"{source} is a sequence of kinds such as ('cuda', 'opencl'), not {prefer!r}")
+        raise FormatError(
+            f"{source} is a sequence of kinds such as ('cuda', 'opencl'), not {prefer!r}"
+        )
     names = tuple(kind.strip() for kind in kinds if kind.strip())
     for name in names:
         if not is_valid_name(name):

@@ -1,13 +1,16 @@
 """The choice of one of a bundle's candidates.
 
-A function resolves to the first candidate that is installed and fits a device. The candidates are tried kind by kind: the kinds of
-``prefer``, then those of DEVMOD_PREFER, then the others in the order of the file. Within a kind, the target's spec ranks the variants for
-the first device that any of them fits; an unreadable variant ("") comes last. A candidate does not fit a device that lacks what its
-function requires (`fits`); the candidates are asked one by one, so that the interfaces behind the chosen one are not read. DEVMOD_DEVICE
-restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen candidate fails (its
-source does not compile, its bytes are damaged), the error is raised: another kind would hide it.
+A function resolves to the first candidate that is installed and fits a device. The candidates are
+tried kind by kind: the kinds of ``prefer``, then those of DEVMOD_PREFER, then the others in the
+order of the file. Within a kind, the target's spec ranks the variants for the first device that any
+of them fits; an unreadable variant ("") comes last. A candidate does not fit a device that lacks
+what its function requires (`fits`); the candidates are asked one by one, so that the interfaces
+behind the chosen one are not read. DEVMOD_DEVICE restricts a kind to one device. A candidate
+without a working runtime or device is skipped and noted. If the chosen candidate fails (its source
+does not compile, its bytes are damaged), the error is raised: another kind would hide it.
 
-A program runs its kernels on one device: the first of the first kind on which each of them has a candidate that fits.
+A program runs its kernels on one device: the first of the first kind on which each of them has a
+candidate that fits.
 """
 
 from __future__ import annotations
@@ -50,12 +53,17 @@ if TYPE_CHECKING:
 
     #: Returns the interface of a candidate's function.
     Reader = Callable[[Module, str], Interface | None]
-    #: A program's module; a kind; the device on which each kernel has candidates that fit; these, best first; why, or why not.
-    ProgramVerdict = tuple[Module, str, Device | None, dict[str, Iterator[Module]], str | DevmodError]
-    #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
+    #: A program's module; a kind; the device on which each kernel has candidates that fit; these,
+    #: best first; why, or why not.
+    ProgramVerdict = tuple[
+        Module, str, Device | None, dict[str, Iterator[Module]], str | DevmodError
+    ]
+    #: A candidate; the device that it fits, and whether that is the default of its kind; why it
+    #: fits, or the error that it does not.
     Verdict = tuple[Module, Device | None, bool, str | DevmodError]
 
-#: The errors of an unavailable candidate, after which the next one is tried. If there is none, the error is of the first that applies.
+#: The errors of an unavailable candidate, after which the next one is tried. If there is none, the
+#: error is of the first that applies.
 UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
 
 
@@ -67,7 +75,8 @@ def choose(
     get: Callable[[Module, Device | None], Any],
     device: Device | None = None,
 ) -> Any:
-    """Return ``get(candidate, device)`` of the chosen candidate. A candidate with the result None is skipped.
+    """Return ``get(candidate, device)`` of the chosen candidate. A candidate with the result None
+    is skipped.
 
     Parameters
     ----------
@@ -89,7 +98,9 @@ def choose(
     """
     notes: list[tuple[Module, DevmodError]] = []
     has_runnable = False
-    for module, fitting_device, is_default, reason in verdicts(name, bundle, owners, prefer, device):
+    for module, fitting_device, is_default, reason in verdicts(
+        name, bundle, owners, prefer, device
+    ):
         if isinstance(reason, DevmodError):
             notes.append((module, reason))
             continue
@@ -102,16 +113,25 @@ def choose(
         if result is None:
             has_runnable = True
             continue
-        skipped = "".join(f"; skipped {describe_candidate(each)} ({problem})" for each, problem in notes[:MAX_LISTED])
+        skipped = "".join(
+            f"; skipped {describe_candidate(each)} ({problem})"
+            for each, problem in notes[:MAX_LISTED]
+        )
         debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{skipped}")
         return result
     if has_runnable:
-        raise FunctionNotFoundError(f"no candidate of the bundle that can run here has a global {name!r}", kind="bundle", function=name)
+        raise FunctionNotFoundError(
+            f"no candidate of the bundle that can run here has a global {name!r}",
+            kind="bundle",
+            function=name,
+        )
     raise _no_candidate(name, notes)
 
 
 def interface_of(module: Module, name: str) -> Interface | None:
-    """Return the interface of a module's function; None if it has none, or is damaged: its first use raises the error."""
+    """Return the interface of a module's function; None if it has none, or is damaged: its first
+    use raises the error.
+    """
     try:
         info = module.functions.get(name)
     except DevmodError:
@@ -120,9 +140,16 @@ def interface_of(module: Module, name: str) -> Interface | None:
 
 
 def verdicts(
-    name: str, module: Module, owners: Sequence[Module], prefer: tuple[str, ...], device: Any = None, *, read: Reader = interface_of
+    name: str,
+    module: Module,
+    owners: Sequence[Module],
+    prefer: tuple[str, ...],
+    device: Any = None,
+    *,
+    read: Reader = interface_of,
 ) -> Iterator[Verdict]:
-    """Yield each candidate once: kind by kind in the order of the choice, and of each kind those that cannot run first, then the best.
+    """Yield each candidate once: kind by kind in the order of the choice, and of each kind those
+    that cannot run first, then the best.
 
     The devices of a kind are listed when its first candidate is wanted.
 
@@ -131,30 +158,42 @@ def verdicts(
     module
         The module whose function is called: a bundle, or the only candidate.
     name, owners, prefer, device
-        As for `choose`. A device with `is_described` is a description of another machine's: what is installed here then does not matter.
+        As for `choose`. A device with `is_described` is a description of another machine's: what is
+        installed here then does not matter.
     read
         Returns the interface of a candidate's function.
     """
     for kind, group in _by_kind(owners, prefer).items():
-        problems = [(each, None if _is_described(device) else _not_runnable(each)) for each in group]
-        yield from [(each, None, False, problem) for each, problem in problems if problem is not None]
+        problems = [
+            (each, None if _is_described(device) else _not_runnable(each)) for each in group
+        ]
+        yield from [
+            (each, None, False, problem) for each, problem in problems if problem is not None
+        ]
         if usable := [each for each, problem in problems if problem is None]:
             yield from _on_devices(name, module, kind, usable, device, read)
 
 
 def program_verdicts(
-    name: str, programs: Sequence[Module], device: Device | None = None, *, read: Callable[[str, Module], Any] | None = None
+    name: str,
+    programs: Sequence[Module],
+    device: Device | None = None,
+    *,
+    read: Callable[[str, Module], Any] | None = None,
 ) -> Iterator[ProgramVerdict]:
-    """Yield each kind of a program's kernels once for each of its modules, in the order of the choice.
+    """Yield each kind of a program's kernels once for each of its modules, in the order of the
+    choice.
 
     Parameters
     ----------
     name, programs
-        The program, and the modules that have it, which import its kernels: a merged file has one of each of its parts.
+        The program, and the modules that have it, which import its kernels: a merged file has one
+        of each of its parts.
     device
         As for `verdicts`.
     read
-        Returns a program of a module, as `devmod.backend.read_program`. Without it, the kernels alone are compared with a device.
+        Returns a program of a module, as `devmod.backend.read_program`. Without it, the kernels
+        alone are compared with a device.
 
     Raises
     ------
@@ -162,17 +201,32 @@ def program_verdicts(
         A module imports no kernels, or two of its imports have one of the program.
     """
     read = cache(read) if read is not None else None  # each kind asks
-    bundles: list[Any] = [each for program in programs for each in program.imports if holds_candidates(each)]
-    groups = [{kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()} for program in programs]
+    bundles: list[Any] = [
+        each for program in programs for each in program.imports if holds_candidates(each)
+    ]
+    groups = [
+        {kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()}
+        for program in programs
+    ]
     order = bundles[0].order if bundles else ()
-    for kind in dict.fromkeys((*order, *(kind for each in groups for group in each.values() for kind in group))):
+    for kind in dict.fromkeys(
+        (*order, *(kind for each in groups for group in each.values() for kind in group))
+    ):
         for program, candidates in zip(programs, groups, strict=True):
             if not any(kind in group for group in candidates.values()):
                 continue
             try:
-                groups_of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
+                groups_of_kind = {
+                    kernel: group.get(kind, ()) for kernel, group in candidates.items()
+                }
                 found, kernels = _program_on(name, program, groups_of_kind, kind, device, read)
-                yield program, kind, found, kernels, f"each kernel has a candidate that fits {found}"
+                yield (
+                    program,
+                    kind,
+                    found,
+                    kernels,
+                    f"each kernel has a candidate that fits {found}",
+                )
             except FormatError:
                 raise
             except DevmodError as error:
@@ -180,9 +234,16 @@ def program_verdicts(
 
 
 def _program_on(
-    name: str, program: Module, groups: Mapping[str, Sequence[Module]], kind: str, device: Device | None, read: Any
+    name: str,
+    program: Module,
+    groups: Mapping[str, Sequence[Module]],
+    kind: str,
+    device: Device | None,
+    read: Any,
 ) -> tuple[Device, dict[str, Iterator[Module]]]:
-    """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
+    """Return the first device of a kind on which each kernel of a program has candidates that fit,
+    and these; an error without one.
+    """
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
     described = _is_described(device)
@@ -191,11 +252,16 @@ def _program_on(
     interface = interface_of(program, name)
     if interface is not None and interface.needs:
         upgrade = pip_install("--upgrade devmod-core devmod-runtime")
-        raise DeviceNotFoundError(f"it needs {list_names(interface.needs)}, which a newer devmod-runtime has: {upgrade}", kind=kind)
+        raise DeviceNotFoundError(
+            f"it needs {list_names(interface.needs)}, which a newer devmod-runtime has: {upgrade}",
+            kind=kind,
+        )
     for kernel, group in groups.items():
         problems = [None if described else _not_runnable(each) for each in group]
         if not problems:
-            raise DeviceNotFoundError(f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind)
+            raise DeviceNotFoundError(
+                f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind
+            )
         if (problem := problems[0]) is not None and None not in problems:
             raise problem
     devices = considered_devices(program, kind) if device is None else [device]
@@ -212,7 +278,9 @@ def _program_on(
             if first is None:
                 unfit[f"its kernel {quote_name(kernel)}: {reasons[-1]}"] = None
                 break
-            kernels[kernel] = chain((first,), fitting)  # the interfaces behind the first are read if it cannot be built
+            kernels[kernel] = chain(
+                (first,), fitting
+            )  # the interfaces behind the first are read if it cannot be built
             interfaces[kernel] = interface_of(first, kernel)
         else:
             if not (lacking := _lacking(name, program, interfaces, each, read)):
@@ -222,9 +290,15 @@ def _program_on(
 
 
 def _lacking(
-    name: str, program: Module, interfaces: Mapping[str, Interface | None], device: Device, read: Callable[[str, Module], Any] | None
+    name: str,
+    program: Module,
+    interfaces: Mapping[str, Interface | None],
+    device: Device,
+    read: Callable[[str, Module], Any] | None,
 ) -> str:
-    """Return why a device cannot run a program whose kernels it can run, as the end of a sentence; "" if it can."""
+    """Return why a device cannot run a program whose kernels it can run, as the end of a sentence;
+    "" if it can.
+    """
     capabilities = getattr(device, "capabilities", None)
     if read is None or capabilities is None or not capabilities.limits:
         return ""
@@ -244,11 +318,17 @@ def _fitting(found: Iterator[Verdict], reasons: list[object]) -> Iterator[Module
 
 
 def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
-    """Return the candidates of each kernel of a program. Raise FormatError if there are none, or several imports have one."""
+    """Return the candidates of each kernel of a program. Raise FormatError if there are none, or
+    several imports have one.
+    """
     info = program.functions[name]
     names: Any = info.interface.extra.get("kernels") if info.interface is not None else None
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise FormatError(f"the program {quote_name(name)} has no list of its kernels", kind=PROGRAM, function=name)
+        raise FormatError(
+            f"the program {quote_name(name)} has no list of its kernels",
+            kind=PROGRAM,
+            function=name,
+        )
     imports: list[Any] = [each for each in program.imports if each.kind != "const_loader"]
     if not imports:
         raise FormatError(
@@ -267,7 +347,9 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     for kernel, numbers in owners.items():
         if len(numbers) != 1:
             problem = f"{quote_name(kernel)}, which {'no import' if not numbers else 'more than one import'} of its module has"
-            raise FormatError(f"the program {quote_name(name)} launches {problem}", kind=PROGRAM, function=name)
+            raise FormatError(
+                f"the program {quote_name(name)} launches {problem}", kind=PROGRAM, function=name
+            )
     return result
 
 
@@ -284,9 +366,16 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
 
 
 def _on_devices(
-    name: str, owner: Module, kind: str, usable: Sequence[Module], target_device: Device | None, read: Reader
+    name: str,
+    owner: Module,
+    kind: str,
+    usable: Sequence[Module],
+    target_device: Device | None,
+    read: Reader,
 ) -> Iterator[Verdict]:
-    """Yield the candidates of one kind with a runtime: those that fit no device first, then the others, best first."""
+    """Yield the candidates of one kind with a runtime: those that fit no device first, then the
+    others, best first.
+    """
     try:
         devices = considered_devices(owner, kind) if target_device is None else [target_device]
         spec = find_spec(kind)
@@ -299,29 +388,44 @@ def _on_devices(
     if devices is None:
         yield from ((module, None, True, "its runtime is installed") for module in usable)
         return
-    archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
+    archs = ", ".join(
+        dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices)
+    )
     lacking: dict[Module, DevmodError] = {}
 
     def verdict(module: Module) -> Verdict:
-        if problem := fits(requirements(read(module, name), module.format), getattr(device, "capabilities", None)):
+        if problem := fits(
+            requirements(read(module, name), module.format), getattr(device, "capabilities", None)
+        ):
             lacking[module] = DeviceNotFoundError(problem, kind=kind)
             return refusal(module)
         # Behind the colon stand features, of which Vulkan has fifty.
-        text = "simulated " * getattr(device, "is_simulated", False) + f"{kind} device {device.index}"
-        text += f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else ""
+        text = (
+            "simulated " * getattr(device, "is_simulated", False) + f"{kind} device {device.index}"
+        )
+        text += (
+            f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else ""
+        )
         is_default = device is not target_device and device is devices[0]
         return module, device, is_default, f"it fits {device if described else text}"
 
     def refusal(module: Module) -> Verdict:
         variant = variant_of(module)
-        unfit = f"{device} does not run {variant}" if described else f"no {kind} device fits {variant}; there is: {archs}"
+        unfit = (
+            f"{device} does not run {variant}"
+            if described
+            else f"no {kind} device fits {variant}; there is: {archs}"
+        )
         return module, None, False, lacking.get(module) or DeviceNotFoundError(unfit, kind=kind)
 
     for device in devices:
         arch = str(getattr(device, "arch", ""))
-        ranks = {module: number for module in usable if (number := _rank(rank, module, arch)) is not None}
+        ranks = {
+            module: number for module in usable if (number := _rank(rank, module, arch)) is not None
+        }
         ranked = sorted(ranks, key=lambda each: -ranks[each])
-        # The interfaces behind that of the best are read if the caller goes on: a file at a URL would fetch each.
+        # The interfaces behind that of the best are read if the caller goes on: a file at a URL
+        # would fetch each.
         for number, module in enumerate(ranked, 1):
             if (best := verdict(module))[1] is not None:
                 yield from (refusal(each) for each in usable if each not in ranked[number - 1 :])
@@ -336,8 +440,12 @@ def _not_runnable(module: Module) -> DevmodError | None:
     if isinstance(module, FallbackModule):
         spec = find_spec(module.kind)
         hint = f"; {spec.install}" if spec and not module.excluded else ""
-        return RuntimeNotLinkedError(f"a fallback, made while {module.cause}{hint}", kind=module.kind)
-    if isinstance(module, StoredModule) and not registry.is_claimed("devmod.load_from_bytes", module.kind):
+        return RuntimeNotLinkedError(
+            f"a fallback, made while {module.cause}{hint}", kind=module.kind
+        )
+    if isinstance(module, StoredModule) and not registry.is_claimed(
+        "devmod.load_from_bytes", module.kind
+    ):
         try:
             lookup("devmod.load_from_bytes", module.kind)
         except DevmodError as error:
@@ -346,9 +454,11 @@ def _not_runnable(module: Module) -> DevmodError | None:
 
 
 def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
-    """Return the devices of a kind that a call of a module's function considers; None if its runtime has no entry point for devices.
+    """Return the devices of a kind that a call of a module's function considers; None if its
+    runtime has no entry point for devices.
 
-    They are that of DEVMOD_DEVICE alone, or else all for a bundle or a program, and for another module the one where its functions run.
+    They are that of DEVMOD_DEVICE alone, or else all for a bundle or a program, and for another
+    module the one where its functions run.
 
     Raises
     ------
@@ -366,12 +476,20 @@ def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
         return [default]
     devices = probe(kind)
     if not devices:
-        raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
-    return devices if holds_candidates(module) or module.kind == PROGRAM else [device_of_call(devices, module.format)]
+        raise DeviceNotFoundError(
+            f"the {kind} runtime is installed, and there is no {kind} device", kind=kind
+        )
+    return (
+        devices
+        if holds_candidates(module) or module.kind == PROGRAM
+        else [device_of_call(devices, module.format)]
+    )
 
 
 def _rank(rank: Any, module: Module, arch: str) -> int | None:
-    """Return the rank of a module's variant for a device, or None if it does not fit. An unknown variant ranks below all that fit."""
+    """Return the rank of a module's variant for a device, or None if it does not fit. An unknown
+    variant ranks below all that fit.
+    """
     variant = variant_of(module) if rank is not None else ""
     if not variant:
         return -1
@@ -388,10 +506,15 @@ def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> Dev
     ]
     more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
     text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
-    family = next((each for each in UNAVAILABLE if any(isinstance(problem, each) for _, problem in notes)), DevmodError)
+    family = next(
+        (each for each in UNAVAILABLE if any(isinstance(problem, each) for _, problem in notes)),
+        DevmodError,
+    )
     error = family(text, kind="bundle", function=name)
     # A broken plugin has a traceback for its author. The text has the others' reasons.
-    error.__cause__ = next((problem for _, problem in notes if isinstance(problem, PluginError)), None)
+    error.__cause__ = next(
+        (problem for _, problem in notes if isinstance(problem, PluginError)), None
+    )
     return error
 
 

@@ -1,6 +1,8 @@
-"""devmod.compile, devmod.build and devmod.program. They need no device, no driver and no runtime wheel.
+"""devmod.compile, devmod.build and devmod.program. They need no device, no driver and no runtime
+wheel.
 
-`compile` finds the target's spec. The distribution devmod-targets, which only a build needs, has the rest.
+`compile` finds the target's spec. The distribution devmod-targets, which only a build needs, has
+the rest.
 """
 
 from __future__ import annotations
@@ -48,54 +50,61 @@ def compile(  # noqa: A001 - the public name
     aliases: Mapping[str, Iterable[str]] | None = None,
     subgroup: int | None = None,
 ) -> Module:
-    """Compile a source for a target. The result is the runtime's module if the runtime is installed, and a fallback otherwise.
+    """Compile a source for a target. The result is the runtime's module if the runtime is
+    installed, and a fallback otherwise.
 
-    The saved bytes depend on the arguments and the version of the toolchain alone. They never depend on the host, its folders, its devices
-    or other installed packages.
+    The saved bytes depend on the arguments and the version of the toolchain alone. They never
+    depend on the host, its folders, its devices or other installed packages.
 
     Parameters
     ----------
     source
-        The source. A str is always text, an os.PathLike always a file: UTF-8 text (a byte-order mark is dropped), SPIR-V or LLVM
-        bitcode. Bytes are SPIR-V or bitcode.
+        The source. A str is always text, an os.PathLike always a file: UTF-8 text (a byte-order
+        mark is dropped), SPIR-V or LLVM bitcode. Bytes are SPIR-V or bitcode.
     target
-        A Target, or a string such as "opencl" or "cuda -arch=sm_80,sm_90". With several architectures the module is a bundle of
-        one variant each.
+        A Target, or a string such as "opencl" or "cuda -arch=sm_80,sm_90". With several
+        architectures the module is a bundle of one variant each.
     name
         The function name of a shader whose entry is `main`. Default: the file's stem, or "main".
     language
-        The source's language, such as "OpenCL C", or the suffix of its files, "cl". Default: by the file's suffix, or
-        the target's first.
+        The source's language, such as "OpenCL C", or the suffix of its files, "cl". Default: by the
+        file's suffix, or the target's first.
     fmap
-        Declared functions. They override the results of reflection, and suffice without a toolchain for reflection. Reflection fills in
-        empty parts (arg_types, tags, interface). Cluster, cooperative and programmatic launch tags must be declared here.
+        Declared functions. They override the results of reflection, and suffice without a toolchain
+        for reflection. Reflection fills in empty parts (arg_types, tags, interface). Cluster,
+        cooperative and programmatic launch tags must be declared here.
     options
-        Options for the compiler: a sequence, or one string that is split at spaces. An option with a path is an error.
-        ``-DNAME=VALUE`` is a define. Two options are for any target and are not stored: ``--werror`` turns the warnings of the compiler
-        into errors; ``--strict`` those about what a device's compiler may refuse, and a source that no validator checked.
+        Options for the compiler: a sequence, or one string that is split at spaces. An option with
+        a path is an error. ``-DNAME=VALUE`` is a define. Two options are for any target and are not
+        stored: ``--werror`` turns the warnings of the compiler into errors; ``--strict`` those
+        about what a device's compiler may refuse, and a source that no validator checked.
     defines
-        Macro to value: a str unchanged, a number, True as 1 and False as 0, None as 1 (like ``-DNAME``).
+        Macro to value: a str unchanged, a number, True as 1 and False as 0, None as 1 (like
+        ``-DNAME``).
     include
         An include folder, or several.
     name_expressions
         C++: template instances to compile, such as "scale<float>".
     block
-        The default block of threads, for calls that give none: an int or up to three, for all functions, or a map of function to block.
-        A block that the source fixes cannot be changed.
+        The default block of threads, for calls that give none: an int or up to three, for all
+        functions, or a map of function to block. A block that the source fixes cannot be changed.
     local
-        The default sizes of ``local`` parameters: a map of parameter to `Local`. Where several functions have a parameter of that name, a
-        map of function to such a map.
+        The default sizes of ``local`` parameters: a map of parameter to `Local`. Where several
+        functions have a parameter of that name, a map of function to such a map.
     aliases
-        Names of parameters and blocks, each with the names in the sources that it replaces: ``{"data_a": ["data_a_packed16"]}``. Names that
-        the source does not have are ignored, so that one map may be for all variants of a kernel.
+        Names of parameters and blocks, each with the names in the sources that it replaces:
+        ``{"data_a": ["data_a_packed16"]}``. Names that the source does not have are ignored, so
+        that one map may be for all variants of a kernel.
     subgroup
-        The number of threads in a subgroup with which all functions must run, a power of two. For Vulkan it is stored. For the other kinds
-        the source or the architecture must have the same size.
+        The number of threads in a subgroup with which all functions must run, a power of two. For
+        Vulkan it is stored. For the other kinds the source or the architecture must have the same
+        size.
 
     Returns
     -------
     Module
-        Its `origin` has the target, the toolchain and its version, the options and the SHA-256 of each source.
+        Its `origin` has the target, the toolchain and its version, the options and the SHA-256 of
+        each source.
 
     Raises
     ------
@@ -113,8 +122,9 @@ def compile(  # noqa: A001 - the public name
     Warns
     -----
     UserWarning
-        The compiler has warnings, or a device's compiler may refuse the source: it calls undeclared functions of
-        extensions. With the options ``--werror`` and ``--strict`` this is a CompileError.
+        The compiler has warnings, or a device's compiler may refuse the source: it calls undeclared
+        functions of extensions. With the options ``--werror`` and ``--strict`` this is a
+        CompileError.
 
     Examples
     --------
@@ -122,9 +132,13 @@ def compile(  # noqa: A001 - the public name
     """
     arguments = {**locals(), "target": Target.parse(target)}
     parsed_target: Target = arguments["target"]
-    spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)  # the look-up raises the error of a miss
+    spec = find_spec(parsed_target.kind) or lookup(
+        "devmod.targets", parsed_target.kind
+    )  # the look-up raises the error of a miss
     if spec.kind == PROGRAM:
-        raise CompileError("programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM)
+        raise CompileError(
+            "programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM
+        )
     if not spec.compiler:
         raise CompileError(
             f"this release of devmod has no compiler for {spec.kind}. A payload from another compiler can be wrapped: "
@@ -133,7 +147,9 @@ def compile(  # noqa: A001 - the public name
         )
     install = "its compiler" if spec.build_extra else "devmod-targets", spec.build_distribution
     subject = f"{spec.kind} cannot be compiled here"
-    compilation = _import_wheel("devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind)
+    compilation = _import_wheel(
+        "devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind
+    )
     module: Module = compilation.compile_source(spec, **arguments)
     return module
 
@@ -146,14 +162,17 @@ def build(manifest: Path = ".", **options: Any) -> Any:
     manifest
         The manifest, or its folder.
     options
-        Those of `devmod_targets.build.build.build_manifest`, which has the result and the errors too.
+        Those of `devmod_targets.build.build.build_manifest`, which has the result and the errors
+        too.
 
     Raises
     ------
     ToolchainNotFoundError
         devmod-targets is not installed.
     """
-    module = _import_wheel("devmod_targets.build.build", "nothing can be built here", *_PACKAGES, install=_BUILD)
+    module = _import_wheel(
+        "devmod_targets.build.build", "nothing can be built here", *_PACKAGES, install=_BUILD
+    )
     return module.build_manifest(manifest, **options)
 
 
@@ -172,24 +191,27 @@ def program(
     requires: Iterable[str] = (),
     backward: str | None = None,
 ) -> Module:
-    """Make a program: a function whose body is a list of launches, with named shapes, which a file holds as data.
+    """Make a program: a function whose body is a list of launches, with named shapes, which a file
+    holds as data.
 
     Parameters
     ----------
     name
         The program's name. A program of that name in `kernels` is replaced.
     kernels
-        The kernels, as `devmod.bundle`, `devmod.build` or `devmod.load` returns them, or with programs and constants.
+        The kernels, as `devmod.bundle`, `devmod.build` or `devmod.load` returns them, or with
+        programs and constants.
     steps
-        The launches in order, each a call as text, such as ``"scale(x=x, y=y, threads=rows*columns)"``, or a `devmod.step`. The argument
-        ``x.view(uint32)`` is the memory of `x` as one dimension of another type. A step may call
-        a program of `kernels`, whose steps then stand in its place.
+        The launches in order, each a call as text, such as ``"scale(x=x, y=y,
+        threads=rows*columns)"``, or a `devmod.step`. The argument ``x.view(uint32)`` is the memory
+        of `x` as one dimension of another type. A step may call a program of `kernels`, whose steps
+        then stand in its place.
     inputs
-        What a call gives: ``"x: float32[rows, columns]"``, the image ``"picture: rgba8unorm[height, width]"``, the scalar
-        ``"epsilon: float32 = 1e-5"``.
+        What a call gives: ``"x: float32[rows, columns]"``, the image ``"picture: rgba8unorm[height,
+        width]"``, the scalar ``"epsilon: float32 = 1e-5"``.
     outputs
-        What a call returns. Their shapes follow from those of the inputs, the updates and the constants. With ``= 0`` an array begins
-        cleared, also one that the call gives.
+        What a call returns. Their shapes follow from those of the inputs, the updates and the
+        constants. With ``= 0`` an array begins cleared, also one that the call gives.
     updates
         Arrays that a call gives, and that the program reads and writes.
     temporaries
@@ -197,10 +219,12 @@ def program(
     constants
         Arrays of a `devmod.const_loader` in `kernels`, by name.
     states
-        Arrays that last from call to call: ``"cache: float16[128, 64] = 0"``, or with the name of a constant in place of 0.
-        ``s = f.state()`` makes them, and ``f(x, state=s)`` reads and writes them.
+        Arrays that last from call to call: ``"cache: float16[128, 64] = 0"``, or with the name of a
+        constant in place of 0. ``s = f.state()`` makes them, and ``f(x, state=s)`` reads and writes
+        them.
     samplers
-        ``"linear: linear clamp"``: the name, the filter and the address mode, as in `Device.sampler`.
+        ``"linear: linear clamp"``: the name, the filter and the address mode, as in
+        `Device.sampler`.
     requires
         Comparisons of shapes and scalars, such as ``"columns % 4 == 0"``, that a call must meet.
     backward
@@ -214,21 +238,30 @@ def program(
     Raises
     ------
     FormatError
-        A declaration or a step is invalid, or a kernel does not take what a step gives. The message names the program, the step and the
-        argument.
+        A declaration or a step is invalid, or a kernel does not take what a step gives. The message
+        names the program, the step and the argument.
     ToolchainNotFoundError
         devmod-targets is not installed.
     """
     declared = {
-        "inputs": inputs, "outputs": outputs, "updates": updates, "temporaries": temporaries, "constants": constants, "states": states,
-        "samplers": samplers, "requires": requires,
-    }  # fmt: skip
+        "inputs": inputs,
+        "outputs": outputs,
+        "updates": updates,
+        "temporaries": temporaries,
+        "constants": constants,
+        "states": states,
+        "samplers": samplers,
+        "requires": requires,
+    }
     module: Module = _programs().make_program(name, kernels, steps, declared, backward)
     return module
 
 
-def step(kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = None, **arguments: Any) -> Any:
-    """Return one launch of a program, as its text has it: ``devmod.step("scale", x="x", factor=0.5, threads="rows * columns")``.
+def step(
+    kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = None, **arguments: Any
+) -> Any:
+    """Return one launch of a program, as its text has it: ``devmod.step("scale", x="x", factor=0.5,
+    threads="rows * columns")``.
 
     Parameters
     ----------
@@ -237,7 +270,8 @@ def step(kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = 
     grid, threads, block
         As in a call: an int, an expression as text, or up to three of them.
     arguments
-        The arguments by name: a name, a view such as ``"x.view(uint32)"`` or an expression as text, or a number.
+        The arguments by name: a name, a view such as ``"x.view(uint32)"`` or an expression as text,
+        or a number.
 
     Raises
     ------
@@ -246,8 +280,12 @@ def step(kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = 
     ToolchainNotFoundError
         devmod-targets is not installed.
     """
-    return _programs().make_step(kernel, arguments, {"grid": grid, "threads": threads, "block": block})
+    return _programs().make_step(
+        kernel, arguments, {"grid": grid, "threads": threads, "block": block}
+    )
 
 
 def _programs() -> Any:
-    return _import_wheel("devmod_targets.programs", "no program can be made here", *_PACKAGES, install=_BUILD)
+    return _import_wheel(
+        "devmod_targets.programs", "no program can be made here", *_PACKAGES, install=_BUILD
+    )

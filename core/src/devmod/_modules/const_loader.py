@@ -1,4 +1,6 @@
-"""const_loader: named constants, and functions (init symbols) that return them (R20). Core implements it."""
+"""const_loader: named constants, and functions (init symbols) that return them (R20). Core
+implements it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from devmod._modules.module import Module, owner_of
 from devmod._util.buffers import flat, read_only_view
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
-from devmod.errors import ArgumentError, FormatError, function_not_found, list_names, pip_install, quote_name
+from devmod.errors import (
+    ArgumentError,
+    FormatError,
+    function_not_found,
+    list_names,
+    pip_install,
+    quote_name,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +34,8 @@ if TYPE_CHECKING:
 KIND = "const_loader"
 #: The same limit as NumPy's.
 MAX_DIMENSIONS = 64
-#: Element types by their codes in the struct module. The size of integers depends on the platform, so they have a prefix alone.
+#: Element types by their codes in the struct module. The size of integers depends on the platform,
+#: so they have a prefix alone.
 _FORMATS = {fmt: name for name, fmt in STRUCT_FORMATS.items() if name != "uint1"} | {"c": "uint8"}
 _FORMATS |= dict.fromkeys("bhilqn", "int") | dict.fromkeys("BHILQN", "uint")
 
@@ -52,7 +62,11 @@ class ConstLoaderModule(Module):
     """
 
     def __init__(
-        self, tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]], *, wire: memoryview | None = None
+        self,
+        tensors: Mapping[str, ConstantTensor],
+        by_symbol: Mapping[str, Iterable[str]],
+        *,
+        wire: memoryview | None = None,
     ) -> None:
         self.tensors = {name: tensors[name] for name in sorted(tensors)}
         self.by_symbol = {symbol: tuple(names) for symbol, names in by_symbol.items()}
@@ -74,7 +88,9 @@ class ConstLoaderModule(Module):
         """The init symbols: functions without arguments."""
         return {symbol: FunctionInfo(symbol, ()) for symbol in self.by_symbol}
 
-    def get_function(self, name: str, query_imports: bool = False) -> Callable[[], tuple[Array, ...]]:
+    def get_function(
+        self, name: str, query_imports: bool = False
+    ) -> Callable[[], tuple[Array, ...]]:
         """Return a function that returns the tuple of an init symbol's constants, in order.
 
         Raises
@@ -92,17 +108,24 @@ class ConstLoaderModule(Module):
                 return function
         raise function_not_found(KIND, name, self.by_symbol)
 
-    def _constants(self, symbol: str, names: Sequence[str], *args: object, **keywords: object) -> tuple[Array, ...]:
+    def _constants(
+        self, symbol: str, names: Sequence[str], *args: object, **keywords: object
+    ) -> tuple[Array, ...]:
         if args or keywords:
             raise ArgumentError(
-                f"the const_loader function {symbol!r} takes no arguments; {len(args) + len(keywords)} given", kind=KIND, function=symbol
+                f"the const_loader function {symbol!r} takes no arguments; {len(args) + len(keywords)} given",
+                kind=KIND,
+                function=symbol,
             )
         return tuple(map(self.get_global, names))
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         """Return a constant as a read-only array in the host's memory."""
         if device is not None or options:
-            raise ArgumentError("the constants of a const_loader are in the host's memory: get_global takes their name alone", kind=KIND)
+            raise ArgumentError(
+                "the constants of a const_loader are in the host's memory: get_global takes their name alone",
+                kind=KIND,
+            )
         constant = self.tensors.get(name)
         if constant is None:
             raise function_not_found(KIND, name, self.tensors, noun="constant")
@@ -127,7 +150,8 @@ def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[st
     Raises
     ------
     FormatError
-        A name is not a string, a value is not a host array, or an init symbol names a constant that does not exist.
+        A name is not a string, a value is not a host array, or an init symbol names a constant that
+        does not exist.
     """
     constants = {name: _constant(name, tensor) for name, tensor in _items(tensors, "tensors")}
     symbols: dict[str, tuple[str, ...]] = {}
@@ -141,8 +165,11 @@ def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[st
     return ConstLoaderModule(constants, symbols)
 
 
-def create(code: Mapping[str, Any], fmt: str, fmap: Mapping[str, Iterable[str]], source: object) -> Module:
-    """Create a const_loader from ``code`` and ``fmap``, the two maps of `const_loader` (R2). Core registers this creator.
+def create(
+    code: Mapping[str, Any], fmt: str, fmap: Mapping[str, Iterable[str]], source: object
+) -> Module:
+    """Create a const_loader from ``code`` and ``fmap``, the two maps of `const_loader` (R2). Core
+    registers this creator.
 
     Raises
     ------
@@ -150,7 +177,10 @@ def create(code: Mapping[str, Any], fmt: str, fmap: Mapping[str, Iterable[str]],
         As for `const_loader`; or a format or a source is given.
     """
     if fmt or source:
-        raise FormatError("const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
+        raise FormatError(
+            "const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)",
+            kind=KIND,
+        )
     return const_loader(code, fmap)
 
 
@@ -201,19 +231,33 @@ def _read_constant(reader: Reader) -> ConstantTensor:
     at = reader.at
     data = reader.read_bin()
     if len(data) != array_bytes(dtype, shape):
-        raise reader.error(f"{len(data)} bytes for {dtype_name(dtype)} of shape {shape}, which takes {array_bytes(dtype, shape)}", at)
+        raise reader.error(
+            f"{len(data)} bytes for {dtype_name(dtype)} of shape {shape}, which takes {array_bytes(dtype, shape)}",
+            at,
+        )
     return ConstantTensor(dtype, shape, data)
 
 
-def _encode(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]]) -> tuple[Binary, ...]:
+def _encode(
+    tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]]
+) -> tuple[Binary, ...]:
     parts: list[Binary] = []
     head = bytearray(_wire.map_header(len(tensors)))
     for name, constant in tensors.items():
         subject = f"the constant {quote_name(name)} of the {KIND} module"
-        head += _wire.pack(name, subject, KIND) + _wire.array_header(3) + _wire.pack(constant.dtype, subject, KIND)
+        head += (
+            _wire.pack(name, subject, KIND)
+            + _wire.array_header(3)
+            + _wire.pack(constant.dtype, subject, KIND)
+        )
         head += _wire.pack(constant.shape, subject, KIND)
         _wire.append_binary(parts, head, constant.data, subject, KIND)
-    parts.append(bytes(head) + _wire.pack({symbol: list(names) for symbol, names in by_symbol.items()}, f"the {KIND} module", KIND))
+    parts.append(
+        bytes(head)
+        + _wire.pack(
+            {symbol: list(names) for symbol, names in by_symbol.items()}, f"the {KIND} module", KIND
+        )
+    )
     return tuple(parts)
 
 
@@ -222,11 +266,15 @@ def _encode(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Itera
 
 def _items(values: Mapping[str, Any], subject: str) -> list[tuple[str, Any]]:
     if not hasattr(values, "items"):
-        raise FormatError(f"const_loader: {subject} is a map of names, not {type(values).__name__}", kind=KIND)
+        raise FormatError(
+            f"const_loader: {subject} is a map of names, not {type(values).__name__}", kind=KIND
+        )
     items = list(values.items())
     for name, _ in items:
         if not isinstance(name, str):
-            raise FormatError(f"const_loader: {subject} is a map of names; {name!r} is not a string", kind=KIND)
+            raise FormatError(
+                f"const_loader: {subject} is a map of names; {name!r} is not a string", kind=KIND
+            )
     return items
 
 
@@ -243,23 +291,39 @@ def _constant(name: str, tensor: Any) -> ConstantTensor:
     except (TypeError, ValueError, BufferError):
         return _through_numpy(name, tensor)
     dtype = _dtype_of(name, view)
-    return ConstantTensor(dtype, view.shape or (), flat(view) if view.readonly and view.c_contiguous else view.tobytes())
+    return ConstantTensor(
+        dtype,
+        view.shape or (),
+        flat(view) if view.readonly and view.c_contiguous else view.tobytes(),
+    )
 
 
 def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
-    """Return the constant of an array without a plain buffer: DLPack, and NumPy arrays of the types in ml_dtypes."""
+    """Return the constant of an array without a plain buffer: DLPack, and NumPy arrays of the types
+    in ml_dtypes.
+    """
     subject = f"const_loader: the constant {name!r}"
     if not hasattr(tensor, "__dlpack__"):
-        raise FormatError(f"{subject} is a host array (NumPy, DLPack or another buffer), not {type(tensor).__name__}", kind=KIND)
+        raise FormatError(
+            f"{subject} is a host array (NumPy, DLPack or another buffer), not {type(tensor).__name__}",
+            kind=KIND,
+        )
     try:
         import numpy as np
     except ImportError:
-        raise FormatError(f"{subject} is a DLPack array, and reading it needs NumPy: {pip_install('numpy')}", kind=KIND) from None
+        raise FormatError(
+            f"{subject} is a DLPack array, and reading it needs NumPy: {pip_install('numpy')}",
+            kind=KIND,
+        ) from None
     from devmod._arrays.elements import dtype_name_of, elements_of
 
     try:
         array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
-        return ConstantTensor(parse_dtype(dtype_name_of(array.dtype)), array.shape, elements_of(array.copy(order="C")).tobytes())
+        return ConstantTensor(
+            parse_dtype(dtype_name_of(array.dtype)),
+            array.shape,
+            elements_of(array.copy(order="C")).tobytes(),
+        )
     except (BufferError, TypeError, ValueError, RuntimeError) as error:
         raise FormatError(f"{subject} cannot be read: {error}", kind=KIND) from error
 
@@ -271,6 +335,11 @@ def _dtype_of(name: str, view: memoryview) -> DType:
     element_format = _FORMATS.get(code)
     if element_format is None:
         raise FormatError(
-            f"const_loader: the constant {name!r} has elements of the format {view.format!r}, which is not supported", kind=KIND
+            f"const_loader: the constant {name!r} has elements of the format {view.format!r}, which is not supported",
+            kind=KIND,
         )
-    return parse_dtype(f"{element_format}{8 * view.itemsize}" if element_format in ("int", "uint") else element_format)
+    return parse_dtype(
+        f"{element_format}{8 * view.itemsize}"
+        if element_format in ("int", "uint")
+        else element_format
+    )

@@ -1,4 +1,6 @@
-"""Creating and loading a module of one kind. Only this file decides between the runtime's module and the fallback."""
+"""Creating and loading a module of one kind. Only this file decides between the runtime's module
+and the fallback.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,20 @@ LOAD_FROM_FILE = "devmod.load_from_file"
 _FORCE = "DEVMOD_COMPILE_FORCE_FALLBACK"
 
 
-def create(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None) -> Module:
-    """Create the runtime's module of a payload. The first get_function opens the driver, not this function.
+def create(
+    kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None
+) -> Module:
+    """Create the runtime's module of a payload. The first get_function opens the driver, not this
+    function.
 
     Parameters
     ----------
     kind
-        The backend's kind, such as "cuda"; or "const_loader", with the two maps of `devmod.const_loader`.
+        The backend's kind, such as "cuda"; or "const_loader", with the two maps of
+        `devmod.const_loader`.
     code
-        The payload: bytes, or for the multi-shader kinds (metal, vulkan, webgpu) a map of entry name to bytes. const_loader: a map
-        of name to array.
+        The payload: bytes, or for the multi-shader kinds (metal, vulkan, webgpu) a map of entry
+        name to bytes. const_loader: a map of name to array.
     fmt
         The payload's format, such as "ptx"; "" for const_loader.
     fmap
@@ -72,18 +78,22 @@ def create(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Sourc
     return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, source)
 
 
-def create_with_fallback(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None) -> Module:
+def create_with_fallback(
+    kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None
+) -> Module:
     """Create the runtime's module if the kind's runtime is installed, and a fallback otherwise.
 
-    The fallback has the same kind and saves the same bytes; it cannot run. The environment variable DEVMOD_COMPILE_FORCE_FALLBACK forces
-    a fallback, unless it is empty, "0" or "false" (in any case). The parameters are those of `create`.
+    The fallback has the same kind and saves the same bytes; it cannot run. The environment variable
+    DEVMOD_COMPILE_FORCE_FALLBACK forces a fallback, unless it is empty, "0" or "false" (in any
+    case). The parameters are those of `create`.
 
     Raises
     ------
     NotRegisteredError
         The runtime is not installed, and the kind has no target spec, which a fallback needs.
     PluginError, ConflictError
-        The installed runtime is broken, or two distributions provide it. A fallback never hides this error.
+        The installed runtime is broken, or two distributions provide it. A fallback never hides
+        this error.
     FormatError
         The payload is invalid for the kind.
     TrustError
@@ -93,8 +103,12 @@ def create_with_fallback(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions,
     return create_own(kind, code, fmt, fmap, source)
 
 
-def create_own(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None) -> Module:
-    """Like `create_with_fallback`, of a payload that this program compiled itself: no policy is asked."""
+def create_own(
+    kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None
+) -> Module:
+    """Like `create_with_fallback`, of a payload that this program compiled itself: no policy is
+    asked.
+    """
     forced = environment_flag(_FORCE)
     spec = find_spec(kind)
     if spec is None or not forced:
@@ -112,7 +126,10 @@ def create_own(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: S
     module = FallbackModule(spec, *payload)
     if forced:
         module.variable = _FORCE
-    elif (excluded := registry.excluded_claim(CREATE, kind) or registry.excluded_claim(LOAD_FROM_BYTES, kind)) is not None:
+    elif (
+        excluded := registry.excluded_claim(CREATE, kind)
+        or registry.excluded_claim(LOAD_FROM_BYTES, kind)
+    ) is not None:
         claim, module.variable = excluded
         module.excluded = claim.distribution
     return module
@@ -126,7 +143,8 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
     kind
         The kind, or an alias of one ("hsaco", "hip").
     data
-        Any object with the buffer protocol. The loader receives a flat, read-only memoryview. Only a strided buffer is copied.
+        Any object with the buffer protocol. The loader receives a flat, read-only memoryview. Only
+        a strided buffer is copied.
 
     Raises
     ------
@@ -146,16 +164,31 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
 def load_stored(kind: str, data: Buffer) -> Module:
     """Like `load_from_bytes`, of bytes in an open file, or of devmod itself: no policy is asked."""
     loader = lookup(LOAD_FROM_BYTES, kind)
-    view = snapshot(data, f"load_from_bytes({kind!r}, data)", "devmod.load_from_file(path)", kind=kind, copies=False).toreadonly()
-    spec = None if kind == "const_loader" else spec_of_loader(kind)  # constants have none, and each miss reads the folders of sys.path
-    return _check_result(call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
+    view = snapshot(
+        data,
+        f"load_from_bytes({kind!r}, data)",
+        "devmod.load_from_file(path)",
+        kind=kind,
+        copies=False,
+    ).toreadonly()
+    spec = (
+        None if kind == "const_loader" else spec_of_loader(kind)
+    )  # constants have none, and each miss reads the folders of sys.path
+    return _check_result(
+        call_entry(LOAD_FROM_BYTES, kind, loader, view),
+        LOAD_FROM_BYTES,
+        kind,
+        spec.kind if spec else "",
+    )
 
 
-def create_shared(kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> Module | None:
+def create_shared(
+    kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code
+) -> Module | None:
     """Load the runtime's module of shaders that share memory, as `create` does.
 
-    Joined bytes would repeat the shaders. Return None if one distribution provides the loader for bytes, and another one `create`. The
-    caller has looked up the loader.
+    Joined bytes would repeat the shaders. Return None if one distribution provides the loader for
+    bytes, and another one `create`. The caller has looked up the loader.
     """
     creator = registry.find(CREATE, kind)
     owners = [registry.used_claim(group, kind) for group in (CREATE, LOAD_FROM_BYTES)]
@@ -165,7 +198,8 @@ def create_shared(kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
 
 
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
-    """Load the runtime's module from a raw payload and the metadata file beside it, or the tree of a ``.devmod`` file.
+    """Load the runtime's module from a raw payload and the metadata file beside it, or the tree of
+    a ``.devmod`` file.
 
     Parameters
     ----------
@@ -179,7 +213,8 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     NotRegisteredError
         The runtime for that format is not installed.
     FormatError
-        The format is unknown, the file or its metadata is invalid, or the file is not a regular file.
+        The format is unknown, the file or its metadata is invalid, or the file is not a regular
+        file.
     TrustError
         A policy refuses the file.
     OSError
@@ -187,28 +222,38 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     """
     from devmod._util.regular_files import absolute, check_regular, path_to_str
 
-    name = path_to_str(path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory")
+    name = path_to_str(
+        path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory"
+    )
     if not fmt:
         suffix = os.path.splitext(name)[1][1:].lower()
         if not suffix:
-            raise FormatError(f"{name!r} has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')")
+            raise FormatError(
+                f"{name!r} has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')"
+            )
         fmt = format_of_suffix(suffix)
     loader = lookup(LOAD_FROM_FILE, fmt)
     check_regular(name)  # a plugin's loader would block on a pipe
     if fmt != "devmod":
         check_raw(repr(name), absolute(name))
-    return _check_result(call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
+    return _check_result(
+        call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, ""
+    )
 
 
 def load_shared_object(path: str, fmt: str) -> Module:
-    """Load a ``.so`` through the loader of its ELF machine, ``devmod.load_from_file.so_<machine>``."""
+    """Load a ``.so`` through the loader of its ELF machine,
+    ``devmod.load_from_file.so_<machine>``.
+    """
     from devmod._util.elf import MACHINE_END, TVM_LIBRARY, machine_name
     from devmod._util.regular_files import open_regular
 
     with open_regular(path) as file:
         machine = machine_name(file.read(MACHINE_END))
         if not machine:
-            raise FormatError(f"{path!r} is not a shared object: it does not begin with an ELF header")
+            raise FormatError(
+                f"{path!r} is not a shared object: it does not begin with an ELF header"
+            )
         name = f"so_{machine}"
         try:
             loader = lookup(LOAD_FROM_FILE, name)
@@ -220,21 +265,35 @@ def load_shared_object(path: str, fmt: str) -> Module:
                     f"{path!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({path!r}) reads its modules"
                 ) from None
             raise
-    return _check_result(call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
+    return _check_result(
+        call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, ""
+    )
 
 
-def _create_checked(creator: Any, spec: TargetSpec | None, kind: str, code: Any, fmt: str, fmap: Any, source: Source | None) -> Module:
+def _create_checked(
+    creator: Any,
+    spec: TargetSpec | None,
+    kind: str,
+    code: Any,
+    fmt: str,
+    fmap: Any,
+    source: Source | None,
+) -> Module:
     from devmod._modules.payload import check_fmap, check_payload
 
     if spec is not None:
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     elif kind != "const_loader":  # its creator checks the maps
         fmap, source = check_fmap(kind, fmap), dict(source or {})
-    return _check_result(call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind)
+    return _check_result(
+        call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind
+    )
 
 
 def _check_result(module: object, group: str, name: str, kind: str) -> Module:
-    """Return `module` if it is a runtime's module of `kind` ("" for any), or raise PluginError with the distribution."""
+    """Return `module` if it is a runtime's module of `kind` ("" for any), or raise PluginError with
+    the distribution.
+    """
     fallback = sys.modules.get("devmod._modules.fallback")  # not imported: no fallback exists
     cause: Exception | None = None
     if not isinstance(module, Module):
@@ -253,4 +312,6 @@ def _check_result(module: object, group: str, name: str, kind: str) -> Module:
             cause = error
     from devmod._plugins.messages import wrong_result
 
-    raise wrong_result(group, name, wrong, kind or name, registry.used_claim(group, name)) from cause
+    raise wrong_result(
+        group, name, wrong, kind or name, registry.used_claim(group, name)
+    ) from cause

@@ -1,4 +1,6 @@
-"""`devmod.explain`: which candidate of each function a device gets, and why the others do not fit. The choice itself is in choice.py."""
+"""`devmod.explain`: which candidate of each function a device gets, and why the others do not fit.
+The choice itself is in choice.py.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
     from devmod._values.requirements import Capabilities
 
 #: The reason for a refusal, by the class of its error; that of another class is "broken".
-_REASONS = ((NotRegisteredError, "not installed"), (RuntimeNotLinkedError, "not installed"), (DeviceNotFoundError, "no device"))
+_REASONS = (
+    (NotRegisteredError, "not installed"),
+    (RuntimeNotLinkedError, "not installed"),
+    (DeviceNotFoundError, "no device"),
+)
 
 
 class Candidate(NamedTuple):
@@ -45,16 +51,18 @@ class Candidate(NamedTuple):
     kind, format, variant
         Those of its module. The variant is its architecture; "" if it has none.
     outcome
-        "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for those that cannot. "unknown" in the
-        place of "best" or "fits" if only the payload has what the function needs, which is not read, or which devices it is for: its
-        driver decides.
+        "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for
+        those that cannot. "unknown" in the place of "best" or "fits" if only the payload has what
+        the function needs, which is not read, or which devices it is for: its driver decides.
     compiles
-        Whether a compiler on the machine of the device compiles it before its first launch: it is source or PTX.
+        Whether a compiler on the machine of the device compiles it before its first launch: it is
+        source or PTX.
     device
-        The device that it fits, such as "cuda:0"; "" for a refused one, and for a runtime that lists no devices.
+        The device that it fits, such as "cuda:0"; "" for a refused one, and for a runtime that
+        lists no devices.
     reason
-        Of a refused candidate: "not installed", "no device" (there is none, or none that can run it), "broken" or "other kind". "" for
-        the others.
+        Of a refused candidate: "not installed", "no device" (there is none, or none that can run
+        it), "broken" or "other kind". "" for the others.
     text
         Why, as a sentence.
     """
@@ -82,7 +90,8 @@ class Explanation:
     device
         The device that was asked about, such as "cuda:sm_90"; "" for all devices of this machine.
     functions
-        Function name to its candidates: the one that a call gets, the others in the order of the choice, then the refused ones.
+        Function name to its candidates: the one that a call gets, the others in the order of the
+        choice, then the refused ones.
     """
 
     def __init__(self, device: str, functions: Mapping[str, tuple[Candidate, ...]]) -> None:
@@ -103,7 +112,12 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data."""
-        return {"device": self.device, "functions": {name: [each._asdict() for each in all_] for name, all_ in self.functions.items()}}
+        return {
+            "device": self.device,
+            "functions": {
+                name: [each._asdict() for each in all_] for name, all_ in self.functions.items()
+            },
+        }
 
     def __str__(self) -> str:
         lines = []
@@ -112,7 +126,11 @@ class Explanation:
             lines.append(f"{name} on {self.device or 'this machine'}:")
             width = max(len(each.name) for each in candidates)
             for each in candidates:  # what a machine lacks is the same for each function
-                text = shorten_repeat(each.text, seen) if each.reason in ("not installed", "no device") else each.text
+                text = (
+                    shorten_repeat(each.text, seen)
+                    if each.reason in ("not installed", "no device")
+                    else each.text
+                )
                 lines.append(f"  {each.outcome:<8} {each.name:<{width}}  {text}")
         return "\n".join(map(escape_line, lines))
 
@@ -131,8 +149,11 @@ class _Described:
         return devices.device_label(self)
 
 
-def explain(module: Module, name: str | None = None, device: Device | str | None = None) -> Explanation:
-    """Return which candidate of a function a call gets on a machine, and why each other one is not used.
+def explain(
+    module: Module, name: str | None = None, device: Device | str | None = None
+) -> Explanation:
+    """Return which candidate of a function a call gets on a machine, and why each other one is not
+    used.
 
     No payload is compiled or loaded. Drivers list their devices, unless `device` describes one.
 
@@ -143,8 +164,9 @@ def explain(module: Module, name: str | None = None, device: Device | str | None
     name
         The function. Default: all functions.
     device
-        A device of this machine (a Device, "cuda", "cuda:0"), or the description of another machine's: its kind and architecture, as
-        in "cuda:sm_90". The features of a described device are unknown, and so are not compared. Default: all devices of this machine.
+        A device of this machine (a Device, "cuda", "cuda:0"), or the description of another
+        machine's: its kind and architecture, as in "cuda:sm_90". The features of a described device
+        are unknown, and so are not compared. Default: all devices of this machine.
 
     Raises
     ------
@@ -157,7 +179,10 @@ def explain(module: Module, name: str | None = None, device: Device | str | None
     """
     target: Any = _parse(device) if isinstance(device, str) else device
     if not (target is None or (hasattr(target, "kind") and hasattr(target, "index"))):
-        raise ArgumentError(f"explain: expected a device or its name such as 'cuda:0', got {type(target).__name__}", argument="device")
+        raise ArgumentError(
+            f"explain: expected a device or its name such as 'cuda:0', got {type(target).__name__}",
+            argument="device",
+        )
     with shared_scan():
         owners: dict[str, Module] = {}
         for owner in walk(module):
@@ -165,7 +190,10 @@ def explain(module: Module, name: str | None = None, device: Device | str | None
                 owners.setdefault(each, owner)
         if name is not None and name not in owners:
             raise function_not_found(module.kind, name, list(owners))
-        functions = {each: tuple(_candidates(owners[each], each, target)) for each in (owners if name is None else [name])}
+        functions = {
+            each: tuple(_candidates(owners[each], each, target))
+            for each in (owners if name is None else [name])
+        }
         return Explanation("" if target is None else devices.device_label(target), functions)
 
 
@@ -173,16 +201,23 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
     """Yield the candidates of a function of `owner`, in the order of `Explanation.functions`."""
     owners, prefer = [owner], tuple[str, ...]()
     if isinstance(owner, BundleModule):
-        owners, prefer = [each for each in owner.candidates if name in each.function_names], owner.order
+        owners, prefer = (
+            [each for each in owner.candidates if name in each.function_names],
+            owner.order,
+        )
     if owners[0].kind == PROGRAM:
         yield from _of_program([each for each in owners if each.kind == PROGRAM], name, device)
         return
     fitting = [each for each in owners if device is None or each.kind == device.kind]
-    refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
+    refused = [
+        (each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting
+    ]
     outcome = "best"
 
     def is_unread(module: Module) -> bool:
-        """Whether a candidate behind the one that a call gets is at a URL: its interface is there beside its payload."""
+        """Whether a candidate behind the one that a call gets is at a URL: its interface is there
+        beside its payload.
+        """
         return outcome == "fits" and isinstance(module, StoredModule) and module.is_remote
 
     def read(module: Module, name: str) -> Interface | None:
@@ -195,8 +230,16 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
         label = "" if fits is None else devices.device_label(fits)
         # The architecture alone of a described device is compared.
         capabilities = getattr(fits, "capabilities", None)
-        problem = _unknown(each, name, is_unread(each), capabilities) if capabilities is not None else ""
-        yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label} decides: {problem}" if problem else why)
+        problem = (
+            _unknown(each, name, is_unread(each), capabilities) if capabilities is not None else ""
+        )
+        yield _candidate(
+            each,
+            "unknown" if problem else outcome,
+            label,
+            "",
+            f"{label} decides: {problem}" if problem else why,
+        )
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
@@ -220,8 +263,14 @@ def _reason(error: DevmodError) -> str:
 
 
 def _unknown(module: Module, name: str, is_unread: bool, capabilities: Capabilities) -> str:
-    """Return why it is unknown what a function needs of a device, as a clause; "" if it is known."""
-    if capabilities.format_problem is not None and capabilities.format_problem(module.format) is None:
+    """Return why it is unknown what a function needs of a device, as a clause;
+
+    "" if it is known.
+    """
+    if (
+        capabilities.format_problem is not None
+        and capabilities.format_problem(module.format) is None
+    ):
         return f"a payload of format {module.format!r} is for some devices, and only a driver knows whether its own is one of them"
     if is_unread:
         return "what the function needs moves with its payload, which a call does not get"
@@ -229,18 +278,28 @@ def _unknown(module: Module, name: str, is_unread: bool, capabilities: Capabilit
         info = module.functions.get(name)
     except DevmodError as error:  # the first use raises it
         return f"what the function needs cannot be read: {error}"
-    return "" if info is not None and info.interface is not None else "the function has no interface, so only its payload has what it needs"
+    return (
+        ""
+        if info is not None and info.interface is not None
+        else "the function has no interface, so only its payload has what it needs"
+    )
 
 
 def _candidate(module: Module, outcome: str, device: str, reason: str, text: str) -> Candidate:
     spec = find_spec(module.kind)
     compiles = spec is not None and module.format in spec.text_formats
-    text += "; a compiler there builds it before its first launch" if compiles and not reason else ""
-    return Candidate(module.kind, module.format, variant_of(module), outcome, compiles, device, reason, text)
+    text += (
+        "; a compiler there builds it before its first launch" if compiles and not reason else ""
+    )
+    return Candidate(
+        module.kind, module.format, variant_of(module), outcome, compiles, device, reason, text
+    )
 
 
 def _parse(text: str) -> Device | _Described:
-    """Return the device of a text such as "opencl:0", or what one such as "cuda:sm_90" describes."""
+    """Return the device of a text such as "opencl:0", or what one such as "cuda:sm_90"
+    describes.
+    """
     kind, _, arch = text.partition(":")
     if not arch or arch.isdecimal():
         return devices.device(text)

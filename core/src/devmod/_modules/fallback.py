@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class FallbackModule(PayloadModule):
-    """A module with the kind, the bytes and the inspection of the runtime's module, for any kind with a TargetSpec.
+    """A module with the kind, the bytes and the inspection of the runtime's module, for any kind
+    with a TargetSpec.
 
     It exists at build time only: no loader returns one. It never compiles.
 
@@ -24,12 +25,13 @@ class FallbackModule(PayloadModule):
     variable
         The environment variable that caused the fallback; "" if the runtime is not installed.
     excluded
-        The distribution that `variable` (DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY) excludes; "" for any other cause.
+        The distribution that `variable` (DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY) excludes; ""
+        for any other cause.
 
     Notes
     -----
-    Follows TVM's fallback modules (PR 19465). Their get_function raises the same error for every name; this class distinguishes
-    unknown names.
+    Follows TVM's fallback modules (PR 19465). Their get_function raises the same error for every
+    name; this class distinguishes unknown names.
     """
 
     variable = ""
@@ -45,7 +47,9 @@ class FallbackModule(PayloadModule):
         return BINARY_SERIALIZABLE
 
     def get_function(self, name: str, query_imports: bool = False) -> object:
-        """Raise FunctionNotFoundError for an unknown name, RuntimeNotLinkedError for a function of the module."""
+        """Raise FunctionNotFoundError for an unknown name, RuntimeNotLinkedError for a function of
+        the module.
+        """
         owner, _ = self.find_function(name, query_imports)
         if owner is not self:
             return owner.get_function(name, query_imports)
@@ -57,4 +61,12 @@ class FallbackModule(PayloadModule):
 
     def _not_linked(self, name: str, noun: str) -> RuntimeNotLinkedError:
         spec = self._spec
-        return runtime_not_linked(spec.kind, spec.title, name, spec.install, noun=noun, variable=self.variable, excluded=self.excluded)
+        return runtime_not_linked(
+            spec.kind,
+            spec.title,
+            name,
+            spec.install,
+            noun=noun,
+            variable=self.variable,
+            excluded=self.excluded,
+        )

@@ -1,8 +1,9 @@
 """Module: the base class of every backend's module.
 
-A module is a unit of device code of one *kind* ("cuda", "opencl", …). It has functions, a source, bytes for saving, and imports of other
-modules, so that a file is a tree. A backend subclasses Module and implements `kind` and `get_function`. The default of every other
-method returns an empty result or raises FormatError.
+A module is a unit of device code of one *kind* ("cuda", "opencl", …). It has functions, a source,
+bytes for saving, and imports of other modules, so that a file is a tree. A backend subclasses
+Module and implements `kind` and `get_function`. The default of every other method returns an empty
+result or raises FormatError.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ LIBRARY = "_lib"
 
 
 class ModuleAttributeError(AttributeError):
-    """A module has no such attribute. The text, which `hasattr` does not make, has the expression for a function of that name."""
+    """A module has no such attribute. The text, which `hasattr` does not make, has the expression
+    for a function of that name.
+    """
 
     def __str__(self) -> str:
         try:
@@ -48,7 +51,9 @@ class ModuleAttributeError(AttributeError):
 
 
 def branches_of(module: Module) -> str:
-    """Return the source in which `condition_hint` looks for a name; "" if it cannot be read, or the kind has no branches for devices."""
+    """Return the source in which `condition_hint` looks for a name; "" if it cannot be read, or the
+    kind has no branches for devices.
+    """
     try:
         return module.inspect_source() if module.kind == "opencl" else ""
     except DevmodError:
@@ -58,11 +63,11 @@ def branches_of(module: Module) -> str:
 class Module(ProcessLocal, ABC):
     """A unit of device code. Abstract in `kind` and `get_function`.
 
-    A subclass need not call ``super().__init__()``. A subclass that can be saved overrides `save_to_bytes` or `wire_parts`; the default of
-    each calls the other.
+    A subclass need not call ``super().__init__()``. A subclass that can be saved overrides
+    `save_to_bytes` or `wire_parts`; the default of each calls the other.
 
-    ``module["name"]`` is ``module.get_function("name")``. ``"name" in module``, ``len(module)`` and ``for name in module`` use the names of
-    the functions, and build nothing.
+    ``module["name"]`` is ``module.get_function("name")``. ``"name" in module``, ``len(module)`` and
+    ``for name in module`` use the names of the functions, and build nothing.
     """
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
@@ -72,7 +77,10 @@ class Module(ProcessLocal, ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The backend's kind, such as "cuda"; the same for the runtime's module and the fallback."""
+        """The backend's kind, such as "cuda";
+
+        the same for the runtime's module and the fallback.
+        """
 
     @property
     def format(self) -> str:
@@ -91,20 +99,28 @@ class Module(ProcessLocal, ABC):
 
     @property
     def source(self) -> Mapping[str, str | bytes]:
-        """Source and listings by format, as passed to create or as in the file. `save` writes them on request alone."""
+        """Source and listings by format, as passed to create or as in the file. `save` writes them
+        on request alone.
+        """
         return {}
 
     @property
     def origin(self) -> Origin | None:
-        """The origin of the payload (target, toolchain, options); None if it is unknown. FormatError if that of a file is invalid."""
+        """The origin of the payload (target, toolchain, options); None if it is unknown.
+        FormatError if that of a file is invalid.
+        """
         value = self.__dict__.get("_devmod_origin")
         return value() if callable(value) else value
 
     @property
     def property_mask(self) -> int:
-        """TVM's bits: 1 can be saved to bytes, 2 can run, 4 can be exported through a host compiler."""
+        """TVM's bits: 1 can be saved to bytes, 2 can run, 4 can be exported through a host
+        compiler.
+        """
         cls = type(self)
-        saves = cls.save_to_bytes is not Module.save_to_bytes or cls.wire_parts is not Module.wire_parts
+        saves = (
+            cls.save_to_bytes is not Module.save_to_bytes or cls.wire_parts is not Module.wire_parts
+        )
         return RUNNABLE | (BINARY_SERIALIZABLE if saves else 0)
 
     # -- the tree
@@ -126,7 +142,9 @@ class Module(ProcessLocal, ABC):
         if not isinstance(other, Module):
             raise FormatError(f"{self.kind}: a module imports a Module, not {type(other).__name__}")
         if any(module is self for module in walk(other)):
-            raise FormatError(f"{self.kind}: importing the {other.kind} module would make a cycle: it is this module or imports it")
+            raise FormatError(
+                f"{self.kind}: importing the {other.kind} module would make a cycle: it is this module or imports it"
+            )
         self.__dict__["_devmod_imports"] = (*self.imports, other)
 
     # -- functions, globals and source
@@ -155,17 +173,24 @@ class Module(ProcessLocal, ABC):
         return function
 
     def _function_on(self, name: str, device: Device) -> Function:
-        """Return the function `name` for one device, for a bundle. A runtime's module builds it for no other device."""
+        """Return the function `name` for one device, for a bundle. A runtime's module builds it for
+        no other device.
+        """
         return self[name].on(device)
 
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property has raised AttributeError: raise its own error
+            if hasattr(
+                type(self), name
+            ):  # a property has raised AttributeError: raise its own error
                 return object.__getattribute__(self, name)
-            raise ModuleAttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise ModuleAttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
 
-    # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself alone, and is true when it is empty.
+    # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself
+    # alone, and is true when it is empty.
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.function_names
@@ -202,7 +227,9 @@ class Module(ProcessLocal, ABC):
         raise function_not_found(self.kind, name, (), noun="global")
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
-        """Return the text in a format; for "" the source, or else a payload that is text. Return "" if there is no such text."""
+        """Return the text in a format; for "" the source, or else a payload that is text. Return ""
+        if there is no such text.
+        """
         return ""
 
     # -- bytes
@@ -216,25 +243,33 @@ class Module(ProcessLocal, ABC):
             This kind of module cannot be saved, or a part is too large for the format.
         """
         if type(self).wire_parts is Module.wire_parts:
-            raise FormatError(f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind)
+            raise FormatError(
+                f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind
+            )
         return b"".join(self.wire_parts())
 
     def wire_parts(self) -> Sequence[bytes | memoryview]:
         """Return the bytes of `save_to_bytes` in parts, without copying them."""
         if type(self).save_to_bytes is Module.save_to_bytes:
-            raise FormatError(f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind)
+            raise FormatError(
+                f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind
+            )
         return (self.save_to_bytes(),)
 
     def write_to_file(self, path: str | PathLike[str]) -> None:
-        """Write the raw payload, and beside it ``<stem>.tvm_meta.json`` with the metadata of its functions.
+        """Write the raw payload, and beside it ``<stem>.tvm_meta.json`` with the metadata of its
+        functions.
 
         Raises
         ------
         FormatError
-            The payload is not one file, the suffix belongs to another format, or an existing metadata file describes other functions or
-            is a symbolic link.
+            The payload is not one file, the suffix belongs to another format, or an existing
+            metadata file describes other functions or is a symbolic link.
         """
-        raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
+        raise FormatError(
+            f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save",
+            kind=self.kind,
+        )
 
     def _signature_of(self, name: str) -> str:
         """Return a function's signature as one short line, or the reason why it cannot be read."""
@@ -252,23 +287,39 @@ class Module(ProcessLocal, ABC):
         rows = [("function", self._signature_of(name)) for name in names[:_MAX_SHOWN]]
         if len(names) > _MAX_SHOWN:
             rows.append(("", f"and {len(names) - _MAX_SHOWN} more functions"))
-        rows += [("candidate" if self.kind == "bundle" else "import", f"{each.kind} {each.format}".rstrip()) for each in self.imports]
+        rows += [
+            (
+                "candidate" if self.kind == "bundle" else "import",
+                f"{each.kind} {each.format}".rstrip(),
+            )
+            for each in self.imports
+        ]
         return html_table(f"{type(self).__name__} {self.kind} {self.format}".rstrip(), rows)
 
     def __repr__(self) -> str:
         names = list(self)
         shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-        text = escape_line(f"<{type(self).__name__} {self.kind}{'/' + self.format if self.format else ''}: {shown or 'no functions'}>")
+        text = escape_line(
+            f"<{type(self).__name__} {self.kind}{'/' + self.format if self.format else ''}: {shown or 'no functions'}>"
+        )
         return shorten(text)
 
 
 def get_global(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array:
-    """Return a module's global. A kind without devices and options has a `get_global` of the name alone."""
-    return module.get_global(name, device, **options) if device is not None or options else module.get_global(name)
+    """Return a module's global. A kind without devices and options has a `get_global` of the name
+    alone.
+    """
+    return (
+        module.get_global(name, device, **options)
+        if device is not None or options
+        else module.get_global(name)
+    )
 
 
 class LibraryModule(Module):
-    """The root of a tree that TVM exported. It represents the host library, whose functions are not in the tree."""
+    """The root of a tree that TVM exported. It represents the host library, whose functions are not
+    in the tree.
+    """
 
     @property
     def kind(self) -> str:
@@ -280,7 +331,8 @@ class LibraryModule(Module):
         Raises
         ------
         FunctionNotFoundError
-            There is no function of that name. If an import has it, the message has the call that returns it.
+            There is no function of that name. If an import has it, the message has the call that
+            returns it.
         """
         owner = owner_of(name, *self.imports)
         if owner is None:
@@ -293,8 +345,9 @@ class LibraryModule(Module):
 
 # -- Walks over the tree of modules of a file.
 #
-# A module may be imported many times: 41 modules that each import the next one twice have 2**40 paths. So a walk visits each module
-# once, in time and memory linear in modules and imports. No walk recurses, since a chain of imports may be long.
+# A module may be imported many times: 41 modules that each import the next one twice have 2**40
+# paths. So a walk visits each module once, in time and memory linear in modules and imports. No
+# walk recurses, since a chain of imports may be long.
 
 
 def walk(*roots: Module, enter: Callable[[Module], bool] | None = None) -> Iterator[Module]:
@@ -329,20 +382,32 @@ def owner_of(name: str, *modules: Module) -> Module | None:
 
 
 def owners_of(name: str, *modules: Module) -> Iterator[Module]:
-    """Return the `owner_of` each tree that has the function `name`. Modules shared by several trees are searched once."""
+    """Return the `owner_of` each tree that has the function `name`. Modules shared by several trees
+    are searched once.
+    """
     has: dict[int, bool] = {}
     owners: dict[int, Module | None] = {}
     for module, imports in reversed(ordered(modules)):  # imports before their importers
         # Not a bundle's own names: bundles that share candidates would list the names repeatedly.
-        has[id(module)] = any(has[id(each)] for each in imports) if holds_candidates(module) else name in module.function_names
-        owners[id(module)] = module if has[id(module)] else next((owner for each in imports if (owner := owners[id(each)])), None)
+        has[id(module)] = (
+            any(has[id(each)] for each in imports)
+            if holds_candidates(module)
+            else name in module.function_names
+        )
+        owners[id(module)] = (
+            module
+            if has[id(module)]
+            else next((owner for each in imports if (owner := owners[id(each)])), None)
+        )
     return (owner for each in modules if (owner := owners[id(each)]))
 
 
 def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
-    """Return the modules of the trees, each once with its imports: every importer before its imports, otherwise in their order.
+    """Return the modules of the trees, each once with its imports: every importer before its
+    imports, otherwise in their order.
 
-    The property ``imports`` of each module is read once, so that the result is consistent even if a module computes it.
+    The property ``imports`` of each module is read once, so that the result is consistent even if a
+    module computes it.
 
     Raises
     ------
@@ -364,7 +429,9 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
                 else:  # nearly every module of a file
                     finished.append((module, below))
             elif not state[id(module)]:
-                raise FormatError(f"the {module.kind} module imports itself, directly or through others: a file is a tree")
+                raise FormatError(
+                    f"the {module.kind} module imports itself, directly or through others: a file is a tree"
+                )
         else:
             path.pop()
             if importer is not None:

@@ -1,7 +1,8 @@
 """PayloadModule: the base class of modules with one payload, and the checks of a payload.
 
-`PayloadModule` is the common part of fallbacks and runtime modules: kind, format, functions, source, inspection, bytes, files. The kind's
-TargetSpec describes the payload. The subclasses differ in `get_function`.
+`PayloadModule` is the common part of fallbacks and runtime modules: kind, format, functions,
+source, inspection, bytes, files. The kind's TargetSpec describes the payload. The subclasses differ
+in `get_function`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class PayloadModule(Module):
     fmt, fmap, code, source
         As for `devmod.create`. The constructor checks them and does not parse `code`.
     wire
-        The bytes from which the module was loaded; they are saved unchanged (R19). None for a new module.
+        The bytes from which the module was loaded; they are saved unchanged (R19). None for a new
+        module.
 
     Raises
     ------
@@ -51,7 +53,9 @@ class PayloadModule(Module):
         wire: Binary | None = None,
     ) -> None:
         self._spec = spec
-        self._wire_format, self._functions, self._code, self._source = check_payload(spec, fmt, fmap, code, source)
+        self._wire_format, self._functions, self._code, self._source = check_payload(
+            spec, fmt, fmap, code, source
+        )
         self._format = spec.canonical_format(self._wire_format)
         self._wire = wire
 
@@ -77,7 +81,8 @@ class PayloadModule(Module):
         return self._code
 
     def find_function(self, name: str, query_imports: bool = False) -> tuple[Module, FunctionInfo]:
-        """Return the module that has the function `name`, this one or one of its imports, and the function's info.
+        """Return the module that has the function `name`, this one or one of its imports, and the
+        function's info.
 
         Raises
         ------
@@ -92,7 +97,9 @@ class PayloadModule(Module):
         raise function_not_found(self.kind, name, self.functions, source=branches_of(self))
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
-        """Return the text in a format (R26): a source under that key, else the default source, else the code if it is text."""
+        """Return the text in a format (R26): a source under that key, else the default source, else
+        the code if it is text.
+        """
         return inspect_payload(self._spec, self.format, self.code, self._source, format)
 
     def wire_parts(self) -> Sequence[Binary]:
@@ -107,11 +114,16 @@ class PayloadModule(Module):
 
 
 def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requested: str) -> str:
-    """Return the text in the format `requested` (R26): a source under that key, else the default source, else the code if it is text.
+    """Return the text in the format `requested` (R26): a source under that key, else the default
+    source, else the code if it is text.
 
     A source that is bytes is never returned as text.
     """
-    for key in (requested, spec.source_aliases.get(requested, requested), *(() if requested else spec.default_source)):
+    for key in (
+        requested,
+        spec.source_aliases.get(requested, requested),
+        *(() if requested else spec.default_source),
+    ):
         text = source.get(key)
         if isinstance(text, str):
             return text
@@ -132,8 +144,12 @@ def check_payload(
     """
     kind = spec.kind
     if spec.canonical_format(fmt) not in spec.formats:
-        raise FormatError(f"{kind} has no format {fmt!r}; its formats: {', '.join(spec.formats)}", kind=kind)
-    texts = {} if source is None else _copy_map(kind, source, "source", "format to text", (str, bytes))
+        raise FormatError(
+            f"{kind} has no format {fmt!r}; its formats: {', '.join(spec.formats)}", kind=kind
+        )
+    texts = (
+        {} if source is None else _copy_map(kind, source, "source", "format to text", (str, bytes))
+    )
     return fmt, check_fmap(kind, fmap), _check_code(spec, code), texts
 
 
@@ -144,15 +160,22 @@ def check_fmap(kind: str, fmap: Mapping[str, FunctionInfo]) -> Mapping[str, Func
     return _copy_map(kind, fmap, "fmap", "str to FunctionInfo", FunctionInfo)
 
 
-def _copy_map(kind: str, values: Any, subject: str, form: str, types: type | tuple[type, ...]) -> dict[str, Any]:
+def _copy_map(
+    kind: str, values: Any, subject: str, form: str, types: type | tuple[type, ...]
+) -> dict[str, Any]:
     """Return a copy of a map of str to objects of `types`. Raise FormatError for others."""
     try:
         copy = dict(values)
     except (TypeError, ValueError):
-        raise FormatError(f"{kind}: the {subject} is a map of {form}, not {type(values).__name__}", kind=kind) from None
+        raise FormatError(
+            f"{kind}: the {subject} is a map of {form}, not {type(values).__name__}", kind=kind
+        ) from None
     for key, value in copy.items():
         if not isinstance(key, str) or not isinstance(value, types):
-            raise FormatError(f"{kind}: the {subject} is a map of {form}; it has {key!r}: {type(value).__name__}", kind=kind)
+            raise FormatError(
+                f"{kind}: the {subject} is a map of {form}; it has {key!r}: {type(value).__name__}",
+                kind=kind,
+            )
     return copy
 
 
@@ -163,12 +186,20 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
             return _immutable(code)
         raise FormatError(f"{kind}: the code is bytes, not {type(code).__name__}", kind=kind)
     if isinstance(code, (bytes, bytearray, memoryview, str)) or not hasattr(code, "items"):
-        raise FormatError(f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}", kind=kind)
+        raise FormatError(
+            f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}",
+            kind=kind,
+        )
     shaders: dict[str, Binary] = {}
-    results: dict[int, tuple[Binary, Binary]] = {}  # by the identity of the first: entries that share a shader still do
+    results: dict[
+        int, tuple[Binary, Binary]
+    ] = {}  # by the identity of the first: entries that share a shader still do
     for name, shader in code.items():
         if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
-            raise FormatError(f"{kind}: the code is a map of str to bytes; it has {name!r}: {type(shader).__name__}", kind=kind)
+            raise FormatError(
+                f"{kind}: the code is a map of str to bytes; it has {name!r}: {type(shader).__name__}",
+                kind=kind,
+            )
         if id(shader) not in results:
             results[id(shader)] = shader, _immutable(shader)
         shaders[name] = results[id(shader)][1]

@@ -1,6 +1,7 @@
 """Reading and checking the programs of a module.
 
-devmod-readers has their grammar. It is imported by its name, as an entry point: core imports no other wheel.
+devmod-readers has their grammar. It is imported by its name, as an entry point: core imports no
+other wheel.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from devmod.targets import PROGRAM
 
 
 def read_program(name: str, module: Module) -> Any:
-    """Return a program of a module as `devmod_readers.programs.Program`. Its kernels are not checked.
+    """Return a program of a module as `devmod_readers.programs.Program`. Its kernels are not
+    checked.
 
     Raises
     ------
@@ -29,7 +31,10 @@ def read_program(name: str, module: Module) -> Any:
     code: Any = module.code  # type: ignore[attr-defined]  # of a module with bytes
     advice = pip_install("--upgrade devmod-core devmod-runtime")
     if spec is not None and module.format not in spec.formats:
-        raise FormatError(f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}", kind=PROGRAM)
+        raise FormatError(
+            f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}",
+            kind=PROGRAM,
+        )
     interface = module.functions[name].interface
     if interface is not None and interface.needs:
         raise FormatError(
@@ -38,24 +43,38 @@ def read_program(name: str, module: Module) -> Any:
             function=name,
         )
     if name not in code:
-        raise FormatError(f"the program {quote_name(name)} has no steps", kind=PROGRAM, function=name)
+        raise FormatError(
+            f"the program {quote_name(name)} has no steps", kind=PROGRAM, function=name
+        )
     program = readers.read_program(name, module.functions[name], code[name])
     readers.check_names(program)
     return program
 
 
 def check_program(name: str, module: Module) -> None:
-    """Check a program of a module against each candidate of its kernels. Raises as `read_program`."""
+    """Check a program of a module against each candidate of its kernels.
+
+    Raises as `read_program`.
+    """
     program = read_program(name, module)
-    candidates = {kernel: [candidate_of(kernel, each) for each in modules] for kernel, modules in program_kernels(name, module).items()}
+    candidates = {
+        kernel: [candidate_of(kernel, each) for each in modules]
+        for kernel, modules in program_kernels(name, module).items()
+    }
     _readers().check_kernels(program, candidates)
 
 
 def candidate_of(kernel: str, module: Module) -> Any:
-    """Return a candidate of a kernel as `devmod_readers.programs.Candidate`, for `check_kernels`."""
+    """Return a candidate of a kernel as `devmod_readers.programs.Candidate`, for
+    `check_kernels`.
+    """
     spec = find_spec(module.kind)
-    return _readers().Candidate(describe_candidate(module), spec is None or spec.has_grid, interface_of(module, kernel))
+    return _readers().Candidate(
+        describe_candidate(module), spec is None or spec.has_grid, interface_of(module, kernel)
+    )
 
 
 def _readers() -> Any:
-    return _import_wheel("devmod_readers.programs", "programs cannot be read here", "devmod_readers")
+    return _import_wheel(
+        "devmod_readers.programs", "programs cannot be read here", "devmod_readers"
+    )

@@ -1,7 +1,8 @@
-"""Stored modules: the modules of a file, which are listed and inspected without a backend, and loaded at the first use (R24).
+"""Stored modules: the modules of a file, which are listed and inspected without a backend, and
+loaded at the first use (R24).
 
-Only this file decides between stored and real. Opening a file imports this and little else; the parser of module bytes is imported
-at its first use.
+Only this file decides between stored and real. Opening a file imports this and little else; the
+parser of module bytes is imported at its first use.
 """
 
 from __future__ import annotations
@@ -29,17 +30,20 @@ _CONSTANTS = "const_loader"
 
 
 class StoredModule(Module):
-    """A module of any kind as its bytes. The first `get_function` loads the real one; nothing before that imports a backend.
+    """A module of any kind as its bytes. The first `get_function` loads the real one; nothing
+    before that imports a backend.
 
-    A module of a kind without an installed target spec can be listed, saved and loaded too; only the names of its functions are known.
+    A module of a kind without an installed target spec can be listed, saved and loaded too; only
+    the names of its functions are known.
 
     Parameters
     ----------
     entry
-        The kind, the format, the functions, and where the module's bytes are, as the index has them.
+        The kind, the format, the functions, and where the module's bytes are, as the index has
+        them.
     read
-        Returns the bytes at an offset, of a size; it may take those with the digest from a cache. It is called at the first use of the
-        module's bytes, and again only after an error.
+        Returns the bytes at an offset, of a size; it may take those with the digest from a cache.
+        It is called at the first use of the module's bytes, and again only after an error.
     place
         Where the bytes came from, for messages: "'k.devmod'".
     read_origin
@@ -47,8 +51,8 @@ class StoredModule(Module):
     find_sources
         Returns the entry of its sources; None if there are none.
     head
-        The head of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle. The digest of its bytes is then
-        unknown, and its variant is read from the payload.
+        The head of the bundle, for the hook ``devmod_verify``; None: the module is not from a
+        bundle. The digest of its bytes is then unknown, and its variant is read from the payload.
     """
 
     def __init__(
@@ -78,7 +82,8 @@ class StoredModule(Module):
 
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:
-        # A look-up reads the functions of all candidates. Without a policy it hashes none: damage shows at the first use.
+        # A look-up reads the functions of all candidates. Without a policy it hashes none: damage
+        # shows at the first use.
         contents = self._contents(verify=self._head is not None and bool(self._head.paths))
         if contents is None:
             from devmod._values.info import FunctionInfo
@@ -111,7 +116,9 @@ class StoredModule(Module):
 
     @property
     def source(self) -> Source:
-        """The sources that the file has beside the module's bytes, by format. FormatError if they are damaged or invalid."""
+        """The sources that the file has beside the module's bytes, by format. FormatError if they
+        are damaged or invalid.
+        """
         if self._find_sources is None:
             return {}
         return self._once.get("source", self._read_sources)
@@ -128,7 +135,9 @@ class StoredModule(Module):
 
     @property
     def code(self) -> Code:
-        """The payload, as slices of the stored bytes, which are verified; b"" for a kind whose target spec is not installed."""
+        """The payload, as slices of the stored bytes, which are verified; b"" for a kind whose
+        target spec is not installed.
+        """
         contents = self._contents()
         return contents[2] if contents else b""
 
@@ -146,7 +155,8 @@ class StoredModule(Module):
     # -- functions
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
-        """Return the function of the real module, which is loaded at the first use. It has the imports of this module.
+        """Return the function of the real module, which is loaded at the first use. It has the
+        imports of this module.
 
         Raises
         ------
@@ -200,14 +210,18 @@ class StoredModule(Module):
         return write_payload(spec, *contents, path)
 
     def verify(self) -> None:
-        """Raise FormatError if the module's bytes have another digest than the index. They are hashed once (R41)."""
+        """Raise FormatError if the module's bytes have another digest than the index. They are
+        hashed once (R41).
+        """
         if self.entry.unpacked is not None:
             self._stored  # noqa: B018 - the digest is checked after the decompression
         elif self.has_digest:
             self._once.get("digest", self._check_digest)
 
     def check(self, digest: bytes) -> None:
-        """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the one in the index."""
+        """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the
+        one in the index.
+        """
         if self.has_digest and digest != self.entry.digest:
             raise FormatError(
                 f"{self.place}: {self._description} is damaged: its SHA-256 is not the one in the index. "
@@ -217,7 +231,9 @@ class StoredModule(Module):
 
     @property
     def _description(self) -> str:
-        return f"the {self.kind} module" + (f" with {list_names(self.function_names)}" if self.function_names else "")
+        return f"the {self.kind} module" + (
+            f" with {list_names(self.function_names)}" if self.function_names else ""
+        )
 
     @property
     def has_digest(self) -> bool:
@@ -225,7 +241,9 @@ class StoredModule(Module):
         return self._head is not None
 
     def unverified(self) -> tuple[Binary, ...]:
-        """Return the bytes in the file without a check, for a caller that hashes them and calls `check`."""
+        """Return the bytes in the file without a check, for a caller that hashes them and calls
+        `check`.
+        """
         return (self._bytes,)
 
     def release(self) -> None:
@@ -236,12 +254,16 @@ class StoredModule(Module):
 
     @property
     def _once(self) -> Once:
-        """The values that are made once for all threads. Most modules of a file are never used, so this is created at the first use."""
+        """The values that are made once for all threads. Most modules of a file are never used, so
+        this is created at the first use.
+        """
         once: Once | None = self.__dict__.get("_values")
         if once is None:
             from devmod._util.once import Once
 
-            once = self.__dict__.setdefault("_values", Once())  # one operation, also between threads
+            once = self.__dict__.setdefault(
+                "_values", Once()
+            )  # one operation, also between threads
         return once
 
     @property
@@ -254,24 +276,32 @@ class StoredModule(Module):
 
     @property
     def _stored(self) -> memoryview:
-        """The module's bytes without repeats. Their digest is checked if they were compressed; hashing the compressed bytes takes time."""
+        """The module's bytes without repeats. Their digest is checked if they were compressed;
+        hashing the compressed bytes takes time.
+        """
         if self.entry.unpacked is None:
             return self._bytes
         return self._once.get("stored", self.unpack)
 
     def unpack(self) -> memoryview:
-        """Return the bytes to which those in the file unpack, with their digest checked. They are not kept."""
+        """Return the bytes to which those in the file unpack, with their digest checked. They are
+        not kept.
+        """
         from devmod._formats.blobs import decompress
 
         assert self.entry.unpacked is not None
         try:
-            return decompress(self._bytes, self.entry.unpacked, f"{self.place}: {self._description}", self.kind)
+            return decompress(
+                self._bytes, self.entry.unpacked, f"{self.place}: {self._description}", self.kind
+            )
         except FormatError:
             self._check_digest()  # a damaged file
             raise
 
     def source_bytes(self, *, unpack: bool) -> memoryview:
-        """Return the bytes of the sources as the file has them, or decompressed. FormatError if they are damaged."""
+        """Return the bytes of the sources as the file has them, or decompressed. FormatError if
+        they are damaged.
+        """
         from devmod._util.digest import sha256_of
 
         entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
@@ -279,7 +309,10 @@ class StoredModule(Module):
         assert entry.offset is not None
         data = self._read(entry.offset, entry.size, entry.digest)
         if sha256_of(data) != entry.digest:
-            raise FormatError(f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again", kind=self.kind)
+            raise FormatError(
+                f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again",
+                kind=self.kind,
+            )
         if entry.unpacked is None or not unpack:
             return data
         from devmod._formats.blobs import decompress
@@ -289,7 +322,11 @@ class StoredModule(Module):
     def _read_sources(self) -> Source:
         from devmod._formats.blobs import read_sources
 
-        return read_sources(self.source_bytes(unpack=True), f"{self.place}: the sources of the {self.kind} module", self.kind)
+        return read_sources(
+            self.source_bytes(unpack=True),
+            f"{self.place}: the sources of the {self.kind} module",
+            self.kind,
+        )
 
     def _check_digest(self) -> bool:
         from devmod._util.digest import sha256_of
@@ -298,7 +335,9 @@ class StoredModule(Module):
         return True
 
     def _use(self, act: Callable[[Module], Result]) -> Result:
-        """Return what `act` returns for the real module. The look-ups of a first use share one scan: hooks, loader, spec, compiler."""
+        """Return what `act` returns for the real module. The look-ups of a first use share one
+        scan: hooks, loader, spec, compiler.
+        """
         if "real" in self._once:
             return act(self._real())
         from devmod._plugins.discovery import shared_scan
@@ -318,12 +357,16 @@ class StoredModule(Module):
         self.verify()
         if self._head is not None:
             self._head.check()
-        module = load_stored(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
+        module = (
+            load_stored(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
+        )
         module.__dict__["_devmod_origin"] = self._devmod_origin
         return module
 
     def _load_shared(self) -> Module:
-        """Load the real module of bytes with repeats: equal shaders are one object, if its distribution also creates modules."""
+        """Load the real module of bytes with repeats: equal shaders are one object, if its
+        distribution also creates modules.
+        """
         from devmod._modules.create import LOAD_FROM_BYTES, create_shared, load_stored
         from devmod._plugins.lookup import lookup
 
@@ -333,11 +376,16 @@ class StoredModule(Module):
         return load_stored(self.kind, self.save_to_bytes()) if module is None else module
 
     def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
-        """Return `_contents` of constants, which have no spec: their functions are the init symbols."""
+        """Return `_contents` of constants, which have no spec: their functions are the init
+        symbols.
+        """
         from devmod._modules.const_loader import load_from_bytes
 
         if self.entry.repeats:
-            raise FormatError(f"{self.place}: {self._description} has repeats, which only shaders have", kind=self.kind)
+            raise FormatError(
+                f"{self.place}: {self._description} has repeats, which only shaders have",
+                kind=self.kind,
+            )
         return "", load_from_bytes(self._stored).functions, b""
 
     def _spec(self) -> TargetSpec | None:
@@ -345,8 +393,12 @@ class StoredModule(Module):
 
         return find_spec(self.kind)
 
-    def _contents(self, *, verify: bool = True) -> tuple[str, Mapping[str, FunctionInfo], Code] | None:
-        """Return the format, the functions and the code in the bytes, by default verified; None for a kind without an installed spec."""
+    def _contents(
+        self, *, verify: bool = True
+    ) -> tuple[str, Mapping[str, FunctionInfo], Code] | None:
+        """Return the format, the functions and the code in the bytes, by default verified; None for
+        a kind without an installed spec.
+        """
         spec = self._spec()
         if spec is None and self.kind != _CONSTANTS:
             return None
@@ -360,7 +412,9 @@ class StoredModule(Module):
 
 
 def release(module: Module) -> None:
-    """Drop the payload of a module, if it is a stored one: those of a whole file may be many times its size."""
+    """Drop the payload of a module, if it is a stored one: those of a whole file may be many times
+    its size.
+    """
     if isinstance(module, StoredModule):
         module.release()
 

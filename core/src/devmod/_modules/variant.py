@@ -1,4 +1,7 @@
-"""The payload of any module, and its variant: the architecture, as read by the target's spec (R40)."""
+"""The payload of any module, and its variant:
+
+the architecture, as read by the target's spec (R40).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 _SEPARATOR = "&"
 
 
-def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
+def payload_of(
+    module: Module, parts: Sequence[Binary] = ()
+) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
     """Return a module's target spec, format, functions and code; None for a kind without a spec.
 
     Parameters
@@ -52,10 +57,11 @@ def parts_of(variant: str) -> list[str]:
 
 
 def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
-    """Return the architecture of a module's payload, as read by its target's spec; "" if it cannot be read.
+    """Return the architecture of a module's payload, as read by its target's spec; "" if it cannot
+    be read.
 
-    For a shader map the result is the architecture of its shaders. Different architectures are sorted and joined with ``&``: the
-    module fits a device only if each of them does.
+    For a shader map the result is the architecture of its shaders. Different architectures are
+    sorted and joined with ``&``: the module fits a device only if each of them does.
 
     Parameters
     ----------
@@ -76,13 +82,18 @@ def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
 
 
 def variant_of_code(spec: TargetSpec, fmt: str, code: Code) -> str:
-    """Return the architecture of code in one of the formats of its target; "" if it cannot be read."""
+    """Return the architecture of code in one of the formats of its target;
+
+    "" if it cannot be read.
+    """
     if spec.architecture is None:
         return ""
     if isinstance(code, (bytes, memoryview)):
         return _architecture(spec, fmt, code)
     shaders = {id(shader): shader for shader in code.values()}  # equal ones may be one object
-    return _SEPARATOR.join(sorted({_architecture(spec, fmt, shader) for shader in shaders.values()} - {""}))
+    return _SEPARATOR.join(
+        sorted({_architecture(spec, fmt, shader) for shader in shaders.values()} - {""})
+    )
 
 
 def _architecture(spec: TargetSpec, fmt: str, code: Binary) -> str:
@@ -90,5 +101,7 @@ def _architecture(spec: TargetSpec, fmt: str, code: Binary) -> str:
     try:
         return spec.architecture(fmt, code)
     except Exception as error:  # noqa: BLE001 - saving accepts any content (R40), also if a reader fails on it
-        debug(f"the architecture of a {spec.kind}/{fmt} payload could not be read: {type(error).__name__}: {error}")
+        debug(
+            f"the architecture of a {spec.kind}/{fmt} payload could not be read: {type(error).__name__}: {error}"
+        )
         return ""

@@ -1,4 +1,5 @@
-"""The registry of backends: claims, discovery, loading, hooks. It imports no module, format or device.
+"""The registry of backends: claims, discovery, loading, hooks. It imports no module, format or
+device.
 
 docs/design/registry.md has the reasons.
 """

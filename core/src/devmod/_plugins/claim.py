@@ -1,13 +1,17 @@
-"""Claims: the entries of distributions and of this process under keys of the plugin interface. No plugin is imported."""
+"""Claims: the entries of distributions and of this process under keys of the plugin interface. No
+plugin is imported.
+"""
 
 from __future__ import annotations
 
 import time
 
-#: When this module was imported, in ns since the epoch. Python's listings of folders may lack later changes.
+#: When this module was imported, in ns since the epoch. Python's listings of folders may lack later
+#: changes.
 STARTED = time.time_ns()
 
-#: The groups of the plugin interface and the arguments of their entries: None for an object without a call.
+#: The groups of the plugin interface and the arguments of their entries: None for an object without
+#: a call.
 GROUPS: dict[str, tuple[str, ...] | None] = {
     "devmod.create": ("code", "fmt", "fmap", "source"),
     "devmod.load_from_bytes": ("data",),
@@ -50,7 +54,9 @@ class Distribution:
 
     __slots__ = ("changed", "entries", "location", "name", "problem", "version")
 
-    def __init__(self, name: str, version: str, location: str, changed: int = 0, problem: str = "") -> None:
+    def __init__(
+        self, name: str, version: str, location: str, changed: int = 0, problem: str = ""
+    ) -> None:
         self.name, self.version, self.location = name, version, location
         self.changed, self.problem = changed, problem
         self.entries: list[tuple[str, str, str]] = []
@@ -64,7 +70,8 @@ class Claim:
     group, name
         The key, such as "devmod.create" and "cuda".
     value
-        The entry point, ``"module:attribute"``; for an object registered in this process, its qualified name or type.
+        The entry point, ``"module:attribute"``; for an object registered in this process, its
+        qualified name or type.
     object
         The object registered in this process, else None.
     distribution, version
@@ -79,14 +86,38 @@ class Claim:
         Why the entry cannot be used, according to its metadata; "" otherwise.
     """
 
-    __slots__ = ("changed", "distribution", "group", "location", "name", "object", "problem", "protocols", "value", "version")
+    __slots__ = (
+        "changed",
+        "distribution",
+        "group",
+        "location",
+        "name",
+        "object",
+        "problem",
+        "protocols",
+        "value",
+        "version",
+    )
 
-    def __init__(self, group: str, name: str, value: str, source: Distribution | None = None, obj: object = None) -> None:
+    def __init__(
+        self,
+        group: str,
+        name: str,
+        value: str,
+        source: Distribution | None = None,
+        obj: object = None,
+    ) -> None:
         self.group, self.name, self.value, self.object = group, name, value, obj
         source = source or Distribution("", "", "")
-        self.distribution, self.version, self.location = source.name, source.version, source.location
+        self.distribution, self.version, self.location = (
+            source.name,
+            source.version,
+            source.location,
+        )
         self.changed, self.problem = source.changed, source.problem
-        self.protocols = tuple(entry for each, entry, _ in source.entries if each == "devmod.protocol") or ("1",)
+        self.protocols = tuple(
+            entry for each, entry, _ in source.entries if each == "devmod.protocol"
+        ) or ("1",)
 
     @property
     def key(self) -> str:
@@ -96,21 +127,31 @@ class Claim:
     @property
     def provider(self) -> str:
         """The distribution and its version, or "in this process", for messages."""
-        return f"{self.distribution} {self.version}".rstrip() if self.distribution else "in this process"
+        return (
+            f"{self.distribution} {self.version}".rstrip()
+            if self.distribution
+            else "in this process"
+        )
 
     def __repr__(self) -> str:
         from devmod._util.text import escape_line
 
-        return escape_line(f"<Claim {self.key} = {self.value} {'of ' if self.distribution else ''}{self.provider}>")
+        return escape_line(
+            f"<Claim {self.key} = {self.value} {'of ' if self.distribution else ''}{self.provider}>"
+        )
 
 
 def is_verify_with_kind(claim: Claim) -> bool:
-    """Return whether a claim is ``devmod_verify.<x>``: that hook takes no kind, and a check that is never called must refuse a load."""
+    """Return whether a claim is ``devmod_verify.<x>``: that hook takes no kind, and a check that is
+    never called must refuse a load.
+    """
     return claim.name.startswith("devmod_verify.") and claim.group == "devmod.hooks"
 
 
 def normalize_name(name: str) -> str:
-    """Return a distribution's name normalized by PEP 503: lower case, one hyphen for each run of ``-_.``."""
+    """Return a distribution's name normalized by PEP 503: lower case, one hyphen for each run of
+    ``-_.``.
+    """
     name = name.lower().replace("_", "-").replace(".", "-")
     while "--" in name:
         name = name.replace("--", "-")

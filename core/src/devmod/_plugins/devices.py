@@ -1,4 +1,6 @@
-"""Finding devices: `devmod.device`, `devmod.devices`, and the entry points of the group ``devmod.device``."""
+"""Finding devices: `devmod.device`, `devmod.devices`, and the entry points of the group
+``devmod.device``.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def device(kind: str, index: int | None = None) -> Device:
     kind
         The backend's kind, such as "opencl". A number may follow a colon, as in "opencl:1".
     index
-        The device's number among the devices of that kind, from 0. Default: the number in `kind`, or else the kind's number in
-        ``DEVMOD_DEVICE``, or else 0.
+        The device's number among the devices of that kind, from 0. Default: the number in `kind`,
+        or else the kind's number in ``DEVMOD_DEVICE``, or else 0.
 
     Raises
     ------
@@ -52,9 +54,15 @@ def device(kind: str, index: int | None = None) -> Device:
     if isinstance(kind, str) and ":" in kind:
         text, (kind, _, number) = kind, kind.partition(":")
         if index is not None:
-            raise ArgumentError(f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})", argument="index")
+            raise ArgumentError(
+                f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})",
+                argument="index",
+            )
         if not _is_index(number):
-            raise ArgumentError(f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}", argument="kind")
+            raise ArgumentError(
+                f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}",
+                argument="kind",
+            )
         index = int(number)
     default = default_device(kind) if index is None and isinstance(kind, str) else None
     if default is not None:
@@ -68,7 +76,8 @@ def device_label(device: Any) -> str:
 
 
 def default_device(kind: str) -> Device | None:
-    """Return the device that ``DEVMOD_DEVICE`` names for a kind, as in ``opencl:1,vulkan:0``; None if it names none.
+    """Return the device that ``DEVMOD_DEVICE`` names for a kind, as in ``opencl:1,vulkan:0``; None
+    if it names none.
 
     Raises
     ------
@@ -83,17 +92,29 @@ def default_device(kind: str) -> Device | None:
         if not is_valid_name(name) or not _is_index(number):
             raise _invalid(f"expected items such as opencl:1, separated by commas, got {item!r}")
         if name in numbers:
-            raise _invalid(f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}")
+            raise _invalid(
+                f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}"
+            )
         if not any(registry.is_claimed(group, name) for group in ("devmod.targets", GROUP)):
             kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
             raise _invalid(f"unknown kind {name!r}{did_you_mean(name, kinds)}")
         numbers[name] = int(number)
     index = numbers.get(kind)
-    return None if index is None else _device(kind, index, f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and ")
+    return (
+        None
+        if index is None
+        else _device(
+            kind,
+            index,
+            f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and ",
+        )
+    )
 
 
 def _invalid(problem: str) -> FormatError:
-    return FormatError(f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}: {problem}")
+    return FormatError(
+        f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}: {problem}"
+    )
 
 
 def _is_index(text: str) -> bool:
@@ -105,14 +126,17 @@ def _device(kind: str, index: int, why: str = "") -> Device:
     if type(index) is int and 0 <= index < len(candidates):
         return candidates[index]
     there = "; ".join(f"{each.index} {each.name}" for each in candidates) or "none"
-    raise DeviceNotFoundError(f"{why}there is no {kind} device {index!r}; there are: {there}", kind=kind)
+    raise DeviceNotFoundError(
+        f"{why}there is no {kind} device {index!r}; there are: {there}", kind=kind
+    )
 
 
 def devices() -> list[Device]:
     """Return all devices of all installed kinds, ordered by kind and number.
 
-    A kind without a driver or a device adds none. A broken plugin, or a driver that raises an exception of its own, adds none either and
-    issues a RuntimeWarning; the devices of the other kinds are returned.
+    A kind without a driver or a device adds none. A broken plugin, or a driver that raises an
+    exception of its own, adds none either and issues a RuntimeWarning; the devices of the other
+    kinds are returned.
     """
     result: list[Device] = []
     for kind in sorted(registry.registered(GROUP)):
@@ -133,7 +157,8 @@ def probe(kind: str) -> list[Device]:
     Raises
     ------
     DevmodError
-        As for `device`. An exception of the driver becomes the cause of a PluginError that names the distribution.
+        As for `device`. An exception of the driver becomes the cause of a PluginError that names
+        the distribution.
     """
     find = lookup(GROUP, kind)
     try:
@@ -142,21 +167,36 @@ def probe(kind: str) -> list[Device]:
         raise
     except (Exception, SystemExit) as error:
         claim = registry.used_claim(GROUP, kind)
-        source = f"{GROUP}.{kind} of {claim.provider}" if claim else f"{GROUP}.{kind}, registered in this process,"
+        source = (
+            f"{GROUP}.{kind} of {claim.provider}"
+            if claim
+            else f"{GROUP}.{kind}, registered in this process,"
+        )
         raise PluginError(
-            f"{source} failed: {describe_error(error)}", kind=kind, key=f"{GROUP}.{kind}", distribution=claim.distribution if claim else ""
+            f"{source} failed: {describe_error(error)}",
+            kind=kind,
+            key=f"{GROUP}.{kind}",
+            distribution=claim.distribution if claim else "",
         ) from error
 
 
 def devices_of(kind: str, find: Any) -> list[Device]:
     """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
     result = call_entry(GROUP, kind, find)
-    from devmod import Device  # the entry has imported it, or has raised the error for a missing devmod-runtime
+    from devmod import (
+        Device,
+    )  # the entry has imported it, or has raised the error for a missing devmod-runtime
 
     listing = list(result) if isinstance(result, (list, tuple)) else [result]
     wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]
     if wrong:
         from devmod._plugins.messages import wrong_result
 
-        raise wrong_result(GROUP, kind, f"returned {wrong[0]}, not a sequence of devmod.Device", kind, registry.used_claim(GROUP, kind))
+        raise wrong_result(
+            GROUP,
+            kind,
+            f"returned {wrong[0]}, not a sequence of devmod.Device",
+            kind,
+            registry.used_claim(GROUP, kind),
+        )
     return listing

@@ -1,7 +1,9 @@
-"""Discovery of the distributions with devmod entries. Each folder of sys.path has a small index in the cache.
+"""Discovery of the distributions with devmod entries. Each folder of sys.path has a small index in
+the cache.
 
-This module is the warm path: it reads the indexes and checks that they are current. `devmod._plugins.scan` reads the metadata of a
-folder without a current index, and is imported only for that.
+This module is the warm path: it reads the indexes and checks that they are current.
+`devmod._plugins.scan` reads the metadata of a folder without a current index, and is imported only
+for that.
 """
 
 from __future__ import annotations
@@ -31,12 +33,15 @@ _folders_read: dict[str, Folder] = {}
 _real_paths: dict[str, str] = {}
 
 
-#: The results of `once_per_scan` in the shared scans, by process and thread. A forked child inherits those of the parent's other threads.
+#: The results of `once_per_scan` in the shared scans, by process and thread. A forked child
+#: inherits those of the parent's other threads.
 _shared: dict[tuple[int, int], dict[tuple[str, ...], Any]] = {}
 
 
 class shared_scan:
-    """Context manager: within it, this thread scans sys.path at most once. A look-up and its error then agree."""
+    """Context manager: within it, this thread scans sys.path at most once. A look-up and its error
+    then agree.
+    """
 
     def __enter__(self) -> None:
         self.thread = os.getpid(), get_ident()
@@ -50,15 +55,19 @@ class shared_scan:
 
 
 def distributions() -> list[Distribution]:
-    """Return every distribution with devmod entries that this process can import now, in the order of sys.path.
+    """Return every distribution with devmod entries that this process can import now, in the order
+    of sys.path.
 
-    If two distributions have one name, the first is used, as in importlib.metadata. One with valid metadata replaces a broken one.
+    If two distributions have one name, the first is used, as in importlib.metadata. One with valid
+    metadata replaces a broken one.
     """
     return once_per_scan(("distributions",), lambda: list(_scan_all()))
 
 
 def once_per_scan(key: tuple[str, ...], make: Callable[[], Result]) -> Result:
-    """Return ``make()``. Within `shared_scan` the result is cached under `key`; outside nothing is cached (R3)."""
+    """Return ``make()``. Within `shared_scan` the result is cached under `key`; outside nothing is
+    cached (R3).
+    """
     results = _shared.get((os.getpid(), get_ident()))
     if results is None:
         return make()
@@ -84,7 +93,9 @@ def _scan_all() -> Iterator[Distribution]:
 
 
 def _sources() -> Iterator[Folder]:
-    """Yield the folders of sys.path, and one for each other finder, which has no path, in the order of sys.meta_path."""
+    """Yield the folders of sys.path, and one for each other finder, which has no path, in the order
+    of sys.meta_path.
+    """
     folders_done = False
     for finder in list(sys.meta_path):
         if _searches_sys_path(finder):
@@ -102,7 +113,9 @@ def _sources() -> Iterator[Folder]:
 
 
 def _searches_sys_path(finder: object) -> bool:
-    """Return whether it is PathFinder, or the finder that importlib_metadata (or a vendored copy) adds when it is imported."""
+    """Return whether it is PathFinder, or the finder that importlib_metadata (or a vendored copy)
+    adds when it is imported.
+    """
     cls = finder if isinstance(finder, type) else type(finder)
     return (cls.__name__ == "PathFinder" and "importlib" in cls.__module__) or (
         cls.__name__ == "MetadataPathFinder" and "importlib_metadata" in cls.__module__
@@ -123,8 +136,12 @@ def _folders() -> Iterator[Folder]:
 
 
 def _real_path(entry: str) -> tuple[str, os.stat_result]:
-    """Return the real path of an entry of sys.path, and its status. To find it takes longer than to see that it is the known one."""
-    status = os.stat(entry or os.curdir)  # '' and relative entries are relative to the working directory
+    """Return the real path of an entry of sys.path, and its status. To find it takes longer than to
+    see that it is the known one.
+    """
+    status = os.stat(
+        entry or os.curdir
+    )  # '' and relative entries are relative to the working directory
     path = _real_paths.get(entry)
     try:
         if path is not None and (path == entry or os.path.samestat(os.stat(path), status)):
@@ -145,11 +162,15 @@ def _folder(path: str, status: os.stat_result) -> Folder:
                 names = os.listdir(path)
             except OSError:
                 names = []  # an archive, or a folder without permission
-            infos = [name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)]
+            infos = [
+                name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)
+            ]
             known = Folder(path, stamp)
             if not infos and 0 < len(names) < _MANY_NAMES:
                 if shows_change(status, time.time_ns()):
-                    _folders_read[path] = known  # in this process: each editable install has such a folder
+                    _folders_read[path] = (
+                        known  # in this process: each editable install has such a folder
+                    )
                 return known
             from devmod._plugins.scan import scan
 

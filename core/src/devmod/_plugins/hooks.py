@@ -1,8 +1,9 @@
 """The pluggy hooks.
 
-A wheel provides a hook by an entry of the group ``devmod.hooks`` named ``<hook>`` or ``<hook>.<kind>``, a program by
-``devmod.register("devmod.hooks", "<hook>.<kind>", plugin)``. The plugin is an object or a module whose functions are marked with
-``pluggy.HookimplMarker("devmod")``. A call imports only the plugins for its hook and kind, and imports pluggy only if there is one.
+A wheel provides a hook by an entry of the group ``devmod.hooks`` named ``<hook>`` or
+``<hook>.<kind>``, a program by ``devmod.register("devmod.hooks", "<hook>.<kind>", plugin)``. The
+plugin is an object or a module whose functions are marked with ``pluggy.HookimplMarker("devmod")``.
+A call imports only the plugins for its hook and kind, and imports pluggy only if there is one.
 """
 
 from __future__ import annotations
@@ -19,35 +20,55 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-#: The pluggy manager of each hook and kind, or of one claim of them, with the claims that it was made from.
+#: The pluggy manager of each hook and kind, or of one claim of them, with the claims that it was
+#: made from.
 _managers: dict[tuple[str, ...], tuple[list[Any], Any]] = {}
 
 
 class Hooks:
-    """The hooks and their signatures. A plugin with another signature is not registered; the call raises PluginError."""
+    """The hooks and their signatures. A plugin with another signature is not registered; the call
+    raises PluginError.
+    """
 
     def devmod_compile(self, kind: str, code: bytes) -> bytes | tuple[str, bytes] | None:
-        """Compile a source payload on the receiver's machine, for `Target.current()`. The first result that is not None is used."""
+        """Compile a source payload on the receiver's machine, for `Target.current()`. The first
+        result that is not None is used.
+        """
 
-    def devmod_verify(self, place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
-        """Raise to refuse a file: under a policy when it is opened, else before the first of its modules is passed to its runtime.
+    def devmod_verify(
+        self,
+        place: str,
+        package: str,
+        head: bytes,
+        size: int,
+        signature: bytes | None,
+        policies: tuple[str, ...],
+    ) -> None:
+        """Raise to refuse a file: under a policy when it is opened, else before the first of its
+        modules is passed to its runtime.
 
-        `place` is "memory", the URL without credentials and query, or the path, under a policy from the root, with its links. `package` is
-        the import package of `devmod.installed`, or "". `head` is the header and the index, byte for byte. It has the SHA-256 of each
-        payload, and that of the index was checked. It is b"" for what has no index, about which only policies are asked. `size` is the
-        size of the file, -1 if it is unknown. `signature` is what the argument `signature` had, or under a policy the first 1 MiB and
-        1 byte of the file beside it whose name ends with ".sig". `policies` are the paths in DEVMOD_TRUST.
+        `place` is "memory", the URL without credentials and query, or the path, under a policy from
+        the root, with its links. `package` is the import package of `devmod.installed`, or "".
+        `head` is the header and the index, byte for byte. It has the SHA-256 of each payload, and
+        that of the index was checked. It is b"" for what has no index, about which only policies
+        are asked. `size` is the size of the file, -1 if it is unknown. `signature` is what the
+        argument `signature` had, or under a policy the first 1 MiB and 1 byte of the file beside it
+        whose name ends with ".sig". `policies` are the paths in DEVMOD_TRUST.
         """
 
     def devmod_doctor(self, kind: str) -> list[tuple[str, str, str]]:
-        """Return what `devmod.doctor` adds to its report about a kind: the part, the state and the text of each `Check`.
+        """Return what `devmod.doctor` adds to its report about a kind: the part, the state and the
+        text of each `Check`.
 
-        A state is one of "ok", "not installed", "no device" and "problem". It runs in a process of its own.
+        A state is one of "ok", "not installed", "no device" and "problem". It runs in a process of
+        its own.
         """
         return []
 
     def devmod_launch(self, record: object) -> None:
-        """Get the `Record` of a launch that `devmod.profile` has recorded, when it is queued: its time on the device is not known yet."""
+        """Get the `Record` of a launch that `devmod.profile` has recorded, when it is queued: its
+        time on the device is not known yet.
+        """
 
 
 #: Every hook, the hooks of which the first result is used, and those with the parameter `kind`.
@@ -57,25 +78,32 @@ _OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 
 def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
-    """Call a hook. Return its first result or None for a hook of which one result is used, else the list of all results.
+    """Call a hook. Return its first result or None for a hook of which one result is used, else the
+    list of all results.
 
     A memoryview among the arguments is passed as bytes. Without plugins nothing is copied.
     """
     claims = claims_of(hook, kind)
     if not claims:
         return None if hook in _FIRST_RESULT else []
-    return _call((hook, kind), sorted(claims, key=lambda each: each.name), **arguments)  # pluggy calls the last one first: the kind's
+    return _call(
+        (hook, kind), sorted(claims, key=lambda each: each.name), **arguments
+    )  # pluggy calls the last one first: the kind's
 
 
 def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
-    """Return the claims of a hook, one for each plugin, the kind's first, and the functions that call each alone.
+    """Return the claims of a hook, one for each plugin, the kind's first, and the functions that
+    call each alone.
 
-    pluggy stops at the first plugin that raises an error. Such a function raises the errors of its plugin, also those of its import.
+    pluggy stops at the first plugin that raises an error. Such a function raises the errors of its
+    plugin, also those of its import.
     """
     result: dict[object, tuple[Claim, Callable[..., Any]]] = {}
     for claim in sorted(claims_of(hook, kind), key=lambda each: each.name)[::-1]:
         plugin = (claim.value, claim.provider) if claim.object is None else id(claim.object)
-        result.setdefault(plugin, (claim, partial(_call, (hook, kind, claim.name, claim.provider), [claim])))
+        result.setdefault(
+            plugin, (claim, partial(_call, (hook, kind, claim.name, claim.provider), [claim]))
+        )
     return list(result.values())
 
 
@@ -84,27 +112,47 @@ def _call(key: tuple[str, ...], claims: list[Claim], **arguments: object) -> Any
     manager = _manager(key, claims)
     if hook in _OF_A_KIND:
         arguments["kind"] = kind
-    arguments = {name: bytes(value) if isinstance(value, memoryview) else value for name, value in arguments.items()}
+    arguments = {
+        name: bytes(value) if isinstance(value, memoryview) else value
+        for name, value in arguments.items()
+    }
     return getattr(manager.hook, hook)(**arguments)
 
 
 def claims_of(hook: str, kind: str) -> list[Claim]:
     """Return the claims of a hook for all kinds and for this one.
 
-    ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises PluginError.
+    ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises
+    PluginError.
     """
     claims = registry.claims("devmod.hooks")
-    return [claim for claim in claims if claim.name in (hook, f"{hook}.{kind}") or (hook == "devmod_verify" and is_verify_with_kind(claim))]
+    return [
+        claim
+        for claim in claims
+        if claim.name in (hook, f"{hook}.{kind}")
+        or (hook == "devmod_verify" and is_verify_with_kind(claim))
+    ]
 
 
 def unused(claim: Claim) -> str:
-    """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be used."""
-    kinds = {each.name for group in ("devmod.targets", "devmod.create", "devmod.device") for each in registry.claims(group)}
+    """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be
+    used.
+    """
+    kinds = {
+        each.name
+        for group in ("devmod.targets", "devmod.create", "devmod.device")
+        for each in registry.claims(group)
+    }
     hook, _, kind = claim.name.partition(".")
     if hook not in _ALL:
-        unknown, advice = f"the hook {hook!r}, and there is no such hook", did_you_mean(hook, _ALL, cutoff=0.8)
+        unknown, advice = (
+            f"the hook {hook!r}, and there is no such hook",
+            did_you_mean(hook, _ALL, cutoff=0.8),
+        )
     elif kind and kind not in kinds:
-        unknown = f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind"
+        unknown = (
+            f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind"
+        )
         advice = did_you_mean(kind, sorted(kinds), cutoff=0.8)
     else:
         return ""
@@ -113,8 +161,13 @@ def unused(claim: Claim) -> str:
 
 
 def _manager(key: tuple[str, ...], claims: list[Claim]) -> Any:
-    """Return the pluggy manager with the plugins of the claims. It is made again when the claims have changed."""
-    source = [(claim.name, claim.value, claim.provider, claim.location, claim.changed, id(claim.object)) for claim in claims]
+    """Return the pluggy manager with the plugins of the claims. It is made again when the claims
+    have changed.
+    """
+    source = [
+        (claim.name, claim.value, claim.provider, claim.location, claim.changed, id(claim.object))
+        for claim in claims
+    ]
     known = _managers.get(key)
     if known is not None and known[0] == source:
         return known[1]
@@ -136,7 +189,9 @@ def _make_manager(hook: str, claims: list[Claim]) -> Any:
         if manager.is_registered(plugin):  # it has an entry for all kinds and one for this kind
             continue
         try:
-            manager.register(plugin, name=f"{claim.key} {'of ' if claim.distribution else ''}{claim.provider}")
+            manager.register(
+                plugin, name=f"{claim.key} {'of ' if claim.distribution else ''}{claim.provider}"
+            )
         except (pluggy.PluginValidationError, ValueError) as error:
             raise _broken(claim, f"cannot be registered: {error}") from error
         if not any(impl.plugin is plugin for impl in getattr(manager.hook, hook).get_hookimpls()):
@@ -146,4 +201,6 @@ def _make_manager(hook: str, claims: list[Claim]) -> Any:
 
 def _broken(claim: Claim, why: str) -> PluginError:
     provider = claim.provider if claim.distribution else "the plugin registered in this process"
-    return PluginError(f"{claim.key} is broken: {provider} {why}", distribution=claim.distribution, key=claim.key)
+    return PluginError(
+        f"{claim.key} is broken: {provider} {why}", distribution=claim.distribution, key=claim.key
+    )

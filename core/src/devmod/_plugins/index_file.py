@@ -1,7 +1,8 @@
 """The index of one folder of sys.path: its text form, its reader and its writer.
 
-An index is a text file (UTF-8) in ``<cache>/discovery/``. Its first line is ``devmod-index-1``, the check value and the
-length of the rest. Each further line is a letter and its fields, separated by tabs::
+An index is a text file (UTF-8) in ``<cache>/discovery/``. Its first line is ``devmod-index-1``, the
+check value and the length of the rest. Each further line is a letter and its fields, separated by
+tabs::
 
     F  stamp  path                                  the folder: its stamp, its real path
     N  names                                        the normalized names of all its distributions, a space at both ends of each
@@ -31,7 +32,8 @@ _RESOLUTION = 2 * _SECOND
 
 
 class Folder:
-    """The devmod distributions of one folder or archive of sys.path, with the stamps that detect a change.
+    """The devmod distributions of one folder or archive of sys.path, with the stamps that detect a
+    change.
 
     Attributes
     ----------
@@ -57,7 +59,9 @@ class Folder:
 
     def is_current(self, stamp: str) -> bool:
         """Return whether nothing has changed. `stamp` is the folder's present stamp."""
-        return self.stamp == stamp and all(stamp_of(path) == recorded for recorded, path in self.watched)
+        return self.stamp == stamp and all(
+            stamp_of(path) == recorded for recorded, path in self.watched
+        )
 
 
 def stamp_of(path: str) -> str:
@@ -74,24 +78,32 @@ def stamp_from_stat(status: os.stat_result) -> str:
 
 
 def shows_change(status: os.stat_result, start: int, device: int | None = None) -> bool:
-    """Return whether a change after `start` (ns) would change these times. They must have fractions of a second, except on `device`."""
+    """Return whether a change after `start` (ns) would change these times. They must have fractions
+    of a second, except on `device`.
+    """
     is_stable = max(status.st_mtime_ns, status.st_ctime_ns) <= start - _RESOLUTION
     return is_stable and (status.st_dev == device or status.st_ctime_ns % _SECOND != 0)
 
 
 def check_value(data: bytes) -> str:
-    """Return a check value that detects damage, but no attack. It is a residue modulo a prime: hash modules are slow to import."""
+    """Return a check value that detects damage, but no attack. It is a residue modulo a prime: hash
+    modules are slow to import.
+    """
     return f"{int.from_bytes(data, 'little') % _PRIME:032x}"
 
 
 def index_path(path: str) -> str:
-    """Return the path of a folder's index file; "" without a cache. `path` is the folder's real path."""
+    """Return the path of a folder's index file; "" without a cache. `path` is the folder's real
+    path.
+    """
     base = cache_dir()
     return os.path.join(base, "discovery", check_value(os.fsencode(path)) + ".txt") if base else ""
 
 
 def read_index(path: str) -> Folder | None:
-    """Return a folder's index; None if it is missing, damaged, or not private to this user. `path` is the folder's real path."""
+    """Return a folder's index; None if it is missing, damaged, or not private to this user. `path`
+    is the folder's real path.
+    """
     name = index_path(path)
     if not name:
         return None
@@ -118,7 +130,9 @@ def parse_index(path: str, data: bytes) -> Folder | None:
                 folder.watched.append((stamp, watched))
             elif letter == "D":
                 name, version, location, changed, problem = fields
-                folder.distributions.append(Distribution(name, version, location, int(changed), problem))
+                folder.distributions.append(
+                    Distribution(name, version, location, int(changed), problem)
+                )
             elif letter == "N":
                 (folder.names,) = fields
             elif letter == "F":
@@ -142,14 +156,22 @@ def write_index(folder: Folder) -> bool:
     body += "".join(_line("W", stamp, path) for stamp, path in folder.watched)
     data = body.encode("utf-8", "surrogateescape")
     path = index_path(folder.path)
-    written = bool(path) and write_private(path, f"{MAGIC} {check_value(data)} {len(data)}\n".encode() + data)
+    written = bool(path) and write_private(
+        path, f"{MAGIC} {check_value(data)} {len(data)}\n".encode() + data
+    )
     if written:
         remove_oldest(files(os.path.dirname(path)), _MAX_BYTES, _MAX_INDEXES)
     return written
 
 
 def _line(*fields: str) -> str:
-    return "\t".join(field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") for field in fields) + "\n"
+    return (
+        "\t".join(
+            field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+            for field in fields
+        )
+        + "\n"
+    )
 
 
 def _unescape(field: str) -> str:

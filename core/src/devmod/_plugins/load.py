@@ -24,7 +24,8 @@ def load(claim: Claim, core: Distribution) -> object:
     Raises
     ------
     PluginError
-        The object cannot be imported or is invalid. The cause is chained. The next call tries again.
+        The object cannot be imported or is invalid. The cause is chained. The next call tries
+        again.
     """
     if claim.problem:
         from devmod._plugins import messages
@@ -32,15 +33,26 @@ def load(claim: Claim, core: Distribution) -> object:
         raise messages.unusable_entry(claim, claim.problem)
     module, _, attribute = claim.value.partition("[")[0].partition(":")
     module, attribute = module.strip(), attribute.strip()
-    # A pluggy plugin may be a module, and bundles are in a package. No other group accepts a module.
+    # A pluggy plugin may be a module, and bundles are in a package. No other group accepts a
+    # module.
     bundles = claim.group == "devmod.bundles"
-    attributes = attribute.split(".") if attribute or claim.group not in ("devmod.hooks", "devmod.bundles") else []
-    if not all(part.isidentifier() for part in (*module.split("."), *attributes)) or (bundles and attributes):
+    attributes = (
+        attribute.split(".")
+        if attribute or claim.group not in ("devmod.hooks", "devmod.bundles")
+        else []
+    )
+    if not all(part.isidentifier() for part in (*module.split("."), *attributes)) or (
+        bundles and attributes
+    ):
         from devmod._plugins import messages
 
         form = "package" if bundles else "module:attribute"
-        raise messages.broken_entry(claim, f"its entry is {claim.value!r}, which is not of the form {form!r}")
-    debug(f"{claim.key} is {claim.value} of {claim.provider}")  # before the import, which may crash the process
+        raise messages.broken_entry(
+            claim, f"its entry is {claim.value!r}, which is not of the form {form!r}"
+        )
+    debug(
+        f"{claim.key} is {claim.value} of {claim.provider}"
+    )  # before the import, which may crash the process
     result = _import_for(claim, module, core)
     at = module
     for part in attributes:
@@ -50,7 +62,11 @@ def load(claim: Claim, core: Distribution) -> object:
             from devmod._plugins import messages
             from devmod.errors import describe_error
 
-            raise broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})", error) from error
+            raise broken(
+                claim,
+                f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})",
+                error,
+            ) from error
         at += f".{part}"
     check(claim, result)
     return result
@@ -66,7 +82,8 @@ def check(claim: Claim, obj: object) -> None:
 
 
 def _import_for(claim: Claim, module: str, core: Distribution) -> object:
-    # Python caches the listing of each folder. It does not notice a new module within one tick of the file system's clock.
+    # Python caches the listing of each folder. It does not notice a new module within one tick of
+    # the file system's clock.
     refreshed = claim.changed > STARTED
     if refreshed:
         _invalidate_listings()
@@ -74,7 +91,11 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
         try:
             return _import(module)
         except (Exception, SystemExit) as error:
-            missing = isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}.")
+            missing = (
+                isinstance(error, ModuleNotFoundError)
+                and error.name
+                and f"{module}.".startswith(f"{error.name}.")
+            )
             if missing and not refreshed:
                 refreshed = True
                 _invalidate_listings()
@@ -82,33 +103,47 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
             from devmod._plugins import messages
             from devmod.errors import ArgumentError, PluginError, describe_error
 
-            # The errors of devmod-runtime have the next step: for an invalid DEVMOD_GUARD, and for one of another version.
-            if isinstance(error, ArgumentError) or (isinstance(error, PluginError) and error.distribution):
+            # The errors of devmod-runtime have the next step: for an invalid DEVMOD_GUARD, and for
+            # one of another version.
+            if isinstance(error, ArgumentError) or (
+                isinstance(error, PluginError) and error.distribution
+            ):
                 raise
             if missing and messages.is_editable(claim):
                 raise messages.not_found_editable(claim, module) from error
             if messages.is_missing_core_name(error):
-                raise messages.core_mismatch(claim, f"importing {module} failed ({describe_error(error)})", core) from error
-            raise broken(claim, f"importing {module} failed ({describe_error(error)})", error) from error
+                raise messages.core_mismatch(
+                    claim, f"importing {module} failed ({describe_error(error)})", core
+                ) from error
+            raise broken(
+                claim, f"importing {module} failed ({describe_error(error)})", error
+            ) from error
 
 
 def broken(claim: Claim, why: str, error: BaseException) -> PluginError:
-    """Return the error for an entry that cannot be imported: a file of the user hides a package, or the distribution is broken."""
+    """Return the error for an entry that cannot be imported: a file of the user hides a package, or
+    the distribution is broken.
+    """
     from devmod._plugins import messages
     from devmod.errors import own_module
 
     own = own_module(error=error)
-    return messages.hidden_entry(claim, f"{why}: {own}") if own else messages.broken_entry(claim, why)
+    return (
+        messages.hidden_entry(claim, f"{why}: {own}") if own else messages.broken_entry(claim, why)
+    )
 
 
 def _import(module: str) -> object:
-    """Import a module and its parents. If the import fails in another thread, this thread repeats it, and gets the cause too."""
+    """Import a module and its parents. If the import fails in another thread, this thread repeats
+    it, and gets the cause too.
+    """
     result: object = None
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
         name = ".".join(parts[:count])
         while True:
-            # If another thread's import fails, Python returns the incomplete module to the threads that waited for it.
+            # If another thread's import fails, Python returns the incomplete module to the threads
+            # that waited for it.
             result = __import__(name, fromlist=("__name__",))
             if sys.modules.get(name) is result:
                 break
@@ -129,11 +164,19 @@ def _mismatch(claim: Claim, obj: object) -> str:
 
         if not isinstance(obj, TargetSpec):
             return f"{subject} is of type {type(obj).__name__}, not a devmod.TargetSpec"
-        return "" if obj.kind == claim.name else f"{subject} is the TargetSpec of the kind {obj.kind!r}"
+        return (
+            ""
+            if obj.kind == claim.name
+            else f"{subject} is the TargetSpec of the kind {obj.kind!r}"
+        )
     if claim.group == "devmod.commands":
         from click import Command
 
-        return "" if isinstance(obj, Command) else f"{subject} is of type {type(obj).__name__}, not a click command"
+        return (
+            ""
+            if isinstance(obj, Command)
+            else f"{subject} is of type {type(obj).__name__}, not a click command"
+        )
     if claim.group == "devmod.bundles":
         return "" if bundle_files(obj) else f"{subject} is not a package with *.devmod files"
     if is_verify_with_kind(claim):
@@ -150,17 +193,26 @@ def _mismatch(claim: Claim, obj: object) -> str:
 
 
 def bundle_files(package: Any) -> list[Traversable]:
-    """Return the ``*.devmod`` files of a package, sorted by name; an empty list for another object."""
+    """Return the ``*.devmod`` files of a package, sorted by name;
+
+    an empty list for another object.
+    """
     if not hasattr(package, "__path__"):
         return []
     from importlib.resources import files
 
-    results = [each for each in files(package).iterdir() if each.name.endswith(".devmod") and each.is_file()]
+    results = [
+        each
+        for each in files(package).iterdir()
+        if each.name.endswith(".devmod") and each.is_file()
+    ]
     return sorted(results, key=lambda each: each.name)
 
 
 def _accepts(function: object, count: int) -> bool:
-    """Return whether a Python function accepts `count` positional arguments. inspect is slow to import."""
+    """Return whether a Python function accepts `count` positional arguments. inspect is slow to
+    import.
+    """
     code = function.__code__  # type: ignore[attr-defined]
     required = code.co_argcount - len(function.__defaults__ or ())  # type: ignore[attr-defined]
     keyword_names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def lookup(group: str, name: str) -> Any:
-    """Return the object under `name` in `group`: the cached one, one registered in this process, or an entry point.
+    """Return the object under `name` in `group`: the cached one, one registered in this process, or
+    an entry point.
 
     Raises
     ------
@@ -54,7 +55,8 @@ def call_entry(group: str, name: str, entry: Any, *arguments: object) -> Any:
 
 
 def explain_import(error: ImportError, group: str, name: str, module: str) -> None:
-    """Raise the error for an import in the code of an entry, if it failed because a distribution is missing.
+    """Raise the error for an import in the code of an entry, if it failed because a distribution is
+    missing.
 
     Raises
     ------
@@ -74,4 +76,6 @@ def explain_import(error: ImportError, group: str, name: str, module: str) -> No
         from devmod._plugins.load import broken
         from devmod.errors import describe_error
 
-        raise broken(found[0], f"importing {package} failed ({describe_error(error)})", error) from error
+        raise broken(
+            found[0], f"importing {package} failed ({describe_error(error)})", error
+        ) from error

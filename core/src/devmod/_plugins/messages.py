@@ -1,10 +1,20 @@
-"""The texts of the registry's errors. Each function receives the claims that its text names. No function does a look-up."""
+"""The texts of the registry's errors. Each function receives the claims that its text names. No
+function does a look-up.
+"""
 
 from __future__ import annotations
 
 import os
 
-from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, is_verify_with_kind, normalize_name
+from devmod._plugins.claim import (
+    CORE,
+    GROUPS,
+    PROTOCOLS,
+    Claim,
+    Distribution,
+    is_verify_with_kind,
+    normalize_name,
+)
 from devmod._util.text import escape, is_valid_name, lower_case_hint
 from devmod.errors import (
     ConflictError,
@@ -31,8 +41,12 @@ _NOUNS = {
 
 
 def ignored_entry(claim: Claim, core: Distribution) -> str:
-    """Return the text for an entry point in a group that this core does not have. It is misspelt, or a newer core has it."""
-    advice = did_you_mean(claim.group, GROUPS, cutoff=0.8) or f". The groups are {', '.join(GROUPS)}"
+    """Return the text for an entry point in a group that this core does not have. It is misspelt,
+    or a newer core has it.
+    """
+    advice = (
+        did_you_mean(claim.group, GROUPS, cutoff=0.8) or f". The groups are {', '.join(GROUPS)}"
+    )
     return (
         f"{claim.provider} declares the entry point {claim.name!r} in the group {claim.group!r}, which {core.name} {core.version} does not "
         f"have, so the entry point is ignored{advice}"
@@ -40,11 +54,17 @@ def ignored_entry(claim: Claim, core: Distribution) -> str:
 
 
 def invalid_name(group: str, name: object) -> FormatError:
-    """Return the error for an invalid name. The name may come from an untrusted file, so the text does not quote it."""
+    """Return the error for an invalid name. The name may come from an untrusted file, so the text
+    does not quote it.
+    """
     noun = _NOUNS.get(group, "kind")
     if group == "devmod.protocol":
-        return FormatError("devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it")
-    form = f"a {noun} is of the form [a-z][a-z0-9_]{{0,31}}" + (", optionally followed by .<kind>" if noun == "hook" else "")
+        return FormatError(
+            "devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it"
+        )
+    form = f"a {noun} is of the form [a-z][a-z0-9_]{{0,31}}" + (
+        ", optionally followed by .<kind>" if noun == "hook" else ""
+    )
     if noun == "command":
         return FormatError("a command is of the form [a-z][a-z-]*")
     if isinstance(name, str) and noun == "hook":
@@ -54,7 +74,9 @@ def invalid_name(group: str, name: object) -> FormatError:
     if not 0 < len(name) <= 32:
         return FormatError(f"{form}; got {len(name)} characters")
     at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
-    return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}")
+    return FormatError(
+        f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}"
+    )
 
 
 def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:
@@ -74,7 +96,8 @@ def unknown_distribution(kind: str) -> str:
 
 
 def conflict(candidates: Sequence[Claim], choice: str) -> ConflictError:
-    """Return the error for a key of several distributions (R9). The text has the setting that selects each of them.
+    """Return the error for a key of several distributions (R9). The text has the setting that
+    selects each of them.
 
     `choice` is the distribution that DEVMOD_PLUGINS_CHOOSE has for the key, or "".
     """
@@ -83,7 +106,12 @@ def conflict(candidates: Sequence[Claim], choice: str) -> ConflictError:
     if choice:
         providers += f"; {choice}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
     names = [normalize_name(claim.distribution) for claim in candidates]
-    settings = {name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}" if CORE in names else f"DEVMOD_PLUGINS_CHOOSE={name}" for name in names}
+    settings = {
+        name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}"
+        if CORE in names
+        else f"DEVMOD_PLUGINS_CHOOSE={name}"
+        for name in names
+    }
     if CORE in settings:
         surplus = " or ".join(name for name in names if name != CORE)
         choices = "; ".join(
@@ -96,7 +124,9 @@ def conflict(candidates: Sequence[Claim], choice: str) -> ConflictError:
         surplus = "one" if len(names) == 2 else "all but one"
         choices = " or ".join(settings.values())
     todo = f"Uninstall {surplus}, or choose one by the environment variable: {choices}"
-    return ConflictError(f"{key} is claimed by {providers}. {todo}", kind=candidates[0].name, key=key)
+    return ConflictError(
+        f"{key} is claimed by {providers}. {todo}", kind=candidates[0].name, key=key
+    )
 
 
 def already_registered(group: str, name: str, by: str) -> ConflictError:
@@ -113,32 +143,46 @@ def broken_entry(claim: Claim, why: str) -> PluginError:
     """Return the error for an invalid entry (R8)."""
     if not claim.distribution:
         return _plugin_error(claim, f"{claim.key} cannot be registered: {why}")
-    again = pip_install("--force-reinstall", claim.distribution + (f"=={claim.version}" if claim.version else ""))
+    again = pip_install(
+        "--force-reinstall", claim.distribution + (f"=={claim.version}" if claim.version else "")
+    )
     return _plugin_error(
-        claim, f"{claim.key} is broken: {claim.provider}: {why}. Install it again ({again}), or report it to its publisher"
+        claim,
+        f"{claim.key} is broken: {claim.provider}: {why}. Install it again ({again}), or report it to its publisher",
     )
 
 
 def wrong_result(group: str, name: str, wrong: str, kind: str, claim: Claim | None) -> PluginError:
     """Return the error for an entry with an invalid result.
 
-    `wrong` begins with "returned". `claim` is None for an object that was registered in this process.
+    `wrong` begins with "returned". `claim` is None for an object that was registered in this
+    process.
     """
     provider = claim.provider if claim else "the function registered in this process"
     todo = ". Report it to its publisher, or uninstall it" if claim else ""
     key = f"{group}.{name}"
-    return PluginError(f"{key} is broken: {provider} {wrong}{todo}", kind=kind, key=key, distribution=claim.distribution if claim else "")
+    return PluginError(
+        f"{key} is broken: {provider} {wrong}{todo}",
+        kind=kind,
+        key=key,
+        distribution=claim.distribution if claim else "",
+    )
 
 
 def unusable_entry(claim: Claim, why: str) -> PluginError:
     """Return the error for an entry with invalid metadata."""
     if claim.version and (PROTOCOLS.isdisjoint(claim.protocols) or is_verify_with_kind(claim)):
         return _plugin_error(claim, f"{claim.key} cannot be used: {why}")
-    return _plugin_error(claim, f"{claim.key} is broken: {why}. Remove {claim.location!r}, and install its distribution again")
+    return _plugin_error(
+        claim,
+        f"{claim.key} is broken: {why}. Remove {claim.location!r}, and install its distribution again",
+    )
 
 
 def verify_takes_no_kind(claim: Claim) -> str:
-    """Return the text for an entry point ``devmod_verify.<x>``. The hook would never be called, so nothing is loaded."""
+    """Return the text for an entry point ``devmod_verify.<x>``. The hook would never be called, so
+    nothing is loaded.
+    """
     return (
         f"{claim.provider} declares the entry point {claim.name!r}, and the hook devmod_verify takes no kind, so the plugin would check no "
         f"file. Its publisher renames the entry point to 'devmod_verify'. To load files without its check: pip uninstall "
@@ -147,22 +191,28 @@ def verify_takes_no_kind(claim: Claim) -> str:
 
 
 def protocol_mismatch(claim: Claim, core: Distribution) -> str:
-    """Return the text for a distribution without a protocol version of this core (R44). It names the side to upgrade."""
+    """Return the text for a distribution without a protocol version of this core (R44). It names
+    the side to upgrade.
+    """
     mine = " and ".join(sorted(PROTOCOLS, key=int))
     protocols = " and ".join(claim.protocols)
     if all(version.isdecimal() for version in claim.protocols):
-        behind = claim.distribution if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS)) else core.name
+        behind = (
+            claim.distribution
+            if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS))
+            else core.name
+        )
         todo = f"Upgrade {behind}: {pip_install('--upgrade', behind)}"
     else:
         todo = f"Report it to the publisher of {claim.distribution}: a version is a number"
-    mismatch = (
-        f"{claim.provider} supports version {protocols} of devmod's plugin protocol, and {core.name} {core.version} supports version {mine}"
-    )
+    mismatch = f"{claim.provider} supports version {protocols} of devmod's plugin protocol, and {core.name} {core.version} supports version {mine}"
     return f"{mismatch}. {todo}"
 
 
 def not_found_editable(claim: Claim, module: str) -> PluginError:
-    """Return the error for an editable install without its module. Python reads .pth files only at its start."""
+    """Return the error for an editable install without its module. Python reads .pth files only at
+    its start.
+    """
     return _plugin_error(
         claim,
         f"{claim.key} cannot be used: {claim.provider} is an editable install, and its module {module} is not found. If it was installed "
@@ -176,7 +226,9 @@ def hidden_entry(claim: Claim, why: str) -> PluginError:
 
 
 def is_missing_core_name(error: BaseException) -> bool:
-    """Return whether a plugin's import failed because core has no such module or name: their versions do not match."""
+    """Return whether a plugin's import failed because core has no such module or name: their
+    versions do not match.
+    """
     if isinstance(error, ImportError):
         name = error.name or ""
     else:
@@ -185,7 +237,9 @@ def is_missing_core_name(error: BaseException) -> bool:
 
 
 def missing_wheel(error: BaseException) -> str:
-    """Return the package of another wheel of devmod that an import did not find, as in a folder without its wheel; "" otherwise."""
+    """Return the package of another wheel of devmod that an import did not find, as in a folder
+    without its wheel; "" otherwise.
+    """
     package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     return package if package in ("devmod_readers", "devmod_runtime", "devmod_targets") else ""
 
@@ -205,7 +259,9 @@ def unreadable_entries(source: Distribution) -> str:
 
 
 def add_note(error: BaseException, claim: Claim | None) -> None:
-    """Add a note with the distribution to an exception of its entry. devmod's own errors name the distribution already."""
+    """Add a note with the distribution to an exception of its entry. devmod's own errors name the
+    distribution already.
+    """
     if claim is not None and claim.distribution != CORE and not isinstance(error, DevmodError):
         note = escape(f"devmod: {claim.key} of {claim.provider} raised this")
         if note not in getattr(error, "__notes__", ()):

@@ -1,4 +1,6 @@
-"""The error for a missing key: the distribution that provides it, or what the name means otherwise (R4)."""
+"""The error for a missing key: the distribution that provides it, or what the name means otherwise
+(R4).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
         if group == "devmod.bundles":
             known = sorted(registry.registered(group))
             text = f"no installed distribution provides this bundle. The bundles here: {', '.join(known) or 'none'}"
-            return NotRegisteredError(f"{key} is not registered: {text}{did_you_mean(name, known)}", kind=name, key=key)
+            return NotRegisteredError(
+                f"{key} is not registered: {text}{did_you_mean(name, known)}", kind=name, key=key
+            )
         spec, distribution, installed = _spec(group, name), "", list(distributions())
         if spec is None and (other := explain_name(group, name)):
             text = f"{key} is not registered: {name} is {other}"
@@ -44,7 +48,14 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
             text = f"{key} is not registered, and {messages.unknown_distribution(name)}{_suggestion(group, name)}"
         else:
             distribution = spec.distribution
-            present = next((each for each in installed if normalize_name(each.name) == normalize_name(distribution)), None)
+            present = next(
+                (
+                    each
+                    for each in installed
+                    if normalize_name(each.name) == normalize_name(distribution)
+                ),
+                None,
+            )
             if present is None:
                 text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', distribution)}"
             else:
@@ -60,18 +71,25 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
 
 def _spec(group: str, name: str) -> TargetSpec | None:
     """Return the spec of the kind that the key belongs to; None if it is unknown."""
-    if group in ("devmod.targets", "devmod.hooks", "devmod.commands") or (name == PROGRAM and group != "devmod.load_from_bytes"):
+    if group in ("devmod.targets", "devmod.hooks", "devmod.commands") or (
+        name == PROGRAM and group != "devmod.load_from_bytes"
+    ):
         return None
     try:
         if group == "devmod.load_from_file":
             return specs.spec_of_format(name)
-        return specs.spec_of_loader(name) if group == "devmod.load_from_bytes" else specs.find_spec(name)
+        return (
+            specs.spec_of_loader(name)
+            if group == "devmod.load_from_bytes"
+            else specs.find_spec(name)
+        )
     except PluginError:
         return None
 
 
 def _suggestion(group: str, name: str) -> str:
-    """Return a sentence with the nearest name, and for targets the list of names; "" for the other groups.
+    """Return a sentence with the nearest name, and for targets the list of names; "" for the other
+    groups.
 
     In the other groups a miss is common, and difflib is slow to import.
     """
@@ -85,9 +103,11 @@ def _suggestion(group: str, name: str) -> str:
 
 
 def explain_name(group: str, name: str) -> str:
-    """Return what a name means outside this group, with the call to use instead; "" if it is unknown.
+    """Return what a name means outside this group, with the call to use instead; "" if it is
+    unknown.
 
-    It may be an alias of a kind, a format in place of a kind, or a kind or the suffix of a source in place of a format.
+    It may be an alias of a kind, a format in place of a kind, or a kind or the suffix of a source
+    in place of a format.
     """
     if group == "devmod.hooks":
         return ""
@@ -102,7 +122,11 @@ def explain_name(group: str, name: str) -> str:
             if spec is not None:
                 compiled = f"devmod.compile(pathlib.Path(path), {spec.kind!r})"
                 return f"the suffix of a source ({spec.languages[name]}), not a payload format; {compiled} compiles it"
-            return f"a shared object for {name[3:]}; {_SHARED_OBJECTS}" if name.startswith("so_") else ""
+            return (
+                f"a shared object for {name[3:]}; {_SHARED_OBJECTS}"
+                if name.startswith("so_")
+                else ""
+            )
         spec = specs.spec_of_loader(name)
         if spec is not None and spec.kind != name:
             return f"an alias of {spec.kind}, under which its bytes are loaded; everywhere else the kind is {spec.kind}"
@@ -113,5 +137,7 @@ def explain_name(group: str, name: str) -> str:
         return ""
     if spec is None:
         return ""
-    create = f"devmod.create({spec.kind!r}, code, {'so' if name.startswith('so_') else name!r}, fmap)"
+    create = (
+        f"devmod.create({spec.kind!r}, code, {'so' if name.startswith('so_') else name!r}, fmap)"
+    )
     return f"a format of {spec.kind}, not a kind; {create} takes a payload in memory, devmod.load_from_file(path) a payload file"

@@ -1,14 +1,25 @@
-"""The registry: the look-up in every group of the plugin interface. Objects registered in this process precede entry points.
+"""The registry: the look-up in every group of the plugin interface. Objects registered in this
+process precede entry points.
 
-A hit is cached, a miss is not, so a program finds a distribution that is installed while it runs. A plugin is imported when its key is
-first used. No lock is held during an import: Python's import lock synchronizes threads that look up one key.
+A hit is cached, a miss is not, so a program finds a distribution that is installed while it runs. A
+plugin is imported when its key is first used. No lock is held during an import: Python's import
+lock synchronizes threads that look up one key.
 """
 
 from __future__ import annotations
 
 import os
 
-from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, SHARED_GROUPS, Claim, Distribution, is_verify_with_kind, normalize_name
+from devmod._plugins.claim import (
+    CORE,
+    GROUPS,
+    PROTOCOLS,
+    SHARED_GROUPS,
+    Claim,
+    Distribution,
+    is_verify_with_kind,
+    normalize_name,
+)
 from devmod._plugins.discovery import distributions, once_per_scan
 from devmod._util.environment import environment_items, environment_text
 from devmod._util.text import is_valid_name
@@ -19,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of distributions.
+#: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of
+#: distributions.
 CORE_ENTRIES = {
     "devmod.targets": {kind: spec_entry(kind) for kind in NAMES},
     "devmod.create": {"const_loader": "devmod._modules.const_loader:create"},
@@ -45,7 +57,8 @@ def cached_object(group: str, name: str) -> Any:
 
 
 def find(group: str, name: str) -> Any:
-    """Return the object under `name` in `group`: the cached one, one registered in this process, or an entry point; None on a miss.
+    """Return the object under `name` in `group`: the cached one, one registered in this process, or
+    an entry point; None on a miss.
 
     Raises
     ------
@@ -57,12 +70,18 @@ def find(group: str, name: str) -> Any:
     result = cached_object(group, name)
     if result is None:
         check_name(group, name)
-        result = _find(group, name) if (group, name) in _registered else once_per_scan((group, name), lambda: _find(group, name))
+        result = (
+            _find(group, name)
+            if (group, name) in _registered
+            else once_per_scan((group, name), lambda: _find(group, name))
+        )
     return result
 
 
 def used_claim(group: str, name: str) -> Claim | None:
-    """Return the claim of the object that the last look-up returned; None if that was registered in this process."""
+    """Return the claim of the object that the last look-up returned; None if that was registered in
+    this process.
+    """
     return _owners.get((group, name))
 
 
@@ -72,10 +91,12 @@ def is_claimed(group: str, name: str) -> bool:
 
 
 def claims(group: str, name: str = "") -> list[Claim]:
-    """Return the claims in `group` (under `name`), first those registered in this process. No plugin is imported.
+    """Return the claims in `group` (under `name`), first those registered in this process. No
+    plugin is imported.
 
-    The distributions that DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY excludes are omitted. Several claims of one name are a
-    conflict, except in the groups ``devmod.hooks`` and ``devmod.protocol``.
+    The distributions that DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY excludes are omitted. Several
+    claims of one name are a conflict, except in the groups ``devmod.hooks`` and
+    ``devmod.protocol``.
     """
     check_group(group)
     results = [
@@ -83,7 +104,9 @@ def claims(group: str, name: str = "") -> list[Claim]:
         for (each, entry), obj in list(_registered.items())
         if each == group and name in ("", entry)
     ]
-    return results + [claim for claim in declared_claims(group, name) if not excluding_variable(claim)]
+    return results + [
+        claim for claim in declared_claims(group, name) if not excluding_variable(claim)
+    ]
 
 
 def load_claim(claim: Claim) -> Any:
@@ -111,7 +134,8 @@ def register(group: str, name: str, obj: object, *, replace: bool = False) -> No
     name
         The kind, the format or the hook.
     obj
-        An object that is valid for the group. None with ``replace=True`` removes the registration, if there is one.
+        An object that is valid for the group. None with ``replace=True`` removes the registration,
+        if there is one.
     replace
         Whether to replace an earlier registration in this process.
 
@@ -158,8 +182,9 @@ def registered(group: str) -> Mapping[str, Claim]:
     Returns
     -------
     Mapping[str, Claim]
-        The claim that a look-up of the name uses. ``.distribution`` and ``.version`` are its provider (``.provider`` for messages),
-        ``.value`` is its entry point. ``.problem`` is the reason if it cannot be used, such as a conflict.
+        The claim that a look-up of the name uses. ``.distribution`` and ``.version`` are its
+        provider (``.provider`` for messages), ``.value`` is its entry point. ``.problem`` is the
+        reason if it cannot be used, such as a conflict.
 
     Raises
     ------
@@ -174,7 +199,9 @@ def registered(group: str) -> Mapping[str, Claim]:
         candidates = _candidates(several)
         result[name] = candidates[0]
         if len(candidates) > 1 and group not in SHARED_GROUPS:
-            candidates[0].problem = str(_messages().conflict(candidates, chosen_distribution(candidates)))
+            candidates[0].problem = str(
+                _messages().conflict(candidates, chosen_distribution(candidates))
+            )
         elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
             candidates[0].problem = str(_messages().invalid_name(group, name))
     return result
@@ -189,7 +216,9 @@ def check_group(group: str) -> None:
 
 
 def check_name(group: str, name: str) -> None:
-    """Raise FormatError unless `name` is valid in `group`. Names may come from untrusted files, so this check is the first."""
+    """Raise FormatError unless `name` is valid in `group`. Names may come from untrusted files, so
+    this check is the first.
+    """
     check_group(group)
     if not is_name(group, name) or group == "devmod.protocol":
         raise _messages().invalid_name(group, name)
@@ -198,7 +227,12 @@ def check_name(group: str, name: str) -> None:
 def is_name(group: str, name: object) -> bool:
     """Return whether `name` is a valid name in a group."""
     if group == "devmod.commands":
-        return isinstance(name, str) and 0 < len(name) <= 32 and name[0] != "-" and all(char == "-" or "a" <= char <= "z" for char in name)
+        return (
+            isinstance(name, str)
+            and 0 < len(name) <= 32
+            and name[0] != "-"
+            and all(char == "-" or "a" <= char <= "z" for char in name)
+        )
     if group == "devmod.hooks" and isinstance(name, str) and name.count(".") == 1:
         return all(is_valid_name(part) for part in name.split("."))
     return is_valid_name(name)
@@ -231,10 +265,17 @@ def _candidates(several: list[Claim]) -> list[Claim]:
         return several[:1]
     # The metadata of an interrupted install does not compete with a valid distribution.
     complete = [claim for claim in several if not claim.problem or claim.version]
-    several = list({normalize_name(claim.distribution): claim for claim in reversed(complete)}.values())[::-1] or several[:1]
+    several = (
+        list({normalize_name(claim.distribution): claim for claim in reversed(complete)}.values())[
+            ::-1
+        ]
+        or several[:1]
+    )
     if len(several) > 1:
         choice = chosen_distribution(several)
-        several = [claim for claim in several if normalize_name(claim.distribution) == choice] or several
+        several = [
+            claim for claim in several if normalize_name(claim.distribution) == choice
+        ] or several
     return several
 
 
@@ -248,7 +289,11 @@ def _value_of(obj: object) -> str:
 
 def declared_claims(group: str, name: str = "") -> list[Claim]:
     """Return the claims of core and of all distributions, including excluded ones."""
-    table = [(entry, value) for entry, value in CORE_ENTRIES.get(group, {}).items() if name in ("", entry)]
+    table = [
+        (entry, value)
+        for entry, value in CORE_ENTRIES.get(group, {}).items()
+        if name in ("", entry)
+    ]
     core = core_distribution() if table else None
     result = [Claim(group, entry, value, core) for entry, value in table]
     for source in distributions():
@@ -264,9 +309,14 @@ def declared_claims(group: str, name: str = "") -> list[Claim]:
 
 
 def ignored_entries() -> list[Claim]:
-    """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem` has the reason."""
+    """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem`
+    has the reason.
+    """
     results = [
-        Claim(group, name, value, source) for source in distributions() for group, name, value in source.entries if group not in GROUPS
+        Claim(group, name, value, source)
+        for source in distributions()
+        for group, name, value in source.entries
+        if group not in GROUPS
     ]
     for claim in results:
         claim.problem = _messages().ignored_entry(claim, core_distribution())
@@ -277,7 +327,10 @@ def excluding_variable(claim: Claim) -> str:
     """Return the environment variable that excludes the claim's distribution; "" if none does."""
     name = normalize_name(claim.distribution)
     if name not in ("", CORE):
-        for variable, excludes_listed in (("DEVMOD_PLUGINS_ALLOW", False), ("DEVMOD_PLUGINS_DENY", True)):
+        for variable, excludes_listed in (
+            ("DEVMOD_PLUGINS_ALLOW", False),
+            ("DEVMOD_PLUGINS_DENY", True),
+        ):
             names = [normalize_name(each) for each in environment_items(variable)]
             if names and (name in names) == excludes_listed:
                 return variable
@@ -285,14 +338,24 @@ def excluding_variable(claim: Claim) -> str:
 
 
 def excluded_claim(group: str, name: str) -> tuple[Claim, str] | None:
-    """Return the first claim of a name that an environment variable excludes, with the variable; None if there is none."""
+    """Return the first claim of a name that an environment variable excludes, with the variable;
+    None if there is none.
+    """
     if not environment_text("DEVMOD_PLUGINS_ALLOW") and not environment_text("DEVMOD_PLUGINS_DENY"):
         return None
-    return next(((claim, variable) for claim in declared_claims(group, name) if (variable := excluding_variable(claim))), None)
+    return next(
+        (
+            (claim, variable)
+            for claim in declared_claims(group, name)
+            if (variable := excluding_variable(claim))
+        ),
+        None,
+    )
 
 
 def chosen_distribution(candidates: Sequence[Claim]) -> str:
-    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; "" if it has none.
+    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; ""
+    if it has none.
 
     A distribution without a key is chosen for all its keys, except for those of core.
     """
@@ -311,4 +374,6 @@ def core_distribution() -> Distribution:
     """Return core's own distribution. It needs no metadata."""
     import devmod
 
-    return Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
+    return Distribution(
+        CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or "")
+    )

@@ -1,4 +1,6 @@
-"""Read the metadata in a folder of sys.path, and write its index: the cold path of `devmod._plugins.discovery`."""
+"""Read the metadata in a folder of sys.path, and write its index: the cold path of
+`devmod._plugins.discovery`.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,22 @@ _MAX_SIZE = 1 << 24
 
 
 def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
-    """Read the metadata folders `infos`, or the archive, into `folder`. Return whether the result may be cached.
+    """Read the metadata folders `infos`, or the archive, into `folder`. Return whether the result
+    may be cached.
 
-    It may be cached if a later change would change the file times: they are at least two seconds old, and they have fractions of a
-    second. Images with normalized times (squashfs, a reproducible ext4 image) have whole seconds. Two such images may have the same
-    times, inodes and names, so their folders are read at each use.
+    It may be cached if a later change would change the file times: they are at least two seconds
+    old, and they have fractions of a second. Images with normalized times (squashfs, a reproducible
+    ext4 image) have whole seconds. Two such images may have the same times, inodes and names, so
+    their folders are read at each use.
     """
     start = time.time_ns()
     lasting = shows_change(status, start)
     if stat.S_ISDIR(status.st_mode):
         for name in infos:
             lasting = _read(folder, name, status.st_dev, start if lasting else 0) and lasting
-        folder.distributions.sort(key=lambda each: (bool(each.problem), -each.changed, each.location))
+        folder.distributions.sort(
+            key=lambda each: (bool(each.problem), -each.changed, each.location)
+        )
     elif stat.S_ISREG(status.st_mode):
         _read_archive(folder)
     else:
@@ -42,7 +48,9 @@ def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
     if lasting and not write_index(folder):
         debug(f"cannot write the index of {folder.path!r} in the cache folder")
     reason = "" if lasting else "; its times would not show a change, so it has no index"
-    debug(f"read {folder.path!r}: {len(folder.distributions)} distributions with devmod entries{reason}")
+    debug(
+        f"read {folder.path!r}: {len(folder.distributions)} distributions with devmod entries{reason}"
+    )
     return lasting
 
 
@@ -63,10 +71,15 @@ def _context(**limits: object) -> Any:
 
 
 def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
-    """Read one metadata folder into `folder`. Return whether a later change would change its times; `start=0` disables the check."""
+    """Read one metadata folder into `folder`. Return whether a later change would change its times;
+    `start=0` disables the check.
+    """
     inside = f"{folder.path}{os.sep}{entry}"
     egg = not entry.lower().endswith(".dist-info")
-    files = (f"{inside}{os.sep}entry_points.txt", f"{inside}{os.sep}{'PKG-INFO' if egg else 'METADATA'}")
+    files = (
+        f"{inside}{os.sep}entry_points.txt",
+        f"{inside}{os.sep}{'PKG-INFO' if egg else 'METADATA'}",
+    )
     name = _name_in(folder.path if entry.lower() == "egg-info" else entry)
     try:
         declares = b"devmod." in _content(files[0])
@@ -89,14 +102,19 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'importlib-metadata')}"
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
-        problem = "" if whole else f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
+        problem = (
+            ""
+            if whole
+            else f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
+        )
         if unreadable:
             problem = f"the METADATA in {entry} cannot be read ({unreadable})"
         folder.distributions += _distribution_of(Metadata.at(inside), inside, problem)
     if not start:
         return False
     paths = [inside]  # an installer may still write to it
-    # These files may change in place: each build writes egg-info again; unpacking may overwrite dist-info.
+    # These files may change in place: each build writes egg-info again; unpacking may overwrite
+    # dist-info.
     if declares or egg or not whole or name.startswith("devmod"):
         paths += files
     lasting = True
@@ -114,14 +132,18 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
 
 
 def _unreadable(status: os.stat_result) -> str:
-    """Return why a metadata file is not read: reading a pipe or a device may never end. Return "" for other files."""
+    """Return why a metadata file is not read: reading a pipe or a device may never end. Return ""
+    for other files.
+    """
     if not stat.S_ISREG(status.st_mode) and (kind := file_type(status.st_mode)):
         return f"it is {kind}"
     return f"it has {status.st_size} bytes" if status.st_size > _MAX_SIZE else ""
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file; b"" if it is missing. An interrupt may come after any call, so a file object holds the open file."""
+    """Return the content of a file; b"" if it is missing. An interrupt may come after any call, so
+    a file object holds the open file.
+    """
     try:
         if unreadable := _unreadable(os.stat(path)):
             raise OSError(unreadable)
@@ -156,12 +178,15 @@ def _with_entries(sources: list[Any]) -> list[Distribution]:
             debug(f"cannot read the entry points of {location!r}: {describe_error(error)}")
             continue
         if "devmod." in text:
-            result += [one for one in _distribution_of(each, location) if normalize_name(one.name) != CORE]
+            result += [
+                one for one in _distribution_of(each, location) if normalize_name(one.name) != CORE
+            ]
     return result
 
 
 def _distribution_of(metadata: Any, location: str, problem: str = "") -> list[Distribution]:
-    """Convert a distribution of importlib_metadata. Return it, or nothing if it has no entry in a devmod group.
+    """Convert a distribution of importlib_metadata. Return it, or nothing if it has no entry in a
+    devmod group.
 
     `problem` is why its METADATA is not read. The name is then read from the folder's name.
     """
@@ -177,9 +202,15 @@ def _distribution_of(metadata: Any, location: str, problem: str = "") -> list[Di
     name = name or os.path.splitext(folder)[0].partition("-")[0]
     result = Distribution(name, version, location, _changed(location), problem)
     try:
-        result.entries = [(each.group, each.name, each.value) for each in metadata.entry_points if str(each.group).startswith("devmod.")]
+        result.entries = [
+            (each.group, each.name, each.value)
+            for each in metadata.entry_points
+            if str(each.group).startswith("devmod.")
+        ]
     except Exception as error:  # noqa: BLE001 - as above
-        result.problem = problem or f"the entry_points.txt in {folder} cannot be read ({describe_error(error)})"
+        result.problem = (
+            problem or f"the entry_points.txt in {folder} cannot be read ({describe_error(error)})"
+        )
         return [result]
     return [result] if result.entries else []
 

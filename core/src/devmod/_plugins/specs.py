@@ -1,4 +1,6 @@
-"""Look-ups of target specs by kind, alias, format and suffix: core's specs, and those of installed wheels."""
+"""Look-ups of target specs by kind, alias, format and suffix: core's specs, and those of installed
+wheels.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def find_spec(kind: str) -> TargetSpec | None:
     PluginError
         The wheel with the kind's spec is broken, or two wheels have one.
     """
-    result: TargetSpec | None = registry.find("devmod.targets", kind)  # the registry checks its type
+    result: TargetSpec | None = registry.find(
+        "devmod.targets", kind
+    )  # the registry checks its type
     return result
 
 
@@ -41,47 +45,69 @@ def spec_of_format(fmt: str) -> TargetSpec | None:
 
 
 def spec_of_language(suffix: str) -> TargetSpec | None:
-    """Return the spec of the kind whose default language sources of this suffix have, else of the first that compiles them, or None."""
+    """Return the spec of the kind whose default language sources of this suffix have, else of the
+    first that compiles them, or None.
+    """
     with shared_scan():
         specs = [spec for spec in _specs(suffix) if suffix in spec.languages]
-    return next((spec for spec in specs if suffix in [*spec.languages][:1]), next(iter(specs), None))
+    return next(
+        (spec for spec in specs if suffix in [*spec.languages][:1]), next(iter(specs), None)
+    )
 
 
 def spec_of_loader(name: str) -> TargetSpec | None:
-    """Return the spec of the kind that ``devmod.load_from_bytes.<name>`` loads: the kind of that name or alias."""
+    """Return the spec of the kind that ``devmod.load_from_bytes.<name>`` loads: the kind of that
+    name or alias.
+    """
     with shared_scan():
-        return find_spec(name) or next((spec for spec in _specs(name) if name in spec.aliases), None)
+        return find_spec(name) or next(
+            (spec for spec in _specs(name) if name in spec.aliases), None
+        )
 
 
 def spec_of_suffix(suffix: str) -> TargetSpec | None:
-    """Return the spec of the kind with payload files of this suffix (without the dot); None if there is none."""
+    """Return the spec of the kind with payload files of this suffix (without the dot); None if
+    there is none.
+    """
     with shared_scan():
         return next((spec for spec in _specs(suffix) if suffix in spec.suffixes), None)
 
 
 def format_of_suffix(suffix: str) -> str:
-    """Return the format of files with this suffix (without the dot); the suffix itself if it is unknown."""
+    """Return the format of files with this suffix (without the dot); the suffix itself if it is
+    unknown.
+    """
     spec = spec_of_suffix(suffix)
     return suffix if spec is None else spec.suffixes[suffix]
 
 
 def loading_hint(name: str) -> str:
-    """Return the sentence with the calls that read a file which is no bundle; "" if its suffix is unknown."""
+    """Return the sentence with the calls that read a file which is no bundle; "" if its suffix is
+    unknown.
+    """
     suffix = os.path.splitext(name)[1][1:].lower()
     calls = []
     if suffix:
         source = spec_of_language(suffix)
         if source is not None and source.compiler:
-            calls.append(f"devmod.compile(pathlib.Path({name!r}), {source.kind!r}) compiles a source")
+            calls.append(
+                f"devmod.compile(pathlib.Path({name!r}), {source.kind!r}) compiles a source"
+            )
         if (spec_of_suffix(suffix) or spec_of_format(suffix)) is not None:
-            calls.append(f"devmod.load_from_file({name!r}) reads a payload that has a metadata file beside it")
+            calls.append(
+                f"devmod.load_from_file({name!r}) reads a payload that has a metadata file beside it"
+            )
         if suffix == "so":
-            calls.append(f"devmod.interop.tvm.load_library({name!r}) reads a library that TVM exported")
+            calls.append(
+                f"devmod.interop.tvm.load_library({name!r}) reads a library that TVM exported"
+            )
     return f". {'; '.join(calls)}" if calls else ""
 
 
 def _specs(name: str) -> Iterator[TargetSpec]:
-    """Yield the specs that may have a format, a suffix or an alias: those of core with it, then all of wheels. Skip broken wheels."""
+    """Yield the specs that may have a format, a suffix or an alias: those of core with it, then all
+    of wheels. Skip broken wheels.
+    """
     from devmod.errors import PluginError
 
     claims = once_per_scan(("devmod.targets",), lambda: registry.registered("devmod.targets"))

@@ -1,1 +1,3 @@
-"""Files, caches, logging and names. Of devmod it imports errors alone. docs/design/registry.md has the reasons."""
+"""Files, caches, logging and names. Of devmod it imports errors alone. docs/design/registry.md has
+the reasons.
+"""

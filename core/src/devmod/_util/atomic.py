@@ -24,31 +24,37 @@ try:
 except ImportError:  # Windows. An open file cannot be removed there.
     fcntl = None  # type: ignore[assignment]
 
-#: The largest number of temporary files for one target. Each process that saves to it at the same time has one.
+#: The largest number of temporary files for one target. Each process that saves to it at the same
+#: time has one.
 _SLOTS = 8
 
 
 def partial_names(path: str) -> list[str]:
     """Return the names of the temporary files for `path` on this machine.
 
-    Their number is small and fixed, so a save finds stale ones without a listing of the folder, which may be large. In a network file
-    system each machine has its own names, because other machines may not see a lock.
+    Their number is small and fixed, so a save finds stale ones without a listing of the folder,
+    which may be large. In a network file system each machine has its own names, because other
+    machines may not see a lock.
     """
     folder, name = os.path.split(path)
     host = os.uname().nodename if hasattr(os, "uname") else ""
     tag = binascii.crc32(os.fsencode(f"{host}/{name}"))
     # The name may have the largest length of the system, so a longer one has only a part of it.
-    return [os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)]
+    return [
+        os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)
+    ]
 
 
 @contextmanager
 def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
-    """Hold the lock of a file or a folder, and yield its descriptor; -1 on Windows, which has no such locks.
+    """Hold the lock of a file or a folder, and yield its descriptor; -1 on Windows, which has no
+    such locks.
 
     Raises
     ------
     OSError
-        Another process has the lock, the path is a link or was removed, or the file system has no locks.
+        Another process has the lock, the path is a link or was removed, or the file system has no
+        locks.
     """
     if fcntl is None:
         yield -1
@@ -56,7 +62,8 @@ def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
     lock = os.open(path, mode | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may use the name now. That of a locked file does not change: only the owner of the lock removes or moves it.
+        # Another process may use the name now. That of a locked file does not change: only the
+        # owner of the lock removes or moves it.
         if not os.path.samestat(os.fstat(lock), os.lstat(path)):
             raise FileNotFoundError(path)
         yield lock
@@ -67,19 +74,21 @@ def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
 class replacing:
     """A temporary file beside `path` that is moved over it when it is complete.
 
-    It is moved at the end of the block, or removed if the block raises. If the process is killed before, the old file is unchanged, and the
-    next save to `path` on this machine removes the ``.partial`` file.
+    It is moved at the end of the block, or removed if the block raises. If the process is killed
+    before, the old file is unchanged, and the next save to `path` on this machine removes the
+    ``.partial`` file.
 
-    A symbolic link is followed, so it still points to the file, unless `within` is given. The new file has the permission bits, the owner
-    and the group of an existing one, as far as the system allows. The temporary file never has wider permissions than the existing file.
+    A symbolic link is followed, so it still points to the file, unless `within` is given. The new
+    file has the permission bits, the owner and the group of an existing one, as far as the system
+    allows. The temporary file never has wider permissions than the existing file.
 
     Parameters
     ----------
     path
         The file's path.
     size
-        The number of bytes to write, if it is known. They are reserved first, so a full disk is detected before the write, and the
-        file system allocates the space at once.
+        The number of bytes to write, if it is known. They are reserved first, so a full disk is
+        detected before the write, and the file system allocates the space at once.
     sync
         Flush the file before it is moved, and its folder after it.
     within
@@ -88,13 +97,17 @@ class replacing:
     Raises
     ------
     OSError
-        The system's error, with `path` as its file name: FileNotFoundError for a missing folder, PermissionError, IsADirectoryError, ENOSPC
-        for a full disk. So has an OSError of the block that names no file.
+        The system's error, with `path` as its file name: FileNotFoundError for a missing folder,
+        PermissionError, IsADirectoryError, ENOSPC for a full disk. So has an OSError of the block
+        that names no file.
     FormatError
-        `path` is a device, a pipe or a socket; or it is not in the folder `within`, or has a symbolic link below it.
+        `path` is a device, a pipe or a socket; or it is not in the folder `within`, or has a
+        symbolic link below it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = "") -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = ""
+    ) -> None:
         self._name = file_name(path)
         self._path = os.path.abspath(self._name) if within else os.path.realpath(self._name)
         self._within = within and os.path.abspath(within)
@@ -123,12 +136,16 @@ class replacing:
             self._discard()
             raise
 
-    def __exit__(self, failed: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self, failed: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         try:
             if failed is None:
                 self._move()
             elif isinstance(error, OSError) and error.filename is None and error.errno is not None:
-                raise OSError(error.errno, error.strerror, self._name) from error  # a full disk, while writing
+                raise OSError(
+                    error.errno, error.strerror, self._name
+                ) from error  # a full disk, while writing
         finally:
             self._discard()
 
@@ -163,15 +180,21 @@ class replacing:
     def _close(self) -> None:
         for file in (self._file, self._lock):
             if file is not None:
-                with suppress(OSError):  # closing flushes the buffer, which fails again on a full disk
+                with suppress(
+                    OSError
+                ):  # closing flushes the buffer, which fails again on a full disk
                     file.close()
 
     def _unlink(self) -> None:
-        """Remove the temporary file if it has not been moved. Ctrl-C may come between the move and the assignment after it."""
+        """Remove the temporary file if it has not been moved. Ctrl-C may come between the move and
+        the assignment after it.
+        """
         if not self._partial:
             return
         with suppress(OSError):
-            if self._lock is None or os.path.samestat(os.fstat(self._lock.fileno()), os.lstat(self._partial)):
+            if self._lock is None or os.path.samestat(
+                os.fstat(self._lock.fileno()), os.lstat(self._partial)
+            ):
                 os.unlink(self._partial)
         self._partial = ""
 
@@ -192,20 +215,25 @@ class replacing:
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(status.st_mode):
-            raise FormatError(f"{self._name!r} is {file_type(status.st_mode)}, which saving would replace. Give the path of a regular file")
+            raise FormatError(
+                f"{self._name!r} is {file_type(status.st_mode)}, which saving would replace. Give the path of a regular file"
+            )
         if not os.access(self._path, os.W_OK):  # a move would replace it all the same
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return status
 
     def _create(self) -> BinaryIO:
-        # Before `_set_mode` the group and others have no permissions, which could be wider than those of the target.
+        # Before `_set_mode` the group and others have no permissions, which could be wider than
+        # those of the target.
         mode = 0o666 if self._old is None else 0o600
         names = partial_names(self._path)
-        # A random name, which no later save removes, in case all others are in use or belong to another user.
+        # A random name, which no later save removes, in case all others are in use or belong to
+        # another user.
         names.append(f"{names[0].removesuffix('0.partial')}{os.urandom(4).hex()}.partial")
         for partial in names:
             try:
-                # A partial object as the opener runs no bytecode, so that Ctrl-C cannot come before the file object has the descriptor.
+                # A partial object as the opener runs no bytecode, so that Ctrl-C cannot come before
+                # the file object has the descriptor.
                 file = open(partial, "xb", 1 << 18, opener=functools.partial(os.open, mode=mode))  # noqa: SIM115 - `_discard` closes it
             except FileExistsError:
                 continue
@@ -219,7 +247,8 @@ class replacing:
     def _take_lock(self) -> bool:
         """Lock the new temporary file until `_discard`. Return False if another save removes it."""
         assert self._file is not None
-        # Both have one lock, which closing the file must not release. `map` runs no bytecode between the calls.
+        # Both have one lock, which closing the file must not release. `map` runs no bytecode
+        # between the calls.
         self._lock = next(map(FileIO, map(os.dup, (self._file.fileno(),))))
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,7 +287,9 @@ class replacing:
 
 
 def path_problem(path: str, folder: str) -> str:
-    """Return why a file would not be written in a folder: its path leaves it, or has a symbolic link below it; "" if it would be."""
+    """Return why a file would not be written in a folder: its path leaves it, or has a symbolic
+    link below it; "" if it would be.
+    """
     inner = os.path.relpath(path, folder).split(os.sep)
     if inner[0] == os.pardir:
         return f"it is outside of {folder!r}"
@@ -271,7 +302,8 @@ def path_problem(path: str, folder: str) -> str:
 
 
 def replace_within(source: str, path: str, folder: str) -> None:
-    """Rename a file to another name in its folder, which is `folder` or below it, as `os.replace` does.
+    """Rename a file to another name in its folder, which is `folder` or below it, as `os.replace`
+    does.
 
     A link that appears meanwhile is not followed, if the system can open folders (Windows cannot).
 
@@ -295,6 +327,8 @@ def replace_within(source: str, path: str, folder: str) -> None:
             below = os.open(part, flags | os.O_NOFOLLOW, dir_fd=place)
             os.close(place)
             place = below
-        os.replace(os.path.basename(source), os.path.basename(path), src_dir_fd=place, dst_dir_fd=place)
+        os.replace(
+            os.path.basename(source), os.path.basename(path), src_dir_fd=place, dst_dir_fd=place
+        )
     finally:
         os.close(place)

@@ -32,13 +32,17 @@ def flat(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def snapshot(data: Any, call: str, path_call: str = "", *, kind: str = "", copies: bool = True) -> memoryview:
-    """Return a caller's bytes as a flat view. A strided buffer is copied; with `copies` a writable one too, so that the view is read-only.
+def snapshot(
+    data: Any, call: str, path_call: str = "", *, kind: str = "", copies: bool = True
+) -> memoryview:
+    """Return a caller's bytes as a flat view. A strided buffer is copied; with `copies` a writable
+    one too, so that the view is read-only.
 
     Raises
     ------
     ArgumentError
-        `data` is not a buffer. The message names `call`; if `data` is a path, it also names `path_call`, which takes a path.
+        `data` is not a buffer. The message names `call`; if `data` is a path, it also names
+        `path_call`, which takes a path.
     """
     try:
         view = memoryview(data)
@@ -53,7 +57,8 @@ def snapshot(data: Any, call: str, path_call: str = "", *, kind: str = "", copie
 
 
 def read_only_view(data: Binary) -> memoryview:
-    """Return bytes for a module to keep, as a flat read-only view. They are copied if the object that owns them is writable.
+    """Return bytes for a module to keep, as a flat read-only view. They are copied if the object
+    that owns them is writable.
 
     A read-only view of a bytearray changes with it. A mapped file and bytes are not copied.
     """

@@ -25,7 +25,9 @@ _written: dict[str, int] = {}
 
 
 class CacheFile:
-    """A file of a cache: an entry, or the temporary file of a process that was killed while it wrote one."""
+    """A file of a cache: an entry, or the temporary file of a process that was killed while it
+    wrote one.
+    """
 
     __slots__ = ("last_use", "path", "size", "temporary")
 
@@ -40,19 +42,29 @@ def kinds(base: str) -> list[str]:
     """Return the kinds with a folder in the cache folder `base`, sorted."""
     try:
         with os.scandir(base) as entries:
-            return sorted(each.name for each in entries if is_valid_name(each.name) and each.is_dir(follow_symlinks=False))
+            return sorted(
+                each.name
+                for each in entries
+                if is_valid_name(each.name) and each.is_dir(follow_symlinks=False)
+            )
     except OSError:
         return []
 
 
 def files(folder: str) -> Iterator[CacheFile]:
-    """Yield the files of one kind's folder. Other files are ignored: they are never counted or removed."""
+    """Yield the files of one kind's folder. Other files are ignored: they are never counted or
+    removed.
+    """
     try:
         with os.scandir(folder) as entries:
             for each in entries:
                 name, _, rest = each.name.partition(".")
                 suffix, _, rest = rest.partition(".")
-                if len(name) not in (32, 64) or not _HEX.issuperset(name) or suffix not in ("bin", "txt", "devmod"):
+                if (
+                    len(name) not in (32, 64)
+                    or not _HEX.issuperset(name)
+                    or suffix not in ("bin", "txt", "devmod")
+                ):
                     continue
                 if rest and not rest.endswith(".tmp"):
                     continue
@@ -61,7 +73,9 @@ def files(folder: str) -> Iterator[CacheFile]:
                 except OSError:
                     continue  # another process has removed it
                 if stat.S_ISREG(about.st_mode):
-                    yield CacheFile(each.path, disk_usage(about.st_size), about.st_mtime_ns, bool(rest))
+                    yield CacheFile(
+                        each.path, disk_usage(about.st_size), about.st_mtime_ns, bool(rest)
+                    )
     except OSError:
         return
 
@@ -72,13 +86,16 @@ def disk_usage(size: int) -> int:
 
 
 def enforce_bound(base: str, size: int, bound: int, kind: str = "") -> None:
-    """Remove the least recently used entries if all may take more than `bound` bytes. `size` bytes were just written.
+    """Remove the least recently used entries if all may take more than `bound` bytes. `size` bytes
+    were just written.
 
-    With `kind`, only the entries of that kind are counted and removed: a folder that is not devmod's may have other folders.
+    With `kind`, only the entries of that kind are counted and removed: a folder that is not
+    devmod's may have other folders.
 
-    Listing a large cache takes longer than writing one entry, so it is listed once for each 1/32 of the bound that is written. That
-    much is left free, so one process stays within the bound. A process starts at a random point of the interval: many processes with
-    few writes together list the cache as often as one process with many.
+    Listing a large cache takes longer than writing one entry, so it is listed once for each 1/32 of
+    the bound that is written. That much is left free, so one process stays within the bound. A
+    process starts at a random point of the interval: many processes with few writes together list
+    the cache as often as one process with many.
     """
     margin = bound // 32
     written = _written.get(base)
@@ -88,8 +105,16 @@ def enforce_bound(base: str, size: int, bound: int, kind: str = "") -> None:
     if _written[base] <= margin:
         return
     _written[base] = 0
-    folders = [os.path.join(base, each) for each in ([kind] if kind else kinds(base)) if each != "discovery"]
-    remove_oldest((each for folder in folders if not folder_problem(folder) for each in files(folder)), bound - margin, _MAX_ENTRIES)
+    folders = [
+        os.path.join(base, each)
+        for each in ([kind] if kind else kinds(base))
+        if each != "discovery"
+    ]
+    remove_oldest(
+        (each for folder in folders if not folder_problem(folder) for each in files(folder)),
+        bound - margin,
+        _MAX_ENTRIES,
+    )
 
 
 def remove_oldest(files: Iterable[CacheFile], bound: int, most: int = 0) -> None:

@@ -10,30 +10,39 @@ import sys
 
 from devmod._util.environment import environment_text
 
-#: The real paths of the cache folders whose parents this process has checked, by the configured paths. One check is enough, because
-#: no other user can change these parents. The folder itself is checked at every use.
+#: The real paths of the cache folders whose parents this process has checked, by the configured
+#: paths. One check is enough, because no other user can change these parents. The folder itself is
+#: checked at every use.
 _real: dict[str, str] = {}
 #: The problems that were logged. Each is logged once.
 _logged: set[str] = set()
 
 
 def cache_dir() -> str:
-    """Return the folder of devmod's caches; "" if there is none. It may be missing. Each call reads the environment.
+    """Return the folder of devmod's caches; "" if there is none. It may be missing. Each call reads
+    the environment.
 
-    It is ``DEVMOD_CACHE_DIR``, else the platform's folder: ``$XDG_CACHE_HOME/devmod`` or ``~/.cache/devmod``,
-    ``~/Library/Caches/devmod`` on macOS, ``%LOCALAPPDATA%\\devmod\\Cache`` on Windows.
+    It is ``DEVMOD_CACHE_DIR``, else the platform's folder: ``$XDG_CACHE_HOME/devmod`` or
+    ``~/.cache/devmod``, ``~/Library/Caches/devmod`` on macOS, ``%LOCALAPPDATA%\\devmod\\Cache`` on
+    Windows.
     """
     configured = environment_text("DEVMOD_CACHE_DIR")
     if configured:
         return os.path.abspath(os.path.expanduser(configured))
     if sys.platform == "win32":
-        result = os.path.join(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local"), "devmod", "Cache")
+        result = os.path.join(
+            os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local"),
+            "devmod",
+            "Cache",
+        )
     elif sys.platform == "darwin":
         result = os.path.expanduser("~/Library/Caches/devmod")
     else:
         base = os.environ.get("XDG_CACHE_HOME", "")
         # The XDG specification: relative paths are ignored.
-        result = os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "devmod")
+        result = os.path.join(
+            base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "devmod"
+        )
     return result if os.path.isabs(result) else ""
 
 
@@ -41,10 +50,11 @@ def cache_dir() -> str:
 
 
 def folder_problem(folder: str) -> str:
-    """Return why the files in a folder cannot be trusted; "" if they can, or if the folder is missing.
+    """Return why the files in a folder cannot be trusted; "" if they can, or if the folder is
+    missing.
 
-    The folder must belong to this user or to root, and only its owner may write to it. In each folder above it, no other user may be
-    able to rename an entry of this user.
+    The folder must belong to this user or to root, and only its owner may write to it. In each
+    folder above it, no other user may be able to rename an entry of this user.
     """
     if os.name != "posix":
         return ""  # the folder is in the user's profile and inherits its access list
@@ -68,7 +78,9 @@ def folder_problem(folder: str) -> str:
         writers = about.st_mode & 0o022
         if about.st_mode & 0o1000:  # sticky, such as /tmp: only its owner can rename an entry
             writers = 0
-        elif about.st_gid == about.st_uid == os.geteuid():  # the user's private group, as with umask 002
+        elif (
+            about.st_gid == about.st_uid == os.geteuid()
+        ):  # the user's private group, as with umask 002
             writers &= 0o002
         problem = _owner_problem(path, about, writers)
         if problem:
@@ -79,7 +91,9 @@ def folder_problem(folder: str) -> str:
 
 def _owner_problem(path: str, about: os.stat_result, writers: int) -> str:
     if about.st_uid not in (0, os.geteuid()):
-        return f"{path!r} belongs to user {about.st_uid}, and this process runs as user {os.geteuid()}"
+        return (
+            f"{path!r} belongs to user {about.st_uid}, and this process runs as user {os.geteuid()}"
+        )
     if writers:
         return f"other users can write to {path!r} (mode {about.st_mode & 0o7777:04o}); to mend it: chmod go-w {path}"
     return ""
@@ -102,7 +116,8 @@ def _private_folder(folder: str) -> str:
 
 
 def read_private(path: str, largest: int, *, touch: bool = False) -> bytes | None:
-    """Return the bytes of a file in a cache folder; None if it is missing, too large, or others may have written it.
+    """Return the bytes of a file in a cache folder; None if it is missing, too large, or others may
+    have written it.
 
     Parameters
     ----------
@@ -119,7 +134,8 @@ def read_private(path: str, largest: int, *, touch: bool = False) -> bytes | Non
         return None
     path = os.path.join(real, name)
     try:
-        # No other user can write to the folder, so the file cannot be replaced by a link or a pipe after this check.
+        # No other user can write to the folder, so the file cannot be replaced by a link or a pipe
+        # after this check.
         if os.lstat(path).st_mode & 0o170000 != 0o100000:
             return None
         with open(path, "rb", buffering=0) as file:
@@ -143,9 +159,11 @@ def read_private(path: str, largest: int, *, touch: bool = False) -> bytes | Non
 
 
 def write_private(path: str, data: bytes) -> bool:
-    """Write a file of a cache atomically, readable by this user alone. Return whether that succeeded.
+    """Write a file of a cache atomically, readable by this user alone. Return whether that
+    succeeded.
 
-    A missing folder is made. A process that reads at the same time gets the old file or the new one.
+    A missing folder is made. A process that reads at the same time gets the old file or the new
+    one.
     """
     import functools
     import time

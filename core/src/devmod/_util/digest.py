@@ -1,4 +1,6 @@
-"""SHA-256: without OpenSSL for small data, as the import of hashlib takes longer than hashing 200 kB; in a second thread for large data."""
+"""SHA-256: without OpenSSL for small data, as the import of hashlib takes longer than hashing 200
+kB; in a second thread for large data.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def sha256_of(data: bytes | memoryview) -> bytes:
         except ImportError:  # this build of Python lacks it
             pass
     try:
-        from _hashlib import openssl_sha256 as sha256  # hashlib imports BLAKE2 too, a third of its time
+        from _hashlib import (
+            openssl_sha256 as sha256,
+        )  # hashlib imports BLAKE2 too, a third of its time
     except ImportError:  # this build of Python has no OpenSSL
         from hashlib import sha256
     return sha256(data).digest()
@@ -45,7 +49,8 @@ def sha256_of_parts(parts: Iterable[bytes | memoryview]) -> bytes:
 
 
 def run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
-    """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of `one`.
+    """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of
+    `one`.
 
     If `size`, the number of bytes that they read, is small, both run in this thread.
     """

@@ -1,4 +1,6 @@
-"""The cache on the disk for the results of drivers, compilers and checks, which later processes use."""
+"""The cache on the disk for the results of drivers, compilers and checks, which later processes
+use.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,13 @@ _START = len(_MAGIC) + 32
 class DiskCache:
     """The entries of one kind on the disk: bytes by key.
 
-    Any entry may be missing at the next call. A missing, damaged or untrusted entry is a miss. An entry that cannot be written is not
-    stored. No method raises because of the disk. Processes and threads may use one cache at the same time.
+    Any entry may be missing at the next call. A missing, damaged or untrusted entry is a miss. An
+    entry that cannot be written is not stored. No method raises because of the disk. Processes and
+    threads may use one cache at the same time.
 
-    The folder is in `cache_dir`. It must belong to this user or to root, and no other user may write to it; every call checks that. All
-    kinds together take at most ``DEVMOD_CACHE_SIZE`` of disk space. The least recently used entries are removed first.
+    The folder is in `cache_dir`. It must belong to this user or to root, and no other user may
+    write to it; every call checks that. All kinds together take at most ``DEVMOD_CACHE_SIZE`` of
+    disk space. The least recently used entries are removed first.
 
     Parameters
     ----------
@@ -37,7 +41,9 @@ class DiskCache:
 
     def __init__(self, kind: str) -> None:
         if not is_valid_name(kind) or kind == "discovery":
-            raise ArgumentError(f"a cache's kind is a name such as 'opencl', not {kind!r}", argument="kind")
+            raise ArgumentError(
+                f"a cache's kind is a name such as 'opencl', not {kind!r}", argument="kind"
+            )
         self.kind = kind
 
     def __repr__(self) -> str:
@@ -50,10 +56,13 @@ class DiskCache:
         Parameters
         ----------
         parts : str or bytes
-            All inputs of the entry's bytes: the compiler or driver and its version, the device, the options, the source. Add a name for
-            the format of the bytes if it may change.
+            All inputs of the entry's bytes: the compiler or driver and its version, the device, the
+            options, the source. Add a name for the format of the bytes if it may change.
         """
-        data = [part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts]
+        data = [
+            part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            for part in parts
+        ]
         return sha256_of(b"".join([len(each).to_bytes(8, "little") + each for each in data])).hex()
 
     def path(self, key: str) -> str:
@@ -62,7 +71,9 @@ class DiskCache:
         return os.path.join(base, self.kind, f"{key}.bin") if base else ""
 
     def read(self, key: str) -> bytes | None:
-        """Return an entry's bytes; None if it is missing, damaged, or others may have written it."""
+        """Return an entry's bytes; None if it is missing, damaged, or others may have written
+        it.
+        """
         try:
             path = self.path(key)
             data = read_private(path, size_bound(), touch=True) if path else None
@@ -95,18 +106,26 @@ class DiskCache:
 
 
 def size_bound() -> int:
-    """Return the largest disk space of all entries in bytes: ``DEVMOD_CACHE_SIZE``, 1 GiB by default."""
+    """Return the largest disk space of all entries in bytes: ``DEVMOD_CACHE_SIZE``, 1 GiB by
+    default.
+    """
     text = environment_text("DEVMOD_CACHE_SIZE")
     bound = _bytes_in(text)
     if bound is None and text:
-        debug(f"DEVMOD_CACHE_SIZE={text} is ignored: expected a number of bytes such as 500000000, 500M or 2G")
+        debug(
+            f"DEVMOD_CACHE_SIZE={text} is ignored: expected a number of bytes such as 500000000, 500M or 2G"
+        )
     return 1 << 30 if bound is None else bound
 
 
 def _bytes_in(text: str) -> int | None:
     power = "KMGT".find(text[-1:].upper() or " ") + 1
     digits = text[:-1] if power else text
-    return int(digits) << 10 * power if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+    return (
+        int(digits) << 10 * power
+        if digits.isascii() and digits.isdigit() and len(digits) <= 18
+        else None
+    )
 
 
 def _digest(key: str, data: bytes | memoryview) -> bytes:

@@ -1,4 +1,5 @@
-"""The fields of an ELF header that describe a code object. Nothing here raises, whatever the bytes are.
+"""The fields of an ELF header that describe a code object. Nothing here raises, whatever the bytes
+are.
 
 The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
 
@@ -49,9 +50,14 @@ class ElfHeader:
         self.flags = read_uint(code, 48 if wide else 36, 4)
 
     def section(self, name: bytes) -> bytes:
-        """Return the contents of the first section of that name; b"" if there is none, or the file is 32-bit or damaged."""
+        """Return the contents of the first section of that name; b"" if there is none, or the file
+        is 32-bit or damaged.
+        """
         code = self._code
-        table, step, count, names = read_uint(code, 40, 8), *(read_uint(code, at, 2) for at in (58, 60, 62))
+        table, step, count, names = (
+            read_uint(code, 40, 8),
+            *(read_uint(code, at, 2) for at in (58, 60, 62)),
+        )
         if not self._wide or step < 64 or names >= count or table + step * count > len(code):
             return b""
 
@@ -66,14 +72,19 @@ class ElfHeader:
         expected = name + b"\0"
         for index in range(count):
             at = start + read_uint(code, table + step * index, 4)
-            if at + len(expected) <= start + size and bytes(code[at : at + len(expected)]) == expected:
+            if (
+                at + len(expected) <= start + size
+                and bytes(code[at : at + len(expected)]) == expected
+            ):
                 first, length = extent(index)
                 return bytes(code[first : first + length]) if first + length <= len(code) else b""
         return b""
 
 
 def machine_name(data: bytes | memoryview) -> str:
-    """Return the name of an ELF file's machine, or its number in decimal; "" if the bytes do not begin with an ELF header."""
+    """Return the name of an ELF file's machine, or its number in decimal; "" if the bytes do not
+    begin with an ELF header.
+    """
     if len(data) < MACHINE_END or bytes(data[:4]) != ELF_MAGIC or data[5] not in (1, 2):
         return ""
     machine = int.from_bytes(data[18:20], "little" if data[5] == 1 else "big")
@@ -82,11 +93,19 @@ def machine_name(data: bytes | memoryview) -> str:
 
 def elf_header(code: bytes | memoryview) -> ElfHeader | None:
     """Return the header of a little-endian ELF file; None for other bytes."""
-    if not machine_name(code) or code[5] != 1 or code[4] not in _SIZES or len(code) < _SIZES[code[4]]:
+    if (
+        not machine_name(code)
+        or code[5] != 1
+        or code[4] not in _SIZES
+        or len(code) < _SIZES[code[4]]
+    ):
         return None
     return ElfHeader(code, code[4] == 2)
 
 
 def read_uint(code: bytes | memoryview, at: int, size: int) -> int:
-    """Return the little-endian number of `size` bytes at `at`. Bytes beyond the end count as zero."""
+    """Return the little-endian number of `size` bytes at `at`.
+
+    Bytes beyond the end count as zero.
+    """
     return int.from_bytes(code[at : at + size], "little")

@@ -1,4 +1,6 @@
-"""The functions that read environment variables. Every call reads the environment again. docs/plugins.md has all variables."""
+"""The functions that read environment variables. Every call reads the environment again.
+docs/plugins.md has all variables.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +10,39 @@ _FALSE = ("0", "false")
 
 
 def environment_text(name: str) -> str:
-    """Return the value of an environment variable without white space around it; "" if it is not set."""
+    """Return the value of an environment variable without white space around it; "" if it is not
+    set.
+    """
     return os.environ.get(name, "").strip()
 
 
 def environment_flag(name: str, *, default: bool = False) -> bool:
-    """Return whether an environment variable is neither 0 nor false (in any case); `default` if it is empty or not set."""
+    """Return whether an environment variable is neither 0 nor false (in any case); `default` if it
+    is empty or not set.
+    """
     value = environment_text(name)
     return value.lower() not in _FALSE if value else default
 
 
 def environment_items(name: str) -> list[str]:
-    """Return the parts of a comma-separated environment variable, without white space and empty parts."""
+    """Return the parts of a comma-separated environment variable, without white space and empty
+    parts.
+    """
     return [part for part in map(str.strip, os.environ.get(name, "").split(",")) if part]
 
 
 def environment_paths(name: str) -> tuple[str, ...]:
-    """Return the paths in an environment variable, as they are there: white space and empty ones stay. A blank one has none."""
+    """Return the paths in an environment variable, as they are there: white space and empty ones
+    stay. A blank one has none.
+    """
     text = os.environ.get(name, "")
     return tuple(text.split(os.pathsep)) if text.strip() else ()
 
 
 def debug(text: str) -> None:
-    """Print a decision on standard error if DEVMOD_LOG is "debug". The logging module would slow the import."""
+    """Print a decision on standard error if DEVMOD_LOG is "debug". The logging module would slow
+    the import.
+    """
     if environment_text("DEVMOD_LOG").lower() == "debug":
         import sys
 

@@ -1,4 +1,7 @@
-"""HTML for notebooks (`_repr_html_`). Every text is escaped: names may come from strangers' files."""
+"""HTML for notebooks (`_repr_html_`). Every text is escaped:
+
+names may come from strangers' files.
+"""
 
 from __future__ import annotations
 

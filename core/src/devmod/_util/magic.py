@@ -19,7 +19,8 @@ _FORMS = (
 
 
 def detect_form(data: bytes | memoryview) -> str:
-    """Return the form of a payload: a key of `TargetSpec.compiled_as`, "text" for UTF-8 text, "" for other bytes.
+    """Return the form of a payload: a key of `TargetSpec.compiled_as`, "text" for UTF-8 text, ""
+    for other bytes.
 
     Zero bytes at the end of a text are allowed: NVRTC includes the final one of its PTX.
     """

@@ -1,4 +1,6 @@
-"""NumPy, imported at its first use. The reference stays, because finalizers at the interpreter's exit cannot import."""
+"""NumPy, imported at its first use. The reference stays, because finalizers at the interpreter's
+exit cannot import.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ class _NumPy:
     _module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        value = self.__dict__[name] = getattr(self.import_numpy(), name)  # the next look-up is one of Python's own
+        value = self.__dict__[name] = getattr(
+            self.import_numpy(), name
+        )  # the next look-up is one of Python's own
         return value
 
     def import_numpy(self) -> ModuleType:
@@ -25,7 +29,10 @@ class _NumPy:
             if not hasattr(numpy, "ndarray"):
                 from devmod.errors import own_module
 
-                raise ImportError(f"NumPy cannot be imported: {own_module('numpy') or 'its module has no ndarray'}", name="numpy")
+                raise ImportError(
+                    f"NumPy cannot be imported: {own_module('numpy') or 'its module has no ndarray'}",
+                    name="numpy",
+                )
             self._module = numpy
         return self._module
 

@@ -1,11 +1,14 @@
 """Make a value once for all threads that request it at the same time (R32).
 
-Python may raise KeyboardInterrupt whenever a call returns or a function begins. The code is correct at all these points:
+Python may raise KeyboardInterrupt whenever a call returns or a function begins. The code is correct
+at all these points:
 
-- The thread that makes the value acquires the lock of its attempt in a ``with`` statement. The lock is written in C, so CPython raises no
-  exception between the acquisition and the block, or between the end of the block and the release.
+- The thread that makes the value acquires the lock of its attempt in a ``with`` statement. The lock
+  is written in C, so CPython raises no exception between the acquisition and the block, or between
+  the end of the block and the release.
 - Each other change is one operation of a dict.
-- An interrupted attempt has neither a value nor an error. The next thread that acquires its lock makes the value.
+- An interrupted attempt has neither a value nor an error. The next thread that acquires its lock
+  makes the value.
 """
 
 from __future__ import annotations
@@ -20,15 +23,16 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-#: The number of forks between the first process and this one. A forked child inherits the attempts of the parent's other threads.
+#: The number of forks between the first process and this one. A forked child inherits the attempts
+#: of the parent's other threads.
 _forks = 0
 
 
 class Once:
     """Values by key. The first thread that requests a value makes it, while others wait.
 
-    An exception is raised in every thread that waited. It is not cached: the next call tries again. Threads with different keys do not
-    wait for each other.
+    An exception is raised in every thread that waited. It is not cached: the next call tries again.
+    Threads with different keys do not wait for each other.
 
     Examples
     --------
@@ -70,7 +74,9 @@ class Once:
                 if attempt.error is not None:
                     raise attempt.error
                 if key in self._values:
-                    self._attempts.pop(place, None)  # another thread has made it since the first look
+                    self._attempts.pop(
+                        place, None
+                    )  # another thread has made it since the first look
                     return self._values[key]  # type: ignore[no-any-return]
                 if self._attempts.get(place) is attempt:
                     return self._make(key, place, attempt, make)
@@ -80,7 +86,9 @@ class Once:
         for key in keys:
             self._values.pop(key, None)
 
-    def _make(self, key: Hashable, place: Hashable, attempt: _Attempt, make: Callable[[], Result]) -> Result:
+    def _make(
+        self, key: Hashable, place: Hashable, attempt: _Attempt, make: Callable[[], Result]
+    ) -> Result:
         """Make the value. The thread has acquired the lock of the attempt."""
         try:
             result = self._values[key] = make()

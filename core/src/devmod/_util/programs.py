@@ -9,8 +9,8 @@ import shutil
 def find_program(name: str) -> str:
     """Return the absolute path of a program; "" if it is missing.
 
-    Only the absolute folders in PATH are searched. The current folder may be a stranger's: a relative entry of PATH names it, and Windows
-    searches it before PATH.
+    Only the absolute folders in PATH are searched. The current folder may be a stranger's: a
+    relative entry of PATH names it, and Windows searches it before PATH.
 
     Parameters
     ----------

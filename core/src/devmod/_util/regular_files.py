@@ -1,4 +1,6 @@
-"""Path arguments, and regular files alone: opening a pipe waits for its writer, and opening a device may have effects."""
+"""Path arguments, and regular files alone: opening a pipe waits for its writer, and opening a
+device may have effects.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
-    """Open a regular file for reading in binary mode. The result's ``name`` is the number of the open file, not the path.
+    """Open a regular file for reading in binary mode. The result's ``name`` is the number of the
+    open file, not the path.
 
     Parameters
     ----------
@@ -56,7 +59,9 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise FormatError if `path` is a pipe, a socket or a device. Opening a folder or a missing file raises later."""
+    """Raise FormatError if `path` is a pipe, a socket or a device. Opening a folder or a missing
+    file raises later.
+    """
     _refuse(path, _mode(path))
 
 
@@ -69,14 +74,18 @@ def _mode(path: str | os.PathLike[str]) -> int:
 
 
 def file_type(mode: int) -> str:
-    """Return the type of a file with that mode, such as "a pipe (FIFO)"; "" for a regular file or a folder."""
+    """Return the type of a file with that mode, such as "a pipe (FIFO)"; "" for a regular file or a
+    folder.
+    """
     return next((name for test, name in _TYPES if test(mode)), "")
 
 
 def _refuse(path: str | os.PathLike[str], mode: int, hint: str = "") -> None:
     result = file_type(mode)
     if result:
-        raise FormatError(f"{os.fsdecode(path)!r} is {result}; expected a regular file{hint and f'. {hint}'}")
+        raise FormatError(
+            f"{os.fsdecode(path)!r} is {result}; expected a regular file{hint and f'. {hint}'}"
+        )
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
@@ -85,7 +94,8 @@ def file_name(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     ArgumentError
-        No file can have this path: it has a zero character, or a lone surrogate that stands for no byte.
+        No file can have this path: it has a zero character, or a lone surrogate that stands for no
+        byte.
     """
     name = os.fsdecode(path)
     try:
@@ -97,7 +107,9 @@ def file_name(path: str | os.PathLike[str]) -> str:
 
 
 def absolute(path: str) -> str:
-    """Return a path that begins at the root, with its links and ``..``: `os.path.abspath` also removes a ``..`` behind a link."""
+    """Return a path that begins at the root, with its links and ``..``: `os.path.abspath` also
+    removes a ``..`` behind a link.
+    """
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
 
@@ -109,7 +121,8 @@ def path_to_str(path: object, call: str, hint: str) -> str:
     path
         A str or an os.PathLike.
     call, hint
-        For messages: the call, such as "load(path)", and the function for bytes: "devmod.loads(data) reads a bundle in memory".
+        For messages: the call, such as "load(path)", and the function for bytes:
+        "devmod.loads(data) reads a bundle in memory".
 
     Raises
     ------
@@ -119,4 +132,7 @@ def path_to_str(path: object, call: str, hint: str) -> str:
     if isinstance(path, (str, os.PathLike)):
         return file_name(path)
     in_memory = f". {hint}" if isinstance(path, (bytes, bytearray, memoryview)) else ""
-    raise ArgumentError(f"{call}: path is a str or an os.PathLike, not {type(path).__name__}{in_memory}", argument="path")
+    raise ArgumentError(
+        f"{call}: path is a str or an os.PathLike, not {type(path).__name__}{in_memory}",
+        argument="path",
+    )

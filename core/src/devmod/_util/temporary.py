@@ -1,4 +1,6 @@
-"""Temporary folders. The next process of the same user that makes one removes those of processes that were killed."""
+"""Temporary folders. The next process of the same user that makes one removes those of processes
+that were killed.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ _REMOVALS = 10
 
 @contextmanager
 def temporary_folder() -> Iterator[str]:
-    """Create an empty folder for this user alone in the system's temporary folder, and remove it at the end.
+    """Create an empty folder for this user alone in the system's temporary folder, and remove it at
+    the end.
 
-    The process holds a lock on the folder (``flock``), which the kernel releases when the process ends in whatever way. The first call in
-    a later process of this machine then removes the folder: in a network file system, other machines may not see a lock.
+    The process holds a lock on the folder (``flock``), which the kernel releases when the process
+    ends in whatever way. The first call in a later process of this machine then removes the folder:
+    in a network file system, other machines may not see a lock.
     """
     above = tempfile.gettempdir()
     _remove_abandoned(above)
@@ -34,7 +38,10 @@ def temporary_folder() -> Iterator[str]:
             os.mkdir(folder, 0o700)
             try:
                 lock.enter_context(locked(folder))
-            except (BlockingIOError, FileNotFoundError):  # a process has found it unlocked and removes it
+            except (
+                BlockingIOError,
+                FileNotFoundError,
+            ):  # a process has found it unlocked and removes it
                 continue
             except OSError:  # this file system has no locks, so no process removes it
                 pass
@@ -47,7 +54,9 @@ def temporary_folder() -> Iterator[str]:
 
 @cache
 def _remove_abandoned(above: str) -> None:
-    """Remove this user's folders that no process has locked. Strangers may write to the folder above."""
+    """Remove this user's folders that no process has locked. Strangers may write to the folder
+    above.
+    """
     with suppress(OSError):  # a folder whose names cannot be read
         pattern = re.compile(f"{_machine_prefix()}[0-9a-f]{{16}}")
         for name in filter(pattern.fullmatch, os.listdir(above) if fcntl is not None else ()):

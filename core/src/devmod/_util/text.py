@@ -1,11 +1,14 @@
-"""Text from files, compilers, drivers and plugins: escape what a terminal or a CI runner would execute, and check names.
+"""Text from files, compilers, drivers and plugins: escape what a terminal or a CI runner would
+execute, and check names.
 
-All characters that `str.isprintable` rejects are escaped, as in `repr`: control characters (C0, C1), line and paragraph
-separators, bidirectional controls, lone surrogates. The escape is Python's: ``\\x1b``, ``\\u202e``.
+All characters that `str.isprintable` rejects are escaped, as in `repr`: control characters (C0,
+C1), line and paragraph separators, bidirectional controls, lone surrogates. The escape is Python's:
+``\\x1b``, ``\\u202e``.
 
-A CI runner executes commands in the lines of a job's log: ``::name …::`` after blanks (GitHub), and ``##[name]``, ``##vso[name]`` and
-``##teamcity[name]`` anywhere. The escapes ``\\x3a:`` and ``\\x23\\x23[`` replace their marks, in any environment: a container in a job does
-not have the job's variables.
+A CI runner executes commands in the lines of a job's log: ``::name …::`` after blanks (GitHub), and
+``##[name]``, ``##vso[name]`` and ``##teamcity[name]`` anywhere. The escapes ``\\x3a:`` and
+``\\x23\\x23[`` replace their marks, in any environment: a container in a job does not have the
+job's variables.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ _COMMANDS = ("##[", "##vso[", "##teamcity[")
 
 
 def shorten(text: str) -> str:
-    """Return `text`, cut in the middle if it is too long for a message. A name in a file may have megabytes."""
+    """Return `text`, cut in the middle if it is too long for a message. A name in a file may have
+    megabytes.
+    """
     if len(text) <= _MAX_LENGTH:
         return text
     return f"{text[: _MAX_LENGTH - _END]}… ({len(text)} characters) …{text[-_END:]}"
@@ -32,7 +37,9 @@ def shorten_repeat(text: str, seen: set[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return `text` with control characters and commands escaped, except newlines and tabs. ``\\r\\n`` becomes ``\\n``."""
+    """Return `text` with control characters and commands escaped, except newlines and tabs.
+    ``\\r\\n`` becomes ``\\n``.
+    """
     if text.isprintable():
         return _without_command(text)
     return "\n".join(map(_escaped_line, text.replace("\r\n", "\n").split("\n")))
@@ -50,7 +57,9 @@ def _escaped_line(line: str) -> str:
 
 
 def has_command(line: str) -> bool:
-    """Return whether a line contains the mark ``##[``, or another one, of a command that a CI runner executes."""
+    """Return whether a line contains the mark ``##[``, or another one, of a command that a CI
+    runner executes.
+    """
     return "#" in line and any(each in _compared(line) for each in _COMMANDS)
 
 
@@ -61,13 +70,19 @@ def _without_command(line: str) -> str:
 
 
 def _compared(line: str) -> str:
-    """Return the characters that a runner compares: the comparison of .NET ignores some that are not ASCII, such as U+034F."""
+    """Return the characters that a runner compares: the comparison of .NET ignores some that are
+    not ASCII, such as U+034F.
+    """
     return line if line.isascii() else line.encode("ascii", "ignore").decode()
 
 
 def _escaped(text: str) -> str:
-    """Return `text` with the escapes of `repr`, which is fast. It also escapes backslashes and quotes, so these are left out."""
-    return "\\".join("'".join(repr(part)[1:-1] for part in each.split("'")) for each in text.split("\\"))
+    """Return `text` with the escapes of `repr`, which is fast. It also escapes backslashes and
+    quotes, so these are left out.
+    """
+    return "\\".join(
+        "'".join(repr(part)[1:-1] for part in each.split("'")) for each in text.split("\\")
+    )
 
 
 # -- names
@@ -77,11 +92,20 @@ _REST = _FIRST | frozenset("0123456789_")
 
 
 def is_valid_name(name: object) -> bool:
-    """Return whether `name`, of a kind or a format, is of the form ``[a-z][a-z0-9_]{0,31}``. Importing re takes longer than a look-up."""
-    return isinstance(name, str) and 0 < len(name) <= 32 and name[0] in _FIRST and _REST.issuperset(name)
+    """Return whether `name`, of a kind or a format, is of the form ``[a-z][a-z0-9_]{0,31}``.
+    Importing re takes longer than a look-up.
+    """
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= 32
+        and name[0] in _FIRST
+        and _REST.issuperset(name)
+    )
 
 
 def lower_case_hint(name: object) -> str:
-    """Return the end of a message with an invalid name in lower case, if that is a valid one: ``. Did you mean 'opencl'?``."""
+    """Return the end of a message with an invalid name in lower case, if that is a valid one: ``.
+    Did you mean 'opencl'?``.
+    """
     lower = name.lower() if isinstance(name, str) else ""
     return f". Did you mean {lower!r}?" if is_valid_name(lower) else ""

@@ -1,6 +1,8 @@
-"""Element types as strings ("float32", "int32", "float16x4", "handle") and as DLPack's (code, bits, lanes).
+"""Element types as strings ("float32", "int32", "float16x4", "handle") and as DLPack's (code, bits,
+lanes).
 
-Each type has one string and each string one type, so a type of a file survives a round trip, even if it has no name here.
+Each type has one string and each string one type, so a type of a file survives a round trip, even
+if it has no name here.
 """
 
 from __future__ import annotations
@@ -90,8 +92,9 @@ def parse_dtype(text: str) -> DType:
 def array_bytes(dtype: DType, shape: Iterable[int] = ()) -> int:
     """Return the size in bytes of an array in C order, in files, host memory and device memory.
 
-    Elements and lanes are packed bit by bit, as in DLPack and TVM; the whole array is rounded up to bytes. Two types have one
-    byte per element: ``uint1`` without lanes, which is TVM's bool, and ``void``, which is untyped memory.
+    Elements and lanes are packed bit by bit, as in DLPack and TVM; the whole array is rounded up to
+    bytes. Two types have one byte per element: ``uint1`` without lanes, which is TVM's bool, and
+    ``void``, which is untyped memory.
     """
     code, bits, lanes = dtype
     if (code, bits, lanes) == (1, 1, 1) or (code, bits) == (3, 0):
@@ -103,7 +106,9 @@ def array_bytes(dtype: DType, shape: Iterable[int] = ()) -> int:
 
 
 def is_packed(dtype: DType) -> bool:
-    """Return whether a lane is not a whole number of bytes (int4, float6, uint1 with lanes). Lanes then share bytes."""
+    """Return whether a lane is not a whole number of bytes (int4, float6, uint1 with lanes). Lanes
+    then share bytes.
+    """
     return dtype[1] % 8 != 0 and dtype != (1, 1, 1)
 
 
@@ -112,10 +117,14 @@ _parsed: dict[str, DType] = {}
 
 def _parse(text: str) -> DType:
     if not isinstance(text, str):
-        raise FormatError(f"a type is a string such as 'float32' or 'handle', not {type(text).__name__}")
+        raise FormatError(
+            f"a type is a string such as 'float32' or 'handle', not {type(text).__name__}"
+        )
     base, mark, count = text.rpartition("x")
     lanes = 1
-    if mark and _number(count, 0, 0xFFFF) and count != "1" and base not in ("", "comple"):  # the x of "complex64" marks no lanes
+    if (
+        mark and _number(count, 0, 0xFFFF) and count != "1" and base not in ("", "comple")
+    ):  # the x of "complex64" marks no lanes
         lanes = int(count)
     else:
         base = text
@@ -146,14 +155,24 @@ def _number(text: str, low: int, high: int) -> bool:
 
 
 class ConversionError(ValueError):
-    """A value cannot be passed as a type. The text is the reason; it begins with the value or its type."""
+    """A value cannot be passed as a type. The text is the reason; it begins with the value or its
+    type.
+    """
 
 
 def describe_value(value: object) -> str:
-    """Return a value as text for a message: the repr of numbers and short strings, the type's name otherwise."""
-    if isinstance(value, int) and value.bit_length() > 192:  # Python may refuse to convert ints of 640 digits to text
+    """Return a value as text for a message: the repr of numbers and short strings, the type's name
+    otherwise.
+    """
+    if (
+        isinstance(value, int) and value.bit_length() > 192
+    ):  # Python may refuse to convert ints of 640 digits to text
         return f"an int of {value.bit_length()} bits"
-    if isinstance(value, (int, float, complex)) or (isinstance(value, str) and len(value) < 30) or value is None:
+    if (
+        isinstance(value, (int, float, complex))
+        or (isinstance(value, str) and len(value) < 30)
+        or value is None
+    ):
         return repr(value)
     name = type(value).__name__
     dimensions = getattr(value, "shape", None)

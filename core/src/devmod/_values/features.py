@@ -1,4 +1,7 @@
-"""The features that a function can need of a device: one table for compilers, readers and backends."""
+"""The features that a function can need of a device:
+
+one table for compilers, readers and backends.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,28 @@ class Feature(NamedTuple):
     webgpu: str = ""
 
 
-#: The features by the names in `Interface.needs`. Compilers write these names and no others, and devices report them.
+#: The features by the names in `Interface.needs`. Compilers write these names and no others, and
+#: devices report them.
 FEATURES = {
-    "fp16": Feature("floating-point numbers of 16 bits", (9,), ("cl_khr_fp16",), "f16", "shader-f16"),
+    "fp16": Feature(
+        "floating-point numbers of 16 bits", (9,), ("cl_khr_fp16",), "f16", "shader-f16"
+    ),
     "fp64": Feature("floating-point numbers of 64 bits", (10,), ("cl_khr_fp64", "cl_amd_fp64")),
     "image_writes_3d": Feature("writes to 3-D images", (), ("cl_khr_3d_image_writes",)),
     "images": Feature("images and samplers", (13, 14, 15)),
-    "int64_atomics": Feature("atomic operations on integers of 64 bits", (12,), ("cl_khr_int64_base_atomics",)),
-    "subgroup_size": Feature("kernels that require a number of threads in a subgroup", (), ("cl_intel_required_subgroup_size",)),
-    "subgroups": Feature("functions of subgroups", (58, 61), ("cl_khr_subgroups", "cl_intel_subgroups"), "subgroups", "subgroups"),
+    "int64_atomics": Feature(
+        "atomic operations on integers of 64 bits", (12,), ("cl_khr_int64_base_atomics",)
+    ),
+    "subgroup_size": Feature(
+        "kernels that require a number of threads in a subgroup",
+        (),
+        ("cl_intel_required_subgroup_size",),
+    ),
+    "subgroups": Feature(
+        "functions of subgroups",
+        (58, 61),
+        ("cl_khr_subgroups", "cl_intel_subgroups"),
+        "subgroups",
+        "subgroups",
+    ),
 }

@@ -1,4 +1,6 @@
-"""The formats of images. Readers, compilers and runtimes have them from here; a backend adds the numbers of its driver."""
+"""The formats of images. Readers, compilers and runtimes have them from here; a backend adds the
+numbers of its driver.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,20 @@
 """The signature of a function: TVM's FunctionInfo with a fifth field, the interface.
 
-All classes are immutable values. Module bytes and metadata files have the maps that ``to_dict`` returns. ``extra`` has the unknown
-keys of a map, which are written after the known ones.
+All classes are immutable values. Module bytes and metadata files have the maps that ``to_dict``
+returns. ``extra`` has the unknown keys of a map, which are written after the known ones.
 """
 
 from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS, parse_dtype
-from devmod._values.param import Param, cut_text, declaration_text, join_texts, parameter_text, short_repr
+from devmod._values.param import (
+    Param,
+    cut_text,
+    declaration_text,
+    join_texts,
+    parameter_text,
+    short_repr,
+)
 from devmod._values.value import Value, check_count, read_list, read_map, read_place
 from devmod.errors import FormatError
 
@@ -25,7 +32,8 @@ _CONSTANT_TYPES = NUMBERS | {"bool"}
 
 
 class Block(Value):
-    """A block of memory with scalars: its place ("push", an index or (set, binding)) and its size in bytes.
+    """A block of memory with scalars: its place ("push", an index or (set, binding)) and its size
+    in bytes.
 
     A call may give its scalars as one record under its `name`; "" if the source has no name for it.
     """
@@ -36,15 +44,22 @@ class Block(Value):
     extra: Mapping[str, Any]
     name: str
 
-    def __init__(self, at: Place, size: int, extra: Mapping[str, Any] | None = None, name: str = "") -> None:
+    def __init__(
+        self, at: Place, size: int, extra: Mapping[str, Any] | None = None, name: str = ""
+    ) -> None:
         check_count(size, "the size of a block")
         if not isinstance(name, str):
             raise FormatError(f"a block's name is a string, not {type(name).__name__}")
-        self._set(at=read_place(at, "a block", push=True), size=size, extra=dict(extra or {}), name=name)
+        self._set(
+            at=read_place(at, "a block", push=True), size=size, extra=dict(extra or {}), name=name
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. An empty name is omitted."""
-        result: dict[str, Any] = {"at": list(self.at) if isinstance(self.at, tuple) else self.at, "size": self.size}
+        result: dict[str, Any] = {
+            "at": list(self.at) if isinstance(self.at, tuple) else self.at,
+            "size": self.size,
+        }
         return result | ({"name": self.name} if self.name else {}) | dict(self.extra)
 
     @classmethod
@@ -81,15 +96,25 @@ class PipelineConstant(Value):
     id: int | None
     default: Number | None
 
-    def __init__(self, name: str, type: str, id: int | None = None, default: Number | None = None) -> None:  # noqa: A002 - the format's names
+    def __init__(
+        self, name: str, type: str, id: int | None = None, default: Number | None = None
+    ) -> None:  # noqa: A002 - the format's names
         if not isinstance(name, str):
             raise FormatError("a constant's name is a string")
         if not isinstance(type, str) or type not in _CONSTANT_TYPES:
-            raise FormatError(f"the constant {name!r} has the type {type!r}; expected a number type or 'bool'")
-        if id is not None and (not isinstance(id, int) or isinstance(id, bool) or not 0 <= id < 2**32):
-            raise FormatError(f"the constant {name!r} has the id {id!r}; an id is a number from 0 to 2**32 - 1")
+            raise FormatError(
+                f"the constant {name!r} has the type {type!r}; expected a number type or 'bool'"
+            )
+        if id is not None and (
+            not isinstance(id, int) or isinstance(id, bool) or not 0 <= id < 2**32
+        ):
+            raise FormatError(
+                f"the constant {name!r} has the id {id!r}; an id is a number from 0 to 2**32 - 1"
+            )
         if default is not None and not isinstance(default, (bool, int, float)):
-            raise FormatError(f"the constant {name!r} has the default {default!r}; expected a number")
+            raise FormatError(
+                f"the constant {name!r} has the default {default!r}; expected a number"
+            )
         if id is None and not name:
             raise FormatError("a constant has neither a name nor an id")
         self._set(name=name, type=type, id=id, default=default)
@@ -101,7 +126,9 @@ class PipelineConstant(Value):
 
     @property
     def keyword(self) -> str:
-        """How a message shows its argument of `Function.specialize`: ``N=…``, or ``**{'3': …}`` if the label is no identifier."""
+        """How a message shows its argument of `Function.specialize`: ``N=…``, or ``**{'3': …}`` if
+        the label is no identifier.
+        """
         return f"{self.label}=…" if self.label.isidentifier() else f"**{{{self.label!r}: …}}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,7 +139,9 @@ class PipelineConstant(Value):
     def from_dict(cls, data: object) -> PipelineConstant:
         """Return the constant of a map from `to_dict`. Raise FormatError for other objects."""
         fields = read_map(data, "a constant of an interface")
-        return cls(fields.get("name", ""), fields.get("type", ""), fields.get("id"), fields.get("default"))
+        return cls(
+            fields.get("name", ""), fields.get("type", ""), fields.get("id"), fields.get("default")
+        )
 
 
 class Interface(Value):
@@ -129,19 +158,30 @@ class Interface(Value):
     default_block
         The block of a call that names none; None without a default. `block` overrides it.
     open_block
-        Whether the kernel gives the same result with every block, so that the backend may choose one.
+        Whether the kernel gives the same result with every block, so that the backend may choose
+        one.
     shared_memory
         The dynamic shared memory in bytes of a call that names none.
     extra
         Unknown keys, unchanged.
     needs
-        What the device must have, by name: "fp16", "fp64", "image_writes_3d", "images", "int64_atomics", "subgroup_size", "subgroups", …
-        They are sorted.
+        What the device must have, by name: "fp16", "fp64", "image_writes_3d", "images",
+        "int64_atomics", "subgroup_size", "subgroups", … They are sorted.
     subgroup
         The number of threads in a subgroup with which the kernel must run; None for any.
     """
 
-    __slots__ = ("block", "blocks", "default_block", "extra", "needs", "open_block", "params", "shared_memory", "subgroup")
+    __slots__ = (
+        "block",
+        "blocks",
+        "default_block",
+        "extra",
+        "needs",
+        "open_block",
+        "params",
+        "shared_memory",
+        "subgroup",
+    )
     params: tuple[Param, ...]
     blocks: tuple[Block, ...]
     block: tuple[int, int, int] | None
@@ -172,7 +212,12 @@ class Interface(Value):
             raise FormatError("the blocks of an interface are Block objects")
         if type(open_block) is not bool:
             raise FormatError(f"open_block is a boolean, not {type(open_block).__name__}")
-        self._set(params=params, blocks=blocks, block=_threads(block, "a fixed block of threads", 0), open_block=open_block)
+        self._set(
+            params=params,
+            blocks=blocks,
+            block=_threads(block, "a fixed block of threads", 0),
+            open_block=open_block,
+        )
         check_count(shared_memory, "the shared memory of an interface")
         self._set(default_block=_threads(default_block, "a default block of threads", 1))
         names = tuple(needs)
@@ -180,13 +225,37 @@ class Interface(Value):
             raise FormatError(f"the needs of an interface are strings, not {needs!r}")
         if subgroup is not None:
             check_count(subgroup, "the subgroup of an interface", 1)
-        self._set(shared_memory=shared_memory, extra=dict(extra or {}), needs=tuple(sorted(set(names))), subgroup=subgroup)
+        self._set(
+            shared_memory=shared_memory,
+            extra=dict(extra or {}),
+            needs=tuple(sorted(set(names))),
+            subgroup=subgroup,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
         result: dict[str, Any] = {"params": [param.to_dict() for param in self.params]}
-        if self.blocks or self.block or self.default_block or self.open_block or self.shared_memory or self.needs or self.subgroup:
-            result |= self._written(("blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup"), ())
+        if (
+            self.blocks
+            or self.block
+            or self.default_block
+            or self.open_block
+            or self.shared_memory
+            or self.needs
+            or self.subgroup
+        ):
+            result |= self._written(
+                (
+                    "blocks",
+                    "block",
+                    "default_block",
+                    "open_block",
+                    "shared_memory",
+                    "needs",
+                    "subgroup",
+                ),
+                (),
+            )
         return result | dict(self.extra) if self.extra else result
 
     @classmethod
@@ -194,7 +263,9 @@ class Interface(Value):
         """Return the interface of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an interface")
         params = read_list(rest.pop("params", []), "the params of an interface")
-        blocks = read_list(rest.pop("blocks"), "the blocks of an interface") if "blocks" in rest else []
+        blocks = (
+            read_list(rest.pop("blocks"), "the blocks of an interface") if "blocks" in rest else []
+        )
         keys = ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
         fields = {key: rest.pop(key) for key in keys if key in rest}
         if "needs" in fields:
@@ -203,7 +274,9 @@ class Interface(Value):
 
     @property
     def values(self) -> tuple[Param, ...]:
-        """One Param for each parameter of the kernel: those of `params`, and the values of a `Param.pack` in its place."""
+        """One Param for each parameter of the kernel: those of `params`, and the values of a
+        `Param.pack` in its place.
+        """
         return tuple(value for param in self.params for value in param.values)
 
     def __repr__(self) -> str:
@@ -218,8 +291,9 @@ class FunctionInfo(Value):
     name
         The symbol or entry point for the driver. Callers use the key in the fmap.
     arg_types
-        The type of each value that the kernel takes, as in NumPy or TVM: "handle" for a buffer, an image, a sampler or local
-        memory, "float32", "int32", "float16x4". A parameter is one value, or the values of its `Param.pack`.
+        The type of each value that the kernel takes, as in NumPy or TVM: "handle" for a buffer, an
+        image, a sampler or local memory, "float32", "int32", "float16x4". A parameter is one value,
+        or the values of its `Param.pack`.
     launch_param_tags
         TVM's launch parameter tags (R35), such as "blockIdx.x".
     arg_extra_tags
@@ -250,14 +324,20 @@ class FunctionInfo(Value):
         if not isinstance(name, str):
             raise FormatError(f"a function's name is a string, not {type(name).__name__}")
         subject = f"the function {name!r}"
-        if not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):  # drivers take UTF-8
+        if not name.isascii() and any(
+            "\ud800" <= char <= "\udfff" for char in name
+        ):  # drivers take UTF-8
             raise FormatError(f"{subject} has a character that UTF-8 cannot encode")
         if isinstance(arg_types, str) or isinstance(launch_param_tags, str):
-            raise FormatError(f"{subject}: arg_types and launch_param_tags are sequences of strings, not a string")
+            raise FormatError(
+                f"{subject}: arg_types and launch_param_tags are sequences of strings, not a string"
+            )
         try:
             types, tags, extra = tuple(arg_types), tuple(launch_param_tags), tuple(arg_extra_tags)
         except TypeError as error:
-            raise FormatError(f"{subject}: arg_types, launch_param_tags and arg_extra_tags are sequences ({error})") from None
+            raise FormatError(
+                f"{subject}: arg_types, launch_param_tags and arg_extra_tags are sequences ({error})"
+            ) from None
         for text in types:
             parse_dtype(text)
         if not all(isinstance(tag, str) for tag in tags):
@@ -265,10 +345,22 @@ class FunctionInfo(Value):
         if not all(type(tag) is int and -(2**31) <= tag < 2**31 for tag in extra):
             raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
         if interface is not None and not isinstance(interface, Interface):
-            raise FormatError(f"{subject} has an interface that is not an Interface: {type(interface).__name__}")
-        if interface is not None and (count := sum([len(param.pack) or 1 for param in interface.params])) != len(types):
-            raise FormatError(f"{subject} has {len(types)} arg_types and an interface of {count} values")
-        self._set(name=name, arg_types=types, launch_param_tags=tags, arg_extra_tags=extra, interface=interface)
+            raise FormatError(
+                f"{subject} has an interface that is not an Interface: {type(interface).__name__}"
+            )
+        if interface is not None and (
+            count := sum([len(param.pack) or 1 for param in interface.params])
+        ) != len(types):
+            raise FormatError(
+                f"{subject} has {len(types)} arg_types and an interface of {count} values"
+            )
+        self._set(
+            name=name,
+            arg_types=types,
+            launch_param_tags=tags,
+            arg_extra_tags=extra,
+            interface=interface,
+        )
 
     def __repr__(self) -> str:
         return short_repr("FunctionInfo", signature_text(self.name, self, short=True))
@@ -293,18 +385,24 @@ def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
         The entry ``constants`` is not a list of constants.
     """
     fields = interface.extra.get("constants", []) if interface is not None else []
-    return tuple(map(PipelineConstant.from_dict, read_list(fields, "the constants of an interface")))
+    return tuple(
+        map(PipelineConstant.from_dict, read_list(fields, "the constants of an interface"))
+    )
 
 
 def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str:
-    """Return a function as one line: its name, its parameters and its block. `short` cuts long ones."""
+    """Return a function as one line: its name, its parameters and its block. `short` cuts long
+    ones.
+    """
     if info.interface is not None:
         return f"{cut_text(name, short)}{interface_text(info.interface, short=short)}"
     return f"{cut_text(name, short)}({join_texts(info.arg_types, short)})"
 
 
 def interface_text(interface: Interface, *, short: bool = False) -> str:
-    """Return the parameters, the records, the result, the block and the needs: ``(n: int32) record p block 64×1×1 needs fp16``."""
+    """Return the parameters, the records, the result, the block and the needs: ``(n: int32) record
+    p block 64×1×1 needs fp16``.
+    """
     if "kernels" in interface.extra:
         return _program_text(interface, short)
     result = interface.extra.get("result")
@@ -323,14 +421,23 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
 def _program_text(interface: Interface, short: bool) -> str:
     """Return the signature of a program: ``(x: float32[n], a: float32 = 2.0) -> y: float32[n]``."""
     given, returned = (
-        join_texts([declaration_text(each) for each in interface.params if each.extra.get("role") in roles], short)
+        join_texts(
+            [
+                declaration_text(each)
+                for each in interface.params
+                if each.extra.get("role") in roles
+            ],
+            short,
+        )
         for roles in (("input", "update"), ("output",))
     )
     return f"({given}){f' -> {returned}' if returned else ''}"
 
 
 def block_text(interface: Interface) -> str:
-    """Return the block of a launch: ``block 64×1×1``, ``default block 64×1×1``, ``any block``; "" if the call chooses it."""
+    """Return the block of a launch: ``block 64×1×1``, ``default block 64×1×1``, ``any block``; ""
+    if the call chooses it.
+    """
     for label, block in (("block", interface.block), ("default block", interface.default_block)):
         if block is not None:
             return f"{label} {'×'.join(map(str, block))}"

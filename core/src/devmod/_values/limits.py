@@ -1,22 +1,43 @@
 """The limits of devices with which functions are compared."""
 
-#: The limits with which functions are compared: what each limits and its unit, for documentation, and what a function does with an amount,
-#: as the end of a sentence. `Capabilities.limits` has a driver's name of each, which `Device.limits` and messages use.
+#: The limits with which functions are compared: what each limits and its unit, for documentation,
+#: and what a function does with an amount, as the end of a sentence. `Capabilities.limits` has a
+#: driver's name of each, which `Device.limits` and messages use.
 LIMITS = {
     "block_x": ("the size of a block in x", "threads", "is built for blocks of {} threads in x"),
     "block_y": ("the size of a block in y", "threads", "is built for blocks of {} threads in y"),
     "block_z": ("the size of a block in z", "threads", "is built for blocks of {} threads in z"),
     "block": ("the size of a block in all", "threads", "is built for blocks of {} threads"),
-    "subgroups": ("the subgroups of a block, if the function requires their size", "subgroups", "is built for blocks of {} subgroups"),
-    "shared_memory": ("the static shared memory of a block", "bytes", "uses {} bytes of shared memory"),
+    "subgroups": (
+        "the subgroups of a block, if the function requires their size",
+        "subgroups",
+        "is built for blocks of {} subgroups",
+    ),
+    "shared_memory": (
+        "the static shared memory of a block",
+        "bytes",
+        "uses {} bytes of shared memory",
+    ),
     "array": ("each array whose size is fixed", "bytes", "takes an array of {} bytes"),
-    "storage": ("each array of fixed size that is a storage buffer", "bytes", "takes a storage buffer of {} bytes"),
+    "storage": (
+        "each array of fixed size that is a storage buffer",
+        "bytes",
+        "takes a storage buffer of {} bytes",
+    ),
     "push_constants": ("the push constants", "bytes", "uses {} bytes of push constants"),
     "uniform": ("each uniform block", "bytes", "uses a uniform block of {} bytes"),
-    "sets": ("the descriptor sets or bind groups, up to the last one with a binding", "sets", "uses {}"),
+    "sets": (
+        "the descriptor sets or bind groups, up to the last one with a binding",
+        "sets",
+        "uses {}",
+    ),
     "storage_buffers": ("the storage buffers", "bindings", "uses {}"),
     "uniform_buffers": ("the uniform blocks", "bindings", "uses {}"),
-    "sampled_images": ("the images that are only read and whose format the function does not fix", "bindings", "uses {}"),
+    "sampled_images": (
+        "the images that are only read and whose format the function does not fix",
+        "bindings",
+        "uses {}",
+    ),
     "storage_images": ("the other images", "bindings", "uses {}"),
     "samplers": ("the samplers", "bindings", "uses {}"),
     "resources": ("all of these but the samplers", "bindings", "uses {}"),

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class Origin(Value):
-    """The origin of a payload (R42). It has no times and no paths, so the same inputs have the same origin on every host.
+    """The origin of a payload (R42). It has no times and no paths, so the same inputs have the same
+    origin on every host.
 
     Parameters
     ----------
@@ -55,9 +56,17 @@ class Origin(Value):
             raise FormatError("the options of an origin are a list of strings")
         if sources is None:
             sources = {}
-        if not hasattr(sources, "items") or not all(isinstance(part, str) for item in sources.items() for part in item):
+        if not hasattr(sources, "items") or not all(
+            isinstance(part, str) for item in sources.items() for part in item
+        ):
             raise FormatError("the sources of an origin are a map of strings")
-        self._set(target=target, toolchain=toolchain, options=items, sources=dict(sources), extra=dict(extra or {}))
+        self._set(
+            target=target,
+            toolchain=toolchain,
+            options=items,
+            sources=dict(sources),
+            extra=dict(extra or {}),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that a bundle's index has."""
@@ -69,7 +78,10 @@ class Origin(Value):
         """Return the origin of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an origin")
         target, toolchain = rest.pop("target", ""), rest.pop("toolchain", "")
-        options, sources = read_list(rest.pop("options", []), "the options of an origin"), rest.pop("sources", {})
+        options, sources = (
+            read_list(rest.pop("options", []), "the options of an origin"),
+            rest.pop("sources", {}),
+        )
         if not isinstance(sources, dict):
             raise FormatError("the sources of an origin are a map of strings")
         return cls(target, toolchain, options, sources, rest)

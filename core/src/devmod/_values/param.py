@@ -1,7 +1,8 @@
-"""One parameter of a function: the members of its structs, their layout in memory, NumPy's dtype for it, its text; and local memory.
+"""One parameter of a function: the members of its structs, their layout in memory, NumPy's dtype
+for it, its text; and local memory.
 
-The numbers of a layout come from untrusted files. After `check_members`, the elements of a struct do not overlap and are inside it, so
-their number is at most its number of bytes.
+The numbers of a layout come from untrusted files. After `check_members`, the elements of a struct
+do not overlap and are inside it, so their number is at most its number of bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: The launch's own keywords in a call. The keyword of a parameter of such a name has an underscore behind it.
+#: The launch's own keywords in a call. The keyword of a parameter of such a name has an underscore
+#: behind it.
 LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
 #: The number of structs that may enclose a member.
 MAX_DEPTH = 16
@@ -37,14 +39,16 @@ _MAX_REPR = 300
 
 
 class Local(Value):
-    """An argument for memory that the threads of a block share: OpenCL's ``__local`` and Metal's threadgroup pointers.
+    """An argument for memory that the threads of a block share: OpenCL's ``__local`` and Metal's
+    threadgroup pointers.
 
     Parameters
     ----------
     nbytes
         The size in bytes, 1 or more.
     per_thread
-        The bytes for each thread of a block, in place of `nbytes`. The size follows from the block of the call.
+        The bytes for each thread of a block, in place of `nbytes`. The size follows from the block
+        of the call.
 
     Raises
     ------
@@ -59,9 +63,13 @@ class Local(Value):
     def __init__(self, nbytes: int | None = None, *, per_thread: int | None = None) -> None:
         if (nbytes is None) == (per_thread is None):
             value = "neither" if nbytes is None else "both"
-            raise ArgumentError(f"Local: expected nbytes or per_thread, got {value}", argument="nbytes")
+            raise ArgumentError(
+                f"Local: expected nbytes or per_thread, got {value}", argument="nbytes"
+            )
         sizes = {"nbytes": nbytes, "per_thread": per_thread}
-        self._set(**{name: 0 if value is None else _size(name, value) for name, value in sizes.items()})
+        self._set(
+            **{name: 0 if value is None else _size(name, value) for name, value in sizes.items()}
+        )
 
     def bytes_of(self, threads: int) -> int:
         """Return the size in bytes for a block of `threads` threads."""
@@ -77,7 +85,9 @@ def _size(name: str, value: Any) -> int:
     except (AttributeError, TypeError):
         number = 0
     if not 1 <= number < 2**63:
-        raise ArgumentError(f"Local({name}): expected an int of 1 or more, got {value!r}", argument=name)
+        raise ArgumentError(
+            f"Local({name}): expected an int of 1 or more, got {value!r}", argument=name
+        )
     return number
 
 
@@ -103,7 +113,8 @@ class Member(Value):
     members, size
         The members of a struct, and its size in bytes.
     shape, strides
-        The lengths of an array, and the bytes from one element to the next in each dimension. Both are empty for one element.
+        The lengths of an array, and the bytes from one element to the next in each dimension. Both
+        are empty for one element.
     extra
         Unknown keys, unchanged.
 
@@ -138,24 +149,44 @@ class Member(Value):
             raise FormatError(f"a member's name is a string, not {name.__class__.__name__}")
         subject = f"the member {name!r}"
         if not isinstance(type, str):
-            raise FormatError(f"{subject} has a type that is not a string: {type.__class__.__name__}")
+            raise FormatError(
+                f"{subject} has a type that is not a string: {type.__class__.__name__}"
+            )
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
         if bool(type) == bool(members):
-            raise FormatError(f"{subject} has {'a type and members' if type else 'neither a type nor members'}; it has one of them")
+            raise FormatError(
+                f"{subject} has {'a type and members' if type else 'neither a type nor members'}; it has one of them"
+            )
         if type:
             parse_dtype(type)
         check_count(offset, f"the offset of {subject}")
         check_count(size, f"the size of {subject}")
-        shape, strides = read_counts(shape, f"the shape of {subject}"), read_counts(strides, f"the strides of {subject}")
+        shape, strides = (
+            read_counts(shape, f"the shape of {subject}"),
+            read_counts(strides, f"the strides of {subject}"),
+        )
         if len(shape) != len(strides):
-            raise FormatError(f"{subject} has a shape of {len(shape)} dimensions and {len(strides)} strides")
-        self._set(name=name, type=type, offset=offset, members=members, size=size, shape=shape, strides=strides, extra=dict(extra or {}))
+            raise FormatError(
+                f"{subject} has a shape of {len(shape)} dimensions and {len(strides)} strides"
+            )
+        self._set(
+            name=name,
+            type=type,
+            offset=offset,
+            members=members,
+            size=size,
+            shape=shape,
+            strides=strides,
+            extra=dict(extra or {}),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        return self._written(("name", "type", "offset", "members", "size", "shape", "strides"), ("name", "offset")) | dict(self.extra)
+        return self._written(
+            ("name", "type", "offset", "members", "size", "shape", "strides"), ("name", "offset")
+        ) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:
@@ -166,8 +197,15 @@ class Member(Value):
         if depth >= MAX_DEPTH:
             raise FormatError(f"more than {MAX_DEPTH} structs enclose a member")
         rest = read_map(data, "a member", "name", "offset")
-        members = [cls.from_dict(each, depth + 1) for each in read_list(rest.pop("members", []), "the members of a member")]
-        fields = {key: rest.pop(key) for key in ("name", "type", "offset", "size", "shape", "strides") if key in rest}
+        members = [
+            cls.from_dict(each, depth + 1)
+            for each in read_list(rest.pop("members", []), "the members of a member")
+        ]
+        fields = {
+            key: rest.pop(key)
+            for key in ("name", "type", "offset", "size", "shape", "strides")
+            if key in rest
+        }
         return cls(members=members, extra=rest, **fields)
 
     def __repr__(self) -> str:
@@ -184,33 +222,40 @@ class Param(Value):
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
-        A buffer's element type or a scalar's type, such as "float32"; "handle" for a scalar that is the address of a device array;
-        "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array", "2d_array" or "1d_buffer" for an image; "" if it is unknown.
+        A buffer's element type or a scalar's type, such as "float32"; "handle" for a scalar that is
+        the address of a device array; "uint8xN" for a struct of N bytes; "1d", "2d", "3d",
+        "1d_array", "2d_array" or "1d_buffer" for an image; "" if it is unknown.
     access
         "r", "w" or "rw" for a buffer, an image or the memory at an address; "" if it is unknown.
     at
-        The place: ``(set, binding)`` for Vulkan and WebGPU, an index for Metal, ``(number of the block, byte offset)``
-        for a scalar in a block, None if the place is the number of the argument.
+        The place: ``(set, binding)`` for Vulkan and WebGPU, an index for Metal, ``(number of the
+        block, byte offset)`` for a scalar in a block, None if the place is the number of the
+        argument.
     align
         The alignment of a struct in bytes; 0 for the alignment of the type.
     size
-        The declared size of a buffer in bytes, which is the smallest size of an array: 64 for ``array<u32, 16>``. An array without a
-        length counts as 0 bytes. 0: unknown, or no lower bound.
+        The declared size of a buffer in bytes, which is the smallest size of an array: 64 for
+        ``array<u32, 16>``. An array without a length counts as 0 bytes. 0: unknown, or no lower
+        bound.
     members
-        The members of a struct that is passed by value, or of the structs in a buffer; () if they are unknown.
+        The members of a struct that is passed by value, or of the structs in a buffer; () if they
+        are unknown.
     default
-        The value of a call that omits the parameter: a `Local` for the kind "local", an int of 0 or more for the kind "scalar"; None
-        without a default.
+        The value of a call that omits the parameter: a `Local` for the kind "local", an int of 0 or
+        more for the kind "scalar"; None without a default.
     extra
         Unknown keys, unchanged.
     format
-        The format of an image that the source declares, by WebGPU's name such as "rgba8unorm"; "" if images of several formats fit.
+        The format of an image that the source declares, by WebGPU's name such as "rgba8unorm"; ""
+        if images of several formats fit.
     sample
-        What the kernel reads from an image or writes to it: "float", "int" or "uint"; "" if it is unknown.
+        What the kernel reads from an image or writes to it: "float", "int" or "uint"; "" if it is
+        unknown.
     pack
-        The values that a kernel takes in place of a buffer, in their order, each as ``name:type``: "ptr:handle", and with an integer
-        type of 32 or 64 bits "count" (of elements), "shape0", "shape1", … and "stride0", … (in elements). A call passes one array. () if
-        the kernel takes its address alone.
+        The values that a kernel takes in place of a buffer, in their order, each as ``name:type``:
+        "ptr:handle", and with an integer type of 32 or 64 bits "count" (of elements), "shape0",
+        "shape1", … and "stride0", … (in elements). A call passes one array. () if the kernel takes
+        its address alone.
 
     Raises
     ------
@@ -218,7 +263,21 @@ class Param(Value):
         A field is invalid.
     """
 
-    __slots__ = ("access", "align", "at", "default", "extra", "format", "kind", "members", "name", "pack", "sample", "size", "type")
+    __slots__ = (
+        "access",
+        "align",
+        "at",
+        "default",
+        "extra",
+        "format",
+        "kind",
+        "members",
+        "name",
+        "pack",
+        "sample",
+        "size",
+        "type",
+    )
     name: str
     kind: str
     type: str
@@ -253,11 +312,17 @@ class Param(Value):
         if not isinstance(name, str):
             raise FormatError(f"a parameter's name is a string, not {name.__class__.__name__}")
         if kind not in PARAM_KINDS:
-            raise FormatError(f"{subject} has the kind {kind!r}; a kind is one of {', '.join(PARAM_KINDS)}")
+            raise FormatError(
+                f"{subject} has the kind {kind!r}; a kind is one of {', '.join(PARAM_KINDS)}"
+            )
         if access not in ACCESSES:
-            raise FormatError(f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
+            raise FormatError(
+                f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''"
+            )
         if not isinstance(type, str):
-            raise FormatError(f"{subject} has a type that is not a string: {type.__class__.__name__}")
+            raise FormatError(
+                f"{subject} has a type that is not a string: {type.__class__.__name__}"
+            )
         if type and kind != "image":
             parse_dtype(type)
         check_count(align, f"the alignment of {subject}")
@@ -266,33 +331,71 @@ class Param(Value):
         if members and not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
         if members and kind not in ("buffer", "scalar", "uniform"):
-            raise FormatError(f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members")
+            raise FormatError(
+                f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members"
+            )
         if kind == "image" and type not in IMAGE_TYPES:
-            raise FormatError(f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}")
-        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (format, sample) != ("", ""):
-            raise FormatError(f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image")
+            raise FormatError(
+                f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}"
+            )
+        if (
+            (sample not in SAMPLES or not isinstance(format, str))
+            if kind == "image"
+            else (format, sample) != ("", "")
+        ):
+            raise FormatError(
+                f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image"
+            )
         if members:
             code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)
             if (code, bits) != (1, 8):
-                raise FormatError(f"{subject} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'")
+                raise FormatError(
+                    f"{subject} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'"
+                )
             check_members(members, nbytes, subject)
-        if default is not None and (kind != "local" or not isinstance(default, Local)) and (kind != "scalar" or not _is_count(default)):
-            expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
-            raise FormatError(f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}")
+        if (
+            default is not None
+            and (kind != "local" or not isinstance(default, Local))
+            and (kind != "scalar" or not _is_count(default))
+        ):
+            expected = (
+                "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
+            )
+            raise FormatError(
+                f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}"
+            )
         pack = tuple(pack)
         if pack and (kind != "buffer" or not _is_pack(pack)):
             expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
-            raise FormatError(f"{subject} of kind {kind} has the pack {cut_text(str([*pack]), True)}; expected {expected}")
-        self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, subject), align=align, size=size)
-        self._set(members=members, default=default, extra=dict(extra or {}), format=format, sample=sample, pack=pack)
+            raise FormatError(
+                f"{subject} of kind {kind} has the pack {cut_text(str([*pack]), True)}; expected {expected}"
+            )
+        self._set(
+            name=name,
+            kind=kind,
+            type=type,
+            access=access,
+            at=read_place(at, subject),
+            align=align,
+            size=size,
+        )
+        self._set(
+            members=members,
+            default=default,
+            extra=dict(extra or {}),
+            format=format,
+            sample=sample,
+            pack=pack,
+        )
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """NumPy's dtype of a buffer's elements or of a value; None if the type is unknown.
 
-        A struct has a structured dtype with the members' offsets and the struct's size, or ``V24`` for 24 bytes if its members are
-        unknown. It is longer than a struct that ends inside the padding of its last array. A vector is a subarray. Three-vectors in a
-        buffer or an array have four lanes if they take the memory of four.
+        A struct has a structured dtype with the members' offsets and the struct's size, or ``V24``
+        for 24 bytes if its members are unknown. It is longer than a struct that ends inside the
+        padding of its last array. A vector is a subarray. Three-vectors in a buffer or an array
+        have four lanes if they take the memory of four.
 
         Raises
         ------
@@ -320,9 +423,16 @@ class Param(Value):
 
     @property
     def values(self) -> tuple[Param, ...]:
-        """The parameters of the kernel: this one, or the buffer and the scalars of its `pack`, which are called as in ``x.count``."""
+        """The parameters of the kernel: this one, or the buffer and the scalars of its `pack`,
+        which are called as in ``x.count``.
+        """
         names = [value.split(":") for value in self.pack]
-        packed = (self.replace(pack=()) if name == "ptr" else Param(f"{self.name}.{name}", "scalar", type_) for name, type_ in names)
+        packed = (
+            self.replace(pack=())
+            if name == "ptr"
+            else Param(f"{self.name}.{name}", "scalar", type_)
+            for name, type_ in names
+        )
         return tuple(packed) if names else (self,)
 
     def to_dict(self) -> dict[str, Any]:
@@ -342,7 +452,11 @@ class Param(Value):
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:
-            result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
+            result["default"] = (
+                {"bytes": self.default.nbytes}
+                if self.default.nbytes
+                else {"per_thread": self.default.per_thread}
+            )
         return result | dict(self.extra) if self.extra else result
 
     @classmethod
@@ -358,11 +472,30 @@ class Param(Value):
             return data
         rest = read_map(data, "a parameter", "name", "kind")
         name = rest.pop("name")
-        members = read_list(rest.pop("members"), f"the members of the parameter {name!r}") if "members" in rest else ()
+        members = (
+            read_list(rest.pop("members"), f"the members of the parameter {name!r}")
+            if "members" in rest
+            else ()
+        )
         default = _read_default(rest.pop("default", None), name)
-        pack = read_list(rest.pop("pack"), f"the values of the parameter {name!r}") if "pack" in rest else ()
-        fields = {key: rest.pop(key) for key in ("kind", "type", "access", "at", "align", "size", "format", "sample") if key in rest}
-        return cls(name, members=map(Member.from_dict, members), default=default, extra=rest, pack=pack, **fields)
+        pack = (
+            read_list(rest.pop("pack"), f"the values of the parameter {name!r}")
+            if "pack" in rest
+            else ()
+        )
+        fields = {
+            key: rest.pop(key)
+            for key in ("kind", "type", "access", "at", "align", "size", "format", "sample")
+            if key in rest
+        }
+        return cls(
+            name,
+            members=map(Member.from_dict, members),
+            default=default,
+            extra=rest,
+            pack=pack,
+            **fields,
+        )
 
     def __repr__(self) -> str:
         return short_repr("Param", parameter_text(self))
@@ -371,7 +504,9 @@ class Param(Value):
 def _read_default(data: object, name: object) -> Local | int | None:
     if data is None:
         return None
-    key, value = next(iter(data.items())) if isinstance(data, dict) and len(data) == 1 else ("", None)
+    key, value = (
+        next(iter(data.items())) if isinstance(data, dict) and len(data) == 1 else ("", None)
+    )
     if _is_count(value):
         if key == "value":
             return value
@@ -388,11 +523,30 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 
 def _is_pack(values: Sequence[Any]) -> bool:
-    """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0; without shapes, its strides are."""
-    names = [value.partition(":")[0] for value in values[: 2 * _MAX_DIMENSIONS + 3] if isinstance(value, str)]
-    shapes, strides = (min(sum(name.startswith(word) for name in names), _MAX_DIMENSIONS) for word in ("shape", "stride"))
-    numbered = [*(f"shape{axis}" for axis in range(shapes)), *(f"stride{axis}" for axis in range(shapes or strides))]
-    valid = {"ptr:handle", *(f"{name}:{type_}" for name in ("count", *numbered) for type_ in ("int32", "uint32", "int64", "uint64"))}
+    """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0;
+    without shapes, its strides are.
+    """
+    names = [
+        value.partition(":")[0]
+        for value in values[: 2 * _MAX_DIMENSIONS + 3]
+        if isinstance(value, str)
+    ]
+    shapes, strides = (
+        min(sum(name.startswith(word) for name in names), _MAX_DIMENSIONS)
+        for word in ("shape", "stride")
+    )
+    numbered = [
+        *(f"shape{axis}" for axis in range(shapes)),
+        *(f"stride{axis}" for axis in range(shapes or strides)),
+    ]
+    valid = {
+        "ptr:handle",
+        *(
+            f"{name}:{type_}"
+            for name in ("count", *numbered)
+            for type_ in ("int32", "uint32", "int64", "uint64")
+        ),
+    }
     return "ptr" in names and len(set(names)) == len(values) and valid.issuperset(values)
 
 
@@ -405,7 +559,8 @@ def element_bytes(member: Member) -> int:
 
 
 def check_members(members: Sequence[Member], size: int, subject: str, depth: int = 0) -> None:
-    """Check that the members of a struct of `size` bytes are inside it and do not overlap, and those of nested structs.
+    """Check that the members of a struct of `size` bytes are inside it and do not overlap, and
+    those of nested structs.
 
     Raises
     ------
@@ -426,21 +581,29 @@ def check_members(members: Sequence[Member], size: int, subject: str, depth: int
                 raise FormatError(f"{path} is a struct without a size")
             check_members(member.members, member.size, path, depth + 1)
         elif is_packed(parse_dtype(member.type)):
-            raise FormatError(f"{path} has the type {member.type}, which is not a whole number of bytes")
+            raise FormatError(
+                f"{path} has the type {member.type}, which is not a whole number of bytes"
+            )
         length = _extent(member, path)
         if not length or member.offset + length > size:
-            raise FormatError(f"{path} has bytes {member.offset} to {member.offset + length}, and the struct has {size} bytes")
+            raise FormatError(
+                f"{path} has bytes {member.offset} to {member.offset + length}, and the struct has {size} bytes"
+            )
         spans.append((member.offset, member.offset + length, path))
     spans.sort()
     for (_, end, _), (start, _, path) in pairwise(spans):
         if start < end:
-            raise FormatError(f"{path} begins at byte {start}, inside the member that ends at byte {end}")
+            raise FormatError(
+                f"{path} begins at byte {start}, inside the member that ends at byte {end}"
+            )
 
 
 def _extent(member: Member, path: str) -> int:
     """Return the bytes from the first to the last element."""
     if len(member.shape) > _MAX_DIMENSIONS:
-        raise FormatError(f"{path} has {len(member.shape)} dimensions; expected at most {_MAX_DIMENSIONS}")
+        raise FormatError(
+            f"{path} has {len(member.shape)} dimensions; expected at most {_MAX_DIMENSIONS}"
+        )
     length = element_bytes(member)
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         if not count:
@@ -452,7 +615,9 @@ def _extent(member: Member, path: str) -> int:
 
 
 def is_value(members: Sequence[Member]) -> bool:
-    """Return whether an argument is not a struct but one array or matrix: it has one member at its start, without a name."""
+    """Return whether an argument is not a struct but one array or matrix: it has one member at its
+    start, without a name.
+    """
     return len(members) == 1 and not members[0].name and not members[0].offset
 
 
@@ -462,12 +627,14 @@ def members_by_value(param: Param) -> Sequence[Member]:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits has a dtype of one byte.
+    """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits
+    has a dtype of one byte.
 
     Raises
     ------
     FormatError
-        NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
+        NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4
+        and int4.
     """
     result: np.dtype[Any] | None = None
     try:
@@ -481,20 +648,38 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     # NumPy and the platform define further names ("void"), whose elements may have another size.
     if result is None or not 0 < result.itemsize == array_bytes(parse_dtype(name)):
         install = pip_install("ml_dtypes")
-        raise FormatError(f"NumPy does not support {name}: {install}, or read the bits of a host array with memoryview(array)")
+        raise FormatError(
+            f"NumPy does not support {name}: {install}, or read the bits of a host array with memoryview(array)"
+        )
     return result
 
 
 def struct_dtype(members: Sequence[Member], size: int) -> np.dtype[Any]:
-    """Return the structured dtype of a struct of `size` bytes. A member without a name is called ``f0`` by its number.
+    """Return the structured dtype of a struct of `size` bytes. A member without a name is called
+    ``f0`` by its number.
 
-    A struct may end before the padding of its last array does. NumPy's arrays have whole elements, so the dtype is longer then.
+    A struct may end before the padding of its last array does. NumPy's arrays have whole elements,
+    so the dtype is longer then.
     """
     names = [member.name or f"f{number}" for number, member in enumerate(members)]
-    formats, offsets = [_member_dtype(member) for member in members], [member.offset for member in members]
-    padded = [offset + each.itemsize for member, each, offset in zip(members, formats, offsets, strict=True) if member.shape]
+    formats, offsets = (
+        [_member_dtype(member) for member in members],
+        [member.offset for member in members],
+    )
+    padded = [
+        offset + each.itemsize
+        for member, each, offset in zip(members, formats, offsets, strict=True)
+        if member.shape
+    ]
     try:
-        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": max(size, *padded, 0)})
+        return np.dtype(
+            {
+                "names": names,
+                "formats": formats,
+                "offsets": offsets,
+                "itemsize": max(size, *padded, 0),
+            }
+        )
     except ValueError as error:
         raise FormatError(f"NumPy has no dtype for this struct of {size} bytes: {error}") from None
 
@@ -511,7 +696,9 @@ def _member_dtype(member: Member) -> np.dtype[Any]:
         element = element if lanes == 1 else np.dtype((element, (lanes,)))
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         if stride != element.itemsize:
-            element = np.dtype({"names": ["value"], "formats": [element], "offsets": [0], "itemsize": stride})
+            element = np.dtype(
+                {"names": ["value"], "formats": [element], "offsets": [0], "itemsize": stride}
+            )
         element = np.dtype((element.base, (count, *element.shape)))
     return element
 
@@ -520,8 +707,8 @@ def _member_dtype(member: Member) -> np.dtype[Any]:
 
 
 def parameter_text(param: Param) -> str:
-    """Return a parameter: ``x: float32* rw``, ``n: int32``, ``p: {a: float32, n: int32}``, ``t: local float32 = Local(64)``,
-    ``p: image 2d float r``.
+    """Return a parameter: ``x: float32* rw``, ``n: int32``, ``p: {a: float32, n: int32}``, ``t:
+    local float32 = Local(64)``, ``p: image 2d float r``.
     """
     return f"{param.name}: {type_text(param)}" if param.name else type_text(param)
 
@@ -529,12 +716,27 @@ def parameter_text(param: Param) -> str:
 def type_text(param: Param) -> str:
     """Return the type of a parameter, with its access or its default."""
     if param.kind == "buffer":
-        words = [param.access, *(["pack"] if param.pack else []), *(value.partition(":")[0] for value in param.pack)]
+        words = [
+            param.access,
+            *(["pack"] if param.pack else []),
+            *(value.partition(":")[0] for value in param.pack),
+        ]
         return f"{_members_text(param.members) if param.members else param.type or 'void'}* {' '.join(words)}".rstrip()
     if param.members:
-        return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
-    words = [param.kind, param.type, param.format or param.sample, param.access if param.kind == "image" else ""]
-    text = f"{param.type or '?'} {param.access}".rstrip() if param.kind == "scalar" else " ".join(filter(None, words))
+        return (
+            kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
+        )
+    words = [
+        param.kind,
+        param.type,
+        param.format or param.sample,
+        param.access if param.kind == "image" else "",
+    ]
+    text = (
+        f"{param.type or '?'} {param.access}".rstrip()
+        if param.kind == "scalar"
+        else " ".join(filter(None, words))
+    )
     return text if param.default is None else f"{text} = {param.default!r}"
 
 
@@ -555,7 +757,9 @@ def _members_text(members: Sequence[Member]) -> str:
 
 def short_repr(kind: str, text: str) -> str:
     """Return ``<kind text>`` on one line. A long text is cut."""
-    return escape_line(f"<{kind} {text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 1] + '…'}>")
+    return escape_line(
+        f"<{kind} {text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 1] + '…'}>"
+    )
 
 
 def join_texts(parts: Sequence[str], short: bool) -> str:
@@ -578,9 +782,11 @@ _MAX_EXPRESSION = 16
 
 
 def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
-    """Return an expression as Python has it: ``rows * (columns + 1)``. `binding` is that of the operator around it.
+    """Return an expression as Python has it: ``rows * (columns + 1)``. `binding` is that of the
+    operator around it.
 
-    An expression is an int, a name, or a sequence of an operator and its operands. Files of strangers may have anything in its place.
+    An expression is an int, a name, or a sequence of an operator and its operands. Files of
+    strangers may have anything in its place.
     """
     if not isinstance(expression, (list, tuple)):
         return str(expression)
@@ -591,18 +797,25 @@ def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
     if not strength:
         return f"{name}({', '.join(expression_text(each, 0, depth + 1) for each in operands)})"
     first, *others = operands
-    parts = [expression_text(first, strength, depth + 1), *(expression_text(each, strength + 1, depth + 1) for each in others)]
+    parts = [
+        expression_text(first, strength, depth + 1),
+        *(expression_text(each, strength + 1, depth + 1) for each in others),
+    ]
     text = f" {name} ".join(parts)
     return f"({text})" if strength < binding else text
 
 
 def declaration_text(param: Param) -> str:
-    """Return a parameter of a program as it is declared: ``x: float32[rows, columns]``, ``epsilon: float32 = 1e-05``."""
+    """Return a parameter of a program as it is declared: ``x: float32[rows, columns]``, ``epsilon:
+    float32 = 1e-05``.
+    """
     shape = param.extra.get("shape")
     if not isinstance(shape, (list, tuple)):
         value = param.extra.get("value")
         return f"{param.name}: {type_text(param)}{'' if value is None else f' = {value!r}'}"
     lengths = ", ".join(map(expression_text, shape))
     access = " rw" if param.extra.get("role") == "update" else ""
-    initial = param.extra.get("initial") or (0 if param.extra.get("cleared") or param.extra.get("role") == "state" else None)
+    initial = param.extra.get("initial") or (
+        0 if param.extra.get("cleared") or param.extra.get("role") == "state" else None
+    )
     return f"{param.name}: {param.format or param.type or '?'}[{lengths or '()'}]{access}{'' if initial is None else f' = {initial}'}"

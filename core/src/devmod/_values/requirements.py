@@ -1,7 +1,8 @@
 """What a function requires of a device, and whether a device has it.
 
-The choice of a bundle's candidate, `devmod.explain` and the first use of a function ask one question: ``fits(requirements(interface,
-format), device.capabilities)``. Requirements are derived and never stored. What is unknown fits, and the driver decides.
+The choice of a bundle's candidate, `devmod.explain` and the first use of a function ask one
+question: ``fits(requirements(interface, format), device.capabilities)``. Requirements are derived
+and never stored. What is unknown fits, and the driver decides.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ class Requirements(NamedTuple):
     images
         The name, the format and the access of each image whose format the function fixes.
     amounts
-        The names of limits, each with the amount that the function needs. A limit may be there several times.
+        The names of limits, each with the amount that the function needs. A limit may be there
+        several times.
     format
         The payload's format; "" if it is unknown.
     clauses
-        As `amounts`, each with the clause of a message about it: what the arrays and steps of a program need.
+        As `amounts`, each with the clause of a message about it: what the arrays and steps of a
+        program need.
     """
 
     features: tuple[str, ...] = ()
@@ -56,28 +59,34 @@ class Capabilities(NamedTuple):
     Parameters
     ----------
     device
-        The device. Its `features`, `subgroup_sizes` and `limits` are read when a function requires something of them.
+        The device. Its `features`, `subgroup_sizes` and `limits` are read when a function requires
+        something of them.
     limits
-        For names in `LIMITS`, the names in `Device.limits`. A limit without a name, or without a value, is unknown, and is not compared.
+        For names in `LIMITS`, the names in `Device.limits`. A limit without a name, or without a
+        value, is unknown, and is not compared.
 
-        The names are ``block_x``, ``block_y``, ``block_z`` and ``block`` (the threads of a block in a dimension and in all, if the kernel
-        requires its block), ``subgroups`` (of a block, if the function requires their size), ``shared_memory`` (the bytes of static shared
-        memory, if the compiler wrote "workgroup_memory" into the interface's `extra`), ``array`` and ``storage`` (the bytes of each array
-        of fixed size, and of each that is a storage buffer), ``push_constants`` (bytes), ``uniform`` (the bytes of each uniform block),
-        ``sets`` (descriptor sets or bind groups, up to the last one with a binding), and the numbers of bindings: ``storage_buffers``,
-        ``uniform_buffers``, ``sampled_images`` (only read, and the function does not fix the format), ``storage_images`` (the other
-        images), ``samplers``, and ``resources`` (all of these but the samplers).
+        The names are ``block_x``, ``block_y``, ``block_z`` and ``block`` (the threads of a block in
+        a dimension and in all, if the kernel requires its block), ``subgroups`` (of a block, if the
+        function requires their size), ``shared_memory`` (the bytes of static shared memory, if the
+        compiler wrote "workgroup_memory" into the interface's `extra`), ``array`` and ``storage``
+        (the bytes of each array of fixed size, and of each that is a storage buffer),
+        ``push_constants`` (bytes), ``uniform`` (the bytes of each uniform block), ``sets``
+        (descriptor sets or bind groups, up to the last one with a binding), and the numbers of
+        bindings: ``storage_buffers``, ``uniform_buffers``, ``sampled_images`` (only read, and the
+        function does not fix the format), ``storage_images`` (the other images), ``samplers``, and
+        ``resources`` (all of these but the samplers).
     problem
-        Why the device runs no function, such as a driver that cannot compile, as the end of a sentence about the function; "" if it does.
+        Why the device runs no function, such as a driver that cannot compile, as the end of a
+        sentence about the function; "" if it does.
     subgroup_problem
-        Why no size of subgroups can be required, if `subgroup_sizes` is empty: the end of "needs subgroups of 32 threads, …", with a field
-        for the device; "" if that is unknown.
+        Why no size of subgroups can be required, if `subgroup_sizes` is empty: the end of "needs
+        subgroups of 32 threads, …", with a field for the device; "" if that is unknown.
     image_problem
-        Returns why kernels cannot access images of a format, by the format and the access, as a clause; "" if they can, or if it is
-        unknown.
+        Returns why kernels cannot access images of a format, by the format and the access, as a
+        clause; "" if they can, or if it is unknown.
     format_problem
-        Returns why the device takes no payload of a format, as a clause; "" if it does; None if only the driver knows, as for a binary
-        that it has made.
+        Returns why the device takes no payload of a format, as a clause; "" if it does; None if
+        only the driver knows, as for a binary that it has made.
     """
 
     device: Any
@@ -89,7 +98,9 @@ class Capabilities(NamedTuple):
 
 
 def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
-    """Return what a function with a payload of a format requires, as far as its interface has it. Without one, only the format is known."""
+    """Return what a function with a payload of a format requires, as far as its interface has it.
+    Without one, only the format is known.
+    """
     if interface is None:
         return Requirements(format=fmt)
     features = dict.fromkeys(interface.needs)
@@ -102,11 +113,24 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         threads = block[0] * block[1] * block[2]
         amounts += zip(("block_x", "block_y", "block_z", "block"), (*block, threads), strict=True)
         if subgroup:
-            amounts.append(("subgroups", -(-threads // subgroup)))  # the last subgroup may have fewer threads
+            amounts.append(
+                ("subgroups", -(-threads // subgroup))
+            )  # the last subgroup may have fewer threads
     memory = interface.extra.get("workgroup_memory", 0)
     if type(memory) is int:
         amounts.append(("shared_memory", memory))
-    counts = dict.fromkeys(("sets", "storage_buffers", "uniform_buffers", "sampled_images", "storage_images", "samplers", "resources"), 0)
+    counts = dict.fromkeys(
+        (
+            "sets",
+            "storage_buffers",
+            "uniform_buffers",
+            "sampled_images",
+            "storage_images",
+            "samplers",
+            "resources",
+        ),
+        0,
+    )
     images = []
     places: list[tuple[str, Place]] = []
     for param in interface.params:
@@ -131,7 +155,9 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         counts[kind] += 1
         counts["resources"] += kind != "samplers"
         counts["sets"] = max(counts["sets"], at[0] + 1 if type(at) is tuple else 0)
-    return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt)
+    return Requirements(
+        tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt
+    )
 
 
 def program_requirements(program: Any, interfaces: Mapping[str, Interface | None]) -> Requirements:
@@ -145,17 +171,25 @@ def program_requirements(program: Any, interfaces: Mapping[str, Interface | None
         Those of its kernels. An array at an address is no storage buffer.
     """
     buffers = {
-        kernel: {param.name for param in interface.params if param.kind == "buffer"} if interface is not None else set()
+        kernel: {param.name for param in interface.params if param.kind == "buffer"}
+        if interface is not None
+        else set()
         for kernel, interface in interfaces.items()
     }
     bound: set[object] = set()
     clauses: dict[tuple[str, int], str] = {}
     for number, step in enumerate(program.steps, 1):
-        bound.update(value for name, value in step.arguments.items() if name in buffers[step.kernel] and isinstance(value, str))
+        bound.update(
+            value
+            for name, value in step.arguments.items()
+            if name in buffers[step.kernel] and isinstance(value, str)
+        )
         if step.block and all(type(each) is int for each in step.block):
             x, y, z = (*step.block, 1, 1)[:3]
             clause = f"step {number} launches {step.kernel!r} in blocks of {x} × {y} × {z} threads"
-            for amount in zip(("block_x", "block_y", "block_z", "block"), (x, y, z, x * y * z), strict=True):
+            for amount in zip(
+                ("block_x", "block_y", "block_z", "block"), (x, y, z, x * y * z), strict=True
+            ):
                 clauses.setdefault(amount, clause)
     for array in program.arrays():
         if not array.format and all(type(each) is int for each in array.shape):
@@ -183,7 +217,8 @@ def _uniform_bytes(type_: str) -> int:
 
 
 def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
-    """Return "" if a device has what a function requires, else the first thing that is missing, as the end of a sentence.
+    """Return "" if a device has what a function requires, else the first thing that is missing, as
+    the end of a sentence.
 
     Parameters
     ----------
@@ -195,20 +230,28 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     if capabilities is None:
         return ""
     device, subgroup = capabilities.device, needed.subgroup
-    if needed.format and capabilities.format_problem is not None and (problem := capabilities.format_problem(needed.format)):
+    if (
+        needed.format
+        and capabilities.format_problem is not None
+        and (problem := capabilities.format_problem(needed.format))
+    ):
         return f"cannot run on {device}: {problem}"
     missing: list[str] = []
     if needed.features and (features := device.features) is not None:
         missing += [name for name in needed.features if name not in features]
     sizes = device.subgroup_sizes if subgroup else ()
     if sizes and subgroup not in sizes:
-        missing.append(f"subgroups of {subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
+        missing.append(
+            f"subgroups of {subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})"
+        )
     if missing:
         return f"needs {escape_line(' and '.join(missing))}, which {device} does not have"
     if capabilities.problem:
         return capabilities.problem
     if subgroup and not sizes and capabilities.subgroup_problem:
-        return f"needs subgroups of {subgroup} threads, {capabilities.subgroup_problem.format(device)}"
+        return (
+            f"needs subgroups of {subgroup} threads, {capabilities.subgroup_problem.format(device)}"
+        )
     if capabilities.image_problem is not None:
         for name, format_, access in needed.images:
             if problem := capabilities.image_problem(format_, access):
@@ -223,7 +266,8 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
 
 
 def device_of_call(devices: Sequence[Device], fmt: str) -> Device:
-    """Return the device of a call that names none: the first that takes payloads of a format, or else the first.
+    """Return the device of a call that names none: the first that takes payloads of a format, or
+    else the first.
 
     Parameters
     ----------
@@ -234,6 +278,10 @@ def device_of_call(devices: Sequence[Device], fmt: str) -> Device:
     """
     for device in devices:
         capabilities = device.capabilities
-        if capabilities is None or capabilities.format_problem is None or not capabilities.format_problem(fmt):
+        if (
+            capabilities is None
+            or capabilities.format_problem is None
+            or not capabilities.format_problem(fmt)
+        ):
             return device
     return devices[0]

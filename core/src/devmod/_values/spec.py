@@ -27,26 +27,30 @@ class TargetSpec:
     title
         The backend's name in messages, such as "OpenCL".
     distribution
-        The wheel with the runtime, such as "devmod-opencl". Errors print ``pip install`` with this name.
+        The wheel with the runtime, such as "devmod-opencl". Errors print ``pip install`` with this
+        name.
     formats
         The formats of its payloads. The first is the default.
     format_aliases
-        The formats of alias names, such as ``{"vulkan": "spv"}``. A payload with an alias is read and run as the format, and saved
-        with the alias.
+        The formats of alias names, such as ``{"vulkan": "spv"}``. A payload with an alias is read
+        and run as the format, and saved with the alias.
     text_formats
         The formats with code in text (UTF-8).
     source_formats
-        The text formats that are source: the receiver compiles them (R30), with a compiler that can be replaced (R31). None:
-        all text formats. CUDA's PTX is text but no source.
+        The text formats that are source: the receiver compiles them (R30), with a compiler that can
+        be replaced (R31). None: all text formats. CUDA's PTX is text but no source.
     headers
-        The headers of the receiver's compiler that a source payload may include, by the beginnings of their names: ``("hip/",)``. With
-        ``("",)`` it may include each relative name. `devmod_readers.sources.closed_source` removes other includes.
+        The headers of the receiver's compiler that a source payload may include, by the beginnings
+        of their names: ``("hip/",)``. With ``("",)`` it may include each relative name.
+        `devmod_readers.sources.closed_source` removes other includes.
     assembler
-        Whether the receiver's compiler assembles inline assembly: `closed_source` then checks it for directives that read files.
+        Whether the receiver's compiler assembles inline assembly: `closed_source` then checks it
+        for directives that read files.
     shader_map
         Whether the code is a map of entry name to bytes instead of bytes.
     fields
-        The fields of the module's bytes in their order (R17); ``("fmap", "code")`` for a kind with one format.
+        The fields of the module's bytes in their order (R17); ``("fmap", "code")`` for a kind with
+        one format.
     source_keys
         The keys of sources and listings from a compiler of this kind.
     source_aliases
@@ -54,37 +58,43 @@ class TargetSpec:
     default_source
         The keys that ``inspect_source("")`` tries, in order, if the payload is not text.
     suffixes
-        The formats of file suffixes (without the dot), for `devmod.load_from_file` and `write_to_file`.
+        The formats of file suffixes (without the dot), for `devmod.load_from_file` and
+        `write_to_file`.
     aliases
         Further names under ``devmod.load_from_bytes`` that load modules of this kind.
     languages
-        The languages of source-file suffixes (without the dot). The first is the default language. If the suffix is that of a binary
-        payload (SPIR-V) or "bc", the compiler receives the bytes in `CompileRequest.data`.
+        The languages of source-file suffixes (without the dot). The first is the default language.
+        If the suffix is that of a binary payload (SPIR-V) or "bc", the compiler receives the bytes
+        in `CompileRequest.data`.
     compiler
-        ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload`` (`devmod_targets.authoring` has both
-        classes); "" if there is none.
+        ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload``
+        (`devmod_targets.authoring` has both classes); "" if there is none.
     compiled_as
-        The format of bytes from a replaced compiler (R31), by their form: "elf", "spirv", "fatbin", "metallib", "offload_bundle",
-        "compressed_offload_bundle", "offload_binary", "pocl" (by the magic), or "text" for UTF-8 text. Other forms are rejected.
+        The format of bytes from a replaced compiler (R31), by their form: "elf", "spirv", "fatbin",
+        "metallib", "offload_bundle", "compressed_offload_bundle", "offload_binary", "pocl" (by the
+        magic), or "text" for UTF-8 text. Other forms are rejected.
     build_extra
         The extra of devmod-core with the toolchain, such as "build-opencl"; "" if there is none.
     preprocessed
-        The languages with a preprocessor, whose compiles take `defines` and `include`. The settings of a manifest for all kernels are not
-        for the other languages.
+        The languages with a preprocessor, whose compiles take `defines` and `include`. The settings
+        of a manifest for all kernels are not for the other languages.
     needs_arch
-        The languages for which a target must name an architecture, unless it keeps the source (``-format=`` with one of
-        `source_formats`). Each has the architectures of an example for messages: ``{"CUDA C++": "sm_80,sm_90"}``.
+        The languages for which a target must name an architecture, unless it keeps the source
+        (``-format=`` with one of `source_formats`). Each has the architectures of an example for
+        messages: ``{"CUDA C++": "sm_80,sm_90"}``.
     architecture
-        ``f(fmt, code) -> str``: reads the variant of a binary from its bytes (R40); "" if it cannot be read. It never
-        raises. A string ``"module:function"`` is imported at the first call. None: every payload has the variant "".
+        ``f(fmt, code) -> str``: reads the variant of a binary from its bytes (R40); "" if it cannot
+        be read. It never raises. A string ``"module:function"`` is imported at the first call.
+        None: every payload has the variant "".
     rank
-        ``f(variant, arch) -> int | None``: rates a variant for a device of architecture `arch`. The greatest number is the best; None
-        means that the variant cannot run. It may be a string, as for `architecture`. None: all variants are equal.
+        ``f(variant, arch) -> int | None``: rates a variant for a device of architecture `arch`. The
+        greatest number is the best; None means that the variant cannot run. It may be a string, as
+        for `architecture`. None: all variants are equal.
     has_grid
         Whether a launch has a grid and a block. False for a kind whose launch is one call.
     pack, unpack
-        Functions from a module's code to the bytes of its payload file, and back, for a kind where they differ (SPIR-V words with
-        their flag). None: they are equal.
+        Functions from a module's code to the bytes of its payload file, and back, for a kind where
+        they differ (SPIR-V words with their flag). None: they are equal.
     """
 
     def __init__(
@@ -122,14 +132,18 @@ class TargetSpec:
         self.formats = tuple(formats)
         self.format_aliases = dict(format_aliases or {})
         self.text_formats = frozenset(text_formats)
-        self.source_formats = self.text_formats if source_formats is None else frozenset(source_formats)
+        self.source_formats = (
+            self.text_formats if source_formats is None else frozenset(source_formats)
+        )
         self.headers = tuple(headers)
         self.assembler = assembler
         self.fields, self.shader_map = tuple(fields), shader_map
         self.source_keys = tuple(source_keys)
         self.source_aliases = dict(source_aliases or {})
         self.default_source = tuple(default_source)
-        self.suffixes = dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
+        self.suffixes = (
+            dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
+        )
         self.aliases = tuple(aliases)
         self.languages = dict(languages or {})
         self.compiler = compiler
@@ -137,8 +151,12 @@ class TargetSpec:
         self.compiled_as = dict(compiled_as or {})
         self.preprocessed = frozenset(preprocessed)
         self.needs_arch = dict(needs_arch or {})
-        self.architecture: Callable[[str, Binary], str] | None = _lazy(architecture) if isinstance(architecture, str) else architecture
-        self.rank: Callable[[str, str], int | None] | None = _lazy(rank) if isinstance(rank, str) else rank
+        self.architecture: Callable[[str, Binary], str] | None = (
+            _lazy(architecture) if isinstance(architecture, str) else architecture
+        )
+        self.rank: Callable[[str, str], int | None] | None = (
+            _lazy(rank) if isinstance(rank, str) else rank
+        )
         self.has_grid = has_grid
         self.pack, self.unpack = pack, unpack
 
@@ -163,7 +181,9 @@ class TargetSpec:
 
 
 def _lazy(reference: str) -> Callable[..., Any]:
-    """Return a function that imports ``"module:function"`` at its first call. Most users of a spec never call it."""
+    """Return a function that imports ``"module:function"`` at its first call. Most users of a spec
+    never call it.
+    """
     module, _, name = reference.partition(":")
     function: Callable[..., Any] | None = None
 

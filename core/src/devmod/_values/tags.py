@@ -1,6 +1,8 @@
-"""TVM's launch parameter tags (R35). This is their only list; `tags.js` of devmod-webgpu has the browser's copy.
+"""TVM's launch parameter tags (R35). This is their only list; `tags.js` of devmod-webgpu has the
+browser's copy.
 
-A tag with a launch value is followed by an integer that a caller of TVM passes after the arguments. The other tags are flags.
+A tag with a launch value is followed by an integer that a caller of TVM passes after the arguments.
+The other tags are flags.
 """
 
 from __future__ import annotations
@@ -9,10 +11,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The scopes of a launch, in the order of `devmod_runtime._launch.config`: grid, block, cluster, preferred cluster.
+#: The scopes of a launch, in the order of `devmod_runtime._launch.config`: grid, block, cluster,
+#: preferred cluster.
 SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
 #: Tag to (index in `SCOPES`, axis).
-DIMENSIONS = {f"{scope}.{axis}": (index, number) for index, scope in enumerate(SCOPES) for number, axis in enumerate("xyz")}
+DIMENSIONS = {
+    f"{scope}.{axis}": (index, number)
+    for index, scope in enumerate(SCOPES)
+    for number, axis in enumerate("xyz")
+}
 #: The tags of the grid and the block.
 GRID_TAGS = tuple(tag for tag, (index, _) in DIMENSIONS.items() if index < 2)
 #: Dynamic shared memory in bytes. In TVM it is the last tag, and its value is the last value.
@@ -24,7 +31,9 @@ REQUIRED_BLOCK_TAG = "tirx.use_required_block_dimension"
 #: The start of WebGPU's tag: ``paramWriteAccess:[0,0,1]`` has a digit for each buffer.
 WRITE_ACCESS_TAG = "paramWriteAccess:"
 
-_KNOWN = frozenset((*DIMENSIONS, DYNAMIC_SHARED_MEMORY, PROGRAMMATIC_TAG, COOPERATIVE_TAG, REQUIRED_BLOCK_TAG))
+_KNOWN = frozenset(
+    (*DIMENSIONS, DYNAMIC_SHARED_MEMORY, PROGRAMMATIC_TAG, COOPERATIVE_TAG, REQUIRED_BLOCK_TAG)
+)
 
 
 def value_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -33,7 +42,9 @@ def value_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def tag_problem(tags: Iterable[str]) -> str:
-    """Return why a function with these tags cannot be called, as the end of a sentence; "" if it can. TVM's runtime raises for them too."""
+    """Return why a function with these tags cannot be called, as the end of a sentence; "" if it
+    can. TVM's runtime raises for them too.
+    """
     tags = tuple(tags)
     for number, tag in enumerate(tags):
         if tag == DYNAMIC_SHARED_MEMORY and number != len(tags) - 1:

@@ -1,4 +1,5 @@
-"""Target: the kind and the architectures that a kernel is compiled for, and the current target of a context.
+"""Target: the kind and the architectures that a kernel is compiled for, and the current target of a
+context.
 
 A target is a kind, the architectures of that kind, and further options::
 
@@ -26,20 +27,23 @@ _ARCH = _LETTERS | frozenset("_-.:+")
 _VALUE = frozenset(map(chr, range(0x21, 0x7F)))
 _MAX_LENGTH = 4096
 
-#: The targets entered in this context, the innermost last. The tuple is immutable, so one Target may be entered many times, in many
-#: threads and tasks.
+#: The targets entered in this context, the innermost last. The tuple is immutable, so one Target
+#: may be entered many times, in many threads and tasks.
 _entered: ContextVar[tuple[Target, ...]] = ContextVar("devmod_target", default=())
 
 
 class Target(Value):
-    """The kind and the architectures that a kernel is compiled for. An immutable value. `parse` reads the result of ``str()``.
+    """The kind and the architectures that a kernel is compiled for. An immutable value. `parse`
+    reads the result of ``str()``.
 
     Parameters
     ----------
     kind
-        The kind, such as "cuda". It may be any valid name; the kind is looked up when the target is used.
+        The kind, such as "cuda". It may be any valid name; the kind is looked up when the target is
+        used.
     arch
-        The architectures: "sm_90", "sm_80,sm_90", or a sequence of strings. Empty for a kind without architectures.
+        The architectures: "sm_90", "sm_80,sm_90", or a sequence of strings. Empty for a kind
+        without architectures.
     options
         Further options: the value of each name, in order.
 
@@ -61,7 +65,9 @@ class Target(Value):
     kind: str
     options: tuple[tuple[str, str], ...]
 
-    def __init__(self, kind: str, *, arch: str | Iterable[str] = (), options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, kind: str, *, arch: str | Iterable[str] = (), options: Mapping[str, str] | None = None
+    ) -> None:
         if isinstance(kind, str) and kind.partition(" ")[2].lstrip().startswith("-"):
             raise FormatError(f"a target's kind is one word; for {kind!r} use Target.parse")
         if not is_valid_name(kind):
@@ -93,12 +99,18 @@ class Target(Value):
         if isinstance(text, Target):
             return text
         if not isinstance(text, str):
-            raise FormatError(f"a target is a Target or a string such as 'cuda -arch=sm_90', not {type(text).__name__}")
+            raise FormatError(
+                f"a target is a Target or a string such as 'cuda -arch=sm_90', not {type(text).__name__}"
+            )
         if len(text) > _MAX_LENGTH:
-            raise FormatError(f"a target of {len(text)} characters is too long; the limit is {_MAX_LENGTH}")
+            raise FormatError(
+                f"a target of {len(text)} characters is too long; the limit is {_MAX_LENGTH}"
+            )
         kind, *words = text.split() or [""]
         if not kind:
-            raise FormatError("a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty")
+            raise FormatError(
+                "a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty"
+            )
         name, colon, arch = kind.partition(":")
         if colon and is_valid_name(name) and arch:
             raise FormatError(
@@ -108,7 +120,9 @@ class Target(Value):
         for word, after in zip(words, [*words[1:], "-"], strict=False):
             key, equals, value = word[1:].partition("=")
             if not word.startswith("-") or not equals or not key:
-                hint = word[0] == "-" and not equals and key[:1] in _LETTERS and after[0] in _LETTERS
+                hint = (
+                    word[0] == "-" and not equals and key[:1] in _LETTERS and after[0] in _LETTERS
+                )
                 raise FormatError(
                     f"the target {text!r} has {word!r}, which is not of the form -name=value"
                     + (f". Did you mean {f'{word}={after}'!r}?" if hint else "")
@@ -123,24 +137,35 @@ class Target(Value):
 
     @staticmethod
     def current() -> Target | None:
-        """Return the target of the innermost ``with target:`` around this call; None if there is none.
+        """Return the target of the innermost ``with target:`` around this call; None if there is
+        none.
 
-        It is a context variable (contextvars): a new thread has none, an asyncio task has that of its creator.
+        It is a context variable (contextvars): a new thread has none, an asyncio task has that of
+        its creator.
         """
         entered = _entered.get()
         return entered[-1] if entered else None
 
     def variants(self) -> tuple[Target, ...]:
-        """Return a target for each architecture, in order. A target with at most one architecture returns itself."""
+        """Return a target for each architecture, in order. A target with at most one architecture
+        returns itself.
+        """
         if len(self.archs) < 2:
             return (self,)
-        return tuple(Target(self.kind, arch=arch, options=dict(self.options)) for arch in self.archs)
+        return tuple(
+            Target(self.kind, arch=arch, options=dict(self.options)) for arch in self.archs
+        )
 
     def __enter__(self) -> Target:
         _entered.set((*_entered.get(), self))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         _entered.set(_entered.get()[:-1])
 
     def __str__(self) -> str:
@@ -159,17 +184,34 @@ def _archs(kind: str, arch: str | Iterable[str]) -> tuple[str, ...]:
     elif hasattr(arch, "__iter__"):
         archs = tuple(arch)
     else:
-        raise FormatError(f"the architectures of a {kind} target are a string or a sequence of strings, not {arch!r}")
+        raise FormatError(
+            f"the architectures of a {kind} target are a string or a sequence of strings, not {arch!r}"
+        )
     for one in archs:
-        if not isinstance(one, str) or not one or not _ARCH.issuperset(one) or one[0] not in _LETTERS:
-            raise FormatError(f"{one!r} is not an architecture of {kind}: expected a name such as 'sm_90', 'gfx90a:xnack+' or 'v68'")
+        if (
+            not isinstance(one, str)
+            or not one
+            or not _ARCH.issuperset(one)
+            or one[0] not in _LETTERS
+        ):
+            raise FormatError(
+                f"{one!r} is not an architecture of {kind}: expected a name such as 'sm_90', 'gfx90a:xnack+' or 'v68'"
+            )
     if len(set(archs)) != len(archs):
         raise FormatError(f"the {kind} target names an architecture twice: {','.join(archs)}")
     return archs
 
 
 def _check_option(kind: str, key: object, value: object) -> None:
-    if not isinstance(key, str) or not key or not _KEY.issuperset(key) or key[0] not in _LETTERS or key in ("arch", "mcpu"):
+    if (
+        not isinstance(key, str)
+        or not key
+        or not _KEY.issuperset(key)
+        or key[0] not in _LETTERS
+        or key in ("arch", "mcpu")
+    ):
         raise FormatError(f"{key!r} is not the name of an option of a {kind} target")
     if not isinstance(value, str) or not value or not _VALUE.issuperset(value):
-        raise FormatError(f"the option -{key} of a {kind} target has the value {value!r}; a value is printable ASCII without spaces")
+        raise FormatError(
+            f"the option -{key} of a {kind} target has the value {value!r}; a value is printable ASCII without spaces"
+        )

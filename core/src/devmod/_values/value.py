@@ -34,10 +34,14 @@ class Value:
 
     def replace(self, **fields: object) -> Self:
         """Return a copy with the given fields changed. The constructor checks all fields."""
-        return type(self)(**({name: getattr(self, name) for name in type(self).__annotations__} | fields))
+        return type(self)(
+            **({name: getattr(self, name) for name in type(self).__annotations__} | fields)
+        )
 
     def _written(self, names: Sequence[str], always: Sequence[str]) -> dict[str, Any]:
-        """Return the map of some fields for a file. Empty ones are omitted, those of `always` only if they are None."""
+        """Return the map of some fields for a file. Empty ones are omitted, those of `always` only
+        if they are None.
+        """
         result: dict[str, Any] = {}
         for name in names:
             value = getattr(self, name)
@@ -63,7 +67,9 @@ class Value:
         # The annotations are in the order of the constructor, the slots in alphabetical order.
         fields = {name: getattr(self, name) for name in type(self).__annotations__}
         text = ", ".join(
-            f"{name}={_text(value)}" for name, value in fields.items() if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
+            f"{name}={_text(value)}"
+            for name, value in fields.items()
+            if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
         )
         return f"{type(self).__name__}({text})"
 
@@ -73,7 +79,9 @@ class Value:
 
 
 def _text(value: object) -> str:
-    """Return the repr of a field, with all fields of the values in it: a class may have a shorter repr."""
+    """Return the repr of a field, with all fields of the values in it: a class may have a shorter
+    repr.
+    """
     if isinstance(value, Value):
         return value._text()
     if isinstance(value, tuple) and value and isinstance(value[0], Value):
@@ -93,7 +101,9 @@ def _rebuild(cls: type[Value], fields: Sequence[object]) -> Value:
 def check_count(value: object, subject: str, least: int = 0) -> None:
     """Raise FormatError if `value` is not an int from `least` to 2**63 - 1."""
     if type(value) is not int or not least <= value < 2**63:
-        raise FormatError(f"{subject} is invalid: expected an int of at least {least}, got {value!r}")
+        raise FormatError(
+            f"{subject} is invalid: expected an int of at least {least}, got {value!r}"
+        )
 
 
 def read_place(at: object, subject: str, *, push: bool = False) -> Place:
@@ -102,7 +112,11 @@ def read_place(at: object, subject: str, *, push: bool = False) -> Place:
         return "push" if at == "push" else None
     if type(at) is int and 0 <= at < 2**63:
         return at
-    if isinstance(at, (list, tuple)) and len(at) == 2 and all(type(part) is int and 0 <= part < 2**63 for part in at):
+    if (
+        isinstance(at, (list, tuple))
+        and len(at) == 2
+        and all(type(part) is int and 0 <= part < 2**63 for part in at)
+    ):
         return (at[0], at[1])
     raise FormatError(f"{subject} has the place {at!r}; a place is an index or a pair of indices")
 
@@ -124,7 +138,9 @@ def read_list(data: object, subject: str) -> list[Any]:
 
 
 def read_map(data: object, subject: str, *required: str) -> dict[str, Any]:
-    """Return a copy of a map with string keys, and `required` ones among them. Raise FormatError for other objects."""
+    """Return a copy of a map with string keys, and `required` ones among them. Raise FormatError
+    for other objects.
+    """
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise FormatError(f"{subject} is a map with string keys, not {type(data).__name__}")
     if not data.keys() >= {*required}:

@@ -5,7 +5,8 @@
 - ``devmod.interop.tinygrad``: functions of tinygrad's Tensors;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
 
-All but the first are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
+All but the first are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md
+has the reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def __getattr__(name: str) -> object:
         return __dir__()
     if name not in _NAMES:
         raise AttributeError(f"module 'devmod.interop' has no attribute {name!r}")
-    return import_module("devmod.interop.tvm") if name == "tvm" else reader(f"devmod_targets.interop.{name}")
+    return (
+        import_module("devmod.interop.tvm")
+        if name == "tvm"
+        else reader(f"devmod_targets.interop.{name}")
+    )
 
 
 def __dir__() -> list[str]:
@@ -49,4 +54,6 @@ def reader(module: str) -> Any:
     ToolchainNotFoundError
         The wheel is not installed.
     """
-    return _import_wheel(module, f"devmod.interop.{module.rpartition('.')[2]} cannot be used here", *_WHEELS)
+    return _import_wheel(
+        module, f"devmod.interop.{module.rpartition('.')[2]} cannot be used here", *_WHEELS
+    )

@@ -1,7 +1,9 @@
-"""Reading and writing Apache TVM's bytes: single modules, imports blobs, and shared libraries that TVM exported.
+"""Reading and writing Apache TVM's bytes: single modules, imports blobs, and shared libraries that
+TVM exported.
 
-The loaded modules are stored modules, as from a ``.devmod`` file: no runtime is needed, and nothing is executed. They are saved in
-devmod's format. The ``dump_`` functions return TVM's bytes unchanged. The functions need devmod-readers, and no build side.
+The loaded modules are stored modules, as from a ``.devmod`` file: no runtime is needed, and nothing
+is executed. They are saved in devmod's format. The ``dump_`` functions return TVM's bytes
+unchanged. The functions need devmod-readers, and no build side.
 """
 
 from __future__ import annotations
@@ -51,14 +53,16 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
     Parameters
     ----------
     kind
-        TVM's name of the kind: one of the seven backends', an alias such as "hip", or "const_loader".
+        TVM's name of the kind: one of the seven backends', an alias such as "hip", or
+        "const_loader".
     data
         The bytes; any buffer.
 
     Raises
     ------
     FormatError
-        The kind has no target, or `data` is not a module's bytes; the message has the field and the offset.
+        The kind has no target, or `data` is not a module's bytes; the message has the field and the
+        offset.
     ArgumentError
         `data` is not a buffer.
     """
@@ -71,24 +75,27 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
 
 
 def dump_module_bytes(module: Module) -> bytes:
-    """Return the bytes for TVM's loader of the module's kind. A module loaded from TVM's bytes has the same bytes again.
+    """Return the bytes for TVM's loader of the module's kind. A module loaded from TVM's bytes has
+    the same bytes again.
 
     OpenCL C without TVM's "// Function:" lines gets them: TVM builds one program for each function.
 
     Raises
     ------
     FormatError
-        TVM does not support the kind, or its runtime cannot run the module: it does not support the format or the OpenCL options, a
-        function's symbol differs from its name, or the four fields of TVM's format cannot describe a function.
+        TVM does not support the kind, or its runtime cannot run the module: it does not support the
+        format or the OpenCL options, a function's symbol differs from its name, or the four fields
+        of TVM's format cannot describe a function.
     """
     return b"".join(_dump_parts(module))
 
 
 def load_imports(data: Buffer) -> Module:
-    """Load the tree of modules in an imports blob, which ``runtime.ModulePackImportsToTensor`` writes.
+    """Load the tree of modules in an imports blob, which ``runtime.ModulePackImportsToTensor``
+    writes.
 
-    The root has the kind ``_lib``, the place of the host library, if TVM exported one. A module of an unknown kind has its place in the
-    tree and its bytes; it can be dumped again and not saved.
+    The root has the kind ``_lib``, the place of the host library, if TVM exported one. A module of
+    an unknown kind has its place in the tree and its bytes; it can be dumped again and not saved.
 
     Raises
     ------
@@ -98,7 +105,9 @@ def load_imports(data: Buffer) -> Module:
         `data` is not a buffer.
     """
     check_raw("the imports blob")
-    return _load_imports(snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob")
+    return _load_imports(
+        snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob"
+    )
 
 
 # The layout (tvm-ffi, src/ffi/extra/library_module.cc):
@@ -127,14 +136,22 @@ def _load_imports(data: memoryview, subject: str) -> Module:
             saved = values.read_bytes()
             spec = _spec(kind)
             known = spec is not None or kind == CONST_LOADER
-            modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else ForeignModule(kind, saved))
+            modules.append(
+                _from_tvm(kind, spec, saved, f"{subject}: module {number}")
+                if known
+                else ForeignModule(kind, saved)
+            )
     values.finish()
     for number, module in enumerate(modules):
-        module.__dict__["_devmod_imports"] = tuple(modules[child] for child in children[rows[number] : rows[number + 1]])
+        module.__dict__["_devmod_imports"] = tuple(
+            modules[child] for child in children[rows[number] : rows[number + 1]]
+        )
         module.__dict__["_devmod_tvm_number"] = number
     reached = len(ordered(modules[:1]))
     if reached != len(modules):
-        raise FormatError(f"{subject}: {len(modules)} modules, and {reached} of them are in the tree of the first")
+        raise FormatError(
+            f"{subject}: {len(modules)} modules, and {reached} of them are in the tree of the first"
+        )
     return modules[0]
 
 
@@ -155,7 +172,8 @@ def _read_rows(values: TvmReader) -> tuple[list[int], list[int]]:
 
 
 def dump_imports(module: Module) -> bytes:
-    """Return the imports blob of a tree, for TVM's loader. A tree loaded from TVM's blob has the same blob again.
+    """Return the imports blob of a tree, for TVM's loader. A tree loaded from TVM's blob has the
+    same blob again.
 
     Raises
     ------
@@ -165,7 +183,9 @@ def dump_imports(module: Module) -> bytes:
     order = ordered((module,))
     numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
     if sorted(filter(None, numbers), key=int) == list(range(1, len(order))) and numbers[0] == 0:
-        order.sort(key=lambda each: int(each[0].__dict__["_devmod_tvm_number"]))  # the order of the loaded blob
+        order.sort(
+            key=lambda each: int(each[0].__dict__["_devmod_tvm_number"])
+        )  # the order of the loaded blob
     place = {id(each): number for number, (each, _) in enumerate(order)}
     rows, children = [0], []
     for _, imports in order:
@@ -176,7 +196,11 @@ def dump_imports(module: Module) -> bytes:
         parts += (_u64(len(vector)), *map(_u64, vector))
     with shared_scan():
         for each, _ in order:
-            kind = (each.tvm_kind if isinstance(each, TvmModule) else _TVM_KINDS.get(each.kind, each.kind)).encode()
+            kind = (
+                each.tvm_kind
+                if isinstance(each, TvmModule)
+                else _TVM_KINDS.get(each.kind, each.kind)
+            ).encode()
             parts += (_u64(len(kind)), kind)
             if not isinstance(each, LibraryModule):
                 saved = _dump_parts(each)
@@ -185,7 +209,8 @@ def dump_imports(module: Module) -> bytes:
 
 
 def load_library(path: str | os.PathLike[str]) -> Module:
-    """Load the tree in a shared library that TVM's ``export_library`` wrote. The library is not executed.
+    """Load the tree in a shared library that TVM's ``export_library`` wrote. The library is not
+    executed.
 
     Raises
     ------
@@ -196,11 +221,15 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     """
     from devmod._formats.bundle_file import map_file
 
-    name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
+    name = path_to_str(
+        path, "load_library(path)", "load_imports(data) takes an imports blob in memory"
+    )
     check_raw(repr(name), absolute(name))
     blob = _tvm().symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
-        raise FormatError(f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules")
+        raise FormatError(
+            f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules"
+        )
     return _load_imports(blob, repr(name))
 
 
@@ -210,7 +239,9 @@ def load_library(path: str | os.PathLike[str]) -> Module:
 class TvmModule(StoredModule):
     """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
-    def __init__(self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str) -> None:
+    def __init__(
+        self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str
+    ) -> None:
         super().__init__(entry, slices(wire), place)
         self.tvm_kind, self.tvm_bytes = tvm_kind, tvm_bytes
 
@@ -251,7 +282,9 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
     if spec is None:
         tensors, by_symbol = values.read_constants()
         values.finish()
-        constants = ConstLoaderModule({name: ConstantTensor(*tensor) for name, tensor in tensors.items()}, by_symbol)
+        constants = ConstLoaderModule(
+            {name: ConstantTensor(*tensor) for name, tensor in tensors.items()}, by_symbol
+        )
         wire = memoryview(constants.save_to_bytes())
         entry = Entry(kind, functions=tuple(constants.by_symbol), offset=0, size=len(wire))
         return TvmModule(entry, wire, kind, data, subject)
@@ -280,23 +313,41 @@ def _dump_parts(module: Module) -> list[Binary]:
     if isinstance(module, (TvmModule, ForeignModule)):
         return [module.tvm_bytes]
     if module.kind == CONST_LOADER:
-        constants = module if isinstance(module, ConstLoaderModule) else load_constants(memoryview(module.save_to_bytes()))
+        constants = (
+            module
+            if isinstance(module, ConstLoaderModule)
+            else load_constants(memoryview(module.save_to_bytes()))
+        )
         assert isinstance(constants, ConstLoaderModule)
         return [*_tvm().constants_parts(constants.tensors, constants.by_symbol)]
     if module.kind == PROGRAM:
-        raise FormatError("TVM has no programs: its own host functions launch the kernels. Dump the modules of the kernels", kind=PROGRAM)
+        raise FormatError(
+            "TVM has no programs: its own host functions launch the kernels. Dump the modules of the kernels",
+            kind=PROGRAM,
+        )
     payload = payload_of(module)
     if payload is None:
-        raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
+        raise FormatError(
+            f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate",
+            kind=module.kind,
+        )
     spec, fmt, fmap, code = payload
     saved_format = fmt
-    if spec.format_aliases:  # the format in a module's own bytes may be one, and TVM's Vulkan runtime accepts any
-        saved_format = Reader(memoryview(b"".join(module.wire_parts())), f"the bytes of the {spec.kind} module", spec.kind).read_str()
+    if (
+        spec.format_aliases
+    ):  # the format in a module's own bytes may be one, and TVM's Vulkan runtime accepts any
+        saved_format = Reader(
+            memoryview(b"".join(module.wire_parts())),
+            f"the bytes of the {spec.kind} module",
+            spec.kind,
+        ).read_str()
     return [*_tvm().module_parts(spec, fmt, saved_format, fmap, code)]
 
 
 def _tvm() -> Any:
-    """Return the reader and the writer of TVM's bytes. ToolchainNotFoundError without devmod-readers."""
+    """Return the reader and the writer of TVM's bytes. ToolchainNotFoundError without
+    devmod-readers.
+    """
     return reader("devmod_readers.tvm")
 
 

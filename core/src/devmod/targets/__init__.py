@@ -1,15 +1,17 @@
-"""The kinds of core: a package for each, with its TargetSpec (``SPEC``) and its architecture reader.
+"""The kinds of core: a package for each, with its TargetSpec (``SPEC``) and its architecture
+reader.
 
-The registry's table, the specs and the tests are made from the table `NAMES`. Wheels add kinds through the entry-point group
-``devmod.targets``.
+The registry's table, the specs and the tests are made from the table `NAMES`. Wheels add kinds
+through the entry-point group ``devmod.targets``.
 
 docs/design/modules.md has the reasons.
 """
 
 from __future__ import annotations
 
-#: The kinds in the order of the contract, with all names by which the spec of each may be found: its file formats and suffixes, the
-#: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
+#: The kinds in the order of the contract, with all names by which the spec of each may be found:
+#: its file formats and suffixes, the suffixes of its sources, and its aliases. A look-up imports
+#: only the specs that have the name.
 NAMES = {
     "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
     "rocm": ("bc", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),

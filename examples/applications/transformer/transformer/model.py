@@ -9,8 +9,8 @@ import numpy as np
 
 Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
-#: 32 weights in 18 bytes, as in ggml's files. A number n from 0 to 15 is the weight `scale * (n - 8)`. The low half of byte i is weight i,
-#: the high half is weight i + 16.
+#: 32 weights in 18 bytes, as in ggml's files. A number n from 0 to 15 is the weight `scale * (n -
+#: 8)`. The low half of byte i is weight i, the high half is weight i + 16.
 BLOCK = np.dtype([("scale", "<f2"), ("numbers", "u1", 16)])
 
 
@@ -20,7 +20,9 @@ class Config:
 
     size: int = 256  # of the vector that goes through the layers
     heads: int = 8
-    kv_heads: int = 4  # the heads of keys and values; each serves heads / kv_heads heads of the query
+    kv_heads: int = (
+        4  # the heads of keys and values; each serves heads / kv_heads heads of the query
+    )
     hidden: int = 672  # 21 blocks: the rows of `down` have 378 bytes, so that every other one begins in the middle of a word
     layers: int = 4
     vocabulary: int = 1000
@@ -44,12 +46,18 @@ class Config:
 
 
 def quantize(weights: Floats) -> np.ndarray[Any, Any]:
-    """Return a matrix in blocks. The weight with the largest absolute value becomes the number 0, as in ggml."""
+    """Return a matrix in blocks. The weight with the largest absolute value becomes the number 0,
+    as in ggml.
+    """
     groups = weights.reshape(len(weights), -1, 32)
     largest = np.take_along_axis(groups, np.abs(groups).argmax(axis=2, keepdims=True), axis=2)
     scale = (largest / -8).astype(np.float16)
     with np.errstate(divide="ignore", invalid="ignore"):
-        numbers = np.nan_to_num(np.rint(groups / scale.astype(np.float32)) + 8).clip(0, 15).astype(np.uint8)
+        numbers = (
+            np.nan_to_num(np.rint(groups / scale.astype(np.float32)) + 8)
+            .clip(0, 15)
+            .astype(np.uint8)
+        )
     blocks = np.empty(groups.shape[:2], BLOCK)
     blocks["scale"] = scale[..., 0]
     blocks["numbers"] = numbers[..., :16] | numbers[..., 16:] << 4
@@ -58,12 +66,16 @@ def quantize(weights: Floats) -> np.ndarray[Any, Any]:
 
 def dequantize(blocks: np.ndarray[Any, Any]) -> Floats:
     """Return the matrix of blocks as float32, which is exact."""
-    numbers = np.concatenate([blocks["numbers"] & 15, blocks["numbers"] >> 4], axis=2).astype(np.int8) - 8
+    numbers = (
+        np.concatenate([blocks["numbers"] & 15, blocks["numbers"] >> 4], axis=2).astype(np.int8) - 8
+    )
     return (blocks["scale"].astype(np.float32)[..., None] * numbers).reshape(len(blocks), -1)
 
 
 def random_weights(config: Config, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-    """Return weights that keep the numbers of all layers near 1: matrices in blocks, and vectors. Those of layer 2 end in "_2"."""
+    """Return weights that keep the numbers of all layers near 1: matrices in blocks, and vectors.
+    Those of layer 2 end in "_2".
+    """
     rng = np.random.default_rng(seed)
 
     def matrix(rows: int, columns: int, scale: float = 1) -> np.ndarray[Any, Any]:
@@ -112,14 +124,22 @@ def softmax(scores: Floats) -> Floats:
 
 
 def attention_scores(query: Floats, keys: Floats, config: Config) -> Floats:
-    """Return the product of each head of the query with its head of the keys at each position, over the root of the head's size."""
-    keys = keys.reshape(-1, config.kv_heads, config.head_size).repeat(config.heads // config.kv_heads, axis=1)
-    return np.asarray(np.einsum("hi,phi->hp", query.reshape(config.heads, -1), keys) / np.sqrt(config.head_size))
+    """Return the product of each head of the query with its head of the keys at each position, over
+    the root of the head's size.
+    """
+    keys = keys.reshape(-1, config.kv_heads, config.head_size).repeat(
+        config.heads // config.kv_heads, axis=1
+    )
+    return np.asarray(
+        np.einsum("hi,phi->hp", query.reshape(config.heads, -1), keys) / np.sqrt(config.head_size)
+    )
 
 
 def attention_values(scores: Floats, values: Floats, config: Config) -> Floats:
     """Return the mean of the values, with the scores as weights."""
-    values = values.reshape(-1, config.kv_heads, config.head_size).repeat(config.heads // config.kv_heads, axis=1)
+    values = values.reshape(-1, config.kv_heads, config.head_size).repeat(
+        config.heads // config.kv_heads, axis=1
+    )
     return np.asarray(np.einsum("hp,phi->hi", scores, values).reshape(-1))
 
 
@@ -139,8 +159,13 @@ class Reference:
 
     def __init__(self, config: Config, weights: dict[str, np.ndarray[Any, Any]]) -> None:
         self.config = config
-        self.weights = {name: (dequantize(array) if array.dtype == BLOCK else array).astype(float) for name, array in weights.items()}
-        self.keys: list[list[Floats]] = [[] for _ in range(config.layers)]  # of each layer: of each position
+        self.weights = {
+            name: (dequantize(array) if array.dtype == BLOCK else array).astype(float)
+            for name, array in weights.items()
+        }
+        self.keys: list[list[Floats]] = [
+            [] for _ in range(config.layers)
+        ]  # of each layer: of each position
         self.values: list[list[Floats]] = [[] for _ in range(config.layers)]
 
     def step(self, token: int) -> Floats:

@@ -1,6 +1,8 @@
-"""devmod-host: the functions that its entry points name. Importing it imports no cffi and runs no compiler.
+"""devmod-host: the functions that its entry points name. Importing it imports no cffi and runs no
+compiler.
 
-The target spec is in this package too, and every look-up of the kind imports it. So this file imports the module inside the functions.
+The target spec is in this package too, and every look-up of the kind imports it. So this file
+imports the module inside the functions.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ if TYPE_CHECKING:
     from devmod import Device, FunctionInfo, Module
 
 
-def create(code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Module:
+def create(
+    code: bytes | memoryview,
+    fmt: str,
+    fmap: Mapping[str, FunctionInfo],
+    source: Mapping[str, str | bytes] | None,
+) -> Module:
     """Entry point ``devmod.create.host``: return the module of a payload."""
     from devmod_host._module import HostModule
 
@@ -27,7 +34,9 @@ def load_from_bytes(data: memoryview) -> Module:
 
 
 def load_from_file(path: str, fmt: str) -> Module:
-    """Entry point ``devmod.load_from_file.c``: return the module of a source file and its metadata file."""
+    """Entry point ``devmod.load_from_file.c``: return the module of a source file and its metadata
+    file.
+    """
     from devmod_host._module import HostModule
 
     return HostModule.read(path, fmt)

@@ -1,7 +1,8 @@
 """The build side: the payload is the complete C source, and libclang reads its kernels.
 
-No C compiler runs here. Only the source and its includes are read, so one source gives the same payload on every machine (R38).
-A kernel is a function that the source defines and that is neither ``static`` nor ``inline``.
+No C compiler runs here. Only the source and its includes are read, so one source gives the same
+payload on every machine (R38). A kernel is a function that the source defines and that is neither
+``static`` nor ``inline``.
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - the verb of the
     Parameters
     ----------
     request
-        The source and its parameters. Its fmap overrides what libclang reads, and is sufficient without libclang.
+        The source and its parameters. Its fmap overrides what libclang reads, and is sufficient
+        without libclang.
 
     Raises
     ------
     ToolchainNotFoundError
         libclang is not installed, and the request has no fmap.
     CompileError
-        The source has errors, no kernel, or a kernel that devmod cannot call; `log` has every diagnostic.
+        The source has errors, no kernel, or a kernel that devmod cannot call; `log` has every
+        diagnostic.
     """
     target = request.target
     if target.archs:
@@ -54,23 +57,55 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - the verb of the
             kind="host",
         )
     if request.name_expressions:
-        raise CompileError("name_expressions= instantiates templates, and C has no templates", kind="host")
+        raise CompileError(
+            "name_expressions= instantiates templates, and C has no templates", kind="host"
+        )
     source = complete_source(request)
     problem = check_options(source.options)
     if problem:
         raise CompileError(f"a host payload cannot have {problem}", kind="host")
     nothing = f"the C source {request.name} has no kernel: it defines no function that is neither static nor inline"
-    return source_payload(SPEC, "c", request, source, lambda: _read(source.text, source.options, request.name), empty_error=nothing)
+    return source_payload(
+        SPEC,
+        "c",
+        request,
+        source,
+        lambda: _read(source.text, source.options, request.name),
+        empty_error=nothing,
+    )
 
 
-def _read(text: str, options: tuple[str, ...], name: str) -> tuple[dict[str, ReflectedFunction], str]:
+def _read(
+    text: str, options: tuple[str, ...], name: str
+) -> tuple[dict[str, ReflectedFunction], str]:
     """Return the kernels of a payload by name, and the toolchain."""
     library = load_libclang(SPEC, "C")
     main = os.path.join(_NOWHERE, os.path.basename(name))
-    arguments = ["-x", "c", "-std=gnu11", "-target", "x86_64-unknown-linux-gnu", "-nostdinc", "-isystem", _NOWHERE, "-w"]
-    arguments += ["-ferror-limit=0", "-Werror=implicit-function-declaration", "-include", os.path.join(_NOWHERE, _headers.PRELUDE_NAME)]
+    arguments = [
+        "-x",
+        "c",
+        "-std=gnu11",
+        "-target",
+        "x86_64-unknown-linux-gnu",
+        "-nostdinc",
+        "-isystem",
+        _NOWHERE,
+        "-w",
+    ]
+    arguments += [
+        "-ferror-limit=0",
+        "-Werror=implicit-function-declaration",
+        "-include",
+        os.path.join(_NOWHERE, _headers.PRELUDE_NAME),
+    ]
     arguments += [option for option in options if option.startswith(("-D", "-U"))]
-    files = [(main, text), *((os.path.join(_NOWHERE, header), content) for header, content in _headers.files().items())]
+    files = [
+        (main, text),
+        *(
+            (os.path.join(_NOWHERE, header), content)
+            for header, content in _headers.files().items()
+        ),
+    ]
     unit = library.parse(main, arguments, files, kind="host", description=f"the C source {name}")
     errors = [_line(library, each) for each in unit.diagnostics if each.severity >= each.Error]
     if errors:
@@ -131,14 +166,18 @@ def _param(argument: Any) -> tuple[str, Param]:
         element, align = _element(target)
         is_known = element or _QUALIFIERS.sub("", target.spelling) == "void"
         access = "r" if target.is_const_qualified() else "rw"
-        return "handle" if is_known else "", Param(argument.spelling, "buffer", element, access, align=align)
+        return "handle" if is_known else "", Param(
+            argument.spelling, "buffer", element, access, align=align
+        )
     element, align = _element(type_)
     # The launch cannot name the type of a struct, so it cannot pass one by value.
     return ("" if align else element), Param(argument.spelling, "scalar", element)
 
 
 def _element(type_: Any) -> tuple[str, int]:
-    """Return the dtype of a C type ("" if it has none), and the alignment of a struct (0 for other types)."""
+    """Return the dtype of a C type ("" if it has none), and the alignment of a struct (0 for other
+    types).
+    """
     type_ = type_.get_canonical()
     spelling = _QUALIFIERS.sub("", type_.spelling).strip()
     if spelling in DTYPES:
@@ -148,4 +187,8 @@ def _element(type_: Any) -> tuple[str, int]:
     if type_.kind.name == "CONSTANTARRAY":  # a row of float x[][4]
         return _element(type_.element_type)
     size = type_.get_size() if type_.kind.name == "RECORD" else 0
-    return (f"uint8x{size}" if size > 1 else "uint8", type_.get_align()) if 0 < size <= _LARGEST_STRUCT else ("", 0)
+    return (
+        (f"uint8x{size}" if size > 1 else "uint8", type_.get_align())
+        if 0 < size <= _LARGEST_STRUCT
+        else ("", 0)
+    )

@@ -43,7 +43,19 @@ void transpose(const uint16_t *a, uint16_t *b)
 void where(const _Bool *flags, int64_t *out, int64_t yes, int8_t no) { out[threadIdx.z] = flags[threadIdx.z] ? yes : no; }
 """
 #: The types of scalars: kernels store a scalar of each.
-_SCALARS = ("_Bool", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double")
+_SCALARS = (
+    "_Bool",
+    "int8_t",
+    "uint8_t",
+    "int16_t",
+    "uint16_t",
+    "int32_t",
+    "uint32_t",
+    "int64_t",
+    "uint64_t",
+    "float",
+    "double",
+)
 _SPIN = """\
 void spin(unsigned *x, int n)
 {
@@ -68,7 +80,13 @@ def _where(flags: Any, out: Any, yes: int, no: int) -> None:
 
 _CALLS = (
     axpy_call(),
-    Call("softmax", lambda rng: [rng.standard_normal((6, 10)), np.zeros((6, 10)), 10], _softmax, grid=6, block=1),
+    Call(
+        "softmax",
+        lambda rng: [rng.standard_normal((6, 10)), np.zeros((6, 10)), 10],
+        _softmax,
+        grid=6,
+        block=1,
+    ),
     Call(
         "transpose",
         lambda rng: [rng.integers(0, 1 << 16, (6, 8), "uint16"), np.zeros((8, 6), "uint16")],
@@ -76,7 +94,13 @@ _CALLS = (
         grid=(4, 2),
         block=(2, 3),
     ),
-    Call("where", lambda rng: [rng.random(5) < 0.5, np.zeros(5, "int64"), -(1 << 40), -3], _where, grid=1, block=(1, 1, 5)),
+    Call(
+        "where",
+        lambda rng: [rng.random(5) < 0.5, np.zeros(5, "int64"), -(1 << 40), -3],
+        _where,
+        grid=1,
+        block=(1, 1, 5),
+    ),
 )
 
 
@@ -92,14 +116,29 @@ class HostConformance(Conformance):
         Sample(
             b"//devmod: -O1\nvoid scale(double *x, double a, int n) { if (threadIdx.x < n) x[threadIdx.x] *= a; }\n",
             "c",
-            {"scale": FunctionInfo("scale", ["handle", "float64", "int32"], ["blockIdx.x", "threadIdx.x"])},
-            calls=[Call("scale", lambda rng: [rng.random(20), 3.0, 15], lambda x, a, n: x[:n].__imul__(a), grid=1, block=20)],
+            {
+                "scale": FunctionInfo(
+                    "scale", ["handle", "float64", "int32"], ["blockIdx.x", "threadIdx.x"]
+                )
+            },
+            calls=[
+                Call(
+                    "scale",
+                    lambda rng: [rng.random(20), 3.0, 15],
+                    lambda x, a, n: x[:n].__imul__(a),
+                    grid=1,
+                    block=20,
+                )
+            ],
         ),
     )
     scalars = (
         Sample.compiled(
             "#include <stdint.h>\n"
-            + "\n".join(f"void store_{each}({each} *result, {each} value) {{ result[0] = value; }}" for each in _SCALARS),
+            + "\n".join(
+                f"void store_{each}({each} *result, {each} value) {{ result[0] = value; }}"
+                for each in _SCALARS
+            ),
             "host",
         ),
     )
@@ -108,6 +147,10 @@ class HostConformance(Conformance):
         Sample(b"void k(int *x) { x[0] = ; }", "c", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"void other(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"void k(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["float32"])}),
-        Sample(b"//devmod: -fplugin=evil\nvoid k(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(
+            b"//devmod: -fplugin=evil\nvoid k(int *x) { x[0] = 1; }",
+            "c",
+            {"k": FunctionInfo("k", ["handle"])},
+        ),
         Sample(b"\xff\xfe", "c", {"k": FunctionInfo("k", ["handle"])}),
     )

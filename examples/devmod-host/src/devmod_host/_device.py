@@ -1,4 +1,6 @@
-"""The processor as a device. A launch ends before its call returns, so a stream only waits for the calls of other threads."""
+"""The processor as a device. A launch ends before its call returns, so a stream only waits for the
+calls of other threads.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ class HostDevice(Device):
         self.vendor = platform.system()
         self.driver_version = compiler.version
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self.limits = {"max_dimension": 0xFFFFFFFF, "view_alignment": 16}  # malloc's alignment, enough for every type of C
+        self.limits = {
+            "max_dimension": 0xFFFFFFFF,
+            "view_alignment": 16,
+        }  # malloc's alignment, enough for every type of C
         self._stream = HostStream(self)
 
     @property
@@ -58,7 +63,8 @@ class HostDevice(Device):
             raise self.memory_error(nbytes, "the system has too little memory") from None
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> Any:
-        # Not a memoryview: if the garbage collector clears one that cffi exports, CPython raises BufferError in any other code.
+        # Not a memoryview: if the garbage collector clears one that cffi exports, CPython raises
+        # BufferError in any other code.
         part = (ctypes.c_ubyte * nbytes).from_buffer(_driver.ffi.buffer(memory), offset)
         return _driver.ffi.from_buffer("unsigned char[]", part)
 
@@ -94,7 +100,8 @@ class HostStream(Stream):
 
     def __init__(self, device: HostDevice) -> None:
         self.device = device
-        # Reentrant: a finalizer that launches may run during a launch of its thread. The lock is free in a forked child.
+        # Reentrant: a finalizer that launches may run during a launch of its thread. The lock is
+        # free in a forked child.
         self.turn = fork_safe(RLock())
 
     def synchronize(self) -> None:

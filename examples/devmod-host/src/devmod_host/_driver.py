@@ -1,6 +1,7 @@
 """cffi and the system's C compiler. No other file uses either.
 
-Importing this file imports cffi. It raises DeviceNotFoundError if that fails; a later import tries again.
+Importing this file imports cffi. It raises DeviceNotFoundError if that fails; a later import tries
+again.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ def _declare() -> Any:
     import cffi
 
     result = cffi.FFI()
-    # All kernels have the signature of the functions that `_program.stubs` writes, so cffi parses C only once.
-    result.cdef("typedef void (*devmod_launch)(void *const *values, const unsigned int *shape); extern devmod_launch devmod_launches[];")
+    # All kernels have the signature of the functions that `_program.stubs` writes, so cffi parses C
+    # only once.
+    result.cdef(
+        "typedef void (*devmod_launch)(void *const *values, const unsigned int *shape); extern devmod_launch devmod_launches[];"
+    )
     for each in ("unsigned char[]", "unsigned int[]", "void *[]"):
         result.typeof(each)
     return result
@@ -36,7 +40,8 @@ try:
     ffi = call_uninterrupted(_declare)  # an interrupt of cffi's parser leaves its lock held
 except ImportError as error:
     raise DeviceNotFoundError(
-        f"cffi cannot be imported, so no host function can be called ({error}). To add it: pip install cffi", kind="host"
+        f"cffi cannot be imported, so no host function can be called ({error}). To add it: pip install cffi",
+        kind="host",
     ) from error
 
 #: The names of the two parts of a translation unit in the compiler's messages.
@@ -46,7 +51,14 @@ _FLAGS = (
     *("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared"),
     "-ffp-contract=off",  # the same results as NumPy; a fused multiply-add rounds once
     # Errors of the compiler instead of crashes at run time.
-    *(f"-Werror={name}" for name in ("implicit-function-declaration", "incompatible-pointer-types", "int-conversion")),
+    *(
+        f"-Werror={name}"
+        for name in (
+            "implicit-function-declaration",
+            "incompatible-pointer-types",
+            "int-conversion",
+        )
+    ),
 )
 _NO_COMPILER = (
     "no C compiler was found, and the host backend runs C: {why}. Install one (Debian, Ubuntu: apt-get install gcc; "
@@ -82,7 +94,10 @@ class Compiler:
         FormatError
             The source is valid, but it does not contain the functions of the payload's fmap.
         """
-        with temporary_folder() as folder, guarded_group() as group:  # the compiler ends with this process
+        with (
+            temporary_folder() as folder,
+            guarded_group() as group,
+        ):  # the compiler ends with this process
             out = os.path.join(folder, "out.so")
             command = [*self.command, *_FLAGS, *options, "-o", out, "-", "-lm"]
             process = subprocess.run(
@@ -98,11 +113,22 @@ class Compiler:
             if process.returncode == 0:
                 with open(out, "rb") as file:
                     return file.read()
-        errors = [line for line in log.splitlines() if "error:" in line or "undefined reference" in line]
+        errors = [
+            line for line in log.splitlines() if "error:" in line or "undefined reference" in line
+        ]
         if errors and all(line.startswith(LAUNCH) for line in errors):
-            raise FormatError(f"the host payload's fmap does not match its source: {errors[0].partition('error: ')[2]}", kind="host")
-        details = "\n  ".join(["", *errors[:3]]) if errors else f" exit code {process.returncode}; {log[:200] or 'no output'}"
-        raise CompileError(f"{self.command[0]} cannot compile the host source:{details}", kind="host", log=log)
+            raise FormatError(
+                f"the host payload's fmap does not match its source: {errors[0].partition('error: ')[2]}",
+                kind="host",
+            )
+        details = (
+            "\n  ".join(["", *errors[:3]])
+            if errors
+            else f" exit code {process.returncode}; {log[:200] or 'no output'}"
+        )
+        raise CompileError(
+            f"{self.command[0]} cannot compile the host source:{details}", kind="host", log=log
+        )
 
 
 def find_compiler() -> Compiler:
@@ -126,8 +152,18 @@ def find_compiler() -> Compiler:
         )
         raise DeviceNotFoundError(_NO_COMPILER.format(why=why), kind="host")
     try:
-        process = subprocess.run([program, *command[1:], "--version"], capture_output=True, text=True, errors="replace", check=False)
-        why = f"{command[0]} --version ended with exit code {process.returncode}" if process.returncode else ""
+        process = subprocess.run(
+            [program, *command[1:], "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        why = (
+            f"{command[0]} --version ended with exit code {process.returncode}"
+            if process.returncode
+            else ""
+        )
     except OSError as error:
         why = f"{command[0]} cannot be run ({error.strerror})"
     if why:
@@ -136,7 +172,9 @@ def find_compiler() -> Compiler:
 
 
 class Library:
-    """A shared library in this process. The same bytes loaded twice are two libraries with separate variables."""
+    """A shared library in this process. The same bytes loaded twice are two libraries with separate
+    variables.
+    """
 
     def __init__(self, binary: bytes) -> None:
         try:
@@ -144,19 +182,32 @@ class Library:
                 path = os.path.join(folder, "kernels.so")
                 with open(path, "wb") as file:
                     file.write(binary)
-                # RTLD_NOW: an undefined function must be an error here, and not crash the process at the first call.
+                # RTLD_NOW: an undefined function must be an error here, and not crash the process
+                # at the first call.
                 self._library = ffi.dlopen(path, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
         except OSError as error:
-            raise CompileError(f"the compiled host source cannot be loaded: {_loader_message(error, path)}", kind="host") from error
+            raise CompileError(
+                f"the compiled host source cannot be loaded: {_loader_message(error, path)}",
+                kind="host",
+            ) from error
 
     def launch(self, number: int) -> Any:
-        """Return the function that launches kernel `number` of the table. It takes the addresses of the values and the shape."""
+        """Return the function that launches kernel `number` of the table. It takes the addresses of
+        the values and the shape.
+        """
         return self._library.devmod_launches[number]
 
 
 def _loader_message(error: OSError, path: str) -> str:
-    """Return the message of the loader, without the path of the deleted file and without the other names that cffi tried."""
-    return str(error).partition(".  Additionally")[0].replace(f"cannot load library '{path}': ", "").replace(path, "it")
+    """Return the message of the loader, without the path of the deleted file and without the other
+    names that cffi tried.
+    """
+    return (
+        str(error)
+        .partition(".  Additionally")[0]
+        .replace(f"cannot load library '{path}': ", "")
+        .replace(path, "it")
+    )
 
 
 def allocate(nbytes: int) -> Any:

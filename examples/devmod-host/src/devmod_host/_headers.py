@@ -1,4 +1,5 @@
-"""The headers of the C library for libclang, which has none. Those of the build machine must not change a payload (R38).
+"""The headers of the C library for libclang, which has none. Those of the build machine must not
+change a payload (R38).
 
 They only declare names and types. The receiver's compiler uses its own headers.
 """
@@ -7,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
-#: The text before every payload, at the build and at the receiver: the variables of a launch, named as in CUDA.
-#: Each thread has a copy, so launches can run at the same time.
+#: The text before every payload, at the build and at the receiver: the variables of a launch, named
+#: as in CUDA. Each thread has a copy, so launches can run at the same time.
 PRELUDE = """\
 struct devmod_dim3 { unsigned int x, y, z; };
 static _Thread_local struct devmod_dim3 gridDim, blockDim, blockIdx, threadIdx;
@@ -37,20 +38,40 @@ HEADERS = {
     "#define ULLONG_MAX 0xffffffffffffffffULL\n"
     + "".join(
         f"#define {name}_MAX __{long}_MAX__\n#define {name}_MIN (-{name}_MAX - 1)\n"
-        for name, long in (("SHRT", "SHRT"), ("INT", "INT"), ("LONG", "LONG"), ("LLONG", "LONG_LONG"))
+        for name, long in (
+            ("SHRT", "SHRT"),
+            ("INT", "INT"),
+            ("LONG", "LONG"),
+            ("LLONG", "LONG_LONG"),
+        )
     ),
     "float.h": "".join(
         f"#define {name}_{what} __{name}_{what}__\n"
         for name in ("FLT", "DBL")
-        for what in ("DIG", "MANT_DIG", "MAX", "MIN", "EPSILON", "MAX_EXP", "MIN_EXP", "MAX_10_EXP", "MIN_10_EXP")
+        for what in (
+            "DIG",
+            "MANT_DIG",
+            "MAX",
+            "MIN",
+            "EPSILON",
+            "MAX_EXP",
+            "MIN_EXP",
+            "MAX_10_EXP",
+            "MIN_10_EXP",
+        )
     ),
     "math.h": "".join(f"double {name}(double); float {name}f(float);\n" for name in _ONE.split())
-    + "".join(f"double {name}(double, double); float {name}f(float, float);\n" for name in _TWO.split())
+    + "".join(
+        f"double {name}(double, double); float {name}f(float, float);\n" for name in _TWO.split()
+    )
     + "double fma(double, double, double); float fmaf(float, float, float);\n"
     "double ldexp(double, int); float ldexpf(float, int); double frexp(double, int *); float frexpf(float, int *);\n"
     "double modf(double, double *); float modff(float, float *); long lround(double); long lroundf(float); long lrint(double);\n"
     '#define INFINITY (__builtin_inff())\n#define NAN (__builtin_nanf(""))\n#define HUGE_VAL (__builtin_huge_val())\n'
-    + "".join(f"#define {name}(x) __builtin_{name}(x)\n" for name in ("isnan", "isinf", "isfinite", "isnormal", "signbit"))
+    + "".join(
+        f"#define {name}(x) __builtin_{name}(x)\n"
+        for name in ("isnan", "isinf", "isfinite", "isnormal", "signbit")
+    )
     + "#define M_E 2.7182818284590452354\n#define M_PI 3.14159265358979323846\n#define M_PI_2 1.57079632679489661923\n"
     "#define M_LN2 0.69314718055994530942\n#define M_SQRT2 1.41421356237309504880\n#define M_SQRT1_2 0.70710678118654752440\n",
     "string.h": "#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t); void *memmove(void *, const void *, size_t);\n"
@@ -64,4 +85,6 @@ HEADERS = {
 @cache
 def files() -> dict[str, str]:
     """Return the files that libclang reads besides the source."""
-    return {PRELUDE_NAME: PRELUDE} | {name: f"#pragma once\n{text}" for name, text in HEADERS.items()}
+    return {PRELUDE_NAME: PRELUDE} | {
+        name: f"#pragma once\n{text}" for name, text in HEADERS.items()
+    }

@@ -21,7 +21,9 @@ class HostLauncher(Launcher):
     """One function of a host module. `number` is its position in the fmap."""
 
     kind = "host"
-    no_shared_memory = "the threads of a block run one after the other, and share only their arguments"
+    no_shared_memory = (
+        "the threads of a block run one after the other, and share only their arguments"
+    )
 
     def __init__(self, program: Program, number: int, name: str) -> None:
         self._program = program
@@ -55,12 +57,19 @@ class HostKernel(Kernel):
         limit = self._device.limits["max_dimension"]
         if max(*launch.grid, *launch.block) > limit:
             problem = f"its max_dimension is {limit}, got grid={launch.grid}, block={launch.block}"
-            raise self._device.invalid_launch(self._name, problem, "grid" if max(launch.grid) > limit else "")
+            raise self._device.invalid_launch(
+                self._name, problem, "grid" if max(launch.grid) > limit else ""
+            )
         return _driver.ffi.new("unsigned int[]", [*launch.grid, *launch.block])
 
     def caller(self, stream: HostStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         # Local names: this function runs at every call.
-        launch, turn, new, address = self._launch, stream.turn, _driver.ffi.new, _driver.ffi.from_buffer
+        launch, turn, new, address = (
+            self._launch,
+            stream.turn,
+            _driver.ffi.new,
+            _driver.ffi.from_buffer,
+        )
 
         def call(values: Sequence[Any]) -> None:
             pointers = [address(value) if type(value) is bytes else value for value in values]

@@ -1,4 +1,6 @@
-"""The runtime module of the kind host. The first get_function compiles; creating, loading and saving a module runs nothing."""
+"""The runtime module of the kind host. The first get_function compiles; creating, loading and
+saving a module runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class HostModule(RuntimeModule):
         return HostLauncher(program, list(self.functions).index(name), info.name)
 
     def program(self) -> Program:
-        """Return the module's program. The first call creates it and checks the payload, without a compiler.
+        """Return the module's program. The first call creates it and checks the payload, without a
+        compiler.
 
         Raises
         ------
@@ -32,7 +35,9 @@ class HostModule(RuntimeModule):
         """
 
         def make() -> Program:
-            _, code = self.payload()  # the payload, or what a replaced compiler returned for it (R31)
+            _, code = (
+                self.payload()
+            )  # the payload, or what a replaced compiler returned for it (R31)
             text = source_text("host", "the host payload of format 'c'", code)
             from devmod_host._program import Program
 

@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Options that only change the generated code. Other options of a C compiler run programs and write files.
-#: The list has the allowed options, because a payload may come from an untrusted source.
+#: Options that only change the generated code. Other options of a C compiler run programs and write
+#: files. The list has the allowed options, because a payload may come from an untrusted source.
 _ALLOWED = re.compile(
     r"-O[0-3s]?|-g|-W[a-z0-9-]*|-std=(c|gnu)(99|11|17)|-march=[a-z0-9.+-]+|-mtune=[a-z0-9.+-]+|-m(avx2?|avx512f|fma|sse4\.[12])"
     r"|-f(no-)?(fast-math|finite-math-only|math-errno|trapping-math|signed-zeros|associative-math|reciprocal-math"

@@ -1,4 +1,6 @@
-"""Programs: the source of a module with the loop over blocks and threads, compiled once, and the cache of the compiled libraries."""
+"""Programs: the source of a module with the loop over blocks and threads, compiled once, and the
+cache of the compiled libraries.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def stubs(functions: Iterable[FunctionInfo]) -> str:
-    """Return the C code that calls each function for every thread of a launch, and a table of these functions.
+    """Return the C code that calls each function for every thread of a launch, and a table of these
+    functions.
 
-    The C compiler checks the calls against the source, so a wrong fmap cannot cause a call with wrong arguments.
+    The C compiler checks the calls against the source, so a wrong fmap cannot cause a call with
+    wrong arguments.
 
     Raises
     ------
@@ -48,17 +52,26 @@ def stubs(functions: Iterable[FunctionInfo]) -> str:
     lines, names = [_LOOP], []
     for number, info in enumerate(functions):
         if not _NAME.fullmatch(info.name):
-            raise FormatError(f"the host payload's fmap names a function {info.name!r}, which is not a name in C", kind="host")
+            raise FormatError(
+                f"the host payload's fmap names a function {info.name!r}, which is not a name in C",
+                kind="host",
+            )
         values = ", ".join(_value(info, index) for index in range(len(info.arg_types)))
         names.append(f"devmod_launch_{number}")
-        head = f"static void {names[-1]}(void *const *devmod_values, const unsigned int *devmod_shape)"
+        head = (
+            f"static void {names[-1]}(void *const *devmod_values, const unsigned int *devmod_shape)"
+        )
         lines.append(f"{head} {{ devmod_each_thread({info.name}({values})) }}")
-    lines.append(f"void (*devmod_launches[])(void *const *, const unsigned int *) = {{ {', '.join([*names, '0'])} }};")
+    lines.append(
+        f"void (*devmod_launches[])(void *const *, const unsigned int *) = {{ {', '.join([*names, '0'])} }};"
+    )
     return "\n".join(lines) + "\n"
 
 
 def _value(info: FunctionInfo, index: int) -> str:
-    """Return an argument in C. The call passes the memory of a buffer, and the bytes of a number."""
+    """Return an argument in C. The call passes the memory of a buffer, and the bytes of a
+    number.
+    """
     type_ = info.arg_types[index]
     if type_ == "handle":
         return f"devmod_values[{index}]"
@@ -96,7 +109,8 @@ class Program:
         return source_constants(self._text)
 
     def specialize(self, constants: Mapping[str, object]) -> Program:
-        """Return the program with values for constants of its source. Equal values give the same object.
+        """Return the program with values for constants of its source. Equal values give the same
+        object.
 
         Raises
         ------
@@ -104,7 +118,9 @@ class Program:
             The source has no such constant, or C cannot represent a value.
         """
         key = ("specialized", *sorted((name, repr(value)) for name, value in constants.items()))
-        return self._once.get(key, lambda: Program(specialize_source("host", self._text, constants), self._functions))
+        return self._once.get(
+            key, lambda: Program(specialize_source("host", self._text, constants), self._functions)
+        )
 
     def library(self) -> _driver.Library:
         """Compile the program, once for all threads. The next call after a failure tries again.

@@ -1,8 +1,11 @@
-"""The number types of C and their dtypes. The compiler maps C to dtypes, and the launch maps dtypes to C."""
+"""The number types of C and their dtypes. The compiler maps C to dtypes, and the launch maps dtypes
+to C.
+"""
 
 from __future__ import annotations
 
-#: libclang's name of each type on the target that sources are parsed for (x86-64 Linux), and its dtype.
+#: libclang's name of each type on the target that sources are parsed for (x86-64 Linux), and its
+#: dtype.
 DTYPES = {
     "_Bool": "bool",
     "char": "int8",
@@ -21,10 +24,15 @@ DTYPES = {
     "double": "float64",
 }
 
-#: Each dtype and a C type of that size on every machine. The names are the compiler's, which need no header.
+#: Each dtype and a C type of that size on every machine. The names are the compiler's, which need
+#: no header.
 C_TYPES = {
     "bool": "_Bool",
-    **{f"{sign}int{bits}": f"__{sign.upper()}INT{bits}_TYPE__" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{
+        f"{sign}int{bits}": f"__{sign.upper()}INT{bits}_TYPE__"
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
     "float16": "_Float16",
     "float32": "float",
     "float64": "double",

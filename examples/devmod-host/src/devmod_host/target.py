@@ -1,4 +1,6 @@
-"""The target spec. With it core compiles, wraps, saves, loads and inspects host modules on machines that cannot run them."""
+"""The target spec. With it core compiles, wraps, saves, loads and inspects host modules on machines
+that cannot run them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ SPEC = TargetSpec(
     default_source=("c",),
     languages={"c": "C"},
     preprocessed=("C",),
-    # A string: every look-up of the kind imports this file, and only `devmod.compile` imports the compiler.
+    # A string: every look-up of the kind imports this file, and only `devmod.compile` imports the
+    # compiler.
     compiler="devmod_host._compile:compile",
     # A replaced compiler (devmod.set_compiler) returns another C source.
     compiled_as={"text": "c"},

@@ -37,9 +37,13 @@ def gray(picture: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dty
         No runtime for the kernels is installed. The message has the commands that install one.
     """
     if picture.ndim != 3 or picture.shape[2] != 4 or picture.dtype != np.uint8:
-        raise ValueError(f"expected a picture of shape (height, width, 4) and uint8, got {picture.shape} and {picture.dtype}")
+        raise ValueError(
+            f"expected a picture of shape (height, width, 4) and uint8, got {picture.shape} and {picture.dtype}"
+        )
     pixels = np.ascontiguousarray(picture).view("<u4")[..., 0]
     brightness = np.empty(pixels.shape, np.float32)
     if pixels.size:
-        kernels()["gray"](picture=pixels, brightness=brightness, pixels=pixels.size, grid=-(-pixels.size // 64))
+        kernels()["gray"](
+            picture=pixels, brightness=brightness, pixels=pixels.size, grid=-(-pixels.size // 64)
+        )
     return brightness

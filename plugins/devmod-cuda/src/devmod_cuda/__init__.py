@@ -1,4 +1,5 @@
-"""devmod-cuda: its list of devices, and `tensor_map`. Importing it loads no driver and no driver library.
+"""devmod-cuda: its list of devices, and `tensor_map`. Importing it loads no driver and no driver
+library.
 
 docs/design/cuda.md has the reasons.
 """
@@ -30,7 +31,8 @@ def tensor_map(
     l2_promotion: str = "none",
     fill: str = "zeros",
 ) -> TensorMap:
-    """Return a tensor map: the descriptor of an array from which a kernel copies boxes with the Tensor Memory Accelerator.
+    """Return a tensor map: the descriptor of an array from which a kernel copies boxes with the
+    Tensor Memory Accelerator.
 
     A kernel takes it as ``const __grid_constant__ CUtensorMap``. The result keeps the array alive.
 
@@ -39,9 +41,11 @@ def tensor_map(
     array
         An array of 1 to 5 dimensions on a CUDA device. Its rows are a multiple of 16 bytes.
     box
-        The elements that one copy transfers, in the order of the array's dimensions: 1 to 256 in each.
+        The elements that one copy transfers, in the order of the array's dimensions: 1 to 256 in
+        each.
     steps
-        The distance in elements between two elements of the box in each dimension, 1 to 8; None for 1.
+        The distance in elements between two elements of the box in each dimension, 1 to 8; None for
+        1.
     interleave
         "none", "16B" or "32B".
     swizzle
@@ -60,4 +64,12 @@ def tensor_map(
     """
     from devmod_cuda._tensor_map import tensor_map as make
 
-    return make(array, box, steps=steps, interleave=interleave, swizzle=swizzle, l2_promotion=l2_promotion, fill=fill)
+    return make(
+        array,
+        box,
+        steps=steps,
+        interleave=interleave,
+        swizzle=swizzle,
+        l2_promotion=l2_promotion,
+        fill=fill,
+    )

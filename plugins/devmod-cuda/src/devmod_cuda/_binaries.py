@@ -12,7 +12,12 @@ from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 from devmod_readers.options.cuda import is_supported
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary, architecture_rules, load_error
+from devmod_runtime.driver_api.binaries import (
+    DriverBinaries,
+    LoadedBinary,
+    architecture_rules,
+    load_error,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +27,8 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.api import DriverError
 
 
-# -- Read binaries (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver may crash on a damaged binary.
+# -- Read binaries (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver
+# may crash on a damaged binary.
 
 
 #: The start of each binary format, and its name in messages.
@@ -43,7 +49,10 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
         if not len(code):
             raise FormatError(f"{what} is empty", kind="cuda")
         if bytes(code[: len(magic)]) != magic:
-            raise FormatError(f"{what} is not {title}: expected {magic!r} at its start, got {bytes(code[:8])!r}", kind="cuda")
+            raise FormatError(
+                f"{what} is not {title}: expected {magic!r} at its start, got {bytes(code[:8])!r}",
+                kind="cuda",
+            )
     else:
         source_text("cuda", what, _text_of(code) if fmt == "ptx" else code)
 
@@ -51,9 +60,11 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
 def read_binary(
     fmt: str, code: bytes | memoryview, device: CudaDevice, names: Collection[str]
 ) -> tuple[bytes, Mapping[str, KernelEntry] | None]:
-    """Return a binary for the driver and its kernels by symbol, after its check against a device. PTX ends with a zero byte.
+    """Return a binary for the driver and its kernels by symbol, after its check against a device.
+    PTX ends with a zero byte.
 
-    The kernels are None if the binary is compressed and only the driver can read it; else they have those of `names`.
+    The kernels are None if the binary is compressed and only the driver can read it; else they have
+    those of `names`.
 
     Raises
     ------
@@ -107,7 +118,11 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
         return
     # Whether the device could run it with any driver: the variants without the versions of PTX.
     parts = [part.partition(":ptx") for part in variant.split(",")]
-    newer = [(name, version) for name, mark, version in parts if mark and rank(name, device.arch) is not None]
+    newer = [
+        (name, version)
+        for name, mark, version in parts
+        if mark and rank(name, device.arch) is not None
+    ]
     if newer:
         version, supported = newer[0][1], device.arch.partition(":ptx")[2]
         raise DeviceNotFoundError(
@@ -119,10 +134,14 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     advice = f"compile it for cuda -arch={_plain(device.arch)}"
     if fmt == "fatbin":
         raise DeviceNotFoundError(
-            f"{what} has code for {', '.join(names)}, and none of it runs on {device}, {_plain(device.arch)}; {advice}", kind="cuda"
+            f"{what} has code for {', '.join(names)}, and none of it runs on {device}, {_plain(device.arch)}; {advice}",
+            kind="cuda",
         )
     title = "PTX for" if fmt == "ptx" else "a cubin for"
-    raise DeviceNotFoundError(f"{what} is {title} {names[0]}, which does not run on {device}, {_plain(device.arch)}; {advice}", kind="cuda")
+    raise DeviceNotFoundError(
+        f"{what} is {title} {names[0]}, which does not run on {device}, {_plain(device.arch)}; {advice}",
+        kind="cuda",
+    )
 
 
 def _plain(arch: str) -> str:
@@ -172,7 +191,9 @@ _LOG_ERROR = re.compile(r"\b(error|fatal)\b")
 
 
 def open_arch() -> str:
-    """Return the architecture of the default device, if the devices are open; else "". Nothing is opened."""
+    """Return the architecture of the default device, if the devices are open; else "". Nothing is
+    opened.
+    """
     module = sys.modules.get("devmod_cuda._device")
     devices = module.open_devices() if module is not None else []
     return devices[0].arch if devices else ""
@@ -196,7 +217,12 @@ class Binaries(DriverBinaries):
     is_option = staticmethod(is_supported)
 
     def __init__(
-        self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None, archs: Sequence[str] = ()
+        self,
+        fmt: str,
+        code: bytes,
+        names: Sequence[str],
+        constants: Mapping[str, object] | None = None,
+        archs: Sequence[str] = (),
     ) -> None:
         super().__init__(fmt, code, names, constants)
         self.archs = tuple(archs)
@@ -212,15 +238,25 @@ class Binaries(DriverBinaries):
     def load(self, device: CudaDevice) -> LoadedBinary:
         from devmod_cuda._jit import choose_arch
 
-        fmt, code = self.compiled(choose_arch(self.archs, device.arch) if self.fmt == "cuda" else "")
+        fmt, code = self.compiled(
+            choose_arch(self.archs, device.arch) if self.fmt == "cuda" else ""
+        )
         data, kernels = read_binary(fmt, code, device, self.names)
         return LoadedBinary(device, data, kernels, lambda error: _load_error(device, fmt, error))
 
 
 def _load_error(device: CudaDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for a binary that the driver refuses."""
-    if error.log and fmt == "ptx" and error.name not in (CUDA.out_of_memory, *CUDA.sticky, *CUDA.refusals):
-        lines = [line.strip() for line in error.log.splitlines() if _LOG_ERROR.search(line) and "aborted" not in line]
+    if (
+        error.log
+        and fmt == "ptx"
+        and error.name not in (CUDA.out_of_memory, *CUDA.sticky, *CUDA.refusals)
+    ):
+        lines = [
+            line.strip()
+            for line in error.log.splitlines()
+            if _LOG_ERROR.search(line) and "aborted" not in line
+        ]
         return compile_error("cuda", "PTX", lines or [error.log.splitlines()[0]], error.log)
     if error.name == "CUDA_ERROR_JIT_COMPILER_NOT_FOUND":
         return DeviceNotFoundError(

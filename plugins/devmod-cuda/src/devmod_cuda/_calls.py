@@ -1,10 +1,26 @@
-"""The calls of CUDA's driver. Handles (device, context, stream, event, module, function, pointer) are plain integers."""
+"""The calls of CUDA's driver. Handles (device, context, stream, event, module, function, pointer)
+are plain integers.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p, py_object
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
 from functools import partial
 from itertools import repeat, starmap
 from typing import Any
@@ -12,12 +28,15 @@ from typing import Any
 from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
 from devmod_runtime.driver_api.driver import Dims, Driver, Failures, ParameterBlock
 
-# -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a device.
+# -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a
+# device.
 
 
-#: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by default.
+#: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by
+#: default.
 LEGACY_STREAM = 1
-#: CUDA's numbers of the attributes (CUdevice_attribute). The names are CUDA's without CU_DEVICE_ATTRIBUTE_, in lower case.
+#: CUDA's numbers of the attributes (CUdevice_attribute). The names are CUDA's without
+#: CU_DEVICE_ATTRIBUTE_, in lower case.
 _LIMITS = {
     "max_threads_per_block": 1,
     "max_block_dim_x": 2,
@@ -61,14 +80,24 @@ FUNCTIONS = {
     "free": DriverFunction("cuMemFree", (), (_address,), "cuMemFree_v2"),
     "allocate_host": DriverFunction("cuMemHostAlloc", (_handle,), (_size, _number)),
     "free_host": DriverFunction("cuMemFreeHost", (), (_handle,)),
-    "memory_range": DriverFunction("cuMemGetAddressRange", (_address, _size), (_address,), "cuMemGetAddressRange_v2"),
-    "copy_to_device": DriverFunction("cuMemcpyHtoDAsync", (), (_address, _handle, _size, _handle), "cuMemcpyHtoDAsync_v2"),
-    "copy_to_host": DriverFunction("cuMemcpyDtoHAsync", (), (_handle, _address, _size, _handle), "cuMemcpyDtoHAsync_v2"),
-    "copy_on_device": DriverFunction("cuMemcpyDtoDAsync", (), (_address, _address, _size, _handle), "cuMemcpyDtoDAsync_v2"),
+    "memory_range": DriverFunction(
+        "cuMemGetAddressRange", (_address, _size), (_address,), "cuMemGetAddressRange_v2"
+    ),
+    "copy_to_device": DriverFunction(
+        "cuMemcpyHtoDAsync", (), (_address, _handle, _size, _handle), "cuMemcpyHtoDAsync_v2"
+    ),
+    "copy_to_host": DriverFunction(
+        "cuMemcpyDtoHAsync", (), (_handle, _address, _size, _handle), "cuMemcpyDtoHAsync_v2"
+    ),
+    "copy_on_device": DriverFunction(
+        "cuMemcpyDtoDAsync", (), (_address, _address, _size, _handle), "cuMemcpyDtoDAsync_v2"
+    ),
     "fill": DriverFunction("cuMemsetD8Async", (), (_address, c_ubyte, _size, _handle)),
     "create_array": DriverFunction("cuArray3DCreate", (_handle,), (_handle,), "cuArray3DCreate_v2"),
     "destroy_array": DriverFunction("cuArrayDestroy", (), (_handle,)),
-    "array_form": DriverFunction("cuArray3DGetDescriptor", (), (_handle, _handle), "cuArray3DGetDescriptor_v2"),
+    "array_form": DriverFunction(
+        "cuArray3DGetDescriptor", (), (_handle, _handle), "cuArray3DGetDescriptor_v2"
+    ),
     "copy_array": DriverFunction("cuMemcpy3DAsync", (), (_handle, _handle), "cuMemcpy3DAsync_v2"),
     "create_texture": DriverFunction("cuTexObjectCreate", (_address,), (_handle, _handle, _handle)),
     "destroy_texture": DriverFunction("cuTexObjectDestroy", (), (_address,)),
@@ -89,13 +118,23 @@ FUNCTIONS = {
     "exchange_capture_mode": DriverFunction("cuThreadExchangeStreamCaptureMode"),
     "unload_module": DriverFunction("cuModuleUnload", (), (_handle,)),
     "get_function": DriverFunction("cuModuleGetFunction", (_handle,), (_handle, c_char_p)),
-    "get_global": DriverFunction("cuModuleGetGlobal", (_address, _size), (_handle, c_char_p), "cuModuleGetGlobal_v2"),
+    "get_global": DriverFunction(
+        "cuModuleGetGlobal", (_address, _size), (_handle, c_char_p), "cuModuleGetGlobal_v2"
+    ),
     "function_attribute": DriverFunction("cuFuncGetAttribute", (c_int,), (c_int, _handle)),
     "set_function_attribute": DriverFunction("cuFuncSetAttribute", (), (_handle, c_int, c_int)),
-    "max_active_blocks": DriverFunction("cuOccupancyMaxActiveBlocksPerMultiprocessor", (c_int,), (_handle, c_int, _size)),
-    "preferred_block": DriverFunction("cuOccupancyMaxPotentialBlockSize", (c_int, c_int), (_handle, _handle, _size, c_int)),
-    "begin_capture": DriverFunction("cuStreamBeginCapture", (), (_handle, c_int), "cuStreamBeginCapture_v2"),
-    "instantiate_graph": DriverFunction("cuGraphInstantiateWithFlags", (_handle,), (_handle, c_uint64)),
+    "max_active_blocks": DriverFunction(
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor", (c_int,), (_handle, c_int, _size)
+    ),
+    "preferred_block": DriverFunction(
+        "cuOccupancyMaxPotentialBlockSize", (c_int, c_int), (_handle, _handle, _size, c_int)
+    ),
+    "begin_capture": DriverFunction(
+        "cuStreamBeginCapture", (), (_handle, c_int), "cuStreamBeginCapture_v2"
+    ),
+    "instantiate_graph": DriverFunction(
+        "cuGraphInstantiateWithFlags", (_handle,), (_handle, c_uint64)
+    ),
     "launch_graph": DriverFunction("cuGraphLaunch", (), (_handle, _handle)),
     "destroy_executable": DriverFunction("cuGraphExecDestroy", (), (_handle,)),
     "destroy_graph": DriverFunction("cuGraphDestroy", (), (_handle,)),
@@ -103,7 +142,9 @@ FUNCTIONS = {
     "stream_context": DriverFunction("cuStreamGetCtx", (_handle,), (_handle,), results_last=True),
     "end_capture": DriverFunction("cuStreamEndCapture", (_handle,), (_handle,), results_last=True),
     "is_capturing": DriverFunction("cuStreamIsCapturing", (c_int,), (_handle,), results_last=True),
-    "param_info": DriverFunction("cuFuncGetParamInfo", (_size, _size), (_handle, _size), results_last=True),
+    "param_info": DriverFunction(
+        "cuFuncGetParamInfo", (_size, _size), (_handle, _size), results_last=True
+    ),
 }
 
 CUDA = Api(
@@ -120,8 +161,18 @@ CUDA = Api(
     not_supported="CUDA_ERROR_NOT_SUPPORTED",
     not_found="CUDA_ERROR_NOT_FOUND",
     implicit_capture="CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
-    wrong_context=("CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
-    refusals=frozenset(("CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_JIT_COMPILER_NOT_FOUND")),
+    wrong_context=(
+        "CUDA_ERROR_INVALID_CONTEXT",
+        "CUDA_ERROR_INVALID_HANDLE",
+        "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+    ),
+    refusals=frozenset(
+        (
+            "CUDA_ERROR_NO_BINARY_FOR_GPU",
+            "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+            "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+        )
+    ),
     sticky=frozenset(
         f"CUDA_ERROR_{name}"
         for name in (
@@ -147,7 +198,9 @@ CUDA = Api(
     dlpack_type=2,  # kDLCUDA
     dlpack_types=(2, 13),  # and kDLCUDAManaged
     dlpack_streams={1: LEGACY_STREAM, 2: 2},
-    dlpack_stream_text=("None, 1 (the legacy default stream), 2 (the thread's default stream), the handle of a stream, or -1 for no order"),
+    dlpack_stream_text=(
+        "None, 1 (the legacy default stream), 2 (the thread's default stream), the handle of a stream, or -1 for no order"
+    ),
     parameters_end=0,
 )
 
@@ -160,7 +213,8 @@ _LOG_BYTES = 16384
 _CAPABILITY = (75, 76)
 #: The PTX version of each driver version of CUDA 12. From 13.0 on, CUDA 13.x reads PTX 9.x.
 _PTX_OF_12 = ("8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.5", "8.6", "8.7", "8.8")
-#: CUpointer_attribute: CONTEXT, MEMORY_TYPE and DEVICE_ORDINAL. CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_DEVICE are 1 and 2.
+#: CUpointer_attribute: CONTEXT, MEMORY_TYPE and DEVICE_ORDINAL. CU_MEMORYTYPE_HOST and
+#: CU_MEMORYTYPE_DEVICE are 1 and 2.
 _ATTRIBUTES = (1, 2, 9)
 
 
@@ -194,14 +248,19 @@ class CudaDriver(Driver):
         self._launch = self.symbol("cuLaunchKernelEx")
 
     def device_arch(self, device: int) -> str:
-        """Return the architecture of a device with the PTX version of the driver: ``sm_90:ptx8.7``."""
+        """Return the architecture of a device with the PTX version of the driver:
+
+        ``sm_90:ptx8.7``.
+        """
         major, minor = (self.call("device_attribute", each, device) for each in _CAPABILITY)
         ptx = ptx_version(self.version)
         return f"sm_{major}{minor}" + (f":ptx{ptx}" if ptx else "")
 
     # -- contexts
 
-    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+    def context_functions(
+        self, context: int
+    ) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
         """Return two functions of C: push a context, and pop one."""
         push, pop = self.symbol("cuCtxPushCurrent_v2"), self.symbol("cuCtxPopCurrent_v2")
 
@@ -209,10 +268,13 @@ class CudaDriver(Driver):
             raise self.error("cuCtxPushCurrent", status)
 
         statuses = starmap(push, repeat((c_void_p(context),)))
-        # `with` passes the exception: the C calling convention lets a caller pass more arguments than a function has.
+        # `with` passes the exception: the C calling convention lets a caller pass more arguments
+        # than a function has.
         pop.argtypes = (POINTER(c_void_p), py_object, py_object, py_object)
         pop.restype = None
-        return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(pop, byref(c_void_p()))
+        return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(
+            pop, byref(c_void_p())
+        )
 
     def context_device(self, context: int) -> int:
         self.call("push_context", context)
@@ -226,25 +288,52 @@ class CudaDriver(Driver):
     def locate(self, address: int) -> tuple[int, int, int]:
         count = len(_ATTRIBUTES)
         values = (c_uint64 * count)()
-        places = (c_void_p * count)(*(ctypes.addressof(values) + 8 * place for place in range(count)))
-        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*_ATTRIBUTES), places, c_uint64(address))
+        places = (c_void_p * count)(
+            *(ctypes.addressof(values) + 8 * place for place in range(count))
+        )
+        self.check(
+            "cuPointerGetAttributes",
+            c_uint(count),
+            (c_int * count)(*_ATTRIBUTES),
+            places,
+            c_uint64(address),
+        )
         context, kind, ordinal = values
         return context, kind, ordinal
 
     def elapsed_time(self, start: int, end: int) -> float:
-        return float(self.call("elapsed_time_v2" if self.version >= 12080 else "elapsed_time", start, end))
+        return float(
+            self.call("elapsed_time_v2" if self.version >= 12080 else "elapsed_time", start, end)
+        )
 
     # -- launches
 
-    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+    def launch_config(
+        self,
+        grid: Dims,
+        block: Dims,
+        shared_memory: int,
+        stream: int,
+        attributes: Sequence[tuple[int, bytes]] = (),
+    ) -> Any:
         items = (_Attribute * len(attributes))()
         for item, (number, value) in zip(items, attributes, strict=True):
             item.id = number
-            ctypes.memmove(ctypes.addressof(item) + 8, value, len(value))  # an assignment ends at the first zero byte
-        return _Config((c_uint * 3)(*grid), (c_uint * 3)(*block), shared_memory, stream, items, len(attributes))
+            ctypes.memmove(
+                ctypes.addressof(item) + 8, value, len(value)
+            )  # an assignment ends at the first zero byte
+        return _Config(
+            (c_uint * 3)(*grid), (c_uint * 3)(*block), shared_memory, stream, items, len(attributes)
+        )
 
-    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
-        return "cuLaunchKernelEx", self._launch, (byref(config), c_void_p(function), None, c_void_p(block.extra))
+    def launch_call(
+        self, config: Any, function: int, block: ParameterBlock
+    ) -> tuple[str, Any, tuple[Any, ...]]:
+        return (
+            "cuLaunchKernelEx",
+            self._launch,
+            (byref(config), c_void_p(function), None, c_void_p(block.extra)),
+        )
 
     def max_active_clusters(self, function: int, config: Any) -> int:
         """Return the most clusters of a launch that the device runs at once."""
@@ -255,18 +344,33 @@ class CudaDriver(Driver):
     # -- modules and functions
 
     def load_module(self, data: bytes | memoryview) -> int:
-        """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte behind it, which every bytes object has."""
-        binary, module, log = c_char_p(bytes(data)), c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte
+        behind it, which every bytes object has.
+        """
+        binary, module, log = (
+            c_char_p(bytes(data)),
+            c_void_p(),
+            ctypes.create_string_buffer(_LOG_BYTES),
+        )
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
-            self.check("cuModuleLoadDataEx", byref(module), binary, c_uint(2), (c_int * 2)(*_JIT_ERROR_LOG), values)
+            self.check(
+                "cuModuleLoadDataEx",
+                byref(module),
+                binary,
+                c_uint(2),
+                (c_int * 2)(*_JIT_ERROR_LOG),
+                values,
+            )
         except DriverError as error:
             error.log = log.value.decode(errors="replace").strip()
             raise
         return module.value or 0
 
     def param_places(self, function: int) -> list[tuple[int, int]] | None:
-        """Return the offset and size of each parameter of a function; None if the driver is older than CUDA 12.4."""
+        """Return the offset and size of each parameter of a function; None if the driver is older
+        than CUDA 12.4.
+        """
         if self.version < 12040:
             return None
         places: list[tuple[int, int]] = []
@@ -292,7 +396,9 @@ class CudaDriver(Driver):
         l2_promotion: int = 0,
         fill: int = 0,
     ) -> bytes:
-        """Return the 128 bytes of a tensor map. The numbers are those of ``cuTensorMapEncodeTiled``; `strides` has one fewer, in bytes."""
+        """Return the 128 bytes of a tensor map. The numbers are those of
+        ``cuTensorMapEncodeTiled``; `strides` has one fewer, in bytes.
+        """
         rank = len(shape)
         memory = ctypes.create_string_buffer(128 + 63)
         start = -ctypes.addressof(memory) % 64  # a CUtensorMap is aligned to 64 bytes

@@ -1,6 +1,8 @@
-"""Entry point ``devmod.conformance.cuda``: kernels with their expected results, for `devmod conformance cuda` and this plugin's tests.
+"""Entry point ``devmod.conformance.cuda``: kernels with their expected results, for `devmod
+conformance cuda` and this plugin's tests.
 
-The kernels are stored as PTX (`samples.ptx`, `images.ptx`), so that the kit needs no compiler. One more kernel is compiled by the receiver.
+The kernels are stored as PTX (`samples.ptx`, `images.ptx`), so that the kit needs no compiler. One
+more kernel is compiled by the receiver.
 """
 
 from __future__ import annotations
@@ -54,10 +56,16 @@ def _sampling(name: str, type_: str) -> FunctionInfo:
 
 
 _IMAGES = {
-    **{name: _sampling(name, type_) for name, type_ in (("sample_1d", "1d"), ("sample_2d", "2d"), ("sample_3d", "3d"))},
+    **{
+        name: _sampling(name, type_)
+        for name, type_ in (("sample_1d", "1d"), ("sample_2d", "2d"), ("sample_3d", "3d"))
+    },
     "sample_layers": _sampling("sample_layers", "2d_array"),
     "draw": FunctionInfo(
-        "draw", ("handle",), GRID_TAGS, interface=Interface([Param("destination", "image", "2d", "w", 0, format="rgba8unorm")])
+        "draw",
+        ("handle",),
+        GRID_TAGS,
+        interface=Interface([Param("destination", "image", "2d", "w", 0, format="rgba8unorm")]),
     ),
 }
 #: Compiled by the receiver.
@@ -69,7 +77,9 @@ _SCALE = """extern "C" __global__ void scale(float *x)
 
 
 class CudaConformance(Conformance):
-    """PTX with an interface, without one (as TVM declares functions), and CUDA C++ that the receiver compiles."""
+    """PTX with an interface, without one (as TVM declares functions), and CUDA C++ that the
+    receiver compiles.
+    """
 
     kind = "cuda"
     build_step = "devmod_runtime.driver_api.binaries.LoadedBinary.__init__"
@@ -81,7 +91,15 @@ class CudaConformance(Conformance):
             _SCALE,
             "cuda -format=cuda",
             defines={"FACTOR": "3"},
-            calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+            calls=[
+                Call(
+                    "scale",
+                    lambda rng: [rng.random(64, "float32")],
+                    lambda x: x.__imul__(3),
+                    grid=2,
+                    block=32,
+                )
+            ],
         ),
     )
     scalars = (
@@ -93,12 +111,25 @@ class CudaConformance(Conformance):
             "cuda -format=cuda",
         ),
     )
-    images = (Sample((files("devmod_cuda") / "images.ptx").read_bytes(), "ptx", _IMAGES, source={"cuda": IMAGE_SOURCE}),)
+    images = (
+        Sample(
+            (files("devmod_cuda") / "images.ptx").read_bytes(),
+            "ptx",
+            _IMAGES,
+            source={"cuda": IMAGE_SOURCE},
+        ),
+    )
     bad_payloads = (
         Sample(b"", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "ptx", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(b".version 6.4\n.target sm_52\n.address_size 64\n.visible .entry k(", "ptx", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(GRID_TAGS)),
+        Sample(
+            b".version 6.4\n.target sm_52\n.address_size 64\n.visible .entry k(",
+            "ptx",
+            {"k": FunctionInfo("k", ["handle"])},
+        ),
+        Sample(
+            PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(GRID_TAGS)
+        ),
         Sample(PTX.replace("6.4", "99.0").encode(), "ptx", linear_functions(GRID_TAGS)),
         Sample(PTX.replace("sm_52", "sm_999").encode(), "ptx", linear_functions(GRID_TAGS)),
         Sample(PTX.encode(), "ptx", {"k": FunctionInfo("other", ["handle"])}),

@@ -1,4 +1,6 @@
-"""CUDA devices and streams. The devices are listed once; the first use of a device retains its primary context."""
+"""CUDA devices and streams. The devices are listed once; the first use of a device retains its
+primary context.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from devmod_cuda._textures import ImageArray
 
 
-# -- The driver of this process, by ctypes alone or with pycuda, or the simulated one, as ``DEVMOD_CUDA_DRIVER`` selects.
+# -- The driver of this process, by ctypes alone or with pycuda, or the simulated one, as
+# ``DEVMOD_CUDA_DRIVER`` selects.
 
 
 #: The environment variable that names the driver.
@@ -35,8 +38,8 @@ _NAMES = ("ctypes", "pycuda", "simulator")
 #: The oldest version of CUDA that a driver supports: the first one with tensor maps.
 _OLDEST = 12000
 _once = Once()
-#: The process and the error of the last cuInit that failed. In a forked child of it, the libraries for CUDA 12.4 and 12.5 return
-#: CUDA_ERROR_OPERATING_SYSTEM, for they have started a thread.
+#: The process and the error of the last cuInit that failed. In a forked child of it, the libraries
+#: for CUDA 12.4 and 12.5 return CUDA_ERROR_OPERATING_SYSTEM, for they have started a thread.
 _failure: tuple[int, str] = (0, "")
 
 
@@ -103,7 +106,9 @@ def find_library() -> Attempt:
     try:
         from devmod_simulators import UnavailableError, libcuda
     except ImportError as error:
-        raise driver_import_error(error, "cuda", "CUDA", "devmod_simulators", distribution="devmod-simulators") from error
+        raise driver_import_error(
+            error, "cuda", "CUDA", "devmod_simulators", distribution="devmod-simulators"
+        ) from error
     if libcuda.is_taken:
         raise DeviceNotFoundError(
             f"no CUDA device can be used: {VARIABLE} is 'simulator', and this process has loaded another {LIBRARY} before. Run the "
@@ -122,7 +127,9 @@ def _open_pycuda(library: Any) -> CudaDriver:
     try:
         from devmod_cuda._pycuda import PycudaDriver
     except ImportError as error:
-        again = pip_install("--force-reinstall", "--no-cache-dir", "--no-binary", "pycuda", "pycuda")
+        again = pip_install(
+            "--force-reinstall", "--no-cache-dir", "--no-binary", "pycuda", "pycuda"
+        )
         missing = re.search(r"undefined symbol: (cu[A-Z]\w*)", str(error))
         if missing:
             raise DeviceNotFoundError(
@@ -132,7 +139,12 @@ def _open_pycuda(library: Any) -> CudaDriver:
                 kind="cuda",
             ) from error
         raise driver_import_error(
-            error, "cuda", "CUDA", "pycuda", distribution="devmod-cuda[pycuda]", repair=f"{again}, or unset {VARIABLE}"
+            error,
+            "cuda",
+            "CUDA",
+            "pycuda",
+            distribution="devmod-cuda[pycuda]",
+            repair=f"{again}, or unset {VARIABLE}",
         ) from error
     return PycudaDriver(library)
 
@@ -152,7 +164,11 @@ def _start(library: Any, make_driver: Callable[[Any], CudaDriver]) -> CudaDriver
     except DriverError as error:
         if error.name == "CUDA_ERROR_NO_DEVICE":
             visible = os.environ.get(_VISIBLE)
-            advice = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
+            advice = (
+                "nvidia-smi lists the devices of the driver"
+                if visible is None
+                else f"{_VISIBLE} is {visible!r}"
+            )
             text = f"no CUDA device was found: {error}; {advice}"
         else:
             text = _not_started(error)
@@ -179,7 +195,9 @@ class CudaStream(DriverStream):
     device: CudaDevice
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Return the version of this protocol, and the handle. Other libraries make streams of their own from it."""
+        """Return the version of this protocol, and the handle. Other libraries make streams of
+        their own from it.
+        """
         return 0, self.handle
 
 
@@ -193,7 +211,9 @@ class CudaDevice(DriverDevice):
     stream_type = CudaStream
     driver: CudaDriver
     #: Each device that the drivers support, sm_50 and newer, has all of these.
-    features = frozenset({"fp16", "fp64", "images", "image_writes_3d", "int64_atomics", "subgroups"})
+    features = frozenset(
+        {"fp16", "fp64", "images", "image_writes_3d", "int64_atomics", "subgroups"}
+    )
     subgroup_sizes = (32,)
 
     @property
@@ -204,7 +224,9 @@ class CudaDevice(DriverDevice):
         from devmod_cuda._textures import new_array
 
         array = new_array(self, image)
-        self._copy_image(image, array, memoryview(bytes(image.nbytes)), self.current_stream, to_device=True)
+        self._copy_image(
+            image, array, memoryview(bytes(image.nbytes)), self.current_stream, to_device=True
+        )
         return array
 
     def create_sampler(self, sampler: Sampler) -> None:
@@ -216,7 +238,9 @@ class CudaDevice(DriverDevice):
     def read_image(self, image: Image, out: memoryview, stream: Any) -> None:
         self._copy_image(image, image.handle, out, stream, to_device=False)
 
-    def _copy_image(self, image: Image, array: Any, data: memoryview, stream: Any, *, to_device: bool) -> None:
+    def _copy_image(
+        self, image: Image, array: Any, data: memoryview, stream: Any, *, to_device: bool
+    ) -> None:
         from devmod_cuda._textures import copy_of
 
         what = f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} an image on {self} failed"
@@ -224,7 +248,8 @@ class CudaDevice(DriverDevice):
 
 
 def devices() -> list[CudaDevice]:
-    """Return all devices in the driver's order, always the same objects. If there is none, the next call searches again.
+    """Return all devices in the driver's order, always the same objects. If there is none, the next
+    call searches again.
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""The check of devmod-cuda for `devmod.doctor`: the library of NVIDIA's driver, or the simulated one."""
+"""The check of devmod-cuda for `devmod.doctor`: the library of NVIDIA's driver, or the simulated
+one.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,14 @@ from devmod_runtime import Attempt, driver_row, permission_rows
 
 @HookimplMarker("devmod")
 def devmod_doctor() -> list[tuple[str, str, str]]:
-    """Return where the library of NVIDIA's driver was looked for, and the devices that the user may not open."""
+    """Return where the library of NVIDIA's driver was looked for, and the devices that the user may
+    not open.
+    """
     try:
         attempt = find_library()
     except DeviceNotFoundError as error:
         attempt = Attempt(LIBRARY, problem=str(error))
-    return [driver_row([attempt]), *permission_rows("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia[0-9]*")]
+    return [
+        driver_row([attempt]),
+        *permission_rows("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia[0-9]*"),
+    ]

@@ -1,4 +1,6 @@
-"""Compile CUDA C++ at the receiver (R30), with the NVRTC of ``devmod-cuda[jit]`` and a cache on the disk."""
+"""Compile CUDA C++ at the receiver (R30), with the NVRTC of ``devmod-cuda[jit]`` and a cache on the
+disk.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from devmod_runtime.driver_api.binaries import architecture_rules
 #: What pip installs for the compiler of the receiver.
 DISTRIBUTION = "devmod-cuda[jit]"
 _CACHE = DiskCache("cuda")
-#: The contents of a cache entry: the format of the image, a line break, and the image. The text is a part of the key.
+#: The contents of a cache entry: the format of the image, a line break, and the image. The text is
+#: a part of the key.
 _FORM = "format and image"
 #: The distributions whose versions determine NVRTC's output.
 _WHEELS = ("nvidia_cuda_", "cuda_bindings-")
@@ -28,7 +31,8 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     text, options
         The source and its build options.
     arch
-        The architecture, such as "sm_90" or "compute_90". For one that NVRTC does not support, PTX of an older one is made.
+        The architecture, such as "sm_90" or "compute_90". For one that NVRTC does not support, PTX
+        of an older one is made.
 
     Returns
     -------
@@ -40,14 +44,23 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     CompileError, ToolchainNotFoundError
         The source has errors, NVRTC does not support the architecture, or is not installed.
     """
-    key = _CACHE.key(_FORM, _toolchain(), environment_text("DEVMOD_STANDIN_SANITIZE") and "checks", arch, "\0".join(options), text)
+    key = _CACHE.key(
+        _FORM,
+        _toolchain(),
+        environment_text("DEVMOD_STANDIN_SANITIZE") and "checks",
+        arch,
+        "\0".join(options),
+        text,
+    )
     fmt, _, image = (_CACHE.read(key) or b"").partition(b"\n")
     if image:
         return fmt.decode(), image
     nvrtc = _compiler()
     supported = nvrtc.arch_names(distribution=DISTRIBUTION)
     actual = arch if arch in supported else _nearest(arch, supported)
-    program = nvrtc.compile_program(text, "kernel.cu", [*options, f"-arch={actual}"], distribution=DISTRIBUTION)
+    program = nvrtc.compile_program(
+        text, "kernel.cu", [*options, f"-arch={actual}"], distribution=DISTRIBUTION
+    )
     # A cubin for a device of the list above needs no compilation by the driver.
     result = ("ptx", program.ptx) if actual.startswith("compute_") else ("cubin", program.cubin)
     _CACHE.write(key, result[0].encode() + b"\n" + result[1])
@@ -62,7 +75,9 @@ def _compiler() -> Any:
         if error.name != "devmod_targets":
             raise
         text = not_installed("devmod-targets", DISTRIBUTION, "devmod_targets")
-        raise ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {text}", kind="cuda") from None
+        raise ToolchainNotFoundError(
+            f"CUDA C++ cannot be compiled here: {text}", kind="cuda"
+        ) from None
     return nvrtc
 
 
@@ -72,8 +87,8 @@ def choose_arch(archs: Sequence[str], device_arch: str) -> str:
     Parameters
     ----------
     archs
-        The architectures of the target that the program has set. The best of those that the device runs is used; without one, that
-        of the device.
+        The architectures of the target that the program has set. The best of those that the device
+        runs is used; without one, that of the device.
     device_arch
         The architecture of the device, such as "sm_90:ptx8.7"; "" for the first of `archs`.
     """
@@ -89,9 +104,15 @@ def choose_arch(archs: Sequence[str], device_arch: str) -> str:
 
 
 def _nearest(arch: str, supported: Sequence[str]) -> str:
-    """Return the newest architecture of `supported` whose PTX runs on a device of `arch`, which NVRTC does not support."""
+    """Return the newest architecture of `supported` whose PTX runs on a device of `arch`, which
+    NVRTC does not support.
+    """
     number = int("".join(filter(str.isdigit, arch)) or 0)
-    older = [int(name.removeprefix("compute_")) for name in supported if name.startswith("compute_") and name[-1].isdigit()]
+    older = [
+        int(name.removeprefix("compute_"))
+        for name in supported
+        if name.startswith("compute_") and name[-1].isdigit()
+    ]
     fitting = [each for each in older if each <= number]
     if not fitting or not arch.startswith("sm_"):
         raise CompileError(
@@ -104,11 +125,18 @@ def _nearest(arch: str, supported: Sequence[str]) -> str:
 
 @cache
 def _toolchain() -> str:
-    """Return the versions of the wheels that compile, without loading them: their folders of metadata."""
+    """Return the versions of the wheels that compile, without loading them: their folders of
+    metadata.
+    """
     from importlib.util import find_spec as find_module
 
     module = find_module("nvidia")
     paths = (module.submodule_search_locations or ()) if module is not None else ()
     folders = {os.path.dirname(path) for path in paths}
-    names = {name for folder in folders for name in os.listdir(folder) if name.startswith(_WHEELS) and name.endswith(".dist-info")}
+    names = {
+        name
+        for folder in folders
+        for name in os.listdir(folder)
+        if name.startswith(_WHEELS) and name.endswith(".dist-info")
+    }
     return "\0".join(sorted(names))

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     Dims = tuple[int, int, int]
 
 
-# -- Use arrays and streams of PyTorch, CuPy, JAX, Numba, pycuda and cuda.core as devmod's, without a copy.
+# -- Use arrays and streams of PyTorch, CuPy, JAX, Numba, pycuda and cuda.core as devmod's, without
+# a copy.
 #
-# ``__cuda_array_interface__`` names the stream of an array's work. pycuda and cuda.core have objects for untyped memory.
+# ``__cuda_array_interface__`` names the stream of an array's work. pycuda and cuda.core have
+# objects for untyped memory.
 
 
 #: The CUDA arrays of other libraries, each with its attribute for the handle.
@@ -64,14 +66,20 @@ class CudaAdoption(Adoption):
     def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
         library = library_of(value)
         if (library, type(value).__name__) in _ARRAYS:
-            return self._adopt_image(value, int(getattr(value, _ARRAYS[library, type(value).__name__])))
+            return self._adopt_image(
+                value, int(getattr(value, _ARRAYS[library, type(value).__name__]))
+            )
         if library == "pycuda" and type(value).__name__ in _ALLOCATIONS:
             return self._adopt_allocation(value)
         if library == "cuda" and type(value).__name__ == "Buffer" and hasattr(value, "handle"):
             return self._adopt_untyped(value, int(value.handle), value.size), None
         if library != "torch":
             interface = getattr(value, "__cuda_array_interface__", None)
-            if isinstance(interface, dict) and (interface.get("stream") is not None or library == "pycuda" or not self.has_dlpack(value)):
+            if isinstance(interface, dict) and (
+                interface.get("stream") is not None
+                or library == "pycuda"
+                or not self.has_dlpack(value)
+            ):
                 return self._adopt_interface(value, interface)
         return super().adopt_array(value)
 
@@ -85,7 +93,9 @@ class CudaAdoption(Adoption):
         """Adopt an array by ``__cuda_array_interface__``."""
         version = interface.get("version", 0)
         if version < 2:
-            raise ConversionError(f"has a __cuda_array_interface__ of version {version}, expected 2 or 3")
+            raise ConversionError(
+                f"has a __cuda_array_interface__ of version {version}, expected 2 or 3"
+            )
         if interface.get("mask") is not None:
             raise ConversionError("has a mask, which kernels do not take")
         shape, (address, read_only) = tuple(interface["shape"]), interface["data"]
@@ -93,7 +103,9 @@ class CudaAdoption(Adoption):
         try:
             name = dtype_name_of(dtype)
         except FormatError as error:
-            raise ConversionError(f"has elements of a type that devices do not support: {error}") from None
+            raise ConversionError(
+                f"has elements of a type that devices do not support: {error}"
+            ) from None
         strides = interface.get("strides")
         if strides is not None and not is_contiguous(shape, tuple(strides), dtype.itemsize):
             raise strided_error(value)
@@ -101,7 +113,9 @@ class CudaAdoption(Adoption):
         handle = interface.get("stream")
         if handle is None and library_of(value) == "pycuda":
             handle = LEGACY_STREAM  # pycuda's arrays use the default stream, unless each call names another one
-        return array, self.stream_over(int(handle), value, array.device) if handle is not None else None  # type: ignore[arg-type]
+        return array, self.stream_over(
+            int(handle), value, array.device
+        ) if handle is not None else None  # type: ignore[arg-type]
 
     def _adopt_allocation(self, value: Any) -> Adopted:
         """Adopt untyped memory of pycuda."""
@@ -116,14 +130,22 @@ class CudaAdoption(Adoption):
         return self._adopt_untyped(value, address, nbytes), device.default_stream
 
     def _adopt_image(self, value: Any, handle: int) -> AdoptedImage:
-        """Adopt a CUDA array. It has no device of its own: it is used in the thread's current context, or on the first device."""
+        """Adopt a CUDA array. It has no device of its own: it is used in the thread's current
+        context, or on the first device.
+        """
         from devmod_cuda._textures import image_over
 
         items = self.devices()
         driver = items[0].driver
         current = driver.call("current_context")
-        device = next((each for each in items if each.is_open and each.context.handle == current), items[0])
-        stream = device.default_stream if library_of(value) == "pycuda" else self.current_stream(value, device)
+        device = next(
+            (each for each in items if each.is_open and each.context.handle == current), items[0]
+        )
+        stream = (
+            device.default_stream
+            if library_of(value) == "pycuda"
+            else self.current_stream(value, device)
+        )
         try:
             return image_over(device, handle, value), stream
         except DriverError as error:
@@ -150,7 +172,9 @@ _REQUIRED_BLOCK = _ONE
 
 
 class _Attributes:
-    """The attributes of a kernel of a binary that launches have raised. The driver has one value for all functions of the kernel."""
+    """The attributes of a kernel of a binary that launches have raised. The driver has one value
+    for all functions of the kernel.
+    """
 
     __slots__ = ("has_large_clusters", "lock", "shared_memory")
 
@@ -176,13 +200,22 @@ class CudaKernel(DriverKernel):
             with self.context, driver.relaxed():  # the first query loads the function
                 if params is None:
                     pairs = driver.param_places(function)
-                    params = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
-                self._max_threads, static = (driver.call("function_attribute", each, function) for each in (_MAX_THREADS, _STATIC_SHARED))
+                    params = (
+                        None
+                        if pairs is None
+                        else [ParamPlace(offset, size) for offset, size in pairs]
+                    )
+                self._max_threads, static = (
+                    driver.call("function_attribute", each, function)
+                    for each in (_MAX_THREADS, _STATIC_SHARED)
+                )
         except DriverError as error:
             raise self.query_error(error) from error
         self.layout = parameter_layout(info, params)
         self.static_shared_memory = static
-        self._attributes: _Attributes = binary.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
+        self._attributes: _Attributes = binary.state(
+            info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0))
+        )
         self._tensor_maps = tensor_map_numbers(info)
         self._images = _image_places(info.interface)
 
@@ -250,15 +283,21 @@ class CudaKernel(DriverKernel):
         entry = self.entry
         required = entry.cluster if entry is not None else None
         if required is not None and cluster != required:
-            raise self.launch_error(f"the kernel is built for clusters of {required} blocks, got cluster={cluster}")
+            raise self.launch_error(
+                f"the kernel is built for clusters of {required} blocks, got cluster={cluster}"
+            )
         if entry is not None and entry.explicit_cluster and cluster == _ONE and required is None:
-            raise self.launch_error("the kernel requires a cluster, and the launch has none; declare the tags clusterCtaIdx in its fmap")
+            raise self.launch_error(
+                "the kernel requires a cluster, and the launch has none; declare the tags clusterCtaIdx in its fmap"
+            )
         preferred = launch.preferred_cluster
         if cluster == preferred == _ONE:
             return
         if not self.device.limits["cluster_launch"]:
             arch = self.device.arch.partition(":")[0]
-            raise self.launch_error(f"{arch} does not support clusters, which sm_90 and newer have; got cluster={cluster}")
+            raise self.launch_error(
+                f"{arch} does not support clusters, which sm_90 and newer have; got cluster={cluster}"
+            )
         blocks = prod(cluster)
         if entry is not None and entry.max_cluster and blocks > entry.max_cluster:
             raise self.launch_error(
@@ -266,9 +305,15 @@ class CudaKernel(DriverKernel):
             )
         for name, size in (("cluster", cluster), ("preferred_cluster", preferred)):
             if any(count % each for count, each in zip(launch.grid, size, strict=True)):
-                raise self.launch_error(f"grid={launch.grid} is not a multiple of {name}={size}; a grid has whole clusters")
-        if preferred != _ONE and any(count % each for count, each in zip(preferred, cluster, strict=True)):
-            raise self.launch_error(f"preferred_cluster={preferred} is not a multiple of cluster={cluster}")
+                raise self.launch_error(
+                    f"grid={launch.grid} is not a multiple of {name}={size}; a grid has whole clusters"
+                )
+        if preferred != _ONE and any(
+            count % each for count, each in zip(preferred, cluster, strict=True)
+        ):
+            raise self.launch_error(
+                f"preferred_cluster={preferred} is not a multiple of cluster={cluster}"
+            )
 
     def preferred_block(self) -> tuple[int, int]:
         try:
@@ -279,7 +324,9 @@ class CudaKernel(DriverKernel):
         most = 1 << max(threads, 1).bit_length() - 1
         return most, min(self.device.limits["warp_size"], most)
 
-    def caller(self, stream: DriverStream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
+    def caller(
+        self, stream: DriverStream, shape: DriverLaunchConfig
+    ) -> Callable[[Sequence[Any]], None]:
         call = super().caller(stream, shape)
         if not self._tensor_maps:
             return call
@@ -290,19 +337,27 @@ class CudaKernel(DriverKernel):
 
         return checked
 
-    def prepare(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(
+        self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]
+    ) -> Callable[[], object]:
         self._check_tensor_maps(values)
         return super().prepare(stream, shape, values)
 
     def _check_tensor_maps(self, values: Sequence[Any]) -> None:
-        """Check that the arrays of the tensor maps are on the device of the launch: the packed bytes do not contain it."""
+        """Check that the arrays of the tensor maps are on the device of the launch: the packed
+        bytes do not contain it.
+        """
         for number in self._tensor_maps:
             value = values[number]
             if not isinstance(value, TensorMap) or value.array.device is self.device:
                 continue
             interface = self.info.interface
             name = interface.values[number].name if interface is not None else ""
-            place = interface.params.index(interface.values[number]) if interface is not None else number
+            place = (
+                interface.params.index(interface.values[number])
+                if interface is not None
+                else number
+            )
             label = f"argument {place + 1} {name!r}" if name else f"argument {place + 1}"
             raise ArgumentError(
                 f"the cuda function {self.info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
@@ -313,21 +368,29 @@ class CudaKernel(DriverKernel):
             )
 
     def _raise_shared_memory(self, nbytes: int) -> None:
-        """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's own at first."""
+        """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's
+        own at first.
+        """
         attributes = self._attributes
         with attributes.lock:
             if nbytes > attributes.shared_memory:
                 self._set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")
                 attributes.shared_memory = nbytes
 
-    def _allow_large_cluster(self, launch: LaunchConfig, cluster: tuple[int, ...], shape: DriverLaunchConfig) -> None:
-        """Allow a cluster of a size that not every device supports, and check that the device runs one."""
+    def _allow_large_cluster(
+        self, launch: LaunchConfig, cluster: tuple[int, ...], shape: DriverLaunchConfig
+    ) -> None:
+        """Allow a cluster of a size that not every device supports, and check that the device runs
+        one.
+        """
         attributes = self._attributes
         with attributes.lock:
             if not attributes.has_large_clusters:
                 self._set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
                 attributes.has_large_clusters = True
-        config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, 0, shape.attributes)
+        config = self.driver.launch_config(
+            shape.grid, shape.block, shape.shared_memory, 0, shape.attributes
+        )
         try:
             with self.context:
                 count = self.driver.max_active_clusters(self.function, config)
@@ -357,8 +420,12 @@ class CudaLauncher(DriverLauncher):
     has_clusters = True
     has_images = True
 
-    def __init__(self, info: FunctionInfo, binaries: DriverBinaries, interface: Interface | None = None) -> None:
-        super().__init__(info, binaries, interface if interface is not None else tensor_map_interface(info))
+    def __init__(
+        self, info: FunctionInfo, binaries: DriverBinaries, interface: Interface | None = None
+    ) -> None:
+        super().__init__(
+            info, binaries, interface if interface is not None else tensor_map_interface(info)
+        )
 
 
 # -- The parameters of CUDA's kernels: tensor maps, and the types that PTX has.
@@ -384,19 +451,27 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
         The binary declares other parameters than the function.
     """
     tensor_map = DeclaredArgument("a tensor map", *_TENSOR_MAP)
-    arguments = declared_arguments("cuda", info, lambda number: tensor_map if is_tensor_map(info, number) else None)
+    arguments = declared_arguments(
+        "cuda", info, lambda number: tensor_map if is_tensor_map(info, number) else None
+    )
     places = None if params is None else [Place(each.offset, each.size) for each in params]
 
     def find_problem(number: int, title: str) -> str:
         assert params is not None
         actual = params[number].type
-        return f"a parameter of PTX's type .{actual}" if _is_float(actual) not in (None, _is_float(title)) else ""
+        return (
+            f"a parameter of PTX's type .{actual}"
+            if _is_float(actual) not in (None, _is_float(title))
+            else ""
+        )
 
     return make_layout("cuda", info, arguments, places, find_problem)
 
 
 def _is_float(type_: str) -> bool | None:
-    """Return whether a type of PTX or of a FunctionInfo is a floating-point number; None for PTX's untyped bits."""
+    """Return whether a type of PTX or of a FunctionInfo is a floating-point number; None for PTX's
+    untyped bits.
+    """
     return None if type_ in ("", "b8", "b16", "b32", "b64", "b128") else type_.startswith("f")
 
 
@@ -407,7 +482,9 @@ def is_tensor_map(info: FunctionInfo, number: int) -> bool:
 
 def _image_places(interface: Interface | None) -> ImagePlaces | None:
     """Return the images among the arguments of a kernel; None if it has none."""
-    if interface is None or all(param.kind not in ("image", "sampler") for param in interface.params):
+    if interface is None or all(
+        param.kind not in ("image", "sampler") for param in interface.params
+    ):
         return None
     from devmod_cuda._textures import ImagePlaces
 
@@ -415,14 +492,24 @@ def _image_places(interface: Interface | None) -> ImagePlaces | None:
 
 
 def tensor_map_numbers(info: FunctionInfo) -> tuple[int, ...]:
-    """Return the numbers of the arguments that have the size of a tensor map, by TVM's tag or by their type."""
+    """Return the numbers of the arguments that have the size of a tensor map, by TVM's tag or by
+    their type.
+    """
     values = info.interface.values if info.interface is not None else ()
-    by_type = {number for number, param in enumerate(values) if param.type == f"uint8x{_TENSOR_MAP[0]}"}
-    return tuple(number for number in range(len(info.arg_types)) if number in by_type or is_tensor_map(info, number))
+    by_type = {
+        number for number, param in enumerate(values) if param.type == f"uint8x{_TENSOR_MAP[0]}"
+    }
+    return tuple(
+        number
+        for number in range(len(info.arg_types))
+        if number in by_type or is_tensor_map(info, number)
+    )
 
 
 def tensor_map_interface(info: FunctionInfo) -> Interface | None:
-    """Return the interface of a function with tensor maps, each an argument of 128 bytes by value; None for other functions."""
+    """Return the interface of a function with tensor maps, each an argument of 128 bytes by value;
+    None for other functions.
+    """
     if not any(is_tensor_map(info, number) for number in range(len(info.arg_types))):
         return None
     interface = info.interface
@@ -432,7 +519,9 @@ def tensor_map_interface(info: FunctionInfo) -> Interface | None:
         param, arg_type = own, info.arg_types[number]
         if is_tensor_map(info, number):
             size, align = _TENSOR_MAP
-            param = Param(param.name if param is not None else "", "scalar", f"uint8x{size}", align=align)
+            param = Param(
+                param.name if param is not None else "", "scalar", f"uint8x{size}", align=align
+            )
         elif param is None:
             param = Param("", "buffer") if arg_type == "handle" else Param("", "scalar", arg_type)
         params.append(param)

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 
 class CudaModule(DriverModule):
-    """CUDA C++, PTX, a cubin or a fatbin. The first get_function on a device loads it, once for all functions."""
+    """CUDA C++, PTX, a cubin or a fatbin. The first get_function on a device loads it, once for all
+    functions.
+    """
 
     target = "cuda"
 
     @classmethod
-    def create(cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Self:
+    def create(
+        cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None
+    ) -> Self:
         module = super().create(code, fmt, fmap, source)
         module._compile_early()
         return module
@@ -47,7 +51,9 @@ class CudaModule(DriverModule):
         return Binaries(self.format, bytes(self.code), self.symbols, archs=self._target_archs())
 
     def _target_archs(self) -> tuple[str, ...]:
-        """Return the architectures of the target that was current when the module was made or first used."""
+        """Return the architectures of the target that was current when the module was made or first
+        used.
+        """
 
         def read() -> tuple[str, ...]:
             target = Target.current()
@@ -56,7 +62,8 @@ class CudaModule(DriverModule):
         return self.once("archs", read)
 
     def _compile_early(self) -> None:
-        """Compile a source now if the architecture is known: that of the current target, or of a device that is open.
+        """Compile a source now if the architecture is known: that of the current target, or of a
+        device that is open.
 
         An error is raised by the first get_function, which compiles again.
         """
@@ -69,5 +76,7 @@ class CudaModule(DriverModule):
             return
         from devmod_cuda._jit import choose_arch
 
-        with suppress(Exception):  # R40: what is wrong with a payload shows at the first get_function
+        with suppress(
+            Exception
+        ):  # R40: what is wrong with a payload shows at the first get_function
             self.binaries().compile_early(choose_arch(archs, device_arch))

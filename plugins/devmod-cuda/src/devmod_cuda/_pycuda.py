@@ -1,7 +1,8 @@
 """The driver with pycuda, which initializes it and has the primary contexts of the devices.
 
-pycuda's objects for memory, streams and modules belong to the thread that made their context current: they are never freed if their last
-reference dies in another thread. So those are handles of the same libcuda, in pycuda's primary contexts.
+pycuda's objects for memory, streams and modules belong to the thread that made their context
+current: they are never freed if their last reference dies in another thread. So those are handles
+of the same libcuda, in pycuda's primary contexts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Images of CUDA: arrays, with a texture object for each sampler and a surface object.
 
-A texture object contains its sampler. A kernel's parameter of type cudaTextureObject_t is two arguments with one place, as a combined
-sampler of GLSL is. A cudaSurfaceObject_t is one argument.
+A texture object contains its sampler. A kernel's parameter of type cudaTextureObject_t is two
+arguments with one place, as a combined sampler of GLSL is. A cudaSurfaceObject_t is one argument.
 
-A kernel in Slang takes an image as the address of its description, and a sampler as a number. So does one in OpenCL C, which older files
-have. The description has the texture objects of all samplers, the surface object, the size and the format. devmod's compiler writes the
-code that reads it.
+A kernel in Slang takes an image as the address of its description, and a sampler as a number. So
+does one in OpenCL C, which older files have. The description has the texture objects of all
+samplers, the surface object, the size and the format. devmod's compiler writes the code that reads
+it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from devmod_runtime.driver_api.kernel import has_places
 
 #: CUDA_ARRAY3D_DESCRIPTOR: width, height, depth, format, channels, flags.
 _ARRAY = Struct("<3Q3I4x")
-#: CUDA_MEMCPY3D: for each side x, y, z, level, type of memory, host, device, array, reserved, pitch, height; then width, height, depth.
+#: CUDA_MEMCPY3D: for each side x, y, z, level, type of memory, host, device, array, reserved,
+#: pitch, height; then width, height, depth.
 _COPY = Struct("<4QI4x6Q4QI4x6Q3Q")
 #: CUDA_RESOURCE_DESC of an array: type, array, flags.
 _RESOURCE = Struct("<I4xQ120xI4x")
-#: CUDA_TEXTURE_DESC: address modes, filter, flags, and zeros for anisotropy, mip levels and the border's color.
+#: CUDA_TEXTURE_DESC: address modes, filter, flags, and zeros for anisotropy, mip levels and the
+#: border's color.
 _TEXTURE = Struct("<5I84x")
 #: CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_ARRAY.
 _HOST_SIDE, _ARRAY_SIDE = 1, 3
@@ -39,15 +42,29 @@ _LAYERED, _SURFACE = 1, 2
 #: CU_TRSF_READ_AS_INTEGER and CU_TRSF_NORMALIZED_COORDINATES.
 _READ_AS_INTEGER, _NORMALIZED = 1, 2
 #: CUarray_format by the element type of NumPy.
-_FORMATS = {"uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32": 10, "float16": 16, "float32": 32}
+_FORMATS = {
+    "uint8": 1,
+    "uint16": 2,
+    "uint32": 3,
+    "int8": 8,
+    "int16": 9,
+    "int32": 10,
+    "float16": 16,
+    "float32": 32,
+}
 #: CUaddress_mode and CUfilter_mode.
 _ADDRESSES = {"repeat": 0, "clamp": 1, "mirror": 2, "border": 3}
 _FILTERS = {"nearest": 0, "linear": 1}
-#: The description of an image, which images.h (Slang) of devmod-targets declares: textures by the bits of a sampler, the surface, width,
-#: height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
+#: The description of an image, which images.h (Slang) of devmod-targets declares: textures by the
+#: bits of a sampler, the surface, width, height, depth, layers, numbers of a texel, bytes of a
+#: number, OpenCL's channel type and channel order.
 _DESCRIPTION = Struct("<33Q8I")
 #: OpenCL's bits of a sampler, CLK_…, and its channel types and orders.
-_NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = 1, {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8}, {"nearest": 16, "linear": 32}
+_NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = (
+    1,
+    {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8},
+    {"nearest": 16, "linear": 32},
+)
 _CHANNEL_TYPES = {
     "8snorm": 4304,
     "16snorm": 4305,
@@ -63,11 +80,16 @@ _CHANNEL_TYPES = {
     "32float": 4318,
 }
 _CHANNEL_ORDERS = {1: 4272, 2: 4274, 4: 4277}
-#: The device attributes that limit an image, by its type: in each dimension, and in layers. An array with surfaces has those of surfaces.
+#: The device attributes that limit an image, by its type: in each dimension, and in layers. An
+#: array with surfaces has those of surfaces.
 _LIMITS = {
     "1d": {"maximum_surface1d_width": 55},
     "2d": {"maximum_surface2d_width": 56, "maximum_surface2d_height": 57},
-    "3d": {"maximum_surface3d_width": 58, "maximum_surface3d_height": 59, "maximum_surface3d_depth": 60},
+    "3d": {
+        "maximum_surface3d_width": 58,
+        "maximum_surface3d_height": 59,
+        "maximum_surface3d_depth": 60,
+    },
     "1d_array": {"maximum_surface1d_layered_width": 61, "maximum_surface1d_layered_layers": 62},
     "2d_array": {
         "maximum_surface2d_layered_width": 63,
@@ -90,8 +112,19 @@ class ImageArray:
         Whether the array may be a surface.
     """
 
-    def __init__(self, device: DriverDevice, image: Image, array: Handle | Memory, *, has_surface: bool = True) -> None:
-        self._device, self._nbytes, self._is_integer = device, image.nbytes, image.texel.sample != "float"
+    def __init__(
+        self,
+        device: DriverDevice,
+        image: Image,
+        array: Handle | Memory,
+        *,
+        has_surface: bool = True,
+    ) -> None:
+        self._device, self._nbytes, self._is_integer = (
+            device,
+            image.nbytes,
+            image.texel.sample != "float",
+        )
         self._size, self._texel = (*image.extent, image.layers), image.texel
         #: The texture objects by sampler, and the surface object.
         self._objects = Once()
@@ -99,7 +132,8 @@ class ImageArray:
         self.handle = array if isinstance(array, int) else array.value
 
     def __del__(self) -> None:
-        # They are destroyed before the array. At the end of the process the name `Once` may have no value any more.
+        # They are destroyed before the array. At the end of the process the name `Once` may have no
+        # value any more.
         self.__dict__.pop("_objects", None)
 
     def texture(self, sampler: Sampler) -> int:
@@ -107,7 +141,9 @@ class ImageArray:
 
         def make() -> Handle:
             mode = _ADDRESSES[sampler.address]
-            flags = (_READ_AS_INTEGER if self._is_integer else 0) | (_NORMALIZED if sampler.normalized else 0)
+            flags = (_READ_AS_INTEGER if self._is_integer else 0) | (
+                _NORMALIZED if sampler.normalized else 0
+            )
             texture = _TEXTURE.pack(mode, mode, mode, _FILTERS[sampler.filter], flags)
             return self._object(self._device.context.textures, texture, None)
 
@@ -115,10 +151,14 @@ class ImageArray:
 
     def surface(self) -> int:
         """Return the surface object, which is created once."""
-        return self._objects.get("surface", lambda: self._object(self._device.context.surfaces)).value
+        return self._objects.get(
+            "surface", lambda: self._object(self._device.context.surfaces)
+        ).value
 
     def _object(self, handles: Handles, *arguments: Any) -> Handle:
-        handle = _create(self._device, self._nbytes, handles, _RESOURCE.pack(0, self.handle, 0), *arguments)
+        handle = _create(
+            self._device, self._nbytes, handles, _RESOURCE.pack(0, self.handle, 0), *arguments
+        )
         if not isinstance(self._array, int):
             self._array.destroy_after(handle)
         return handle
@@ -132,15 +172,32 @@ class ImageArray:
             textures = []
             for number in range(32):
                 is_normalized, mode = bool(number & _NORMALIZED_BIT), number & 14
-                address = next((name for name, bits in _ADDRESS_BITS.items() if bits == mode), "clamp")
+                address = next(
+                    (name for name, bits in _ADDRESS_BITS.items() if bits == mode), "clamp"
+                )
                 # What OpenCL does not define is the nearest texel of the image.
                 address = address if is_normalized or address == "border" else "clamp"
                 is_linear = number & 16 and not self._is_integer
-                textures.append(self.texture(Sampler(self._device, "linear" if is_linear else "nearest", address, is_normalized)))
+                textures.append(
+                    self.texture(
+                        Sampler(
+                            self._device,
+                            "linear" if is_linear else "nearest",
+                            address,
+                            is_normalized,
+                        )
+                    )
+                )
             texel = self._texel
             name = texel.name.removeprefix({1: "r", 2: "rg", 4: "rgba"}[texel.channels])
             bytes_ = texel.texel_bytes // texel.channels
-            numbers = (*self._size, texel.channels, bytes_, _CHANNEL_TYPES[name], _CHANNEL_ORDERS[texel.channels])
+            numbers = (
+                *self._size,
+                texel.channels,
+                bytes_,
+                _CHANNEL_TYPES[name],
+                _CHANNEL_ORDERS[texel.channels],
+            )
             memory = self._device.allocate(_DESCRIPTION.size)
             data = _DESCRIPTION.pack(*textures, self.surface() if self.has_surface else 0, *numbers)
             self._device.write(memory, memoryview(data), self._device.default_stream)
@@ -163,13 +220,18 @@ def new_array(device: DriverDevice, image: Image) -> ImageArray:
     if texel.name.startswith("bgra"):
         raise image.format_error("CUDA has no array format (CUarray_format) for it; use rgba8unorm")
     try:
-        limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
+        limits = [
+            (name, device.driver.call("device_attribute", each, device.handle))
+            for name, each in _LIMITS[image.type].items()
+        ]
     except DriverError as error:
         raise device.driver_error(f"the limits of {device} cannot be read", error) from error
     check_extent(image, limits)
     width, height, depth = (*image.shape, 0, 0)[:3]
     flags = _SURFACE | (_LAYERED if image.layers else 0)
-    form = _ARRAY.pack(width, height, image.layers or depth, _FORMATS[texel.dtype], texel.channels, flags)
+    form = _ARRAY.pack(
+        width, height, image.layers or depth, _FORMATS[texel.dtype], texel.channels, flags
+    )
     return ImageArray(device, image, _create(device, image.nbytes, device.context.arrays, form))
 
 
@@ -179,14 +241,19 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
     Raises
     ------
     ConversionError
-        Images do not have its format, or it is a cube map; the text ends a sentence that begins with the argument.
+        Images do not have its format, or it is a cube map; the text ends a sentence that begins
+        with the argument.
     """
     form = create_string_buffer(_ARRAY.size)
     with device.context:
         device.driver.call("array_form", addressof(form), handle)
     width, height, depth, number, channels, flags = _ARRAY.unpack(form.raw)
     # An array has no normalized numbers, which are a choice of a texture.
-    names = [each.name for each in IMAGE_FORMATS.values() if (_FORMATS[each.dtype], each.channels) == (number, channels)]
+    names = [
+        each.name
+        for each in IMAGE_FORMATS.values()
+        if (_FORMATS[each.dtype], each.channels) == (number, channels)
+    ]
     name = next((each for each in names if "norm" not in each), "")
     if not name or flags & ~(_LAYERED | _SURFACE):
         raise ConversionError(
@@ -196,7 +263,9 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
     layers = depth if flags & _LAYERED else 0
     shape = [each for each in (width, height, 0 if layers else depth) if each]
     image = Image(device, shape, name, layers, usage=flags)
-    image.handle = ImageArray(device, image, Memory(handle, owner), has_surface=bool(flags & _SURFACE))
+    image.handle = ImageArray(
+        device, image, Memory(handle, owner), has_surface=bool(flags & _SURFACE)
+    )
     return image
 
 
@@ -234,11 +303,17 @@ class ImagePlaces:
         self._textures, self._surfaces = _numbers(interface.params)
         # A parameter may be several values.
         self._texture_values, self._surface_values = _numbers(interface.values)
-        self._samplers = [number for number, param in enumerate(interface.values) if param.kind == "sampler"]
-        self._images = [number for number, param in enumerate(interface.values) if param.kind == "image"]
+        self._samplers = [
+            number for number, param in enumerate(interface.values) if param.kind == "sampler"
+        ]
+        self._images = [
+            number for number, param in enumerate(interface.values) if param.kind == "image"
+        ]
 
     def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
-        """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
+        """Return the number of an image that its sampler cannot filter, or that is no surface, and
+        the reason; None if there is none.
+        """
         if not self._is_combined:
             return self._check_described(images)
         for number in self._surfaces:
@@ -247,7 +322,11 @@ class ImagePlaces:
                 return number, _NO_SURFACE
         for number, other in self._textures:
             image, sampler = images[number], images[other]
-            if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]
+            if (
+                isinstance(image, Image)
+                and image.texel.sample != "float"
+                and sampler.filter == "linear"
+            ):  # type: ignore[union-attr]
                 return number, image.filter_mismatch(_NO_FILTER)
         return None
 
@@ -256,7 +335,11 @@ class ImagePlaces:
         is_linear = any(getattr(each, "filter", "") == "linear" for each in images.values())
         read = []
         for number, image in images.items():
-            if isinstance(image, Image) and "w" in self._params[number].access and not image.handle.has_surface:
+            if (
+                isinstance(image, Image)
+                and "w" in self._params[number].access
+                and not image.handle.has_surface
+            ):
                 return number, _NO_SURFACE
             if isinstance(image, Image) and "r" in self._params[number].access:
                 read.append((number, image))
@@ -266,7 +349,9 @@ class ImagePlaces:
         return None
 
     def packer(self, pack: Callable[..., bytes]) -> Callable[..., bytes]:
-        """Return the function that takes the value of each argument, and packs the objects in place of images and samplers."""
+        """Return the function that takes the value of each argument, and packs the objects in place
+        of images and samplers.
+        """
 
         def pack_descriptions(*values: Any) -> bytes:
             numbers: list[Any] = list(values)
@@ -275,7 +360,9 @@ class ImagePlaces:
             for number in self._samplers:
                 sampler = values[number]
                 normalized = _NORMALIZED_BIT if sampler.normalized else 0
-                numbers[number] = normalized | _ADDRESS_BITS[sampler.address] | _FILTER_BITS[sampler.filter]
+                numbers[number] = (
+                    normalized | _ADDRESS_BITS[sampler.address] | _FILTER_BITS[sampler.filter]
+                )
             return pack(*numbers)
 
         if not self._is_combined:
@@ -295,8 +382,12 @@ class ImagePlaces:
 
 
 def _numbers(params: Sequence[Param]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the numbers of each image that is read through a texture and of its sampler, and the numbers of the other images."""
+    """Return the numbers of each image that is read through a texture and of its sampler, and the
+    numbers of the other images.
+    """
     kinds = [param.kind for param in params]
     textures = [(number - 1, number) for number, kind in enumerate(kinds) if kind == "sampler"]
     read = {image for image, _ in textures}
-    return textures, [number for number, kind in enumerate(kinds) if kind == "image" and number not in read]
+    return textures, [
+        number for number, kind in enumerate(kinds) if kind == "image" and number not in read
+    ]

@@ -1,4 +1,5 @@
-"""devmod-hexagon: its list of devices, and the loader of its files. Importing it starts no process and reads no file.
+"""devmod-hexagon: its list of devices, and the loader of its files. Importing it starts no process
+and reads no file.
 
 docs/design/hexagon.md has the reasons.
 """
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def load_from_file(path: str, _fmt: str) -> Module:
-    """Entry point ``devmod.load_from_file.so_hexagon``: return the module of a shared object and its metadata file."""
+    """Entry point ``devmod.load_from_file.so_hexagon``: return the module of a shared object and
+    its metadata file.
+    """
     from devmod_hexagon._module import HexagonModule
 
     return HexagonModule.read(path, "so")

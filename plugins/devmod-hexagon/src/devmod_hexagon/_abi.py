@@ -1,10 +1,13 @@
-"""The places of arguments in a call, by the Hexagon C ABI (LLVM's HexagonCallingConv.td and Clang's HexagonABIInfo).
+"""The places of arguments in a call, by the Hexagon C ABI (LLVM's HexagonCallingConv.td and Clang's
+HexagonABIInfo).
 
 - A value of up to 4 bytes takes the next register of r0 to r5. Small integers are extended.
 - A value of 5 to 8 bytes takes the next pair (r1:0, r3:2, r5:4). The skipped register stays empty.
-- Without a free register, values go to the stack in order: 4 bytes aligned to 4, 8 bytes aligned to 8.
-- A struct of up to 8 bytes counts as a value of its size. A larger one is copied to the stack with its own alignment, 4 at least, and
-  takes 8 bytes at least. So is a smaller one whose alignment is less than its size, if Clang counts no free register for it.
+- Without a free register, values go to the stack in order: 4 bytes aligned to 4, 8 bytes aligned to
+  8.
+- A struct of up to 8 bytes counts as a value of its size. A larger one is copied to the stack with
+  its own alignment, 4 at least, and takes 8 bytes at least. So is a smaller one whose alignment is
+  less than its size, if Clang counts no free register for it.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ class CallLayout:
     stack_bytes
         The bytes of the stack, a multiple of 8.
     pack
-        Return the registers and the stack of a call, one bytes object, from the arguments: addresses of buffers as ints, the bytes of
-        scalars in little-endian order.
+        Return the registers and the stack of a call, one bytes object, from the arguments:
+        addresses of buffers as ints, the bytes of scalars in little-endian order.
     """
 
     __slots__ = ("pack", "stack_bytes")
@@ -55,7 +58,8 @@ class CallLayout:
         self.pack = _packer(fields, REGISTER_BYTES + self.stack_bytes)
 
 
-#: An argument: its offset in registers and stack, its bytes, and its extension ("address", "signed" or "bytes").
+#: An argument: its offset in registers and stack, its bytes, and its extension ("address", "signed"
+#: or "bytes").
 _Field = tuple[int, int, str]
 
 
@@ -66,11 +70,15 @@ class _Placer:
         #: The registers that LLVM has assigned.
         self.registers = 0
         self.stack = 0
-        #: The registers that Clang counts as free. They decide which structs are copied. LLVM may have another number of free registers.
+        #: The registers that Clang counts as free. They decide which structs are copied. LLVM may
+        #: have another number of free registers.
         self._free_registers = 6
 
     def place(self, size: int, struct_align: int) -> int:
-        """Return the offset of the next argument. `struct_align` is 0 for other types than structs."""
+        """Return the offset of the next argument.
+
+        `struct_align` is 0 for other types than structs.
+        """
         if size > 8:
             return self._place_on_stack(max(struct_align, 4), max(size, 8))
         if not self._count_registers(size) and size > struct_align > 0:
@@ -100,7 +108,8 @@ class _Placer:
 
 
 def result_reader(info: FunctionInfo) -> Callable[[bytes], Any] | None:
-    """Return a function that reads a result from the bytes of r1:0; None for a function that returns none.
+    """Return a function that reads a result from the bytes of r1:0; None for a function that
+    returns none.
 
     Raises
     ------
@@ -149,7 +158,9 @@ def _packer(fields: Sequence[_Field], total: int) -> Callable[[Sequence[Any]], b
     def pack(values: Sequence[Any]) -> bytes:
         extended = list(values)
         for number in signed:
-            extended[number] = int.from_bytes(values[number], "little", signed=True).to_bytes(4, "little", signed=True)
+            extended[number] = int.from_bytes(values[number], "little", signed=True).to_bytes(
+                4, "little", signed=True
+            )
         return layout.pack(*[extended[number] for number in order])
 
     return pack

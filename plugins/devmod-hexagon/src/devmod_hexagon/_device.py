@@ -1,4 +1,6 @@
-"""Hexagon devices. The first use of a device starts its runner; after a fault the next use starts another."""
+"""Hexagon devices. The first use of a device starts its runner; after a fault the next use starts
+another.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class HexagonDevice(Device):
         check_driver("hexagon")
         with self._lock:
             if self._is_closed or sys.is_finalizing():
-                raise LaunchError(f"{self} is closed: the interpreter is shutting down", kind="hexagon")
+                raise LaunchError(
+                    f"{self} is closed: the interpreter is shutting down", kind="hexagon"
+                )
             runner = self._runner
             if runner is None or runner.ended:
                 if runner is None:
@@ -73,7 +77,9 @@ class HexagonDevice(Device):
             return runner
 
     def _close(self) -> None:
-        """End the runner when the process exits. Earlier runners have ended, so nothing keeps them and their memory."""
+        """End the runner when the process exits. Earlier runners have ended, so nothing keeps them
+        and their memory.
+        """
         self._is_closed = True
         with suppress(LaunchError):
             check_driver("hexagon")
@@ -158,7 +164,13 @@ def devices() -> list[HexagonDevice]:
 
 
 def _find_devices() -> list[HexagonDevice]:
-    from devmod_hexagon._emulator import find_arch, find_emulator, memory_bytes, read_number, runner_command
+    from devmod_hexagon._emulator import (
+        find_arch,
+        find_emulator,
+        memory_bytes,
+        read_number,
+        runner_command,
+    )
 
     check_driver("hexagon")
     emulator = find_emulator()
@@ -173,11 +185,15 @@ def _find_devices() -> list[HexagonDevice]:
 def _arch() -> str:
     text = environment_text("DEVMOD_HEXAGON_ARCH")
     if text and not (text.startswith("v") and text[1:].isascii() and text[1:].isdigit()):
-        raise DeviceNotFoundError(f"DEVMOD_HEXAGON_ARCH is {text!r}: expected an architecture such as 'v66'", kind="hexagon")
+        raise DeviceNotFoundError(
+            f"DEVMOD_HEXAGON_ARCH is {text!r}: expected an architecture such as 'v66'",
+            kind="hexagon",
+        )
     return text
 
 
-# -- Streams and events. A runner executes requests one after another, so all streams of a device share one order.
+# -- Streams and events. A runner executes requests one after another, so all streams of a device
+# share one order.
 
 
 class HexagonStream(Stream):

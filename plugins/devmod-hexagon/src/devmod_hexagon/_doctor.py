@@ -18,5 +18,9 @@ def devmod_doctor() -> list[tuple[str, str, str]]:
     found = find_program(name)
     if found:
         return [driver_row([Attempt(found, found)])]
-    places = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in os.get_exec_path()]
+    places = (
+        [name]
+        if os.path.dirname(name)
+        else [os.path.join(folder, name) for folder in os.get_exec_path()]
+    )
     return [driver_row(map(Attempt, map(os.path.abspath, places)))]

@@ -17,7 +17,9 @@ _CACHE = DiskCache("hexagon")
 _DEFAULT_MEMORY = 1 << 30
 #: The address space of a kernel has 32 bits; its code, its stack and the runner need the rest.
 _MAX_MEMORY = 2 << 30
-_INSTALL = "Install it (Debian and Ubuntu: apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU"
+_INSTALL = (
+    "Install it (Debian and Ubuntu: apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU"
+)
 
 
 def emulator_name() -> str:
@@ -37,13 +39,20 @@ def find_emulator() -> str:
     result = find_program(name)
     if not result:
         is_named = bool(environment_text("DEVMOD_HEXAGON_QEMU"))
-        problem = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if is_named else f"{name} is not in PATH"
-        raise DeviceNotFoundError(f"no Hexagon device was found: {problem}. {_INSTALL}", kind="hexagon")
+        problem = (
+            f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program"
+            if is_named
+            else f"{name} is not in PATH"
+        )
+        raise DeviceNotFoundError(
+            f"no Hexagon device was found: {problem}. {_INSTALL}", kind="hexagon"
+        )
     return result
 
 
 def find_arch(emulator: str) -> str:
-    """Return the newest architecture that the emulator runs, such as "v67". The result is cached on disk.
+    """Return the newest architecture that the emulator runs, such as "v67". The result is cached on
+    disk.
 
     Raises
     ------
@@ -51,7 +60,9 @@ def find_arch(emulator: str) -> str:
         It runs none.
     """
     status = os.stat(emulator)
-    key = _CACHE.key("arch 1", os.path.realpath(emulator), str(status.st_size), str(status.st_mtime_ns))
+    key = _CACHE.key(
+        "arch 1", os.path.realpath(emulator), str(status.st_size), str(status.st_mtime_ns)
+    )
     cached = (_CACHE.read(key) or b"").decode("ascii", "replace")
     if cached in _ARCHS:
         return cached
@@ -85,5 +96,8 @@ def read_number(variable: str, default: int, unit: str, least: int, most: int) -
         return default
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
     if not least <= number <= most:
-        raise DeviceNotFoundError(f"{variable} is {text!r}: expected a number of {unit} from {least} to {most}", kind="hexagon")
+        raise DeviceNotFoundError(
+            f"{variable} is {text!r}: expected a number of {unit} from {least} to {most}",
+            kind="hexagon",
+        )
     return number

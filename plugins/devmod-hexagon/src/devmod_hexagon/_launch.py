@@ -1,7 +1,7 @@
 """Launches. A launch is one call of a function.
 
-A function has no grid, unless its launch tags name one: it then takes the number of blocks for each tag after its arguments, a uint32, and
-runs all threads itself.
+A function has no grid, unless its launch tags name one: it then takes the number of blocks for each
+tag after its arguments, a uint32, and runs all threads itself.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ class HexagonKernel(Kernel):
 
         def launch() -> None:
             if runner.ended:
-                self.item(self._device.runner(), values, shape)  # raises LaunchError if an array belongs to the ended runner
+                self.item(
+                    self._device.runner(), values, shape
+                )  # raises LaunchError if an array belongs to the ended runner
             runner.queue_call(item)
 
         return launch
@@ -146,11 +148,15 @@ class HexagonKernel(Kernel):
         return float(self._run(values, shape)[0]) * 1e-9
 
     def _run(self, values: Sequence[Any], shape: Sequence[bytes]) -> Sequence[Any]:
-        """Call the function and wait. Return the nanoseconds of the call and the bytes of its result."""
+        """Call the function and wait. Return the nanoseconds of the call and the bytes of its
+        result.
+        """
         runner = self._device.runner()
         return runner.request(Runner.call, self.item(runner, values, shape))
 
 
 def _grid_axes(info: FunctionInfo) -> list[int]:
-    """Return the axes of the numbers of blocks that a function takes after its arguments, in their order."""
+    """Return the axes of the numbers of blocks that a function takes after its arguments, in their
+    order.
+    """
     return [GRID_TAGS.index(tag) for tag in info.launch_param_tags if tag in GRID_TAGS[:3]]

@@ -1,4 +1,6 @@
-"""The Hexagon runtime module. A runner loads the shared object when one of its functions is first used there."""
+"""The Hexagon runtime module. A runner loads the shared object when one of its functions is first
+used there.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class HexagonModule(GlobalsModule):
 
     def binary(self, runner: RunnerThread, device: HexagonDevice) -> LoadedBinary:
         """Return the binary of the module in a runner. It is loaded once for all threads."""
-        binaries: WeakKeyDictionary[RunnerThread, LoadedBinary] = self.once("binaries", WeakKeyDictionary)
+        binaries: WeakKeyDictionary[RunnerThread, LoadedBinary] = self.once(
+            "binaries", WeakKeyDictionary
+        )
         with runner.lock:
             binary = binaries.get(runner)
             if binary is None:

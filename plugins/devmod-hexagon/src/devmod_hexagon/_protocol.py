@@ -1,8 +1,8 @@
 """The protocol of a runner: requests and replies in frames. docs/hexagon-runner.md describes it.
 
-A frame is its length (u32, little-endian) and one msgpack array. A request is ``[operation, number, ...]``. Its reply is
-``[number, 0, ...]``, or ``[number, 1, code, text]`` for an error. The replies have the order of the requests. After an
-error with the number 0 the runner ends.
+A frame is its length (u32, little-endian) and one msgpack array. A request is ``[operation, number,
+...]``. Its reply is ``[number, 0, ...]``, or ``[number, 1, code, text]`` for an error. The replies
+have the order of the requests. After an error with the number 0 the runner ends.
 """
 
 from __future__ import annotations
@@ -84,10 +84,17 @@ class Connection:
             raise EndedError(f"its runner sent a frame of {size} bytes, expected 1 to {_MAX_REPLY}")
         frame = self._transport.receive(size, limit)
         try:
-            values = msgpack.unpackb(frame, use_list=True, unicode_errors="replace", strict_map_key=True)
+            values = msgpack.unpackb(
+                frame, use_list=True, unicode_errors="replace", strict_map_key=True
+            )
         except (ValueError, msgpack.UnpackException):
             values = None
-        if not (type(values) is list and len(values) >= 2 and type(values[0]) is int and values[1] in (0, 1)):
+        if not (
+            type(values) is list
+            and len(values) >= 2
+            and type(values[0]) is int
+            and values[1] in (0, 1)
+        ):
             raise EndedError("its runner sent bytes that are not a reply")
         if values[1] == 0:
             if values[0] != number:
@@ -107,15 +114,21 @@ def end_reason(error: Exception, transport: Transport | None) -> str:
         reason = _last_error(transport)
     else:
         reason = str(error) or type(error).__name__
-    status = transport.close(is_ending=isinstance(error, Disconnected)) if transport is not None else ""
+    status = (
+        transport.close(is_ending=isinstance(error, Disconnected)) if transport is not None else ""
+    )
     return reason or (f"its runner has ended ({status})" if status else "its runner has ended")
 
 
 def _last_error(transport: Transport) -> str:
     """Return the error that a runner has sent before it closed its end; "" if it sent none."""
     with suppress(Disconnected, TimedOut, ValueError, msgpack.UnpackException):
-        while 0 < (size := int.from_bytes(transport.receive(4, _last_limit), "little")) <= _MAX_REPLY:
-            values = msgpack.unpackb(transport.receive(size, _last_limit), use_list=True, unicode_errors="replace")
+        while (
+            0 < (size := int.from_bytes(transport.receive(4, _last_limit), "little")) <= _MAX_REPLY
+        ):
+            values = msgpack.unpackb(
+                transport.receive(size, _last_limit), use_list=True, unicode_errors="replace"
+            )
             if type(values) is list and len(values) == 4 and values[:2] == [0, 1]:
                 return _error_reason(str(values[2]), str(values[3]))
     return ""

@@ -1,4 +1,5 @@
-"""Runners: the programs that execute kernels, each with its memory, and the thread that alone talks to it.
+"""Runners: the programs that execute kernels, each with its memory, and the thread that alone talks
+to it.
 
 Calls are queued: the reply is read at the next wait. A wait raises the error of an earlier call.
 """
@@ -14,7 +15,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
 from devmod.backend import environment_text
-from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, FormatError, LaunchError
+from devmod.errors import (
+    DeviceMemoryError,
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    LaunchError,
+)
 from devmod_hexagon._binary import PACKED
 from devmod_hexagon._protocol import Connection, EndedError, RunnerError, end_reason
 from devmod_hexagon._transport import Disconnected, TimedOut, Transport
@@ -49,7 +56,9 @@ class Memory:
 
     __slots__ = ("__weakref__", "_owner", "address", "nbytes", "runner")
 
-    def __init__(self, runner: RunnerThread, address: int, nbytes: int, owner: object = None) -> None:
+    def __init__(
+        self, runner: RunnerThread, address: int, nbytes: int, owner: object = None
+    ) -> None:
         self.runner = runner
         self.address = address
         self.nbytes = nbytes
@@ -72,7 +81,8 @@ class Arena:
         #: The start and the end of each free range, by address. Adjacent ranges are merged.
         self._free = [(-(-address // ALIGNMENT) * ALIGNMENT, address + nbytes)]
         self._leases: dict[int, Lease] = {}
-        #: Leases of collected memory. A finalizer of another object may still use it until the lease has expired.
+        #: Leases of collected memory. A finalizer of another object may still use it until the
+        #: lease has expired.
         self._ended: deque[Any] = deque()
 
     @property
@@ -88,7 +98,9 @@ class Arena:
         for place, (start, end) in enumerate(self._free):
             address = -(-start // alignment) * alignment
             if address + size <= end:
-                self._free[place : place + 1] = [each for each in ((start, address), (address + size, end)) if each[0] < each[1]]
+                self._free[place : place + 1] = [
+                    each for each in ((start, address), (address + size, end)) if each[0] < each[1]
+                ]
                 memory = Memory(self._runner, address, nbytes)
                 lease = lend(memory, (address, size), self._ended.append)
                 memory._owner = lease.token
@@ -128,7 +140,8 @@ _PAGE = 4096
 
 
 class Runner:
-    """A runner that was started, with the connection to it, its memory and its modules. One thread uses it (`RunnerThread`).
+    """A runner that was started, with the connection to it, its memory and its modules. One thread
+    uses it (`RunnerThread`).
 
     Parameters
     ----------
@@ -152,7 +165,8 @@ class Runner:
         self._connection = Connection(transport, lambda: owner.limit)
         self._label = label
         self._owner = owner
-        #: The queued requests, the oldest first: the number, the handler, and the bytes of the reply.
+        #: The queued requests, the oldest first: the number, the handler, and the bytes of the
+        #: reply.
         self._queued: deque[tuple[int, Handler | None, int]] = deque()
         #: The bytes of the unread replies.
         self._unread = 0
@@ -161,7 +175,8 @@ class Runner:
         self.address = self._start()
         self.shared = transport.arena
         self._arena = Arena(owner, self.address, self.shared.nbytes)
-        #: The leases of loaded binaries, each with its number and its memory, and those of collected binaries.
+        #: The leases of loaded binaries, each with its number and its memory, and those of
+        #: collected binaries.
         self._binaries: dict[int, Lease] = {}
         self._collected: deque[Any] = deque()
 
@@ -202,7 +217,9 @@ class Runner:
         self._unload_collected()
         memory = self._arena.allocate(-(-span // _PAGE) * _PAGE, max(alignment, _PAGE))
         if memory is None:
-            raise DeviceMemoryError(f"{self._label} has no room for a module of {span} bytes", kind="hexagon")
+            raise DeviceMemoryError(
+                f"{self._label} has no room for a module of {span} bytes", kind="hexagon"
+            )
         try:
             (number,) = self.ask("load", memory.address, span, code)
         except RunnerError as error:
@@ -223,12 +240,18 @@ class Runner:
         return self._arena.free_bytes
 
     def symbol(self, binary: LoadedBinary, name: str) -> tuple[int, int]:
-        """Return the address and the bytes of a symbol of a binary; (0, 0) if the binary defines none of that name."""
-        address, size = self.ask("symbol", binary.number, name)  # here: another reply ends the runner
+        """Return the address and the bytes of a symbol of a binary; (0, 0) if the binary defines
+        none of that name.
+        """
+        address, size = self.ask(
+            "symbol", binary.number, name
+        )  # here: another reply ends the runner
         return address, size
 
     def _unload_collected(self) -> None:
-        """Unload the binaries without references. Their memory becomes free only then, because the runner has write-protected the code."""
+        """Unload the binaries without references. Their memory becomes free only then, because the
+        runner has write-protected the code.
+        """
         for _ in range(len(self._collected)):
             lease = self._collected.popleft()
             if not lease.expired:
@@ -237,9 +260,11 @@ class Runner:
                 self.ask("unload", lease.value[0])
 
     def queue_call(self, call: bytes) -> None:
-        """Queue a call, as `call_item` returns it. It is sent with the following ones by `flush`, at the latest.
+        """Queue a call, as `call_item` returns it. It is sent with the following ones by `flush`,
+        at the latest.
 
-        With a time limit it is sent alone, after the reply to the one before: a reply comes after all calls of a frame.
+        With a time limit it is sent alone, after the reply to the one before: a reply comes after
+        all calls of a frame.
         """
         self._calls.append(call)
         if self._owner.limit is not None:
@@ -254,7 +279,9 @@ class Runner:
             self._send_calls(calls)
 
     def call(self, call: bytes) -> Sequence[Any]:
-        """Call a function and wait. Return the nanoseconds of the call and the bytes of its result."""
+        """Call a function and wait. Return the nanoseconds of the call and the bytes of its
+        result.
+        """
         self.wait()
         reply: list[Any] = []
         self._send_calls([call], reply.extend)
@@ -266,19 +293,27 @@ class Runner:
         self._make_room(size := _CALL_REPLY + 8 * count)
         connection = self._connection
         connection.number += 1
-        head = b"\xdd" + (3 + 3 * count).to_bytes(4, "big") + b"\xa4call\xcf" + connection.number.to_bytes(8, "big")
+        head = (
+            b"\xdd"
+            + (3 + 3 * count).to_bytes(4, "big")
+            + b"\xa4call\xcf"
+            + connection.number.to_bytes(8, "big")
+        )
         # One buffer: a frame of 1,000 parts takes longer to send than to join.
         connection.send_frame(head + b"\xcd" + count.to_bytes(2, "big") + b"".join(calls))
         self._add_queued(connection.number, handle, size)
 
     def queue_clock(self, handle: Handler) -> None:
-        """Queue a reading of the runner's clock. A later wait calls `handle` with a list: the clock in nanoseconds."""
+        """Queue a reading of the runner's clock. A later wait calls `handle` with a list: the clock
+        in nanoseconds.
+        """
         self.flush()
         self._make_room(_CALL_REPLY)
         self._add_queued(self._connection.send("clock"), handle, _CALL_REPLY)
 
     def _make_room(self, size: int) -> None:
-        """Read replies until the connection has room for one of `size` bytes: a runner that cannot send a reply reads no request.
+        """Read replies until the connection has room for one of `size` bytes: a runner that cannot
+        send a reply reads no request.
 
         Half of the capacity is used, since a pipe stores small replies in whole pages.
         """
@@ -343,7 +378,15 @@ class LoadedBinary:
 def call_item(address: int, places: bytes) -> bytes:
     """Return a call as `Runner.queue_call` takes it: the address, the registers and the stack."""
     stack = places[24:]
-    return b"\xce" + address.to_bytes(4, "big") + b"\xc4\x18" + places[:24] + b"\xc6" + len(stack).to_bytes(4, "big") + stack
+    return (
+        b"\xce"
+        + address.to_bytes(4, "big")
+        + b"\xc4\x18"
+        + places[:24]
+        + b"\xc6"
+        + len(stack).to_bytes(4, "big")
+        + stack
+    )
 
 
 def _load_error(error: RunnerError) -> str:
@@ -358,10 +401,12 @@ def _load_error(error: RunnerError) -> str:
     return f"the hexagon module cannot be loaded: {error.text}"
 
 
-# -- The thread of a runner. It alone uses the connection, the memory and the modules of the runner; other threads send it requests.
+# -- The thread of a runner. It alone uses the connection, the memory and the modules of the runner;
+# other threads send it requests.
 #
-# Python raises KeyboardInterrupt in the main thread alone. So no interrupt comes between two changes of that state: an interrupt
-# ends the wait for an answer, and the thread completes the request.
+# Python raises KeyboardInterrupt in the main thread alone. So no interrupt comes between two
+# changes of that state: an interrupt ends the wait for an answer, and the thread completes the
+# request.
 
 
 #: The limit on the requests that wait for the thread.
@@ -404,9 +449,11 @@ class RunnerThread:
         self._requests: SimpleQueue[Any] = SimpleQueue()
         #: Whether the thread has no request, and no call is queued.
         self._is_idle = False
-        #: Held while a request is added, and while `_is_idle` or `ended` is set: no request is added after the end.
+        #: Held while a request is added, and while `_is_idle` or `ended` is set: no request is
+        #: added after the end.
         self._requests_lock = fork_safe(RLock())
-        #: The threads that were started: an interrupt may cause more than one. The first one serves.
+        #: The threads that were started: an interrupt may cause more than one. The first one
+        #: serves.
         self._threads: list[object] = []
         #: The identifier of the thread that serves.
         self._thread = 0
@@ -497,14 +544,19 @@ class RunnerThread:
         DeviceNotFoundError
             It cannot be started.
         """
-        _, error = self._add_request(Runner.close).get()  # one request: an interrupt of the wait leaves no runner
+        _, error = self._add_request(
+            Runner.close
+        ).get()  # one request: an interrupt of the wait leaves no runner
         if isinstance(error, DeviceNotFoundError):
             raise error
 
     def request(self, function: Callable[..., Result], *values: object) -> Result:
         """Call a method of `Runner` in the thread, and return its result."""
         if get_ident() == self._thread:
-            raise LaunchError(f"a finalizer cannot wait for {self._label}: it runs in the thread of the device", kind="hexagon")
+            raise LaunchError(
+                f"a finalizer cannot wait for {self._label}: it runs in the thread of the device",
+                kind="hexagon",
+            )
         self.limit = _time_limit()
         answer = self._add_request(function, *values)
         try:
@@ -546,7 +598,12 @@ class RunnerThread:
             self._transport = Transport(self._command, self._memory)
             self._runner = runner = Runner(self._transport, self._label, self)
         except OSError as error:
-            self._end(DeviceNotFoundError(f"{self._label} cannot be used: {self._command[0]} cannot be started: {error}", kind="hexagon"))
+            self._end(
+                DeviceNotFoundError(
+                    f"{self._label} cannot be used: {self._command[0]} cannot be started: {error}",
+                    kind="hexagon",
+                )
+            )
             return
         except Exception as error:  # noqa: BLE001 - the waiting threads raise it
             self._end(error)
@@ -594,7 +651,8 @@ class RunnerThread:
 
     def _end_error(self) -> LaunchError:
         return LaunchError(
-            f"{self._label}: {self.ended}. The next call starts a new runner; arrays of the old one are lost", kind="hexagon"
+            f"{self._label}: {self.ended}. The next call starts a new runner; arrays of the old one are lost",
+            kind="hexagon",
         )
 
 
@@ -608,5 +666,8 @@ def _time_limit() -> float | None:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise LaunchError(f"DEVMOD_HEXAGON_TIMEOUT is {text!r}: expected a number of seconds above 0", kind="hexagon")
+        raise LaunchError(
+            f"DEVMOD_HEXAGON_TIMEOUT is {text!r}: expected a number of seconds above 0",
+            kind="hexagon",
+        )
     return seconds

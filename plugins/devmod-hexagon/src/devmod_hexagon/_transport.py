@@ -1,4 +1,6 @@
-"""The connection to a runner: the pipes of its process, and memory that both map. It does not depend on the protocol."""
+"""The connection to a runner: the pipes of its process, and memory that both map. It does not
+depend on the protocol.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     #: Returns the seconds of a wait, or None without a limit.
     Limit = Callable[[], float | None]
 
-#: Linux's F_SETPIPE_SZ and F_GETPIPE_SZ. Many batches take 1.6 times as long with pipes of 64 KiB as with 1 MiB.
+#: Linux's F_SETPIPE_SZ and F_GETPIPE_SZ. Many batches take 1.6 times as long with pipes of 64 KiB
+#: as with 1 MiB.
 _SET_PIPE_SIZE, _GET_PIPE_SIZE, _PIPE_BYTES = 1031, 1032, 1 << 20
 #: The longest wait, in seconds, before a changed time limit is noticed.
 _LIMIT_CHECK = 1.0
@@ -33,7 +36,8 @@ class TimedOut(Exception):
 
 
 class Transport:
-    """A runner in an emulator: pipes, and a file of memory that both processes map. One thread uses it.
+    """A runner in an emulator: pipes, and a file of memory that both processes map. One thread uses
+    it.
 
     Parameters
     ----------
@@ -70,7 +74,9 @@ class Transport:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[file],
                 bufsize=0,
-                process_group=self._guard.enter_context(guarded_group()),  # without Ctrl-C of a terminal, too
+                process_group=self._guard.enter_context(
+                    guarded_group()
+                ),  # without Ctrl-C of a terminal, too
             )
         except BaseException:
             self._guard.close()
@@ -100,7 +106,8 @@ class Transport:
         Parameters
         ----------
         limit
-            Returns the seconds of a wait for the runner, or None without a limit. It is called again during a long wait.
+            Returns the seconds of a wait for the runner, or None without a limit. It is called
+            again during a long wait.
         data
             The bytes.
 
@@ -180,7 +187,11 @@ class Transport:
         self._guard.close()
         if was_running:
             return ""
-        return f"it was killed by {signal.Signals(-status).name}" if status < 0 else f"it ended with exit status {status}"
+        return (
+            f"it was killed by {signal.Signals(-status).name}"
+            if status < 0
+            else f"it ended with exit status {status}"
+        )
 
 
 def _wait(poll: select.poll, limit: Limit) -> None:

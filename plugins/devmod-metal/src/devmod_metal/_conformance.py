@@ -1,16 +1,41 @@
-"""Entry point ``devmod.conformance.metal``: samples for `devmod conformance metal` and for the tests of this plugin."""
+"""Entry point ``devmod.conformance.metal``: samples for `devmod conformance metal` and for the
+tests of this plugin.
+"""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
 from devmod import FunctionInfo, Interface
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
+from devmod_conformance import (
+    Call,
+    Conformance,
+    Sample,
+    axpy_call,
+    count_call,
+    linear_functions,
+    spin_call,
+    transpose_call,
+)
 
 _SAMPLES = files("devmod_metal") / "samples"
-_LINEAR, _TRANSPOSE, _SPIN = ((_SAMPLES / f"{name}.metal").read_bytes() for name in ("linear", "transpose", "spin"))
+_LINEAR, _TRANSPOSE, _SPIN = (
+    (_SAMPLES / f"{name}.metal").read_bytes() for name in ("linear", "transpose", "spin")
+)
 #: The types of scalars: kernels store a scalar of each.
-_SCALARS = ("bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float")
+_SCALARS = (
+    "bool",
+    "char",
+    "uchar",
+    "short",
+    "ushort",
+    "int",
+    "uint",
+    "long",
+    "ulong",
+    "half",
+    "float",
+)
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 _K = FunctionInfo("k", ["handle"])
@@ -27,7 +52,9 @@ def _linear_info() -> dict[str, FunctionInfo]:
 
 
 class MetalConformance(Conformance):
-    """Metal source with an interface, without one (as TVM declares functions), and compiled by devmod."""
+    """Metal source with an interface, without one (as TVM declares functions), and compiled by
+    devmod.
+    """
 
     kind = "metal"
     driver_modules = ("Metal", "objc", "Foundation", "libdispatch")
@@ -49,7 +76,15 @@ class MetalConformance(Conformance):
             "kernel void scale(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= FACTOR; }",
             "metal",
             defines={"FACTOR": "3"},
-            calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+            calls=[
+                Call(
+                    "scale",
+                    lambda rng: [rng.random(64, "float32")],
+                    lambda x: x.__imul__(3),
+                    grid=2,
+                    block=32,
+                )
+            ],
         ),
     )
     scalars = (
@@ -62,7 +97,10 @@ class MetalConformance(Conformance):
         ),
     )
     slow = Sample(
-        {"spin": _SPIN}, "metal", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)]
+        {"spin": _SPIN},
+        "metal",
+        {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)},
+        calls=[spin_call(grid=64, block=16)],
     )
     images = (Sample.compiled((_SAMPLES / "images.metal").read_text(), "metal"),)
     bad_payloads = (
@@ -70,6 +108,10 @@ class MetalConformance(Conformance):
         Sample({"k": b"\x00\xff"}, "metal", {"k": _K}),
         Sample({"k": b"no library"}, "metallib", {"k": _K}),
         Sample({"k": b"MTLB no library either"}, "metallib", {"k": _K}),
-        Sample({"k": b"kernel void k(device float *x) {}"}, "metal", {"k": FunctionInfo("other", ["handle"])}),
+        Sample(
+            {"k": b"kernel void k(device float *x) {}"},
+            "metal",
+            {"k": FunctionInfo("other", ["handle"])},
+        ),
         Sample({"other": b"kernel void k(device float *x) {}"}, "metal", {"k": _K}),
     )

@@ -9,7 +9,15 @@ from devmod import Device, Event, Stream
 from devmod.backend import Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
-from devmod_runtime import Lease, check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
+from devmod_runtime import (
+    Lease,
+    check_driver,
+    check_earlier_event,
+    check_event,
+    fork_safe,
+    lend,
+    open_driver,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +30,8 @@ if TYPE_CHECKING:
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
-#: What every device has. None has 64-bit floats, and the atomics of 64-bit integers are two functions alone.
+#: What every device has. None has 64-bit floats, and the atomics of 64-bit integers are two
+#: functions alone.
 _FEATURES = frozenset(("fp16", "images", "image_writes_3d"))
 #: The names in `MetalDevice.limits` of the limits with which functions are compared.
 _LIMITS = {
@@ -46,14 +55,18 @@ def metal() -> Framework:
         Metal is not available here; the message has the reason. A later call tries again.
     """
     if not _opened:
-        from devmod_metal._driver import Framework  # importing it opens the framework, which exists only on macOS
+        from devmod_metal._driver import (
+            Framework,
+        )  # importing it opens the framework, which exists only on macOS
 
         _opened.append(Framework())
     return _opened[0]
 
 
 class Memory:
-    """A buffer that host and device share, or a part of one: `handle` is Metal's buffer, `offset` the first byte, `view` the bytes."""
+    """A buffer that host and device share, or a part of one: `handle` is Metal's buffer, `offset`
+    the first byte, `view` the bytes.
+    """
 
     __slots__ = ("handle", "offset", "view")
 
@@ -86,18 +99,24 @@ class MetalDevice(Device):
         self.driver_version = properties.system
         self.memory = properties.memory
         self.limits = {
-            **dict(zip((_LIMITS[f"block_{axis}"] for axis in "xyz"), properties.threads, strict=True)),
+            **dict(
+                zip((_LIMITS[f"block_{axis}"] for axis in "xyz"), properties.threads, strict=True)
+            ),
             _LIMITS["shared_memory"]: properties.threadgroup_memory,
             "maxBufferLength": properties.buffer_length,
-            # Apple's table of features: the alignment of buffers in the constant address space is 4 or 32 bytes. In the device address
-            # space it is that of the type, at most 16.
+            # Apple's table of features: the alignment of buffers in the constant address space is 4
+            # or 32 bytes. In the device address space it is that of the type, at most 16.
             "view_alignment": 32,
         }
-        self.read_write_tier, self.filters_float32 = properties.read_write_tier, properties.filters_float32
+        self.read_write_tier, self.filters_float32 = (
+            properties.read_write_tier,
+            properties.filters_float32,
+        )
         self.features = _FEATURES | {"subgroups"} if properties.has_simdgroups else _FEATURES
         self._once = Once()
         self._number = count()
-        #: The lease of each stream. Its value is the stream's commands, which may still run after the stream is deleted.
+        #: The lease of each stream. Its value is the stream's commands, which may still run after
+        #: the stream is deleted.
         self._streams: dict[int, Lease] = {}
 
     @property
@@ -168,7 +187,9 @@ class MetalDevice(Device):
         try:
             stream.commands.commit(lambda: metal().copy(stream.queue, *places, nbytes))
         except MetalError as error:
-            raise LaunchError(f"a copy of {nbytes} bytes on {self} failed: {error}", kind="metal") from error
+            raise LaunchError(
+                f"a copy of {nbytes} bytes on {self} failed: {error}", kind="metal"
+            ) from error
 
     def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
         return Memory(memory.handle, memory.view[offset : offset + nbytes], offset)
@@ -189,13 +210,17 @@ class MetalDevice(Device):
         check_driver("metal")
         check_extent(image, LIMITS[len(image.shape)])
         try:
-            handle = metal().texture(self.handle, image.type, image.format, image.extent, image.layers)
+            handle = metal().texture(
+                self.handle, image.type, image.format, image.extent, image.layers
+            )
         except MetalError as error:
             raise self.memory_error(image.nbytes, str(error)) from error
         zeros = self.allocate(image.nbytes)
         zeros.view[:] = bytes(image.nbytes)
         # Other streams may use the image at once.
-        failure = wait_for([self._copy_image(image, handle, zeros, self.default_stream, is_read=False)])
+        failure = wait_for(
+            [self._copy_image(image, handle, zeros, self.default_stream, is_read=False)]
+        )
         if failure:
             self.default_stream.wait_for_commands()  # removes the failure, which is raised here
             raise self.launch_error(failure)
@@ -215,14 +240,20 @@ class MetalDevice(Device):
         stream.synchronize()
         out.cast("B")[:] = staging.view
 
-    def _copy_image(self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool) -> Any:
+    def _copy_image(
+        self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool
+    ) -> Any:
         extent, layers, row = image.extent, image.layers, image.row_bytes
         try:
             return stream.commands.commit(
-                lambda: metal().copy_texture(stream.queue, staging.handle, texture, extent, layers, row, is_read=is_read)
+                lambda: metal().copy_texture(
+                    stream.queue, staging.handle, texture, extent, layers, row, is_read=is_read
+                )
             )
         except MetalError as error:
-            raise LaunchError(f"a copy of {image.nbytes} bytes on {self} failed: {error}", kind="metal") from error
+            raise LaunchError(
+                f"a copy of {image.nbytes} bytes on {self} failed: {error}", kind="metal"
+            ) from error
 
     def create_sampler(self, sampler: Sampler) -> Any:
         check_driver("metal")
@@ -277,8 +308,9 @@ _MAX_RECORDED = 32
 class Commands:
     """The commands that were committed to a queue and may still run, in order.
 
-    An interrupt may occur between a commit and its record. `_is_incomplete` is therefore set before a commit. If it is set, `wait` commits
-    another command and waits for it, since it runs after all others. A command stays recorded until it has completed.
+    An interrupt may occur between a commit and its record. `_is_incomplete` is therefore set before
+    a commit. If it is set, `wait` commits another command and waits for it, since it runs after all
+    others. A command stays recorded until it has completed.
     """
 
     def __init__(self, queue: Any, device: Any) -> None:
@@ -307,15 +339,22 @@ class Commands:
         return commands
 
     def signal(self) -> tuple[Any, int, list[Any]]:
-        """Commit a command that sets the stream's event. Return the event, its value, and the commands whose last end is its time."""
+        """Commit a command that sets the stream's event. Return the event, its value, and the
+        commands whose last end is its time.
+        """
         event = self._once.get("event", lambda: metal().event(self._device))
         # Metal may give commands without work no time, so they copy this.
         scratch = self._once.get("scratch", lambda: metal().buffer(self._device, 8))
         with self._lock:
             value = next(self._count)
-            # A GPU may run the copy before the launch ahead of it has ended, since they share no memory.
+            # A GPU may run the copy before the launch ahead of it has ended, since they share no
+            # memory.
             last = list(self._recorded.values())[-1:]
-            return event, value, [*last, self.commit(lambda: metal().signal(self._queue, event, value, scratch))]
+            return (
+                event,
+                value,
+                [*last, self.commit(lambda: metal().signal(self._queue, event, value, scratch))],
+            )
 
     def wait(self) -> str:
         """Wait for all commands. Return the first failure since the last call, or ""."""
@@ -380,7 +419,9 @@ class MetalStream(Stream):
         try:
             self.commands.commit(lambda: metal().wait_for(self.queue, event.handle, event.value))
         except MetalError as error:
-            raise LaunchError(f"{self.device} cannot wait for an event: {error}", kind="metal") from error
+            raise LaunchError(
+                f"{self.device} cannot wait for an event: {error}", kind="metal"
+            ) from error
 
 
 class MetalEvent(Event):

@@ -1,6 +1,7 @@
 """The operations of Metal that this backend needs, by pyobjc. No other file imports pyobjc.
 
-Importing this file opens the framework. It raises DeviceNotFoundError if that fails; a later import tries again.
+Importing this file opens the framework. It raises DeviceNotFoundError if that fails; a later import
+tries again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ import sys
 from functools import cache
 
 from devmod.errors import DeviceNotFoundError, pip_install
-from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
+from devmod_metal._interface import (
+    ConstantValue,
+    DeviceProperties,
+    MetalError,
+    Pipeline,
+    TextureProperties,
+)
 from devmod_runtime import driver_import_error
 
 try:
@@ -24,9 +31,14 @@ except ImportError as error:
             f"Mac: {pip_install('devmod-metal')}",
             kind="metal",
         ) from error
-    modules, packages = ("Foundation", "libdispatch", "Metal", "objc"), "pyobjc-framework-Metal pyobjc-framework-libdispatch"
+    modules, packages = (
+        ("Foundation", "libdispatch", "Metal", "objc"),
+        "pyobjc-framework-Metal pyobjc-framework-libdispatch",
+    )
     repair = pip_install("--force-reinstall", packages)
-    raise driver_import_error(error, "metal", "Metal", "pyobjc", modules=modules, distribution=packages, repair=repair) from error
+    raise driver_import_error(
+        error, "metal", "Metal", "pyobjc", modules=modules, distribution=packages, repair=repair
+    ) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +64,12 @@ _TYPES = {
 #: Metal's types of textures, filters and address modes, by devmod's names.
 _TEXTURE_TYPES = {"1d": "1D", "2d": "2D", "3d": "3D", "1d_array": "1DArray", "2d_array": "2DArray"}
 _FILTERS = {"nearest": "Nearest", "linear": "Linear"}
-_ADDRESS_MODES = {"clamp": "ClampToEdge", "repeat": "Repeat", "mirror": "MirrorRepeat", "border": "ClampToZero"}
+_ADDRESS_MODES = {
+    "clamp": "ClampToEdge",
+    "repeat": "Repeat",
+    "mirror": "MirrorRepeat",
+    "border": "ClampToZero",
+}
 #: The usages of a texture that kernels read and write.
 _USAGES = ("MTLTextureUsageShaderRead", "MTLTextureUsageShaderWrite")
 #: The bytes that `setConstantValue:type:atIndex:` copies for each constant.
@@ -62,15 +79,20 @@ _CONSTANT_BYTES = 8
 objc.registerMetaDataForSelector(
     b"MTLFunctionConstantValues",
     b"setConstantValue:type:atIndex:",
-    {"arguments": {2: {"type": b"^v", "type_modifier": b"n", "c_array_of_fixed_length": _CONSTANT_BYTES}}},
+    {
+        "arguments": {
+            2: {"type": b"^v", "type_modifier": b"n", "c_array_of_fixed_length": _CONSTANT_BYTES}
+        }
+    },
 )
 
 
 class Framework:
     """Apple's framework. Each method raises `MetalError` for an error of Metal.
 
-    The objects that it returns (devices, queues, buffers, libraries, pipelines, commands, events) are opaque to the rest of the backend.
-    On machines without Metal, the tests replace this class by a double.
+    The objects that it returns (devices, queues, buffers, libraries, pipelines, commands, events)
+    are opaque to the rest of the backend. On machines without Metal, the tests replace this class
+    by a double.
     """
 
     def devices(self) -> Sequence[Any]:
@@ -103,10 +125,15 @@ class Framework:
 
     def buffer(self, device: Any, nbytes: int) -> Any:
         """Create a buffer in memory that host and device share."""
-        return _not_none(device.newBufferWithLength_options_(nbytes, Metal.MTLResourceStorageModeShared), "no buffer")
+        return _not_none(
+            device.newBufferWithLength_options_(nbytes, Metal.MTLResourceStorageModeShared),
+            "no buffer",
+        )
 
     def contents(self, buffer: Any, nbytes: int) -> memoryview:
-        """Return the bytes of a buffer, writable and without a copy. They are valid while the buffer exists."""
+        """Return the bytes of a buffer, writable and without a copy. They are valid while the
+        buffer exists.
+        """
         view: memoryview = memoryview(buffer.contents().as_buffer(nbytes)).cast("B")
         return view
 
@@ -132,14 +159,20 @@ class Framework:
             return None
         with objc.autorelease_pool():
             types = {_texture_type(name): name for name in _TEXTURE_TYPES}
-            type_, format_, usage = int(value.textureType()), int(value.pixelFormat()), int(value.usage())
+            type_, format_, usage = (
+                int(value.textureType()),
+                int(value.pixelFormat()),
+                int(value.usage()),
+            )
             name = types.get(type_, type_)
             return TextureProperties(
                 value.device(),
                 name,
                 _formats().get(format_, format_),
                 (int(value.width()), int(value.height()), int(value.depth())),
-                int(value.arrayLength()) if isinstance(name, str) and name.endswith("_array") else 0,
+                int(value.arrayLength())
+                if isinstance(name, str) and name.endswith("_array")
+                else 0,
                 tuple(each for each in _USAGES if usage and not usage & getattr(Metal, each)),
             )
 
@@ -171,14 +204,18 @@ class Framework:
                 elif option.startswith("-std="):
                     settings.setLanguageVersion_(_version(option))
                 else:
-                    raise MetalError(f"error: Metal's compiler does not support the option {option!r}")
+                    raise MetalError(
+                        f"error: Metal's compiler does not support the option {option!r}"
+                    )
             library, error = device.newLibraryWithSource_options_error_(text, settings, None)
             return _check_result(library, error)
 
     def load(self, device: Any, data: bytes) -> Any:
         """Load a metallib as a library."""
         with objc.autorelease_pool():
-            library, error = device.newLibraryWithData_error_(libdispatch.dispatch_data_create(data, len(data), None, None), None)
+            library, error = device.newLibraryWithData_error_(
+                libdispatch.dispatch_data_create(data, len(data), None, None), None
+            )
             return _check_result(library, error)
 
     def functions(self, library: Any) -> Sequence[str]:
@@ -186,15 +223,23 @@ class Framework:
         with objc.autorelease_pool():
             return [str(name) for name in library.functionNames()]
 
-    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+    def pipeline(
+        self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]
+    ) -> Pipeline:
         """Create the pipeline of a function with values for its constants."""
         with objc.autorelease_pool():
             values = Metal.MTLFunctionConstantValues.alloc().init()
             for constant in constants:
                 kind = getattr(Metal, f"MTLDataType{_TYPES[constant.type]}")
-                values.setConstantValue_type_atIndex_(constant.data.ljust(_CONSTANT_BYTES, b"\0"), kind, constant.at)
-            function = _check_result(*library.newFunctionWithName_constantValues_error_(name, values, None))
-            pipeline = _check_result(*device.newComputePipelineStateWithFunction_error_(function, None))
+                values.setConstantValue_type_atIndex_(
+                    constant.data.ljust(_CONSTANT_BYTES, b"\0"), kind, constant.at
+                )
+            function = _check_result(
+                *library.newFunctionWithName_constantValues_error_(name, values, None)
+            )
+            pipeline = _check_result(
+                *device.newComputePipelineStateWithFunction_error_(function, None)
+            )
             return Pipeline(
                 pipeline,
                 int(pipeline.maxTotalThreadsPerThreadgroup()),
@@ -214,7 +259,8 @@ class Framework:
         grid: Dims,
         block: Dims,
     ) -> Any:
-        """Commit one launch and return its commands. Buffers, values, sizes of threadgroup memory, textures and samplers have an index.
+        """Commit one launch and return its commands. Buffers, values, sizes of threadgroup memory,
+        textures and samplers have an index.
 
         A buffer has the first byte of the argument in it.
         """
@@ -232,29 +278,51 @@ class Framework:
                 encoder.setTexture_atIndex_(texture, index)
             for index, sampler in samplers:
                 encoder.setSamplerState_atIndex_(sampler, index)
-            encoder.dispatchThreadgroups_threadsPerThreadgroup_(Metal.MTLSizeMake(*grid), Metal.MTLSizeMake(*block))
+            encoder.dispatchThreadgroups_threadsPerThreadgroup_(
+                Metal.MTLSizeMake(*grid), Metal.MTLSizeMake(*block)
+            )
             encoder.endEncoding()
             commands.commit()
             return commands
 
-    def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
-        """Commit a copy from one buffer to another, and return its commands. All numbers are multiples of 4."""
+    def copy(
+        self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int
+    ) -> Any:
+        """Commit a copy from one buffer to another, and return its commands. All numbers are
+        multiples of 4.
+        """
         with objc.autorelease_pool():
             commands = _copy(queue, source, start, target, offset, nbytes)
             commands.commit()
             return commands
 
-    def copy_texture(self, queue: Any, buffer: Any, texture: Any, extent: Dims, layers: int, row: int, *, is_read: bool) -> Any:
-        """Commit a copy of a buffer to a texture, or of a texture to a buffer, and return its commands.
+    def copy_texture(
+        self,
+        queue: Any,
+        buffer: Any,
+        texture: Any,
+        extent: Dims,
+        layers: int,
+        row: int,
+        *,
+        is_read: bool,
+    ) -> Any:
+        """Commit a copy of a buffer to a texture, or of a texture to a buffer, and return its
+        commands.
 
-        The rows of the texture have `row` bytes each and lie one behind the other in the buffer, as do its planes and its layers.
+        The rows of the texture have `row` bytes each and lie one behind the other in the buffer, as
+        do its planes and its layers.
         """
         with objc.autorelease_pool():
             commands = _not_none(queue.commandBuffer(), "no command buffer")
             encoder = _not_none(commands.blitCommandEncoder(), "no command encoder")
             _, height, depth = extent
             # Metal's validation accepts the bytes of a plane for several planes only.
-            plane, size, origin = row * height if depth > 1 else 0, Metal.MTLSizeMake(*extent), Metal.MTLOriginMake(0, 0, 0)
+            plane, size, origin = (
+                row * height if depth > 1 else 0,
+                Metal.MTLSizeMake(*extent),
+                Metal.MTLOriginMake(0, 0, 0),
+            )
             for layer in range(max(layers, 1)):
                 at = layer * row * height
                 if is_read:
@@ -282,9 +350,11 @@ class Framework:
         return _not_none(device.newSharedEvent(), "no event")
 
     def signal(self, queue: Any, event: Any, value: int, scratch: Any) -> Any:
-        """Commit commands that set an event to a value after all earlier commands of the queue, and return them.
+        """Commit commands that set an event to a value after all earlier commands of the queue, and
+        return them.
 
-        They also copy the first half of `scratch`, a buffer of 8 bytes, to the second, since commands without work may have no times.
+        They also copy the first half of `scratch`, a buffer of 8 bytes, to the second, since
+        commands without work may have no times.
         """
         with objc.autorelease_pool():
             commands = _copy(queue, scratch, 0, scratch, 4, 4)
@@ -324,14 +394,18 @@ def _copy(queue: Any, source: Any, start: int, target: Any, offset: int, nbytes:
     """Return a command buffer with a copy."""
     commands = _not_none(queue.commandBuffer(), "no command buffer")
     encoder = _not_none(commands.blitCommandEncoder(), "no command encoder")
-    encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(source, start, target, offset, nbytes)
+    encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(
+        source, start, target, offset, nbytes
+    )
     encoder.endEncoding()
     return commands
 
 
 def _conforms(value: object, protocol: str) -> bool:
     """Return whether a value is an object of a protocol of Metal."""
-    return isinstance(value, objc.objc_object) and bool(value.conformsToProtocol_(objc.protocolNamed(protocol)))
+    return isinstance(value, objc.objc_object) and bool(
+        value.conformsToProtocol_(objc.protocolNamed(protocol))
+    )
 
 
 def _texture_type(type_: str) -> int:
@@ -351,7 +425,9 @@ def _pixel_format(name: str) -> int:
     from devmod.backend import IMAGE_FORMATS
 
     each = IMAGE_FORMATS[name]
-    return int(getattr(Metal, f"MTLPixelFormat{each.order.upper()}{each.bits}{each.encoding.capitalize()}"))
+    return int(
+        getattr(Metal, f"MTLPixelFormat{each.order.upper()}{each.bits}{each.encoding.capitalize()}")
+    )
 
 
 def _version(option: str) -> int:
@@ -359,7 +435,9 @@ def _version(option: str) -> int:
     major, _, minor = option.rpartition("metal")[2].partition(".")
     number = getattr(Metal, f"MTLLanguageVersion{major}_{minor}", None)
     if number is None:
-        raise MetalError(f"error: this macOS does not support Metal {major}.{minor} of the option {option!r}")
+        raise MetalError(
+            f"error: this macOS does not support Metal {major}.{minor} of the option {option!r}"
+        )
     return int(number)
 
 

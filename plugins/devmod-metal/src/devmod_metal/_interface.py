@@ -1,4 +1,6 @@
-"""The values that `devmod_metal._driver.Framework` takes and returns, and its error. This file imports no Metal."""
+"""The values that `devmod_metal._driver.Framework` takes and returns, and its error. This file
+imports no Metal.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class MetalError(Exception):
 class DeviceProperties(NamedTuple):
     """The properties of a device: its name, the system, its memory, and limits.
 
-    `read_write_tier` is its MTLReadWriteTextureTier; `filters_float32` is its supports32BitFloatFiltering.
+    `read_write_tier` is its MTLReadWriteTextureTier; `filters_float32` is its
+    supports32BitFloatFiltering.
     """
 
     name: str
@@ -33,8 +36,8 @@ class DeviceProperties(NamedTuple):
 class TextureProperties(NamedTuple):
     """The properties of a texture: its device, and those of a `devmod.Image`.
 
-    `type` is the number of Metal's MTLTextureType, and `format` that of MTLPixelFormat, if devmod has no such images. `usage` has the names
-    of the usages that it lacks.
+    `type` is the number of Metal's MTLTextureType, and `format` that of MTLPixelFormat, if devmod
+    has no such images. `usage` has the names of the usages that it lacks.
     """
 
     device: Any
@@ -46,7 +49,9 @@ class TextureProperties(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """A pipeline, the maximum of threads in a threadgroup, the threadgroup memory that its kernel declares, and its execution width."""
+    """A pipeline, the maximum of threads in a threadgroup, the threadgroup memory that its kernel
+    declares, and its execution width.
+    """
 
     handle: Any
     max_threads: int

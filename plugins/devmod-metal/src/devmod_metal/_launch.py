@@ -39,7 +39,12 @@ class MetalLauncher(Launcher):
     interface: Interface
 
     def __init__(
-        self, name: str, info: FunctionInfo, shader: Shader, constants: Sequence[ConstantValue] = (), interface: Interface | None = None
+        self,
+        name: str,
+        info: FunctionInfo,
+        shader: Shader,
+        constants: Sequence[ConstantValue] = (),
+        interface: Interface | None = None,
     ) -> None:
         self._name, self._info, self._shader, self._constants = name, info, shader, tuple(constants)
         self.interface = interface or info.interface or _tvm_interface(info)
@@ -61,7 +66,9 @@ class MetalLauncher(Launcher):
                     function=self._name,
                     argument=param.name,
                 )
-        return MetalKernel(self._name, self._info, self.interface, self._shader, self._constants, device)
+        return MetalKernel(
+            self._name, self._info, self.interface, self._shader, self._constants, device
+        )
 
     def local(self, nbytes: int) -> int:
         return _round_up(nbytes)
@@ -74,7 +81,12 @@ class MetalLauncher(Launcher):
 
     def specialize(self, constants: Mapping[str, object]) -> MetalLauncher:
         # The interface has the function constants; other names are defines of the source.
-        names = {name for each in constants_of(self.interface) for name in (each.name, str(each.id)) if name}
+        names = {
+            name
+            for each in constants_of(self.interface)
+            for name in (each.name, str(each.id))
+            if name
+        }
         function_constants = {name: value for name, value in constants.items() if name in names}
         defines = {name: value for name, value in constants.items() if name not in names}
         shader = self._shader.specialize(defines, super().constants)
@@ -82,11 +94,17 @@ class MetalLauncher(Launcher):
         for each in specialize_constants("metal", self._name, self.interface, function_constants):
             constant, data = each.constant, each.data
             if constant.id is None:
-                raise FormatError(f"the function constant {constant.name!r} has no index in the payload's interface", kind="metal")
+                raise FormatError(
+                    f"the function constant {constant.name!r} has no index in the payload's interface",
+                    kind="metal",
+                )
             # In Metal a bool is one byte.
-            value = ConstantValue(constant.id, constant.type, data[:1] if constant.type == "bool" else data)
+            value = ConstantValue(
+                constant.id, constant.type, data[:1] if constant.type == "bool" else data
+            )
             values = [*(one for one in values if one.at != value.at), value]
-        # The required block may depend on a define. Metal has no query for it, so the caller gives it.
+        # The required block may depend on a define. Metal has no query for it, so the caller gives
+        # it.
         interface = self.interface.replace(block=None) if defines else self.interface
         return MetalLauncher(self._name, self._info, shader, values, interface)
 
@@ -104,7 +122,9 @@ def _adopt(value: object) -> Image | Sampler | None:
     device = _device_of(found.device, "a texture")
     for name, number in (("MTLTextureType", found.type), ("MTLPixelFormat", found.format)):
         if isinstance(number, int):
-            raise ConversionError(f"is a texture with the {name} {number}, which devmod does not support")
+            raise ConversionError(
+                f"is a texture with the {name} {number}, which devmod does not support"
+            )
     if found.missing_usage:
         raise ConversionError(f"is a texture whose usage lacks {' and '.join(found.missing_usage)}")
     dimensions = int(str(found.type)[0])
@@ -123,7 +143,9 @@ def _round_up(nbytes: int) -> int:
 
 
 def _tvm_interface(info: FunctionInfo) -> Interface:
-    """Return TVM's layout: buffers at the first indices, in order, then one struct of all scalars, 8 bytes each."""
+    """Return TVM's layout: buffers at the first indices, in order, then one struct of all scalars,
+    8 bytes each.
+    """
     buffers = sum(arg_type == "handle" for arg_type in info.arg_types)
     params: list[Param] = []
     at = scalars = 0
@@ -141,41 +163,65 @@ class MetalKernel(Kernel):
     """A function on one device."""
 
     def __init__(
-        self, name: str, info: FunctionInfo, interface: Interface, shader: Shader, constants: Sequence[ConstantValue], device: MetalDevice
+        self,
+        name: str,
+        info: FunctionInfo,
+        interface: Interface,
+        shader: Shader,
+        constants: Sequence[ConstantValue],
+        device: MetalDevice,
     ) -> None:
         self._name, self._device = name, device
         self._invalid_launch = partial(device.invalid_launch, name)
         self._missing = ""
         self._pipeline: Pipeline | None = None
         #: The numbers of the textures that the kernel may read with a sampler.
-        self._sampled = [number for number, param in enumerate(interface.params) if param.kind == "image" and param.extra.get("sampled")]
+        self._sampled = [
+            number
+            for number, param in enumerate(interface.params)
+            if param.kind == "image" and param.extra.get("sampled")
+        ]
         self._blocks = [block.at for block in interface.blocks]
         self._pack = block_packer(interface) if interface.blocks else None
         self._assign_indices(interface)
-        unset = [each.label for each in constants_of(interface) if all(each.id != one.at for one in constants)]
+        unset = [
+            each.label
+            for each in constants_of(interface)
+            if all(each.id != one.at for one in constants)
+        ]
         try:
             self._pipeline = shader.pipeline(device, info.name, constants)
         except MetalError as error:
             if not unset:
                 raise CompileError(
-                    f"{device} cannot create the pipeline of the metal function {name!r}: {error}", kind="metal", log=str(error)
+                    f"{device} cannot create the pipeline of the metal function {name!r}: {error}",
+                    kind="metal",
+                    log=str(error),
                 ) from error
             # It may need values of constants, which `specialize` of the function sets.
-            self._missing = (
-                f"function constants without a value: {list_names(unset)}. Set them: f.specialize({unset[0]}=…). Metal's error: {error}"
-            )
+            self._missing = f"function constants without a value: {list_names(unset)}. Set them: f.specialize({unset[0]}=…). Metal's error: {error}"
 
     def _assign_indices(self, interface: Interface) -> None:
         """Store (argument number, index) for each argument, by its kind."""
         bindings: dict[tuple[str, int], int] = {}
         for number, param in enumerate(interface.params):
-            table = "threadgroup" if param.kind == "local" else param.kind if param.kind in ("image", "sampler") else "buffer"
+            table = (
+                "threadgroup"
+                if param.kind == "local"
+                else param.kind
+                if param.kind in ("image", "sampler")
+                else "buffer"
+            )
             if isinstance(param.at, tuple) and param.kind in ("scalar", "uniform"):
                 continue  # part of a block
             index = param.at if isinstance(param.at, int) else -1
             is_invalid = not 0 <= index < _INDEX_COUNTS[table]
             if is_invalid or (table, index) in bindings:
-                problem = f"the index {param.at!r}" if is_invalid else f"the index of argument {bindings[table, index] + 1}"
+                problem = (
+                    f"the index {param.at!r}"
+                    if is_invalid
+                    else f"the index of argument {bindings[table, index] + 1}"
+                )
                 raise FormatError(
                     f"the metal function {self._name!r}: argument {number + 1} has {problem} in the payload's interface; "
                     f"expected a unique index from 0 to {_INDEX_COUNTS[table] - 1}",
@@ -183,11 +229,19 @@ class MetalKernel(Kernel):
                 )
             bindings[table, index] = number
         self._buffers, self._values, self._local, self._textures, self._samplers = (
-            [(number, index) for (_, index), number in bindings.items() if interface.params[number].kind in kinds]
+            [
+                (number, index)
+                for (_, index), number in bindings.items()
+                if interface.params[number].kind in kinds
+            ]
             for kinds in (("buffer",), ("scalar", "uniform"), ("local",), ("image",), ("sampler",))
         )
         for at in self._blocks:
-            if not isinstance(at, int) or not 0 <= at < _INDEX_COUNTS["buffer"] or ("buffer", at) in bindings:
+            if (
+                not isinstance(at, int)
+                or not 0 <= at < _INDEX_COUNTS["buffer"]
+                or ("buffer", at) in bindings
+            ):
                 raise FormatError(
                     f"the metal function {self._name!r} has a block of scalars at {at!r} in the payload's interface; expected a unique "
                     f"index from 0 to {_INDEX_COUNTS['buffer'] - 1}",
@@ -202,7 +256,9 @@ class MetalKernel(Kernel):
         for axis, count in zip(("width", "height", "depth"), launch.block, strict=True):
             limit = limits[f"maxThreadsPerThreadgroup.{axis}"]
             if count > limit:
-                raise self._invalid_launch(f"its maxThreadsPerThreadgroup.{axis} is {limit}, got block={launch.block}")
+                raise self._invalid_launch(
+                    f"its maxThreadsPerThreadgroup.{axis} is {limit}, got block={launch.block}"
+                )
         x, y, z = launch.block
         if x * y * z > self._pipeline.max_threads:
             raise self._invalid_launch(
@@ -232,11 +288,15 @@ class MetalKernel(Kernel):
         from devmod_metal._image import filter_problem
         from devmod_runtime import Image, Sampler
 
-        if not any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values()):
+        if not any(
+            isinstance(each, Sampler) and each.filter == "linear" for each in images.values()
+        ):
             return None
         for number in self._sampled:
             image = images[number]
-            if isinstance(image, Image) and (problem := filter_problem(image, self._device.filters_float32)):
+            if isinstance(image, Image) and (
+                problem := filter_problem(image, self._device.filters_float32)
+            ):
                 return number, image.filter_mismatch(problem)
         return None
 
@@ -246,7 +306,9 @@ class MetalKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: MetalStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(
+        self, stream: MetalStream, shape: Any, values: Sequence[Any]
+    ) -> Callable[[], object]:
         # Metal commits commands only once, so everything else is prepared here.
         commit = self._committer(stream, shape, values)
         return lambda: stream.commands.commit(commit)
@@ -263,15 +325,23 @@ class MetalKernel(Kernel):
     def _launch(self, stream: MetalStream, shape: Any, values: Sequence[Any]) -> Any:
         return stream.commands.commit(self._committer(stream, shape, values))
 
-    def _committer(self, stream: MetalStream, shape: tuple[Dims, Dims], values: Sequence[Any]) -> Callable[[], Any]:
+    def _committer(
+        self, stream: MetalStream, shape: tuple[Dims, Dims], values: Sequence[Any]
+    ) -> Callable[[], Any]:
         assert self._pipeline is not None
         local = [(index, values[number]) for number, index in self._local]
-        buffers = [(index, values[number].handle, values[number].offset) for number, index in self._buffers]
+        buffers = [
+            (index, values[number].handle, values[number].offset) for number, index in self._buffers
+        ]
         data = [(index, bytes(values[number])) for number, index in self._values]
         textures = [(index, values[number].handle) for number, index in self._textures]
         samplers = [(index, values[number].handle) for number, index in self._samplers]
         if self._pack is not None:
-            data += [(at, block) for at, block in zip(self._blocks, self._pack(values), strict=True) if isinstance(at, int)]
+            data += [
+                (at, block)
+                for at, block in zip(self._blocks, self._pack(values), strict=True)
+                if isinstance(at, int)
+            ]
         for index, value in data:
             if len(value) > _MAX_VALUE_BYTES:
                 memory: Memory = self._device.allocate(len(value))
@@ -282,10 +352,14 @@ class MetalKernel(Kernel):
 
         def commit() -> Any:
             try:
-                return driver.launch(queue, pipeline, buffers, data, local, textures, samplers, *shape)
+                return driver.launch(
+                    queue, pipeline, buffers, data, local, textures, samplers, *shape
+                )
             except MetalError as error:
                 raise LaunchError(
-                    f"{self._device} refused a launch of the metal function {self._name!r}: {error}", kind="metal", function=self._name
+                    f"{self._device} refused a launch of the metal function {self._name!r}: {error}",
+                    kind="metal",
+                    function=self._name,
                 ) from error
 
         return commit

@@ -1,4 +1,6 @@
-"""The shaders of a module. Each is compiled once for each device that needs it; functions with equal shaders share a library."""
+"""The shaders of a module. Each is compiled once for each device that needs it; functions with
+equal shaders share a library.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def read_shader(libraries: Once, entry: str, fmt: str, code: bytes | memoryview)
     if fmt == "metal":
         source_text("metal", subject, data)
     elif not data.startswith(_MAGIC):
-        raise FormatError(f"{subject} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
+        raise FormatError(
+            f"{subject} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}",
+            kind="metal",
+        )
     shader = Shader(libraries, fmt, data)
     _ = shader.options  # an option that is not allowed is an error here
     return shader
@@ -47,13 +52,20 @@ class Shader(Builds):
     kind = source_format = "metal"
 
     def __init__(
-        self, libraries: Once, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, others: Sequence[str] = ()
+        self,
+        libraries: Once,
+        fmt: str,
+        code: bytes,
+        constants: Mapping[str, object] | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         super().__init__(fmt, code, constants, others)
         self._libraries = libraries
 
     def specialize(self, constants: Mapping[str, object], others: Sequence[str] = ()) -> Shader:
-        """Return the shader with values for constants of its source, as the base class. `others` are its function constants."""
+        """Return the shader with values for constants of its source, as the base class. `others`
+        are its function constants.
+        """
         if not constants:
             return self
         if self.fmt != "metal":
@@ -88,10 +100,16 @@ class Shader(Builds):
             return metal().compile(device.handle, self.text, self.options)
         except MetalError as error:
             log = str(error)
-            lines = [line.strip() for line in log.splitlines() if "error:" in line][:3] or [log[:200]]
-            raise CompileError(f"{device} cannot build the metal source: {'; '.join(lines)}", kind="metal", log=log) from error
+            lines = [line.strip() for line in log.splitlines() if "error:" in line][:3] or [
+                log[:200]
+            ]
+            raise CompileError(
+                f"{device} cannot build the metal source: {'; '.join(lines)}", kind="metal", log=log
+            ) from error
 
-    def pipeline(self, device: MetalDevice, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+    def pipeline(
+        self, device: MetalDevice, name: str, constants: Sequence[ConstantValue]
+    ) -> Pipeline:
         """Return the pipeline of a function.
 
         Raises

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class MetalModule(RuntimeModule):
-    """A map of shaders: source or libraries. The first get_function that needs a shader on a device builds it."""
+    """A map of shaders: source or libraries. The first get_function that needs a shader on a device
+    builds it.
+    """
 
     target = "metal"
 
@@ -23,5 +25,8 @@ class MetalModule(RuntimeModule):
         from devmod_metal._library import read_shader
 
         # The functions of a source share one object, which the module keeps, and its text.
-        shader = self.once(("shader", id(code)), lambda: read_shader(self.once("libraries", Once), entry, fmt, code))
+        shader = self.once(
+            ("shader", id(code)),
+            lambda: read_shader(self.once("libraries", Once), entry, fmt, code),
+        )
         return MetalLauncher(name, info, shader)

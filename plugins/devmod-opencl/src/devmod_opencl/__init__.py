@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def devices() -> Sequence[Device]:
-    """Entry point ``devmod.device.opencl``: return the devices of all platforms, GPUs and accelerators before CPUs, PoCL's last."""
+    """Entry point ``devmod.device.opencl``: return the devices of all platforms, GPUs and
+    accelerators before CPUs, PoCL's last.
+    """
     from devmod_opencl._device import devices as list_devices
 
     return list_devices()

@@ -1,4 +1,6 @@
-"""Entry point ``devmod.conformance.opencl``: samples for `devmod conformance opencl` and for the tests of this plugin."""
+"""Entry point ``devmod.conformance.opencl``: samples for `devmod conformance opencl` and for the
+tests of this plugin.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from typing import Any
 
 from devmod import FunctionInfo, Interface, Local, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
+from devmod_conformance import (
+    Call,
+    Conformance,
+    Sample,
+    axpy_call,
+    count_call,
+    linear_functions,
+    spin_call,
+    transpose_call,
+)
 
 _LINEAR = """
 __kernel void axpy(__global const float *x, __global float *y, float a, int n)
@@ -51,8 +62,8 @@ __kernel void spin(__global uint *x, int n)
     x[get_global_id(0)] = value;
 }
 """
-#: Kernels that read an image with a sampler at given places, and kernels that write to one. None reads an array of images: for
-#: normalized coordinates PoCL 3.0 reads a wrong layer.
+#: Kernels that read an image with a sampler at given places, and kernels that write to one. None
+#: reads an array of images: for normalized coordinates PoCL 3.0 reads a wrong layer.
 _IMAGES = """
 #define AT(number) places[width * get_global_id(0) + number]
 __kernel void sample_1d(read_only image1d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
@@ -93,7 +104,11 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
 """
 #: The types of scalars: kernels store a scalar of each.
 _SCALARS = {
-    **{f"{u}{name}": f"{u}int{bits}" for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)) for u in ("", "u")},
+    **{
+        f"{u}{name}": f"{u}int{bits}"
+        for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64))
+        for u in ("", "u")
+    },
     "float": "float32",
 }
 _TAGS = ("blockIdx.x", "threadIdx.x")
@@ -105,13 +120,25 @@ def _image_functions() -> dict[str, FunctionInfo]:
     sampler, places = Param("source_sampler", "sampler"), Param("places", "buffer", "float32", "r")
     result = Param("result", "buffer", "float32x4", "w")
     signatures = {
-        f"sample_{type_}": [Param("source", "image", type_, "r", sample="float"), sampler, places, result] for type_ in ("1d", "2d", "3d")
+        f"sample_{type_}": [
+            Param("source", "image", type_, "r", sample="float"),
+            sampler,
+            places,
+            result,
+        ]
+        for type_ in ("1d", "2d", "3d")
     } | {
         f"write_{name}": [Param("destination", "image", "2d", "w", sample=sample)]
         for name, sample in (("floats", "float"), ("integers", "uint"))
     }
     return {
-        name: FunctionInfo(name, ["handle"] * len(params), GRID_TAGS, (), Interface(params, open_block=True, needs=["images"]))
+        name: FunctionInfo(
+            name,
+            ["handle"] * len(params),
+            GRID_TAGS,
+            (),
+            Interface(params, open_block=True, needs=["images"]),
+        )
         for name, params in signatures.items()
     }
 
@@ -121,7 +148,9 @@ def _shift(x: Any, parameters: tuple[int, int], _scratch: Local) -> None:
 
 
 class OpenCLConformance(Conformance):
-    """OpenCL C with an interface, without one (as TVM declares functions), and compiled by devmod."""
+    """OpenCL C with an interface, without one (as TVM declares functions), and compiled by
+    devmod.
+    """
 
     kind = "opencl"
     driver_modules = ("pyopencl",)
@@ -147,30 +176,64 @@ class OpenCLConformance(Conformance):
             "__kernel void scale(__global float *x) { x[get_global_id(0)] *= FACTOR; }",
             "opencl",
             defines={"FACTOR": "3"},
-            calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+            calls=[
+                Call(
+                    "scale",
+                    lambda rng: [rng.random(64, "float32")],
+                    lambda x: x.__imul__(3),
+                    grid=2,
+                    block=32,
+                )
+            ],
         ),
         Sample.compiled(
             _SHIFT,
             "opencl",
-            calls=[Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)], _shift, grid=2, block=32)],
+            calls=[
+                Call(
+                    "shift",
+                    lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)],
+                    _shift,
+                    grid=2,
+                    block=32,
+                )
+            ],
         ),
     )
     images = (Sample(_IMAGES.encode(), "cl", _image_functions()),)
-    subgroups = tuple(Sample.compiled(_SUBGROUP, "opencl", options=["-cl-std=CL3.0"], defines={"SIZE": str(size)}) for size in (8, 16, 32))
+    subgroups = tuple(
+        Sample.compiled(_SUBGROUP, "opencl", options=["-cl-std=CL3.0"], defines={"SIZE": str(size)})
+        for size in (8, 16, 32)
+    )
     scalars = (
         Sample(
             "\n".join(
-                f"kernel void store_{each}(global {each} *result, {each} value) {{ result[0] = value; }}" for each in _SCALARS
+                f"kernel void store_{each}(global {each} *result, {each} value) {{ result[0] = value; }}"
+                for each in _SCALARS
             ).encode(),
             "cl",
-            {f"store_{each}": FunctionInfo(f"store_{each}", ["handle", type_], _TAGS) for each, type_ in _SCALARS.items()},
+            {
+                f"store_{each}": FunctionInfo(f"store_{each}", ["handle", type_], _TAGS)
+                for each, type_ in _SCALARS.items()
+            },
         ),
     )
-    slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
+    slow = Sample(
+        _SPIN,
+        "cl",
+        {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)},
+        calls=[spin_call(grid=64, block=16)],
+    )
     bad_payloads = (
-        Sample(b"__kernel void k(__global float *x) { x[0] = nonsense; }", "cl", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(
+            b"__kernel void k(__global float *x) { x[0] = nonsense; }",
+            "cl",
+            {"k": FunctionInfo("k", ["handle"])},
+        ),
         Sample(b"\x00\xff", "cl", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x03\x02\x23\x07 words of SPIR-V", "clbin", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"no binary of any device", "clbin", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(b"__kernel void k(__global float *x) {}", "cl", {"k": FunctionInfo("other", ["handle"])}),
+        Sample(
+            b"__kernel void k(__global float *x) {}", "cl", {"k": FunctionInfo("other", ["handle"])}
+        ),
     )

@@ -1,4 +1,6 @@
-"""OpenCL devices, streams and events. The first use of a device creates its context and an in-order queue."""
+"""OpenCL devices, streams and events. The first use of a device creates its context and an in-order
+queue.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._intel import INTEL_CPU
 from devmod_opencl._pocl import name_processor
-from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver, wait_interruptibly
+from devmod_runtime import (
+    check_driver,
+    check_earlier_event,
+    check_event,
+    fork_safe,
+    lend,
+    open_driver,
+    wait_interruptibly,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +95,9 @@ class OpenCLEvent(Event):
     def synchronize(self) -> None:
         check_driver("opencl")
         try:
-            wait_interruptibly(self.handle.wait, lambda: is_complete(self.handle), self.device.short_wait)
+            wait_interruptibly(
+                self.handle.wait, lambda: is_complete(self.handle), self.device.short_wait
+            )
         except _driver.Error as error:
             raise driver_error(f"{self.device} reports a fault of a launch", error) from error
 
@@ -94,7 +106,8 @@ class OpenCLEvent(Event):
         earlier.synchronize()
         self.synchronize()
         try:
-            # A marker in another queue could get its time while later commands of this queue already run.
+            # A marker in another queue could get its time while later commands of this queue
+            # already run.
             return float(self.handle.profile.end - earlier.handle.profile.end) * 1e-9
         except _driver.Error as error:
             raise no_time(f"{self.device} gives no time of an event", error) from error
@@ -109,7 +122,9 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         The driver reports an error.
     """
     check_driver("opencl")
-    markers: list[Any] = []  # a queue has no state; made where it is asked for, and so not while Python ends
+    markers: list[
+        Any
+    ] = []  # a queue has no state; made where it is asked for, and so not while Python ends
 
     def is_done() -> bool:
         if not markers:
@@ -124,7 +139,9 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
 
 
 def is_complete(event: Any) -> bool:
-    """Return whether the command of pyopencl's event has ended, also by an error, which its `wait` raises. Its queue was flushed."""
+    """Return whether the command of pyopencl's event has ended, also by an error, which its `wait`
+    raises. Its queue was flushed.
+    """
     return bool(event.command_execution_status <= cl.command_execution_status.COMPLETE)
 
 
@@ -150,8 +167,13 @@ _LIMITS = {
     "shared_memory": "local_mem_size",
     "array": "max_mem_alloc_size",
 }
-#: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
-_VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
+#: For each format of a vendor, the words in the names of platforms and vendors that support it, in
+#: lower case.
+_VENDORS = {
+    "xclbin": ("xilinx", "amd fpga"),
+    "awsxclbin": ("xilinx", "amd fpga"),
+    "aocx": ("altera", "fpga"),
+}
 # pyopencl's stubs do not allow the name of a dtype, and this file imports no NumPy.
 _map: Callable[..., Any] = cl.enqueue_map_buffer
 _once = Once()
@@ -186,29 +208,46 @@ class OpenCLDevice(Device):
         self.driver_version = handle.driver_version.strip()
         self.memory = handle.global_mem_size
         self.platform = handle.platform.name.strip()
-        self.identity = "\n".join((self.platform, handle.platform.version, self.vendor, self.name, self.driver_version, handle.version))
-        #: PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
+        self.identity = "\n".join(
+            (
+                self.platform,
+                handle.platform.version,
+                self.vendor,
+                self.name,
+                self.driver_version,
+                handle.version,
+            )
+        )
+        #: PoCL allocates at the first use of a buffer, and ends the process there if it has no
+        #: memory. With this flag it allocates at once.
         is_cpu = handle.type & cl.device_type.CPU
         self.buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if is_cpu else 0)
-        #: The seconds for which a wait asks whether it is over. A thread that waits in the driver of a CPU executes kernels meanwhile.
+        #: The seconds for which a wait asks whether it is over. A thread that waits in the driver
+        #: of a CPU executes kernels meanwhile.
         self.short_wait = 10e-6 if is_cpu else None
         self._upload_flags = self.buffer_flags | cl.mem_flags.COPY_HOST_PTR
         self._max_bytes = handle.max_mem_alloc_size
         is_intel = self.platform == INTEL_CPU
         if handle.host_unified_memory:
-            # With PoCL, a load of a vector that begins elsewhere ends the process. Intel's runtime copies such an array, once.
+            # With PoCL, a load of a vector that begins elsewhere ends the process. Intel's runtime
+            # copies such an array, once.
             self.in_place_unit = 1 if is_intel else handle.mem_base_addr_align // 8
-            # The bytes from which on a map takes less time than two copies. Those of PoCL take a fifth of Intel's.
+            # The bytes from which on a map takes less time than two copies. Those of PoCL take a
+            # fifth of Intel's.
             self.in_place_from = 64 << 10 if is_intel else 256 << 10
         self._once = Once()
         self._context: Any = None
         self._number = count()
         #: The events of copies that may not be done.
         self._copies: deque[Any] = deque()
-        #: The lease of each stream of this device. Its value is the queue, which may have work after the stream is deleted.
+        #: The lease of each stream of this device. Its value is the queue, which may have work
+        #: after the stream is deleted.
         self._streams: dict[int, Lease] = {}
-        #: Streams over queues of other libraries, by the driver's pointer. Each stream holds its queue, so the pointer stays valid.
-        self._foreign_streams: weakref.WeakValueDictionary[int, OpenCLStream] = weakref.WeakValueDictionary()
+        #: Streams over queues of other libraries, by the driver's pointer. Each stream holds its
+        #: queue, so the pointer stays valid.
+        self._foreign_streams: weakref.WeakValueDictionary[int, OpenCLStream] = (
+            weakref.WeakValueDictionary()
+        )
         self._lock = fork_safe(RLock())
 
     @cached_property
@@ -229,12 +268,16 @@ class OpenCLDevice(Device):
 
     @cached_property
     def features(self) -> frozenset[str]:  # type: ignore[override]
-        """What the device has of what kernels may need, by the names in `devmod.Interface.needs`."""
+        """What the device has of what kernels may need, by the names in
+        `devmod.Interface.needs`.
+        """
         return _features(self.handle)
 
     @cached_property
     def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
-        """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver does not provide them."""
+        """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver
+        does not provide them.
+        """
         return _driver.subgroup_sizes(self.handle)
 
     @property
@@ -247,7 +290,9 @@ class OpenCLDevice(Device):
         return Capabilities(self, _LIMITS, problem=problem, format_problem=self._format_problem)
 
     def _format_problem(self, fmt: str) -> str | None:
-        """Return why the device takes no payload of a format, as a clause; "" if it does; None if only its driver knows."""
+        """Return why the device takes no payload of a format, as a clause; "" if it does; None if
+        only its driver knows.
+        """
         if fmt == "il" and not _driver.takes_il(self.handle):
             return (
                 "it does not support the format 'il' (SPIR-V). Install an OpenCL driver with the extension cl_khr_il_program (for a CPU "
@@ -263,10 +308,16 @@ class OpenCLDevice(Device):
 
     @property
     def context(self) -> Any:
-        """pyopencl's Context. A launch takes buffers of this context together with devmod's arrays."""
+        """pyopencl's Context. A launch takes buffers of this context together with devmod's
+        arrays.
+        """
 
         check_driver("opencl")
-        return self._context if self._context is not None else self._once.get("context", self._create_context)
+        return (
+            self._context
+            if self._context is not None
+            else self._once.get("context", self._create_context)
+        )
 
     def _create_context(self) -> Any:
         try:
@@ -281,7 +332,9 @@ class OpenCLDevice(Device):
 
     def stream(self) -> OpenCLStream:
         try:
-            queue = cl.CommandQueue(self.context, self.handle, cl.command_queue_properties.PROFILING_ENABLE)
+            queue = cl.CommandQueue(
+                self.context, self.handle, cl.command_queue_properties.PROFILING_ENABLE
+            )
         except _driver.Error as error:
             raise driver_error(f"{self} gives no command queue", error) from error
         return self._stream_of(queue)
@@ -294,7 +347,9 @@ class OpenCLDevice(Device):
         return stream
 
     def stream_over(self, queue: Any) -> OpenCLStream:
-        """Return the stream over a command queue of another library: the same object for the same queue."""
+        """Return the stream over a command queue of another library: the same object for the same
+        queue.
+        """
         with self._lock:
             stream = self._foreign_streams.get(queue.int_ptr)
             if stream is None:
@@ -312,7 +367,8 @@ class OpenCLDevice(Device):
         return self._create_buffer(nbytes, self.buffer_flags, None)
 
     def upload(self, data: memoryview, stream: OpenCLStream) -> Any:
-        # The driver copies when it creates the buffer, which takes a third of the time of a command in the queue.
+        # The driver copies when it creates the buffer, which takes a third of the time of a command
+        # in the queue.
         if not data.nbytes:
             return self.allocate(1)
         return self._create_buffer(data.nbytes, self._upload_flags, data)
@@ -330,7 +386,9 @@ class OpenCLDevice(Device):
             mapped, _ = _map(queue, memory, cl.map_flags.READ, 0, (memory.size,), "u1")
             mapped.base.release(queue)
         except _driver.Error as error:
-            raise self._copy_error(f"{self} gives the host no access to an array of {memory.size} bytes", error, memory) from error
+            raise self._copy_error(
+                f"{self} gives the host no access to an array of {memory.size} bytes", error, memory
+            ) from error
 
     def _create_buffer(self, nbytes: int, flags: int, data: memoryview | None) -> Any:
         if nbytes > self._max_bytes:
@@ -375,23 +433,38 @@ class OpenCLDevice(Device):
     def copy(self, source: Any, target: Any, nbytes: int, stream: OpenCLStream) -> None:
         (source, start), (target, offset) = _place(source), _place(target)
         try:
-            cl.enqueue_copy(_queue(stream), target, source, byte_count=nbytes, src_offset=start, dst_offset=offset)
+            cl.enqueue_copy(
+                _queue(stream),
+                target,
+                source,
+                byte_count=nbytes,
+                src_offset=start,
+                dst_offset=offset,
+            )
         except _driver.Error as error:
-            raise self._copy_error(f"a copy of {nbytes} bytes on {self} failed", error, source, target) from error
+            raise self._copy_error(
+                f"a copy of {nbytes} bytes on {self} failed", error, source, target
+            ) from error
 
-    def write(self, memory: Any, data: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
+    def write(
+        self, memory: Any, data: memoryview, stream: OpenCLStream, *, wait: bool = True
+    ) -> Any:
         memory, offset = _place(memory)
         try:
             return cl._cl._enqueue_write_buffer(_queue(stream), memory, data, offset, None, wait)
         except _driver.Error as error:
-            raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error, memory) from error
+            raise self._copy_error(
+                f"a copy of {data.nbytes} bytes to {self} failed", error, memory
+            ) from error
 
     def read(self, memory: Any, out: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
         memory, offset = _place(memory)
         try:
             return cl._cl._enqueue_read_buffer(_queue(stream), memory, out, offset, None, wait)
         except _driver.Error as error:
-            raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error, memory) from error
+            raise self._copy_error(
+                f"a copy of {out.nbytes} bytes from {self} failed", error, memory
+            ) from error
 
     def start_write(self, memory: Any, data: memoryview, stream: OpenCLStream) -> None:
         self._keep(self.write(memory, data, stream, wait=False), stream)
@@ -415,7 +488,9 @@ class OpenCLDevice(Device):
         return str(_images().image_problem(self, format, access))
 
     def image_formats(self, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
-        """Return the formats of images of a type for an access, such as "READ_ONLY", as the driver lists them."""
+        """Return the formats of images of a type for an access, such as "READ_ONLY", as the driver
+        lists them.
+        """
         return self._once.get((flags, type), lambda: _images().supported_formats(self, flags, type))
 
     def _copy_error(self, subject: str, error: Exception, *memories: Any) -> LaunchError:
@@ -425,7 +500,9 @@ class OpenCLDevice(Device):
         return driver_error(subject, error)
 
     def _keep(self, event: Any, stream: OpenCLStream) -> None:
-        """Keep the event of a copy until the copy is done. The event references the host's memory, and its deletion waits for the copy."""
+        """Keep the event of a copy until the copy is done. The event references the host's memory,
+        and its deletion waits for the copy.
+        """
         self._copies.append(event)
         _queue(stream).flush()
         with suppress(IndexError):
@@ -442,7 +519,9 @@ def _images() -> Any:
 
 def _features(handle: Any) -> frozenset[str]:
     extensions = set(handle.extensions.split())
-    features = {name for name, feature in FEATURES.items() if not extensions.isdisjoint(feature.opencl)}
+    features = {
+        name for name, feature in FEATURES.items() if not extensions.isdisjoint(feature.opencl)
+    }
     if handle.image_support:
         features.add("images")
     if handle.version.startswith("OpenCL 2."):
@@ -509,7 +588,11 @@ def device_of(value: Any) -> OpenCLDevice:
 
 
 def _keep_in_child() -> None:
-    """Never delete an event: in a forked child the deletion would wait for threads of the parent, or for a lock that they had."""
-    copies = [event for device in (devices() if "devices" in _once else ()) for event in device._copies]
+    """Never delete an event: in a forked child the deletion would wait for threads of the parent,
+    or for a lock that they had.
+    """
+    copies = [
+        event for device in (devices() if "devices" in _once else ()) for event in device._copies
+    ]
     for each in (*copies, *(each for each in gc.get_objects() if type(each) is OpenCLEvent)):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))

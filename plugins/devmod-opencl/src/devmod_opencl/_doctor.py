@@ -1,4 +1,6 @@
-"""The check of devmod-opencl for `devmod.doctor`: the drivers that the OpenCL loader and devmod open."""
+"""The check of devmod-opencl for `devmod.doctor`: the drivers that the OpenCL loader and devmod
+open.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,26 @@ def devmod_doctor() -> list[tuple[str, str, str]]:
 
 
 def _drivers() -> Iterator[Attempt]:
-    """Yield the driver of each `.icd` file, and that of Intel's wheel. A folder without such a file is a place without a driver."""
+    """Yield the driver of each `.icd` file, and that of Intel's wheel. A folder without such a file
+    is a place without a driver.
+    """
     chosen = next((value for value in map(os.environ.get, LOADER_VARIABLES) if value), "")
     places = chosen.split(os.pathsep) if chosen else [_VENDORS]
     if os.path.isdir(places[0]) or not chosen:
         with suppress(ImportError, ValueError):
             spec = find_spec("pyopencl")  # the loader of its wheels reads this folder too
-            places += [os.path.join(folder, ".libs") for folder in (spec.submodule_search_locations if spec else None) or ()]
+            places += [
+                os.path.join(folder, ".libs")
+                for folder in (spec.submodule_search_locations if spec else None) or ()
+            ]
     for place in places:
-        files = sorted(glob(os.path.join(escape(place), "*.icd"))) if os.path.isdir(place) else [place] if os.path.exists(place) else []
+        files = (
+            sorted(glob(os.path.join(escape(place), "*.icd")))
+            if os.path.isdir(place)
+            else [place]
+            if os.path.exists(place)
+            else []
+        )
         if not files:
             yield Attempt(os.path.abspath(place))
         for file in files:

@@ -1,6 +1,7 @@
 """pyopencl, and the calls that build programs. No other file imports pyopencl.
 
-Importing this file opens the OpenCL loader. It raises DeviceNotFoundError if that fails; a later import tries again.
+Importing this file opens the OpenCL loader. It raises DeviceNotFoundError if that fails; a later
+import tries again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from functools import cache
 from importlib import import_module
 
 from devmod.backend import environment_text
-from devmod.errors import CompileError, DeviceNotFoundError, DevmodError, FormatError, LaunchError, pip_install
+from devmod.errors import (
+    CompileError,
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    LaunchError,
+    pip_install,
+)
 from devmod_opencl._intel import INTEL_CPU, open_platform
 from devmod_runtime import call_uninterrupted, driver_import_error
 
@@ -22,9 +30,13 @@ try:
     call_uninterrupted(import_module, "pyopencl")  # an interrupt of its import ends the process
     import pyopencl as cl
     from pyopencl import Error  # the base class of the driver's errors
-except ImportError as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
+except (
+    ImportError
+) as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
     repair = pip_install("--force-reinstall", "pyopencl[pocl]")
-    raise driver_import_error(error, "opencl", "OpenCL", "pyopencl", distribution=_WITH_POCL, repair=repair) from error
+    raise driver_import_error(
+        error, "opencl", "OpenCL", "pyopencl", distribution=_WITH_POCL, repair=repair
+    ) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +61,8 @@ _warn_once = cache(cl.compiler_output)
 
 
 def list_devices() -> list[Any]:
-    """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs, otherwise in the order of the platforms.
+    """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs,
+    otherwise in the order of the platforms.
 
     docs/opencl.md has the figures for which another driver of the CPU is chosen before PoCL.
 
@@ -67,11 +80,19 @@ def list_devices() -> list[Any]:
             problems.append(f"{platform.name}: {code_name(error)}")
     if not devices:
         names = [str(platform.name) for platform in platforms]
-        why = "; ".join(problems) or f"the platform{'s' * (len(names) > 1)} {', '.join(names)} {'have' if len(names) > 1 else 'has'} none"
+        why = (
+            "; ".join(problems)
+            or f"the platform{'s' * (len(names) > 1)} {', '.join(names)} {'have' if len(names) > 1 else 'has'} none"
+        )
         if POCL in names:
             why += " (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder)"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl")
-    devices.sort(key=lambda device: (bool(device.type & cl.device_type.CPU), device.platform.name.strip() == POCL))
+    devices.sort(
+        key=lambda device: (
+            bool(device.type & cl.device_type.CPU),
+            device.platform.name.strip() == POCL,
+        )
+    )
     return devices
 
 
@@ -83,7 +104,9 @@ def _platforms() -> list[Any]:
     except Error as error:
         platforms, failure = [], error
     # A process cannot open two versions of Intel's runtime.
-    if all(platform.name.strip() != INTEL_CPU for platform in platforms) and (address := open_platform()):
+    if all(platform.name.strip() != INTEL_CPU for platform in platforms) and (
+        address := open_platform()
+    ):
         platforms.append(cl.Platform.from_int_ptr(address, retain=False))
     if failure is not None and not platforms:
         why = f"the OpenCL loader has no platform ({code_name(failure)})"
@@ -108,12 +131,19 @@ def driver_error(subject: str, error: Exception) -> LaunchError:
 
 
 def is_memory_error(error: Exception) -> bool:
-    """Return whether the driver has too little memory for a buffer. Some drivers allocate at the first use of a buffer."""
+    """Return whether the driver has too little memory for a buffer. Some drivers allocate at the
+    first use of a buffer.
+    """
     status = cl.status_code
-    return getattr(error, "code", None) in (status.MEM_OBJECT_ALLOCATION_FAILURE, status.OUT_OF_HOST_MEMORY)
+    return getattr(error, "code", None) in (
+        status.MEM_OBJECT_ALLOCATION_FAILURE,
+        status.OUT_OF_HOST_MEMORY,
+    )
 
 
-def build_source(context: Any, device: Any, text: str, options: tuple[str, ...], subject: str) -> Any:
+def build_source(
+    context: Any, device: Any, text: str, options: tuple[str, ...], subject: str
+) -> Any:
     """Build a program from source for one device, without pyopencl's cache and include folder.
 
     Raises
@@ -135,7 +165,9 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
 
 
 def _refusal(device: Any, subject: str, error: Exception, log: str) -> DevmodError:
-    """Return the error of a build: a DeviceNotFoundError if the driver has no compiler, else a CompileError."""
+    """Return the error of a build: a DeviceNotFoundError if the driver has no compiler, else a
+    CompileError.
+    """
     text = f"{device.name.strip()} cannot build {subject}: {first_errors(log, code_name(error))}"
     if getattr(error, "code", None) == cl.status_code.COMPILER_NOT_AVAILABLE:
         return DeviceNotFoundError(text, kind="opencl")
@@ -191,13 +223,17 @@ def build_binary(context: Any, device: Any, binary: bytes) -> Any:
 
 
 def _build(program: Any, device: Any, options: str) -> None:
-    """Build a program. Warn as pyopencl does, but only of a log that has a warning: Intel's compiler writes a log of each build."""
+    """Build a program. Warn as pyopencl does, but only of a log that has a warning: Intel's
+    compiler writes a log of each build.
+    """
     program._build(options=options.encode(), devices=[device])
     log = build_log(program, device)
     if _WARNING.search(log):
         # pyopencl prints the same text for all logs without this variable.
         has_log = environment_text("PYOPENCL_COMPILER_OUTPUT")
-        _warn_once(f"{device.name.strip()} has built a program with warnings:\n{log}" if has_log else "")
+        _warn_once(
+            f"{device.name.strip()} has built a program with warnings:\n{log}" if has_log else ""
+        )
 
 
 def binary_of(program: Any) -> bytes:
@@ -217,14 +253,23 @@ def kernel_names(program: Any) -> list[str]:
 
 
 def arguments_of(program: Any, name: str) -> list[list[str]]:
-    """Return the address space, the type and the access of each argument of a kernel, for a program built from source.
+    """Return the address space, the type and the access of each argument of a kernel, for a program
+    built from source.
 
-    The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value). The access is "r", "w" or "rw" for an image, else "". The
-    list is empty if the driver has no such information.
+    The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value). The access is "r",
+    "w" or "rw" for an image, else "". The list is empty if the driver has no such information.
     """
     info, qualifier = cl.kernel_arg_info, cl.kernel_arg_access_qualifier
-    accesses: dict[object, str] = {qualifier.READ_ONLY: "r", qualifier.WRITE_ONLY: "w", qualifier.READ_WRITE: "rw"}
-    spaces = {value: name for name, value in vars(cl.kernel_arg_address_qualifier).items() if name.isupper()}
+    accesses: dict[object, str] = {
+        qualifier.READ_ONLY: "r",
+        qualifier.WRITE_ONLY: "w",
+        qualifier.READ_WRITE: "rw",
+    }
+    spaces = {
+        value: name
+        for name, value in vars(cl.kernel_arg_address_qualifier).items()
+        if name.isupper()
+    }
     try:
         kernel = cl.Kernel(program, name)
         return [
@@ -244,7 +289,9 @@ _SUBGROUP_SIZES = 0x4108
 
 
 def subgroup_sizes(device: Any) -> tuple[int, ...]:
-    """Return the sizes that the attribute intel_reqd_sub_group_size may have; () if the device or the system does not provide them."""
+    """Return the sizes that the attribute intel_reqd_sub_group_size may have; () if the device or
+    the system does not provide them.
+    """
     if "cl_intel_required_subgroup_size" not in device.extensions.split():
         return ()
     sizes, nbytes = (ctypes.c_size_t * 64)(), ctypes.c_size_t()
@@ -253,7 +300,11 @@ def subgroup_sizes(device: Any) -> tuple[int, ...]:
         get_info = ctypes.CDLL(cl._cl.__file__).clGetDeviceInfo
     except (OSError, AttributeError):  # Windows
         return ()
-    pointer, number, size = ctypes.c_void_p(device.int_ptr), ctypes.c_uint(_SUBGROUP_SIZES), ctypes.c_size_t(ctypes.sizeof(sizes))
+    pointer, number, size = (
+        ctypes.c_void_p(device.int_ptr),
+        ctypes.c_uint(_SUBGROUP_SIZES),
+        ctypes.c_size_t(ctypes.sizeof(sizes)),
+    )
     failed = get_info(pointer, number, size, sizes, ctypes.byref(nbytes))
     return () if failed else tuple(sizes[: nbytes.value // ctypes.sizeof(ctypes.c_size_t)])
 

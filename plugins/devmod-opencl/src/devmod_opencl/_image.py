@@ -1,4 +1,6 @@
-"""Images and samplers of OpenCL devices, and those of pyopencl as their arguments. A `device` is an OpenCLDevice."""
+"""Images and samplers of OpenCL devices, and those of pyopencl as their arguments. A `device` is an
+OpenCLDevice.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from devmod_runtime import Image, Sampler, check_driver, check_extent
 
 
 def _channel_type(format: ImageFormat) -> str:  # noqa: A002 - the name in the interface
-    """Return OpenCL's name of the type of a channel: UNORM_INT8 of "rgba8unorm", UNSIGNED_INT32 of "r32uint"."""
+    """Return OpenCL's name of the type of a channel: UNORM_INT8 of "rgba8unorm", UNSIGNED_INT32 of
+    "r32uint".
+    """
     if format.encoding == "float":
         return "HALF_FLOAT" if format.bits == 16 else "FLOAT"
     return f"{ {'uint': 'UNSIGNED', 'sint': 'SIGNED'}.get(format.encoding, format.encoding.upper()) }_INT{format.bits}"
@@ -21,15 +25,26 @@ def _channel_type(format: ImageFormat) -> str:  # noqa: A002 - the name in the i
 
 #: The numbers of a format's channel order and channel type, by its name.
 _FORMATS = {
-    name: (getattr(cl.channel_order, each.order.upper()), getattr(cl.channel_type, _channel_type(each)))
+    name: (
+        getattr(cl.channel_order, each.order.upper()),
+        getattr(cl.channel_type, _channel_type(each)),
+    )
     for name, each in IMAGE_FORMATS.items()
 }
 _NAMES = {numbers: name for name, numbers in _FORMATS.items()}
 #: OpenCL's types of images.
-_OBJECTS = {name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}") for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")}
+_OBJECTS = {
+    name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}")
+    for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
+}
 _FLAGS = {"r": "READ_ONLY", "w": "WRITE_ONLY", "rw": "KERNEL_READ_AND_WRITE"}
 _VERBS = {"r": "read", "w": "write to", "rw": "both read and write"}
-_ADDRESSES = {"clamp": "CLAMP_TO_EDGE", "repeat": "REPEAT", "mirror": "MIRRORED_REPEAT", "border": "CLAMP"}
+_ADDRESSES = {
+    "clamp": "CLAMP_TO_EDGE",
+    "repeat": "REPEAT",
+    "mirror": "MIRRORED_REPEAT",
+    "border": "CLAMP",
+}
 
 
 class OpenCLImage(Image):
@@ -45,12 +60,18 @@ class OpenCLImage(Image):
 
 
 def supported_formats(device: Any, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
-    """Return the formats of a device's images of a type that kernels use in a way, such as "READ_ONLY"."""
+    """Return the formats of a device's images of a type that kernels use in a way, such as
+    "READ_ONLY".
+    """
     try:
-        formats = cl.get_supported_image_formats(device.context, getattr(cl.mem_flags, flags), _OBJECTS[type])
+        formats = cl.get_supported_image_formats(
+            device.context, getattr(cl.mem_flags, flags), _OBJECTS[type]
+        )
     except _driver.Error:  # images that kernels both read and write, before OpenCL 2.0
         return frozenset()
-    return frozenset(filter(None, (_NAMES.get((each.channel_order, each.channel_data_type)) for each in formats)))
+    return frozenset(
+        filter(None, (_NAMES.get((each.channel_order, each.channel_data_type)) for each in formats))
+    )
 
 
 def image_problem(device: Any, format: str, access: str) -> str:  # noqa: A002 - the name in the base class
@@ -72,9 +93,16 @@ def create_image(device: Any, image: Image) -> Any:
         description.pitches = (0, 0)
         description.num_mip_levels = description.num_samples = 0
         description.buffer = None
-        result = cl.Image(device.context, device.buffer_flags, cl.ImageFormat(*_FORMATS[image.format]), desc=description)
+        result = cl.Image(
+            device.context,
+            device.buffer_flags,
+            cl.ImageFormat(*_FORMATS[image.format]),
+            desc=description,
+        )
         # A zero has the same bytes in each type of the color.
-        cl.enqueue_fill_image(device.default_stream.queue, result, bytes(16), (0, 0, 0), _region(image)).wait()
+        cl.enqueue_fill_image(
+            device.default_stream.queue, result, bytes(16), (0, 0, 0), _region(image)
+        ).wait()
     except _driver.Error as error:
         if _driver.is_memory_error(error):
             raise device.memory_error(image.nbytes, _driver.code_name(error)) from error
@@ -83,16 +111,28 @@ def create_image(device: Any, image: Image) -> Any:
 
 
 def _check_image(device: Any, image: Image) -> None:
-    """Raise ArgumentError for an image that the device does not support, DeviceMemoryError for one that is too large."""
+    """Raise ArgumentError for an image that the device does not support, DeviceMemoryError for one
+    that is too large.
+    """
     handle = device.handle
     if not handle.image_support:
-        raise ArgumentError(f"image: {device} has no images: its image_support is 0", kind="opencl", argument="shape")
+        raise ArgumentError(
+            f"image: {device} has no images: its image_support is 0",
+            kind="opencl",
+            argument="shape",
+        )
     prefix = "image3d_max_" if len(image.shape) == 3 else "image2d_max_"
-    names = [prefix + each for each in ("width", "height", "depth")[: len(image.shape)]] + ["image_max_array_size"]
+    names = [prefix + each for each in ("width", "height", "depth")[: len(image.shape)]] + [
+        "image_max_array_size"
+    ]
     check_extent(image, [(name, getattr(handle, name)) for name in names])
     formats = device.image_formats("READ_WRITE", image.type)
     if image.format not in formats:
-        similar = [name for name, each in IMAGE_FORMATS.items() if each.dtype == image.texel.dtype and name in formats]
+        similar = [
+            name
+            for name, each in IMAGE_FORMATS.items()
+            if each.dtype == image.texel.dtype and name in formats
+        ]
         raise image.format_error(
             f"clGetSupportedImageFormats does not list it for the type {image.type}; of {image.texel.dtype} it lists: "
             f"{', '.join(similar) or 'none'}"
@@ -103,7 +143,9 @@ def _check_image(device: Any, image: Image) -> None:
 
 
 def _region(image: Image) -> tuple[int, int, int]:
-    """Return the lengths of a whole image as in the driver's copies, which count layers behind the other dimensions."""
+    """Return the lengths of a whole image as in the driver's copies, which count layers behind the
+    other dimensions.
+    """
     x, y, z = (*image.shape, *([image.layers] if image.layers else []), 1, 1)[:3]
     return x, y, z
 
@@ -117,14 +159,22 @@ def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
     except _driver.Error as error:
         if _driver.is_memory_error(error):
             raise image.device.memory_error(image.nbytes, _driver.code_name(error)) from error
-        raise driver_error(f"a copy of {data.nbytes} bytes {'to' if write else 'from'} an image on {image.device} failed", error) from error
+        raise driver_error(
+            f"a copy of {data.nbytes} bytes {'to' if write else 'from'} an image on {image.device} failed",
+            error,
+        ) from error
 
 
 def create_sampler(device: Any, sampler: Sampler) -> Any:
     """Return pyopencl's Sampler, as `Device.create_sampler` does."""
     address = getattr(cl.addressing_mode, _ADDRESSES[sampler.address])
     try:
-        return cl.Sampler(device.context, sampler.normalized, address, getattr(cl.filter_mode, sampler.filter.upper()))
+        return cl.Sampler(
+            device.context,
+            sampler.normalized,
+            address,
+            getattr(cl.filter_mode, sampler.filter.upper()),
+        )
     except _driver.Error as error:
         raise driver_error(f"{device} gives no sampler", error) from error
 
@@ -140,7 +190,9 @@ def adopt_image(value: Any, device: Any) -> Image:
     name = _NAMES.get((value.format.channel_order, value.format.channel_data_type))
     type_ = next((each for each, number in _OBJECTS.items() if value.type == number), "")
     if name is None or not type_:
-        raise ConversionError(f"is a pyopencl Image of a format that devmod does not support ({value.format})")
+        raise ConversionError(
+            f"is a pyopencl Image of a format that devmod does not support ({value.format})"
+        )
     lengths = (value.width, value.height, value.depth)[: int(type_[0])]
     layers = value.get_image_info(cl.image_info.ARRAY_SIZE) if type_.endswith("_array") else 0
     return OpenCLImage(device, lengths, name, layers, value, value.flags)
@@ -148,15 +200,27 @@ def adopt_image(value: Any, device: Any) -> Image:
 
 def adopt_sampler(value: Any, device: Any) -> Sampler:
     """Return the sampler over a Sampler of pyopencl, which is in the device's context."""
-    address = next((name for name, mode in _ADDRESSES.items() if value.addressing_mode == getattr(cl.addressing_mode, mode)), "clamp")
+    address = next(
+        (
+            name
+            for name, mode in _ADDRESSES.items()
+            if value.addressing_mode == getattr(cl.addressing_mode, mode)
+        ),
+        "clamp",
+    )
     linear = value.filter_mode == cl.filter_mode.LINEAR
-    return Sampler(device, "linear" if linear else "nearest", address, bool(value.normalized_coords), value)
+    return Sampler(
+        device, "linear" if linear else "nearest", address, bool(value.normalized_coords), value
+    )
 
 
-def check_images(images: Mapping[int, Image | Sampler], arguments: Mapping[int, tuple[str, str]]) -> tuple[int, str] | None:
+def check_images(
+    images: Mapping[int, Image | Sampler], arguments: Mapping[int, tuple[str, str]]
+) -> tuple[int, str] | None:
     """Return the argument that a kernel cannot take, and why, as `Kernel.check_images` does.
 
-    `arguments` has the type in OpenCL C and the access of each image. The type is "" if it is unknown.
+    `arguments` has the type in OpenCL C and the access of each image. The type is "" if it is
+    unknown.
     """
     readable = []
     for number, image in images.items():
@@ -165,15 +229,30 @@ def check_images(images: Mapping[int, Image | Sampler], arguments: Mapping[int, 
         handle: Any = image.handle
         type_name, access = arguments[number]
         if type_name and type_name != image_type_name(image.type):
-            hint = "; pass a pyopencl.Image over a buffer" if type_name == image_type_name("1d_buffer") else ""
-            return number, f"is an image of type {image.type}, and the kernel takes {type_name}{hint}"
+            hint = (
+                "; pass a pyopencl.Image over a buffer"
+                if type_name == image_type_name("1d_buffer")
+                else ""
+            )
+            return (
+                number,
+                f"is an image of type {image.type}, and the kernel takes {type_name}{hint}",
+            )
         if "w" in access and handle.flags & cl.mem_flags.READ_ONLY:
-            return number, "is read-only, and the kernel may write to it; pass an image that kernels may write to"
+            return (
+                number,
+                "is read-only, and the kernel may write to it; pass an image that kernels may write to",
+            )
         if "r" in access and handle.flags & cl.mem_flags.WRITE_ONLY:
-            return number, "is write-only, and the kernel may read it; pass an image that kernels may read"
+            return (
+                number,
+                "is write-only, and the kernel may read it; pass an image that kernels may read",
+            )
         if "r" in access:
             readable.append((number, image))
-    is_linear = any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values())
+    is_linear = any(
+        isinstance(each, Sampler) and each.filter == "linear" for each in images.values()
+    )
     if is_linear and readable and all(each.texel.sample != "float" for _, each in readable):
         number, image = readable[0]
         return number, image.filter_mismatch("OpenCL filters no integers")

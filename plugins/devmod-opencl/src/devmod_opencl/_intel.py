@@ -1,10 +1,12 @@
 """Intel's CPU runtime from its wheel, which the OpenCL loader does not find.
 
-The wheel `intel-opencl-rt` puts the driver's library into the `lib` folder of the environment. Its `.icd` file names a folder of Intel's
-build machine, and no loader searches the environment. So devmod opens the library itself, and asks for its platform as a loader does, by
-the function clIcdGetPlatformIDsKHR (extension cl_khr_icd). Each object of OpenCL begins with a pointer to its driver's table of functions,
-by which every loader passes calls on. So the platform works like those that the loader lists. No file and no environment variable is
-changed, and the loader's own platforms stay.
+The wheel `intel-opencl-rt` puts the driver's library into the `lib` folder of the environment. Its
+`.icd` file names a folder of Intel's build machine, and no loader searches the environment. So
+devmod opens the library itself, and asks for its platform as a loader does, by the function
+clIcdGetPlatformIDsKHR (extension cl_khr_icd). Each object of OpenCL begins with a pointer to its
+driver's table of functions, by which every loader passes calls on. So the platform works like those
+that the loader lists. No file and no environment variable is changed, and the loader's own
+platforms stay.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _NEEDS_LOADER = int.from_bytes(b"OPENCL31", "big")
 
 
 def open_platform() -> int:
-    """Return the address of the platform of the installed wheel; 0 if there is none, or if the user chooses the loader's drivers."""
+    """Return the address of the platform of the installed wheel; 0 if there is none, or if the user
+    chooses the loader's drivers.
+    """
     if any(os.environ.get(name) for name in LOADER_VARIABLES):
         return 0
     path = library_path()
@@ -39,7 +43,9 @@ def open_platform() -> int:
     if not address:
         return 0
     platform = ctypes.c_void_p()
-    list_platforms = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(address)
+    list_platforms = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p
+    )(address)
     if list_platforms(1, ctypes.byref(platform), None) or not platform.value:
         return 0
     return 0 if needs_loader(platform.value) else platform.value
@@ -52,7 +58,9 @@ def library_path() -> str:
     except (metadata.PackageNotFoundError, OSError):
         return ""
     # A path with `..` would be another library than that of an `.icd` file.
-    return next((os.path.realpath(str(file.locate())) for file in files if file.name == _LIBRARY), "")
+    return next(
+        (os.path.realpath(str(file.locate())) for file in files if file.name == _LIBRARY), ""
+    )
 
 
 def needs_loader(platform: int) -> bool:

@@ -1,4 +1,6 @@
-"""The programs of an OpenCL module, its kernels and functions, and arrays, images and queues of pyopencl as their arguments."""
+"""The programs of an OpenCL module, its kernels and functions, and arrays, images and queues of
+pyopencl as their arguments.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,37 @@ from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from struct import Struct, calcsize
 
-from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, device_of_call, dtype_name_of
+from devmod.backend import (
+    STRUCT_FORMATS,
+    ConversionError,
+    DiskCache,
+    Once,
+    device_of_call,
+    dtype_name_of,
+)
 from devmod.errors import ArgumentError, FormatError, LaunchError, condition_hint
 from devmod_opencl import _driver
-from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, is_complete, no_time
+from devmod_opencl._device import (
+    OpenCLDevice,
+    OpenCLStream,
+    device_of,
+    devices,
+    is_complete,
+    no_time,
+)
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import check_space, name_processor
 from devmod_readers.options.opencl import is_supported
-from devmod_runtime import BuildLauncher, Builds, DeviceArray, Kernel, LaunchConfig, call_uninterrupted, wait_interruptibly
+from devmod_runtime import (
+    BuildLauncher,
+    Builds,
+    DeviceArray,
+    Kernel,
+    LaunchConfig,
+    call_uninterrupted,
+    wait_interruptibly,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +55,13 @@ if TYPE_CHECKING:
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
 
 
-#: The platforms that keep what they build from a source on the disk. A cache of binaries beside theirs costs time: for a binary PoCL
-#: compiles every kernel to machine code, and without one those that run.
+#: The platforms that keep what they build from a source on the disk. A cache of binaries beside
+#: theirs costs time: for a binary PoCL compiles every kernel to machine code, and without one those
+#: that run.
 _KEEP_BUILDS = (_driver.POCL, "NVIDIA CUDA")
-#: The version of the cache entries: a line for each kernel (its name, and the words of `arguments_of` it, which a binary does not
-#: contain), an empty line, and the binary. json would be imported for this alone.
+#: The version of the cache entries: a line for each kernel (its name, and the words of
+#: `arguments_of` it, which a binary does not contain), an empty line, and the binary. json would be
+#: imported for this alone.
 _FORM = "lines of arguments, and binary"
 _BINARIES = DiskCache("opencl")
 
@@ -59,12 +85,18 @@ class OpenCLPrograms(Builds):
     is_option = staticmethod(is_supported)
 
     def __init__(
-        self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Mapping[str, FunctionInfo] | None = None
+        self,
+        fmt: str,
+        code: bytes,
+        constants: Mapping[str, object] | None = None,
+        functions: Mapping[str, FunctionInfo] | None = None,
     ) -> None:
         super().__init__(fmt, code, constants)
         if self.text:
             self.check_options()
-        self._functions = {} if functions is None else functions  # not `or`, which would count functions that nothing needs
+        self._functions = (
+            {} if functions is None else functions
+        )  # not `or`, which would count functions that nothing needs
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
 
@@ -84,16 +116,24 @@ class OpenCLPrograms(Builds):
         return self._built.get(device, lambda: self._build(device))
 
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
-        """Return the address space, type and access of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
+        """Return the address space, type and access of each argument of a kernel, as
+        `_driver.arguments_of` does; empty if unknown.
+        """
         program = self.get(device)
         if self.fmt == "il":  # drivers have no information about the arguments of SPIR-V
             kernel = self._il_kernels.get(name)
-            return [[each.space, each.type, each.access] for each in kernel.arguments] if kernel else ()
+            return (
+                [[each.space, each.type, each.access] for each in kernel.arguments]
+                if kernel
+                else ()
+            )
         if not self.text:
             return ()
         if device in self._arguments:
             return self._arguments[device].get(name, ())
-        return call_uninterrupted(_driver.arguments_of, program, name)  # an interrupt of pyopencl 2025.1 ends the process
+        return call_uninterrupted(
+            _driver.arguments_of, program, name
+        )  # an interrupt of pyopencl 2025.1 ends the process
 
     @cached_property
     def _il_kernels(self) -> Mapping[str, SpirvKernel]:
@@ -132,28 +172,37 @@ class OpenCLPrograms(Builds):
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
                 kernels = (line.split("\0") for line in head.decode().split("\n"))
-                self._arguments[device] = {name: list(zip(*[iter(words)] * 3, strict=True)) for name, *words in kernels}
+                self._arguments[device] = {
+                    name: list(zip(*[iter(words)] * 3, strict=True)) for name, *words in kernels
+                }
                 return program
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
         program = self._compile(device)
-        self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
+        self._arguments[device] = arguments = {
+            name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)
+        }
         binary = _driver.binary_of(program)
         if binary:
-            lines = "\n".join("\0".join([name, *chain.from_iterable(each)]) for name, each in arguments.items())
+            lines = "\n".join(
+                "\0".join([name, *chain.from_iterable(each)]) for name, each in arguments.items()
+            )
             _BINARIES.write(key, lines.encode() + b"\n\n" + binary)
         return program
 
     def _compile(self, device: OpenCLDevice) -> Any:
         if self.fmt == "cl":
-            return _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+            return _driver.build_source(
+                device.context, device.handle, self.text, self.options, "the opencl source"
+            )
         from devmod_opencl._trial import try_binary
 
         try_binary(device, self.code, list(self._functions.values()), is_il=True)
         return _driver.build_il(device.context, device.handle, self.code)
 
 
-# -- Kernels: packing arguments and launching. Calls share kernel objects; each prepared launch has its own.
+# -- Kernels: packing arguments and launching. Calls share kernel objects; each prepared launch has
+# its own.
 
 
 #: The numbers from which on a call sets them together: packing them has a cost of its own.
@@ -163,7 +212,9 @@ _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
 
 
 class OpenCLKernel(Kernel):
-    """A kernel on one device. clSetKernelArg is not thread-safe, so each call and each prepared launch has its own kernel object."""
+    """A kernel on one device. clSetKernelArg is not thread-safe, so each call and each prepared
+    launch has its own kernel object.
+    """
 
     def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, device: OpenCLDevice) -> None:
         self._program = programs.get(device)
@@ -174,49 +225,75 @@ class OpenCLKernel(Kernel):
         count = handle.num_args
         if count != len(info.arg_types):
             raise FormatError(
-                f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap has {len(info.arg_types)}", kind="opencl"
+                f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap has {len(info.arg_types)}",
+                kind="opencl",
             )
         params = info.interface.params if info.interface is not None else ()
         kinds = [param.kind for param in params] or list(info.arg_types)
         spaces = programs.arguments(device, info.name)
-        # A number in place of a pointer may have its size. The driver would use it as an address and crash.
-        # An image, a sampler and a pointer have the same size too.
-        for number, (kind, (space, type_name, access)) in enumerate(zip(kinds, spaces, strict=False)):
+        # A number in place of a pointer may have its size. The driver would use it as an address
+        # and crash. An image, a sampler and a pointer have the same size too.
+        for number, (kind, (space, type_name, access)) in enumerate(
+            zip(kinds, spaces, strict=False)
+        ):
             image_type = params[number].type if kind == "image" else ""
             if not _is_compatible(kind, image_type, space, type_name, access):
-                arg_type = info.arg_types[number] if kind == "scalar" else f"{kind} {image_type}".strip()
-                takes = "an image" if _image_type(type_name) or access else "a sampler" if type_name == _SAMPLER else _SPACES[space]
+                arg_type = (
+                    info.arg_types[number] if kind == "scalar" else f"{kind} {image_type}".strip()
+                )
+                takes = (
+                    "an image"
+                    if _image_type(type_name) or access
+                    else "a sampler"
+                    if type_name == _SAMPLER
+                    else _SPACES[space]
+                )
                 raise FormatError(
                     f"the opencl kernel {info.name!r} takes {takes} ({type_name}) as argument {number + 1}, and the payload's fmap has "
                     f"{arg_type}",
                     kind="opencl",
                 )
-        # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop and list.append are atomic.
+        # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop
+        # and list.append are atomic.
         self._free = [handle]
         self._objects = tuple(number for number, kind in enumerate(kinds) if kind in _OBJECTS)
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
         self._images = [number for number, kind in enumerate(kinds) if kind in ("image", "sampler")]
         self._image_arguments = {
-            number: (_image_type(spaces[number][1]), spaces[number][2]) if spaces else ("", param.access or "rw")
+            number: (_image_type(spaces[number][1]), spaces[number][2])
+            if spaces
+            else ("", param.access or "rw")
             for number, param in enumerate(params)
             if param.kind == "image"
         }
         # Without an interface, any pointer may be __local. The driver may have the address spaces.
-        self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
+        self._pointers = [
+            (number, spaces[number][0] == "LOCAL")
+            for number, kind in enumerate(kinds)
+            if kind == "handle" and spaces
+        ]
         group = cl.kernel_work_group_info
-        self._max_threads = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
-        self._multiple = handle.get_work_group_info(group.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device.handle)
+        self._max_threads = min(
+            device.limits["max_work_group_size"],
+            handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle),
+        )
+        self._multiple = handle.get_work_group_info(
+            group.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device.handle
+        )
         required = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
         #: The block that the kernel requires; None if it runs with every block.
         self.required_block = required if any(required) else None
 
     def _new(self) -> Any:
         try:
-            # Older versions of pyopencl call Python from C++ there. An interrupt of that call ends the process.
+            # Older versions of pyopencl call Python from C++ there. An interrupt of that call ends
+            # the process.
             return call_uninterrupted(cl.Kernel, self._program, self._name)
         except ImportError as error:  # pyopencl imports modules when it creates kernels
-            raise LaunchError(f"{self._device} is closed: the interpreter is shutting down", kind="opencl") from error
+            raise LaunchError(
+                f"{self._device} is closed: the interpreter is shutting down", kind="opencl"
+            ) from error
         except _driver.Error as error:
             names = _driver.kernel_names(self._program)
             is_renamed = f"_cl_{self._name}" in names  # by the macros of PoCL's headers
@@ -234,22 +311,35 @@ class OpenCLKernel(Kernel):
         for axis, count in enumerate(launch.block):
             limit = limits.get(f"max_work_item_sizes[{axis}]", 1)
             if count > limit:
-                raise self._device.invalid_launch(self._name, f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}")
+                raise self._device.invalid_launch(
+                    self._name,
+                    f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}",
+                )
         if x * y * z > self._max_threads:
-            name = "max_work_group_size" if self._max_threads == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
+            name = (
+                "max_work_group_size"
+                if self._max_threads == limits["max_work_group_size"]
+                else "CL_KERNEL_WORK_GROUP_SIZE"
+            )
             raise self._device.invalid_launch(
-                self._name, f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads"
+                self._name,
+                f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads",
             )
         if self.required_block not in (None, launch.block):
             raise self._device.invalid_launch(
-                self._name, f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}"
+                self._name,
+                f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}",
             )
-        size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+        size = tuple(
+            blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True)
+        )
         bits = limits["address_bits"]
         problem = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
         for axis, count in enumerate(size):
             if count >= 1 << bits:
-                raise self._device.invalid_launch(self._name, f"{problem} {count} threads in {'xyz'[axis]}")
+                raise self._device.invalid_launch(
+                    self._name, f"{problem} {count} threads in {'xyz'[axis]}"
+                )
         # Drivers count all threads in one size_t. If it overflows, they run only some of them.
         if prod(size) >= 1 << bits:
             raise self._device.invalid_launch(self._name, f"{problem} {prod(size)} threads in all")
@@ -263,11 +353,17 @@ class OpenCLKernel(Kernel):
 
     def check_local(self, sizes: Sequence[int]) -> str:
         limit = self._device.limits["local_mem_size"]
-        return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > limit else ""
+        return (
+            f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
+            if sum(sizes) > limit
+            else ""
+        )
 
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         make_call = _call_maker(self._objects, self._scalars)
-        call = make_call(stream.queue, *shape, self._free, self._new, _enqueue, _driver.Error, self._launch_error)
+        call = make_call(
+            stream.queue, *shape, self._free, self._new, _enqueue, _driver.Error, self._launch_error
+        )
         if self._images:
             return lambda values: call(self._with_handles(values))
         if not self._pointers:
@@ -291,8 +387,11 @@ class OpenCLKernel(Kernel):
             result[number] = result[number].handle
         return result
 
-    def plain_caller(self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]) -> Callable[..., Any]:
-        # The numbers are packed together into a block of memory, and one call of pyopencl sets them all.
+    def plain_caller(
+        self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]
+    ) -> Callable[..., Any]:
+        # The numbers are packed together into a block of memory, and one call of pyopencl sets them
+        # all.
         formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
         ends = list(accumulate(calcsize(f"<{each}") for each in formats))
         # For an int the struct module takes what `KernelCall` takes.
@@ -301,20 +400,42 @@ class OpenCLKernel(Kernel):
         def new() -> tuple[Any, tuple[Any, ...], memoryview]:
             memory = memoryview(bytearray(ends[-1]))
             parts = [memory[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-            return self._new(), tuple(chain.from_iterable(zip(self._scalars, parts, strict=True))), memory
+            return (
+                self._new(),
+                tuple(chain.from_iterable(zip(self._scalars, parts, strict=True))),
+                memory,
+            )
 
         make_call = _call_maker(self._objects, None)
-        return make_call(stream.queue, *shape, [], new, _enqueue, _driver.Error, self._launch_error, pack_into)
+        return make_call(
+            stream.queue, *shape, [], new, _enqueue, _driver.Error, self._launch_error, pack_into
+        )
 
-    def prepare(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
-        # A C function without arguments. A functools.partial would pass its arguments on to pyopencl.
-        arguments = (stream.queue, self._with_arguments(values), shape[0], shape[1], None, None, False, False)
+    def prepare(
+        self, stream: OpenCLStream, shape: Any, values: Sequence[Any]
+    ) -> Callable[[], object]:
+        # A C function without arguments. A functools.partial would pass its arguments on to
+        # pyopencl.
+        arguments = (
+            stream.queue,
+            self._with_arguments(values),
+            shape[0],
+            shape[1],
+            None,
+            None,
+            False,
+            False,
+        )
         return starmap(_enqueue, repeat(arguments)).__next__
 
     def _launch_error(self, error: Exception) -> LaunchError:
         if _driver.is_memory_error(error):
-            return self._device.memory_error(0, f"{_driver.code_name(error)} in a launch of the opencl function {self._name!r}")
-        return driver_error(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
+            return self._device.memory_error(
+                0, f"{_driver.code_name(error)} in a launch of the opencl function {self._name!r}"
+            )
+        return driver_error(
+            f"{self._device} refused a launch of the opencl function {self._name!r}", error
+        )
 
     def time(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> float:
         handle = self._with_arguments(values)
@@ -335,7 +456,9 @@ class OpenCLKernel(Kernel):
         values = self._with_handles(values)
         handle = self._new()
         try:
-            handle._set_arg_multi(tuple(each for number in self._objects for each in (number, values[number])))
+            handle._set_arg_multi(
+                tuple(each for number in self._objects for each in (number, values[number]))
+            )
             for number in self._scalars:
                 handle._set_arg_buf(number, values[number])
         except _driver.Error as error:
@@ -359,23 +482,32 @@ class OpenCLKernel(Kernel):
 
 
 #: The text for each address space in a message.
-_SPACES = {"GLOBAL": "a __global pointer", "CONSTANT": "a __constant pointer", "LOCAL": "a __local pointer", "PRIVATE": "a value"}
+_SPACES = {
+    "GLOBAL": "a __global pointer",
+    "CONSTANT": "a __constant pointer",
+    "LOCAL": "a __local pointer",
+    "PRIVATE": "a value",
+}
 
 
-#: The kinds of arguments that are objects of the driver. Without an interface, a pointer is a handle.
+#: The kinds of arguments that are objects of the driver. Without an interface, a pointer is a
+#: handle.
 _OBJECTS = ("buffer", "local", "handle", "image", "sampler")
 _SAMPLER = "sampler_t"
 _IMAGE = re.compile(r"\bimage[123]d\w*_t\b")
 
 
 def _image_type(type_name: str) -> str:
-    """Return OpenCL C's type of an image, such as "image2d_t"; "" for other types and for the name of a typedef."""
+    """Return OpenCL C's type of an image, such as "image2d_t"; "" for other types and for the name
+    of a typedef.
+    """
     match = _IMAGE.search(type_name)
     return match[0] if match else ""
 
 
 def _is_compatible(kind: str, image_type: str, space: str, type_name: str, access: str) -> bool:
-    """Return whether an argument of a kind can be what the driver has: an address space, a type and an access.
+    """Return whether an argument of a kind can be what the driver has: an address space, a type and
+    an access.
 
     An unknown space is compatible. The type may be the name of a typedef.
     """
@@ -383,7 +515,9 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
         return True
     type_of_kernel = _image_type(type_name)
     if access or type_of_kernel:
-        return kind == "image" and (not image_type or type_of_kernel in ("", f"image{image_type}_t"))
+        return kind == "image" and (
+            not image_type or type_of_kernel in ("", f"image{image_type}_t")
+        )
     if kind == "image":
         return False
     if type_name == _SAMPLER:
@@ -396,18 +530,25 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
 
 
 @lru_cache(256)
-def _call_maker(objects: tuple[int, ...], scalars: tuple[int, ...] | None) -> Callable[..., Callable[[Sequence[Any]], Any]]:
-    """Return the maker of the function that queues a launch, unrolled over the arguments: a loop takes three times as long.
+def _call_maker(
+    objects: tuple[int, ...], scalars: tuple[int, ...] | None
+) -> Callable[..., Callable[[Sequence[Any]], Any]]:
+    """Return the maker of the function that queues a launch, unrolled over the arguments: a loop
+    takes three times as long.
 
     Parameters
     ----------
     objects
-        The arguments that are objects of the driver. One call of pyopencl sets them all. Bytes have their own, faster setter.
+        The arguments that are objects of the driver. One call of pyopencl sets them all. Bytes have
+        their own, faster setter.
     scalars
         Those that are bytes; None for the function of `plain_caller`, which packs numbers.
     """
     is_plain = scalars is None
-    pairs = "".join(f"{number}, values[{place if is_plain else number}], " for place, number in enumerate(objects))
+    pairs = "".join(
+        f"{number}, values[{place if is_plain else number}], "
+        for place, number in enumerate(objects)
+    )
     lines = [
         "def make(queue, size, block, free, new, enqueue, Error, explain, pack_into=None):",
         "  take, give = free.pop, free.append",  # atomic: only one thread sets the arguments of one kernel object
@@ -415,8 +556,15 @@ def _call_maker(objects: tuple[int, ...], scalars: tuple[int, ...] | None) -> Ca
         f"    try: {'handle, parts, memory = ' * is_plain}item = take()",
         f"    except IndexError: {'handle, parts, memory = ' * is_plain}item = new()",
     ]
-    if is_plain:  # what the `__index__` of a value raises: `KernelCall` converts the value, or names it
-        lines += ["    try: pack_into(memory, 0, *numbers)", "    except Exception:", "      give(item)", "      return NotImplemented"]
+    if (
+        is_plain
+    ):  # what the `__index__` of a value raises: `KernelCall` converts the value, or names it
+        lines += [
+            "    try: pack_into(memory, 0, *numbers)",
+            "    except Exception:",
+            "      give(item)",
+            "      return NotImplemented",
+        ]
     handle = "handle" if is_plain else "item"
     lines += ["    try:", *([f"      {handle}._set_arg_multi(({pairs}))"] * bool(objects))]
     lines += (
@@ -441,7 +589,9 @@ class OpenCLLauncher(BuildLauncher):
 
     kind = "opencl"
     has_images = True
-    no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
+    no_shared_memory = (
+        "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
+    )
 
     @property
     def format(self) -> str:
@@ -457,7 +607,11 @@ class OpenCLLauncher(BuildLauncher):
         others = [each for each in arguments if each.plain_packer is None]
         # Without an interface, a pointer may be __local, which the function of `caller` checks.
         return len(numbers) >= _MANY and all(
-            each.kind == "buffer" and not each.size and not each.accepts_local and not each.is_padded for each in others
+            each.kind == "buffer"
+            and not each.size
+            and not each.accepts_local
+            and not each.is_padded
+            for each in others
         )
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
@@ -469,14 +623,22 @@ class OpenCLLauncher(BuildLauncher):
     def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
         if isinstance(value, cl.Buffer):
             device = device_of(value)
-            return DeviceArray(device, value, (value.size,), "void", value, read_only=_is_read_only(value)), None
+            return DeviceArray(
+                device, value, (value.size,), "void", value, read_only=_is_read_only(value)
+            ), None
         if isinstance(value, (cl.Image, cl.Sampler)):
             from devmod_opencl._image import adopt_image, adopt_sampler
 
             device = device_of(value)
-            return (adopt_image(value, device) if isinstance(value, cl.Image) else adopt_sampler(value, device)), None
+            return (
+                adopt_image(value, device)
+                if isinstance(value, cl.Image)
+                else adopt_sampler(value, device)
+            ), None
         if isinstance(value, cl.MemoryObjectHolder):
-            raise ConversionError(f"is a pyopencl {type(value).__name__}; expected a buffer, an image or a pyopencl.array.Array")
+            raise ConversionError(
+                f"is a pyopencl {type(value).__name__}; expected a buffer, an image or a pyopencl.array.Array"
+            )
         # By name: importing pyopencl.array for isinstance takes 30 ms.
         if type(value).__module__ == "pyopencl.array" and hasattr(value, "base_data"):
             return _adopt_array(value)
@@ -510,7 +672,9 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
     try:
         dtype = dtype_name_of(array.dtype)
     except FormatError as error:
-        raise ConversionError(f"has elements of a type that devices do not support: {error}") from None
+        raise ConversionError(
+            f"has elements of a type that devices do not support: {error}"
+        ) from None
     if array.events:
         cl.wait_for_events(array.events)
     result = DeviceArray(device, memory, array.shape, dtype, array, read_only=_is_read_only(memory))
@@ -518,5 +682,8 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
 
 
 def _is_read_only(memory: Any) -> bool:
-    """Return whether kernels cannot write to a buffer. A sub-buffer inherits this from its buffer."""
+    """Return whether kernels cannot write to a buffer.
+
+    A sub-buffer inherits this from its buffer.
+    """
     return bool(memory.flags & cl.mem_flags.READ_ONLY)

@@ -1,4 +1,5 @@
-"""The linker that PoCL runs for each kernel. PoCL ends the process if that fails, so the linker is tried first, once for a machine.
+"""The linker that PoCL runs for each kernel. PoCL ends the process if that fails, so the linker is
+tried first, once for a machine.
 
 Each process imports this file, and only the first one needs the modules that try the linker.
 """
@@ -25,7 +26,8 @@ _tried: set[str] = set()
 
 
 def try_linker(device: OpenCLDevice) -> None:
-    """Check the linker, if the device is PoCL's and no process has done so before: link a library, or else run a kernel in a process.
+    """Check the linker, if the device is PoCL's and no process has done so before: link a library,
+    or else run a kernel in a process.
 
     Raises
     ------
@@ -47,15 +49,22 @@ def try_linker(device: OpenCLDevice) -> None:
 
 
 def _links() -> bool:
-    """Return whether the linker in PATH makes a library with gcc's library and C's, as PoCL's command does (30 ms; a kernel 1 s)."""
+    """Return whether the linker in PATH makes a library with gcc's library and C's, as PoCL's
+    command does (30 ms; a kernel 1 s).
+    """
     import subprocess
     from glob import glob
 
     from devmod.backend import find_program, temporary_folder
     from devmod.worker import guarded_group
 
-    # PoCL looks into relative folders too, which `find_program` leaves out, and without PATH it finds no linker.
-    linker = find_program("ld") if all(map(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))) else ""
+    # PoCL looks into relative folders too, which `find_program` leaves out, and without PATH it
+    # finds no linker.
+    linker = (
+        find_program("ld")
+        if all(map(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
+        else ""
+    )
     folders = [f"-L{folder}" for folder in glob("/usr/lib*/gcc/*/*/")]
     if not linker or not folders:
         return False  # PoCL may find others
@@ -75,7 +84,9 @@ def _links() -> bool:
 
 
 def _runs_kernel(device: OpenCLDevice) -> bool:
-    """Build and run a kernel in another process. Return False if it was not started or was killed, which shows nothing."""
+    """Build and run a kernel in another process. Return False if it was not started or was killed,
+    which shows nothing.
+    """
     from devmod.backend import temporary_folder
     from devmod.errors import FormatError, ToolchainNotFoundError
     from devmod.worker import describe_exit
@@ -88,7 +99,10 @@ def _runs_kernel(device: OpenCLDevice) -> bool:
     except FormatError:
         return False
     if code:
-        reason = next((line for line in log.splitlines() if "error:" in line or line.startswith("/")), log.strip()[-200:])
+        reason = next(
+            (line for line in log.splitlines() if "error:" in line or line.startswith("/")),
+            log.strip()[-200:],
+        )
         raise ToolchainNotFoundError(
             f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried "
             f"it {describe_exit(code).replace('ends', 'ended', 1)} ({reason}). Install gcc (Debian, Ubuntu: apt-get install gcc; "

@@ -17,7 +17,9 @@ _VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fEL
 
 
 class OpenCLModule(RuntimeModule):
-    """OpenCL C, SPIR-V, or a program binary. The first get_function on a device builds it, once for all functions."""
+    """OpenCL C, SPIR-V, or a program binary. The first get_function on a device builds it, once for
+    all functions.
+    """
 
     target = "opencl"
 
@@ -28,7 +30,8 @@ class OpenCLModule(RuntimeModule):
         return OpenCLLauncher(info, programs)
 
     def programs(self) -> OpenCLPrograms:
-        """Return the module's programs, one for each device. The first call checks the payload, without a driver.
+        """Return the module's programs, one for each device. The first call checks the payload,
+        without a driver.
 
         Raises
         ------
@@ -73,16 +76,22 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
     magic = _VENDOR_MAGIC.get(fmt, b"")
     if not head.startswith(magic):
         raise FormatError(
-            f"the opencl payload of format {fmt!r} is not such a file: expected {magic!r} at its start, got {head!r}", kind="opencl"
+            f"the opencl payload of format {fmt!r} is not such a file: expected {magic!r} at its start, got {head!r}",
+            kind="opencl",
         )
     if fmt == "clbin" and head == b"poclbin\0" and _is_truncated_pocl(code):
-        raise FormatError("the opencl payload of format 'clbin' is a truncated or damaged binary of PoCL", kind="opencl")
+        raise FormatError(
+            "the opencl payload of format 'clbin' is a truncated or damaged binary of PoCL",
+            kind="opencl",
+        )
     if fmt == "cl":
         source_text("opencl", "the opencl payload of format 'cl'", code)
 
 
 def _is_truncated_pocl(code: bytes | memoryview) -> bool:
-    """Return whether a binary of PoCL ends before its program does. PoCL would read past the end and crash."""
+    """Return whether a binary of PoCL ends before its program does. PoCL would read past the end
+    and crash.
+    """
     head = bytes(code[:256])
     name = b"/program.bc"
     start = head.find(name) + len(name)

@@ -1,17 +1,20 @@
 """PoCL on processors that are newer than its LLVM, and with a full disk.
 
-PoCL passes LLVM's name of the processor to clang. For an unknown processor this name is "generic", which clang refuses for x86-64.
-Every build then fails with "unknown target CPU 'generic'" (https://github.com/pocl/pocl/issues/1049), and neither an option nor a
-variable of PoCL changes the name. PoCL 3.0, the version on PyPI, contains LLVM 14, so Zen 5 is such a processor.
+PoCL passes LLVM's name of the processor to clang. For an unknown processor this name is "generic",
+which clang refuses for x86-64. Every build then fails with "unknown target CPU 'generic'"
+(https://github.com/pocl/pocl/issues/1049), and neither an option nor a variable of PoCL changes the
+name. PoCL 3.0, the version on PyPI, contains LLVM 14, so Zen 5 is such a processor.
 
-With DEVMOD_OPENCL_POCL_CPU=1 devmod writes another name into PoCL's record of the device, once, before the first build. The layout of
-the record is not public. It is read through /proc/self/mem, where a wrong address is an error and not a crash. Only a pointer to
-"generic" that follows a pointer to "x86_64-…-linux-gnu" is changed. The first such pair belongs to the device; the memory after its
-record may be the record of the next device.
+With DEVMOD_OPENCL_POCL_CPU=1 devmod writes another name into PoCL's record of the device, once,
+before the first build. The layout of the record is not public. It is read through /proc/self/mem,
+where a wrong address is an error and not a crash. Only a pointer to "generic" that follows a
+pointer to "x86_64-…-linux-gnu" is changed. The first such pair belongs to the device; the memory
+after its record may be the record of the next device.
 
 Remove `name_processor` when the oldest supported PoCL has a newer LLVM.
 
-PoCL's LLVM ends the process if it cannot write to PoCL's cache, so the free space is checked before a build.
+PoCL's LLVM ends the process if it cannot write to PoCL's cache, so the free space is checked before
+a build.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from devmod_opencl._driver import POCL
 
 VARIABLE = "DEVMOD_OPENCL_POCL_CPU"
 _RECORD = 4096
-#: The bytes that a build needs for a while: one kernel of a line needs between 0.8 and 1.6 MB, and leaves 50 kB.
+#: The bytes that a build needs for a while: one kernel of a line needs between 0.8 and 1.6 MB, and
+#: leaves 50 kB.
 _NEEDED = 2 << 20
 #: LLVM 14's names of the levels of x86-64, best first, and the processor flags of each.
 _LEVELS: tuple[tuple[bytes, set[str]], ...] = (
@@ -72,7 +76,9 @@ def _cache_folder() -> str:
     environment = os.environ.get
     if folder := environment("POCL_CACHE_DIR"):
         return os.path.abspath(folder)
-    if folder := environment("XDG_CACHE_HOME") or ((home := environment("HOME")) and os.path.join(home, ".cache")):
+    if folder := environment("XDG_CACHE_HOME") or (
+        (home := environment("HOME")) and os.path.join(home, ".cache")
+    ):
         return os.path.join(folder, "pocl", "kcache")
     return "/tmp/pocl/kcache"  # noqa: S108 - PoCL's
 
@@ -121,9 +127,15 @@ def _name_pointer(record: int) -> int:
             return read(address, 64).partition(b"\0")[0] if address > _RECORD else b""
 
         words = read(record, _RECORD)
-        pointers = [int.from_bytes(words[start : start + 8], sys.byteorder) for start in range(0, len(words) - 7, 8)]
+        pointers = [
+            int.from_bytes(words[start : start + 8], sys.byteorder)
+            for start in range(0, len(words) - 7, 8)
+        ]
         for number in range(len(pointers) - 1):
-            if text(pointers[number]) == b"x86_64-unknown-linux-gnu" and text(pointers[number + 1]) == b"generic":
+            if (
+                text(pointers[number]) == b"x86_64-unknown-linux-gnu"
+                and text(pointers[number + 1]) == b"generic"
+            ):
                 return record + 8 * (number + 1)
     return 0
 

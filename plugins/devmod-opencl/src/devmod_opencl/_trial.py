@@ -1,7 +1,9 @@
-"""Work of a driver that may end the process is done in another process first, and its success is cached on disk.
+"""Work of a driver that may end the process is done in another process first, and its success is
+cached on disk.
 
-PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
-first, for PoCL down to the machine code of each kernel. So it does with SPIR-V, for which Intel's reader ends the process on an error.
+PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage.
+Another process builds each new binary first, for PoCL down to the machine code of each kernel. So
+it does with SPIR-V, for which Intel's reader ends the process on an error.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _PASSED = b"done"
 TRIAL = Trial("opencl", "binary")
 
 
-def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo], *, is_il: bool = False) -> None:
+def try_binary(
+    device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo], *, is_il: bool = False
+) -> None:
     """Build a binary or SPIR-V in another process, unless a process has built it before.
 
     Parameters
@@ -61,15 +65,19 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     request = {
         "device": device.identity,
         **({"il": True} if is_il else {}),
-        # Only for PoCL: other drivers' binaries are machine code, which is not compiled when it first runs.
-        "kernels": [[info.name, _arguments(info)] for info in functions] if device.platform == _driver.POCL else [],
+        # Only for PoCL: other drivers' binaries are machine code, which is not compiled when it
+        # first runs.
+        "kernels": [[info.name, _arguments(info)] for info in functions]
+        if device.platform == _driver.POCL
+        else [],
     }
     key = _CACHE.key("trial 1", json.dumps(request), binary)
     if _CACHE.read(key) == _PASSED:
         return
     with temporary_folder() as folder:
         code, reports, _ = run_trial(request, binary, folder)
-        # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its machine code.
+        # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its
+        # machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))
     if not valid:
         subject = f"the opencl {'SPIR-V' if is_il else 'binary'} of {len(binary)} bytes"
@@ -82,14 +90,25 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     _CACHE.write(key, _PASSED)
 
 
-def run_trial(request: Mapping[str, object], program: bytes, folder: str) -> tuple[int, list[str], str]:
-    """Return the exit status of the process, its reports and its output. The status is also 0 if a kernel runs until the timeout."""
+def run_trial(
+    request: Mapping[str, object], program: bytes, folder: str
+) -> tuple[int, list[str], str]:
+    """Return the exit status of the process, its reports and its output. The status is also 0 if a
+    kernel runs until the timeout.
+    """
     # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache.
     environment = {**os.environ, "POCL_CACHE_DIR": folder}
-    if "PATH" in environment:  # PoCL must find no linker in the current folder, and without PATH it finds none
+    if (
+        "PATH" in environment
+    ):  # PoCL must find no linker in the current folder, and without PATH it finds none
         environment["PATH"] = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
     try:
-        worker = Worker(__name__, {**request, "program": b64encode(program).decode()}, environment=environment, captures=True)
+        worker = Worker(
+            __name__,
+            {**request, "program": b64encode(program).decode()},
+            environment=environment,
+            captures=True,
+        )
     except OSError as error:
         raise _failure(str(error)) from error
     with worker:
@@ -119,8 +138,14 @@ def machine_code(folder: str) -> list[str]:
 
 
 def _arguments(info: FunctionInfo) -> list[str]:
-    """Return the kind of each argument, or the size of a scalar in bytes. Kernels with images or samplers are not run."""
-    kinds = [param.kind for param in info.interface.params] if info.interface is not None else [""] * len(info.arg_types)
+    """Return the kind of each argument, or the size of a scalar in bytes. Kernels with images or
+    samplers are not run.
+    """
+    kinds = (
+        [param.kind for param in info.interface.params]
+        if info.interface is not None
+        else [""] * len(info.arg_types)
+    )
     return [_argument(kind, dtype) for kind, dtype in zip(kinds, info.arg_types, strict=True)]
 
 
@@ -147,7 +172,9 @@ _THREADS = 64
 
 
 def main(request: dict[str, Any]) -> None:
-    """Build the program of a request and run its kernels. Exit with status 0 unless the driver crashes."""
+    """Build the program of a request and run its kernels. Exit with status 0 unless the driver
+    crashes.
+    """
     data = b64decode(request["program"])
     report = answer_writer()
     from devmod_opencl._device import devices
@@ -159,7 +186,9 @@ def main(request: dict[str, Any]) -> None:
             check_space(device.handle)
             name_processor(device.handle)
             if request.get("source"):
-                program = _driver.build_source(device.context, device.handle, data.decode(), (), "the source")
+                program = _driver.build_source(
+                    device.context, device.handle, data.decode(), (), "the source"
+                )
             elif request.get("il"):
                 program = _driver.build_il(device.context, device.handle, data)
             else:
@@ -178,10 +207,18 @@ def main(request: dict[str, Any]) -> None:
     os._exit(0)
 
 
-def _try_kernel(device: OpenCLDevice, program: Any, name: str, arguments: Sequence[str], report: Callable[[object], None]) -> None:
+def _try_kernel(
+    device: OpenCLDevice,
+    program: Any,
+    name: str,
+    arguments: Sequence[str],
+    report: Callable[[object], None],
+) -> None:
     """Run one block of a kernel."""
     kernel: Any = cl.Kernel(program, name)
-    required = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle))
+    required = tuple(
+        kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle)
+    )
     largest = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
     block = required if any(required) else (min(_THREADS, largest), 1, 1)
     queue = device.default_stream.queue
@@ -206,6 +243,8 @@ def _try_kernel(device: OpenCLDevice, program: Any, name: str, arguments: Sequen
 
 
 def _remove_machine_code(folder: str) -> None:
-    """Remove the machine code that PoCL has unpacked, so that files after a run prove that the bitcode compiles."""
+    """Remove the machine code that PoCL has unpacked, so that files after a run prove that the
+    bitcode compiles.
+    """
     for path in machine_code(folder):
         os.remove(path)

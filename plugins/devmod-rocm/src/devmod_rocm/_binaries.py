@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, ToolchainNotFoundError, list_names
-from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, find_kernels, read_code_object
+from devmod.errors import (
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    ToolchainNotFoundError,
+    list_names,
+)
+from devmod_readers.amdgpu import (
+    CodeObjectKernel,
+    check_code_object,
+    find_kernels,
+    read_code_object,
+)
 from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary, architecture_rules, load_error
+from devmod_runtime.driver_api.binaries import (
+    DriverBinaries,
+    LoadedBinary,
+    architecture_rules,
+    load_error,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +38,8 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.api import DriverError
 
 
-# -- Read code objects and check them before the driver is called (R40). A driver may crash on a damaged one.
+# -- Read code objects and check them before the driver is called (R40). A driver may crash on a
+# damaged one.
 
 
 _ELF = b"\x7fELF"
@@ -33,7 +50,9 @@ _WHAT = "the rocm payload of format 'hsaco'"
 
 
 class CodeObject(NamedTuple):
-    """A code object for one device: the bytes for the driver, its kernels by name, and its version, 3 to 6."""
+    """A code object for one device: the bytes for the driver, its kernels by name, and its version,
+    3 to 6.
+    """
 
     data: bytes
     kernels: Mapping[str, CodeObjectKernel]
@@ -61,7 +80,8 @@ def check_payload(fmt: str, code: Binary) -> None:
 
 
 def read_binary(code: Binary, device: Device, names: Collection[str]) -> CodeObject:
-    """Return the code object of a payload for a device. A container may have one for each architecture.
+    """Return the code object of a payload for a device. A container may have one for each
+    architecture.
 
     Parameters
     ----------
@@ -88,7 +108,10 @@ def read_binary(code: Binary, device: Device, names: Collection[str]) -> CodeObj
     kernels = read_code_object(data)
     for name in names:
         if name not in kernels:
-            raise FormatError(f"{_WHAT} has no kernel {name!r}, which its fmap names; it has: {list_names(kernels)}", kind="rocm")
+            raise FormatError(
+                f"{_WHAT} has no kernel {name!r}, which its fmap names; it has: {list_names(kernels)}",
+                kind="rocm",
+            )
     check_code_object(data, [kernels[name].symbol for name in names])
     return CodeObject(data, kernels, version)
 
@@ -107,7 +130,10 @@ def check_architecture(code: bytes, device: Device) -> None:
     variant = architecture("hsaco", code)
     if not variant:
         mach = int.from_bytes(code[48:52], "little") & 0xFF
-        raise FormatError(f"the architecture of {_WHAT} is unknown: the number {mach:#x} in the flags of its ELF header", kind="rocm")
+        raise FormatError(
+            f"the architecture of {_WHAT} is unknown: the number {mach:#x} in the flags of its ELF header",
+            kind="rocm",
+        )
     if rank(variant, device.arch) is not None:
         return
     processor, _, actual = device.arch.partition(":")
@@ -134,7 +160,8 @@ def _split(feature: str) -> tuple[str, str]:
 
 
 def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
-    """Return the best code object of a container for a device. Among equal ones, one with all kernels.
+    """Return the best code object of a container for a device. Among equal ones, one with all
+    kernels.
 
     Raises
     ------
@@ -154,7 +181,9 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
     ranks = [(rank(variant, device.arch) if variant else None) for variant in variants]
     best = max((number for number in ranks if number is not None), default=None)
     if best is None:
-        listed = list_names(dict.fromkeys(variant or "an unknown architecture" for variant in variants))
+        listed = list_names(
+            dict.fromkeys(variant or "an unknown architecture" for variant in variants)
+        )
         processor = device.arch.partition(":")[0]
         if not objects:
             raise FormatError(f"{_WHAT} is a container without a code object", kind="rocm")
@@ -169,9 +198,13 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
 
 
 def _check_header(code: bytes) -> int:
-    """Return the version of a code object. Check its ELF header and the extents of its sections and segments."""
+    """Return the version of a code object. Check its ELF header and the extents of its sections and
+    segments.
+    """
     if len(code) < 64:
-        raise FormatError(f"{_WHAT} is truncated: it has {len(code)} bytes; an ELF header has 64", kind="rocm")
+        raise FormatError(
+            f"{_WHAT} is truncated: it has {len(code)} bytes; an ELF header has 64", kind="rocm"
+        )
     machine, abi, abi_version = int.from_bytes(code[18:20], "little"), code[7], code[8]
     if code[4:6] != b"\2\1" or machine != _AMDGPU:
         raise FormatError(
@@ -180,22 +213,37 @@ def _check_header(code: bytes) -> int:
             kind="rocm",
         )
     if abi != 64:
-        raise FormatError(f"{_WHAT} is for the OS ABI {abi}; expected 64 (HSA), for which -target amdgcn-amd-amdhsa compiles", kind="rocm")
+        raise FormatError(
+            f"{_WHAT} is for the OS ABI {abi}; expected 64 (HSA), for which -target amdgcn-amd-amdhsa compiles",
+            kind="rocm",
+        )
     version = _VERSIONS.get(abi_version, 0)
     if version < 3:
-        actual = f"version {version}" if version else f"an unknown version (ABI version {abi_version})"
-        raise FormatError(f"{_WHAT} is a code object of {actual}; expected version 3, 4, 5 or 6", kind="rocm")
+        actual = (
+            f"version {version}" if version else f"an unknown version (ABI version {abi_version})"
+        )
+        raise FormatError(
+            f"{_WHAT} is a code object of {actual}; expected version 3, 4, 5 or 6", kind="rocm"
+        )
     return version
 
 
-#: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it. Older ones may load it too.
+#: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it.
+#: Older ones may load it too.
 _LOADED_BY = {5: 60000000, 6: 70000000}
 #: The errors for a code object that a driver does not support.
-_REFUSALS = ("hipErrorNoBinaryForGpu", "hipErrorInvalidImage", "hipErrorInvalidKernelFile", "hipErrorSharedObjectInitFailed")
+_REFUSALS = (
+    "hipErrorNoBinaryForGpu",
+    "hipErrorInvalidImage",
+    "hipErrorInvalidKernelFile",
+    "hipErrorSharedObjectInitFailed",
+)
 
 
 class RocmBinaries(DriverBinaries):
-    """The code objects of one payload and set of constants, one for each device. The parameters are those of the base class."""
+    """The code objects of one payload and set of constants, one for each device. The parameters are
+    those of the base class.
+    """
 
     kind = "rocm"
     source_format = "hip"
@@ -214,7 +262,12 @@ class RocmBinaries(DriverBinaries):
 
     def load(self, device: RocmDevice) -> LoadedBinary:
         code_object = read_binary(self.compiled(device.arch)[1], device, self.names)
-        return LoadedBinary(device, code_object.data, code_object.kernels, lambda error: _refusal(device, code_object, error))
+        return LoadedBinary(
+            device,
+            code_object.data,
+            code_object.kernels,
+            lambda error: _refusal(device, code_object, error),
+        )
 
 
 def _refusal(device: RocmDevice, code_object: CodeObject, error: DriverError) -> DevmodError:

@@ -1,26 +1,47 @@
-"""The calls of HIP's runtime. Handles (device, context, stream, event, module, function, pointer) are plain integers.
+"""The calls of HIP's runtime. Handles (device, context, stream, event, module, function, pointer)
+are plain integers.
 
-HIP has a current device for each thread in place of contexts, so a context is here the number of its device.
+HIP has a current device for each thread in place of contexts, so a context is here the number of
+its device.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from ctypes import Structure, byref, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from ctypes import (
+    Structure,
+    byref,
+    c_char_p,
+    c_float,
+    c_int,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)
 from threading import local
 from typing import Any
 
-from devmod_runtime.driver_api.api import COOPERATIVE, DEVICE, HOST, Api, DriverError, DriverFunction
+from devmod_runtime.driver_api.api import (
+    COOPERATIVE,
+    DEVICE,
+    HOST,
+    Api,
+    DriverError,
+    DriverFunction,
+)
 from devmod_runtime.driver_api.driver import Dims, Driver, ParameterBlock
 
-# -- HIP's runtime API, from HIP 5 to 7: its names in messages, its error codes, its functions, and the limits of a device.
+# -- HIP's runtime API, from HIP 5 to 7: its names in messages, its error codes, its functions, and
+# the limits of a device.
 
 
 #: The handle of a device's null stream, which PyTorch and CuPy use by default.
 NULL_STREAM = 0
-#: HIP's numbers of the attributes (hipDeviceAttribute_t), the same from HIP 5 on. The names are HIP's without hipDeviceAttribute, in the
-#: spelling of the other kinds.
+#: HIP's numbers of the attributes (hipDeviceAttribute_t), the same from HIP 5 on. The names are
+#: HIP's without hipDeviceAttribute, in the spelling of the other kinds.
 _LIMITS = {
     "max_threads_per_block": 56,
     "max_block_dim_x": 26,
@@ -37,7 +58,8 @@ _LIMITS = {
     "cooperative_launch": 10,
 }
 _handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
-#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`. A context is the number of its device.
+#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`. A context is the
+#: number of its device.
 FUNCTIONS = {
     "initialize": DriverFunction("hipInit", (), (_number,)),
     "version": DriverFunction("hipRuntimeGetVersion", (c_int,), ()),
@@ -57,7 +79,9 @@ FUNCTIONS = {
     "memory_range": DriverFunction("hipMemGetAddressRange", (_address, _size), (_address,)),
     "copy_to_device": DriverFunction("hipMemcpyHtoDAsync", (), (_address, _handle, _size, _handle)),
     "copy_to_host": DriverFunction("hipMemcpyDtoHAsync", (), (_handle, _address, _size, _handle)),
-    "copy_on_device": DriverFunction("hipMemcpyDtoDAsync", (), (_address, _address, _size, _handle)),
+    "copy_on_device": DriverFunction(
+        "hipMemcpyDtoDAsync", (), (_address, _address, _size, _handle)
+    ),
     "fill": DriverFunction("hipMemsetD8Async", (), (_address, c_ubyte, _size, _handle)),
     "create_stream": DriverFunction("hipStreamCreateWithFlags", (_handle,), (_number,)),
     "destroy_stream": DriverFunction("hipStreamDestroy", (), (_handle,)),
@@ -77,11 +101,15 @@ FUNCTIONS = {
     "get_function": DriverFunction("hipModuleGetFunction", (_handle,), (_handle, c_char_p)),
     "get_global": DriverFunction("hipModuleGetGlobal", (_address, _size), (_handle, c_char_p)),
     "function_attribute": DriverFunction("hipFuncGetAttribute", (c_int,), (c_int, _handle)),
-    "max_active_blocks": DriverFunction("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", (c_int,), (_handle, c_int, _size)),
+    "max_active_blocks": DriverFunction(
+        "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", (c_int,), (_handle, c_int, _size)
+    ),
     "begin_capture": DriverFunction("hipStreamBeginCapture", (), (_handle, c_int)),
     "end_capture": DriverFunction("hipStreamEndCapture", (_handle,), (_handle,), results_last=True),
     "is_capturing": DriverFunction("hipStreamIsCapturing", (c_int,), (_handle,), results_last=True),
-    "instantiate_graph": DriverFunction("hipGraphInstantiateWithFlags", (_handle,), (_handle, c_uint64)),
+    "instantiate_graph": DriverFunction(
+        "hipGraphInstantiateWithFlags", (_handle,), (_handle, c_uint64)
+    ),
     "launch_graph": DriverFunction("hipGraphLaunch", (), (_handle, _handle)),
     "destroy_executable": DriverFunction("hipGraphExecDestroy", (), (_handle,)),
     "destroy_graph": DriverFunction("hipGraphDestroy", (), (_handle,)),
@@ -93,7 +121,9 @@ HIP = Api(
     name="HIP",
     functions=FUNCTIONS,
     limits=_LIMITS,
-    version_text=lambda version: f"{version // 10_000_000}.{version // 100_000 % 100}",  # 60342134 is "6.3"
+    version_text=lambda version: (
+        f"{version // 10_000_000}.{version // 100_000 % 100}"
+    ),  # 60342134 is "6.3"
     error_name="hipGetErrorName",
     error_text="hipGetErrorString",
     out_of_memory="hipErrorOutOfMemory",
@@ -101,11 +131,25 @@ HIP = Api(
     not_supported="hipErrorNotSupported",
     not_found="hipErrorNotFound",
     implicit_capture="hipErrorStreamCaptureImplicit",
-    # The stream's device is not the thread's current one (HIP 7), or the function is of another device.
-    wrong_context=("hipErrorInvalidHandle", "hipErrorInvalidResourceHandle", "hipErrorInvalidDevice", "hipErrorInvalidContext"),
+    # The stream's device is not the thread's current one (HIP 7), or the function is of another
+    # device.
+    wrong_context=(
+        "hipErrorInvalidHandle",
+        "hipErrorInvalidResourceHandle",
+        "hipErrorInvalidDevice",
+        "hipErrorInvalidContext",
+    ),
     refusals=frozenset(("hipErrorNoBinaryForGpu",)),
     sticky=frozenset(
-        f"hipError{name}" for name in ("Assert", "ECCNotCorrectable", "IllegalAddress", "IllegalState", "LaunchFailure", "LaunchTimeOut")
+        f"hipError{name}"
+        for name in (
+            "Assert",
+            "ECCNotCorrectable",
+            "IllegalAddress",
+            "IllegalState",
+            "LaunchFailure",
+            "LaunchTimeOut",
+        )
     ),
     legacy_stream=NULL_STREAM,
     legacy_handles=(NULL_STREAM, 1),  # 1 is hipStreamLegacy
@@ -119,8 +163,12 @@ HIP = Api(
 
 #: The first version with the structures and enumerations of HIP 6.
 _HIP_6 = 60000000
-#: The function with the properties of a device, and the offset of gcnArchName in its result, from HIP 6 on and before.
-_PROPERTIES, _OLD_PROPERTIES = ("hipGetDevicePropertiesR0600", 1160), ("hipGetDeviceProperties", 396)
+#: The function with the properties of a device, and the offset of gcnArchName in its result, from
+#: HIP 6 on and before.
+_PROPERTIES, _OLD_PROPERTIES = (
+    ("hipGetDevicePropertiesR0600", 1160),
+    ("hipGetDeviceProperties", 396),
+)
 #: More bytes than the properties of any version have.
 _PROPERTIES_BYTES, _ARCH_BYTES = 8192, 256
 
@@ -156,7 +204,9 @@ class HipDriver(Driver):
     # -- errors
 
     def error(self, call: str, status: int) -> DriverError:
-        """Return the error for a status. The thread's last error is cleared: PyTorch would report it as its own."""
+        """Return the error for a status. The thread's last error is cleared: PyTorch would report
+        it as its own.
+        """
         error = super().error(call, status)
         self.symbol("hipGetLastError")()
         return error
@@ -193,8 +243,12 @@ class HipDriver(Driver):
     def context_device(self, context: int) -> int:
         return context
 
-    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
-        """Return functions that set the thread's current device and restore it. With one device they do nothing, in C."""
+    def context_functions(
+        self, context: int
+    ) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+        """Return functions that set the thread's current device and restore it. With one device
+        they do nothing, in C.
+        """
         if self.device_count() == 1:
             return _nothing, _nothing  # type: ignore[return-value]  # "" is false, so `with` suppresses no exception
         current = _CurrentDevice(self, context)
@@ -207,10 +261,13 @@ class HipDriver(Driver):
         try:
             self.check("hipPointerGetAttributes", byref(attributes), c_void_p(address))
         except DriverError as error:
-            if error.name == "hipErrorInvalidValue":  # HIP 5 has no memory type for an unknown address
+            if (
+                error.name == "hipErrorInvalidValue"
+            ):  # HIP 5 has no memory type for an unknown address
                 return 0, 0, 0
             raise
-        # hipMemoryType: in HIP 6, 0 is unknown memory and 1 the host's; in HIP 5, 0 is the host's. Managed memory is 3 or 4.
+        # hipMemoryType: in HIP 6, 0 is unknown memory and 1 the host's; in HIP 5, 0 is the host's.
+        # Managed memory is 3 or 4.
         kind = attributes.type if self.version >= _HIP_6 else attributes.type + 1
         if attributes.is_managed:
             kind = DEVICE
@@ -234,21 +291,35 @@ class HipDriver(Driver):
 
     # -- launches
 
-    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
-        """Return a launch configuration: the arguments of hipModuleLaunchKernel between the function and the parameters.
+    def launch_config(
+        self,
+        grid: Dims,
+        block: Dims,
+        shared_memory: int,
+        stream: int,
+        attributes: Sequence[tuple[int, bytes]] = (),
+    ) -> Any:
+        """Return a launch configuration: the arguments of hipModuleLaunchKernel between the
+        function and the parameters.
 
         A cooperative launch has the attribute `COOPERATIVE`, with any value.
         """
         numbers = tuple(map(c_uint, (*grid, *block, shared_memory)))
         return (*numbers, c_void_p(stream)), any(number == COOPERATIVE for number, _ in attributes)
 
-    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
+    def launch_call(
+        self, config: Any, function: int, block: ParameterBlock
+    ) -> tuple[str, Any, tuple[Any, ...]]:
         numbers, is_cooperative = config
         if is_cooperative:
             name = "hipModuleLaunchCooperativeKernel"
             return name, self.symbol(name), (c_void_p(function), *numbers, c_void_p(block.pointers))
         # Not `extra`: a cooperative launch takes the addresses of the parameters alone.
-        return "hipModuleLaunchKernel", self._launch, (c_void_p(function), *numbers, c_void_p(block.pointers), None)
+        return (
+            "hipModuleLaunchKernel",
+            self._launch,
+            (c_void_p(function), *numbers, c_void_p(block.pointers), None),
+        )
 
     def prepare_launch(
         self,
@@ -261,7 +332,8 @@ class HipDriver(Driver):
         launch = super().prepare_launch(context, config, function, block, explain)
         if self.device_count() == 1:
             return launch
-        # The null stream is that of the current device, and HIP 7 refuses a stream of another device.
+        # The null stream is that of the current device, and HIP 7 refuses a stream of another
+        # device.
         enter, leave = self.context_functions(context)
 
         def launch_on_device() -> None:
@@ -279,7 +351,9 @@ _nothing = "".format
 
 
 class _CurrentDevice:
-    """Sets a device as the thread's current one, and restores the previous device. Bodies may be nested."""
+    """Sets a device as the thread's current one, and restores the previous device. Bodies may be
+    nested.
+    """
 
     _saved = local()
 

@@ -1,8 +1,10 @@
-"""Entry point ``devmod.conformance.rocm``: kernels with their expected results, for `devmod conformance rocm` and this plugin's tests.
+"""Entry point ``devmod.conformance.rocm``: kernels with their expected results, for `devmod
+conformance rocm` and this plugin's tests.
 
-The code objects are stored in a clang offload bundle (`samples.bundle.xz`), one for each processor, so that the kit needs no compiler.
-`devmod.compile` made each from `SOURCE`, with the clang of ziglang 0.17. Generic processors have code object version 6, the others 5.
-One more kernel is compiled by hiprtc.
+The code objects are stored in a clang offload bundle (`samples.bundle.xz`), one for each processor,
+so that the kit needs no compiler. `devmod.compile` made each from `SOURCE`, with the clang of
+ziglang 0.17. Generic processors have code object version 6, the others 5. One more kernel is
+compiled by hiprtc.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from devmod_readers.offload import read_images
 
 _BUNDLE = lzma.decompress((files("devmod_rocm") / "samples.bundle.xz").read_bytes())
 #: One of the code objects.
-_GFX1100 = next(bytes(image.data) for image in read_images(_BUNDLE) if image.name.endswith("-gfx1100"))
+_GFX1100 = next(
+    bytes(image.data) for image in read_images(_BUNDLE) if image.name.endswith("-gfx1100")
+)
 #: Compiled by the receiver.
 _SCALE = """//devmod: -O2
 #define FACTOR 3
@@ -30,7 +34,9 @@ extern "C" __global__ void scale(float *x)
 
 
 def _scale_info() -> FunctionInfo:
-    return FunctionInfo("scale", ["handle"], GRID_TAGS, (), Interface([Param("x", "buffer", "float32", "rw")]))
+    return FunctionInfo(
+        "scale", ["handle"], GRID_TAGS, (), Interface([Param("x", "buffer", "float32", "rw")])
+    )
 
 
 def _damaged(at: int, value: int) -> bytes:
@@ -41,7 +47,9 @@ def _damaged(at: int, value: int) -> bytes:
 
 
 class RocmConformance(Conformance):
-    """Code objects with an interface, without one (as TVM declares functions), and HIP that the receiver compiles."""
+    """Code objects with an interface, without one (as TVM declares functions), and HIP that the
+    receiver compiles.
+    """
 
     kind = "rocm"
     build_step = "devmod_runtime.driver_api.binaries.LoadedBinary.__init__"
@@ -52,9 +60,19 @@ class RocmConformance(Conformance):
             _SCALE.encode(),
             "hip",
             {"scale": _scale_info()},
-            calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__setitem__(slice(None), x * 3), grid=2, block=32)],
+            calls=[
+                Call(
+                    "scale",
+                    lambda rng: [rng.random(64, "float32")],
+                    lambda x: x.__setitem__(slice(None), x * 3),
+                    grid=2,
+                    block=32,
+                )
+            ],
         ),
-        Sample.compiled(SOURCE, "rocm -arch=gfx1100", language="HIP"),  # no calls: the device may be another one
+        Sample.compiled(
+            SOURCE, "rocm -arch=gfx1100", language="HIP"
+        ),  # no calls: the device may be another one
     )
     scalars = (
         Sample(
@@ -63,7 +81,10 @@ class RocmConformance(Conformance):
                 for name, each in C_SCALARS.items()
             ).encode(),
             "hip",
-            {f"store_{each}": FunctionInfo(f"store_{each}", ["handle", each], GRID_TAGS) for each in C_SCALARS},
+            {
+                f"store_{each}": FunctionInfo(f"store_{each}", ["handle", each], GRID_TAGS)
+                for each in C_SCALARS
+            },
         ),
     )
     bad_payloads = (

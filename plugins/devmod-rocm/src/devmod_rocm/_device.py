@@ -16,10 +16,12 @@ from devmod_runtime import open_library as open_first
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, list_devices
 
-# -- Find and open libamdhip64, HIP's runtime. A process uses only one, and PyTorch for ROCm has its own.
+# -- Find and open libamdhip64, HIP's runtime. A process uses only one, and PyTorch for ROCm has its
+# own.
 
 
-#: The names of the library. The first is a link of the development files to the version in use; the others name a version.
+#: The names of the library. The first is a link of the development files to the version in use; the
+#: others name a version.
 NAMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
 #: The folder of ROCm, unless an environment variable names another one.
 _ROCM, _VARIABLES = "/opt/rocm", ("ROCM_PATH", "HIP_PATH")
@@ -28,7 +30,8 @@ _WHEEL = "_rocm_sdk_core"
 
 
 def open_library() -> Any:
-    """Return ctypes' object of libamdhip64: the one that the process has loaded, else the first one that the search finds.
+    """Return ctypes' object of libamdhip64: the one that the process has loaded, else the first one
+    that the search finds.
 
     Raises
     ------
@@ -71,13 +74,21 @@ def places() -> Iterator[str]:
     folders = [os.path.join(_folder(), "lib")]
     with suppress(ImportError, ValueError):
         spec = find_spec(_WHEEL)
-        folders += [os.path.join(folder, "lib") for folder in (spec.submodule_search_locations if spec else None) or ()]
+        folders += [
+            os.path.join(folder, "lib")
+            for folder in (spec.submodule_search_locations if spec else None) or ()
+        ]
     for folder in folders:
         yield from (os.path.join(folder, name) for name in NAMES)
 
 
 #: The environment variables by which HIP hides devices.
-_VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_VISIBLE = (
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+)
 #: The device file of the kernel's driver.
 _KFD = "/dev/kfd"
 _NO_DEVICE = "hipErrorNoDevice"
@@ -94,7 +105,8 @@ def _open() -> HipDriver:
         if error.name == _NO_DEVICE:
             raise _no_device(str(error)) from error
         raise DeviceNotFoundError(
-            f"no ROCm device can be used: the runtime does not start: {error}. Run rocminfo to test it", kind="rocm"
+            f"no ROCm device can be used: the runtime does not start: {error}. Run rocminfo to test it",
+            kind="rocm",
         ) from error
     if not count:
         raise _no_device("hipGetDeviceCount returns 0")
@@ -126,12 +138,15 @@ class RocmDevice(DriverDevice):
 
     @property
     def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
-        """The lanes of a wave in HIP: HIP runs no code object of the other size, also where the hardware has both."""
+        """The lanes of a wave in HIP: HIP runs no code object of the other size, also where the
+        hardware has both.
+        """
         return (self.limits["warp_size"],)
 
 
 def devices() -> list[RocmDevice]:
-    """Return all devices in the driver's order, always the same objects. If there is none, the next call searches again.
+    """Return all devices in the driver's order, always the same objects. If there is none, the next
+    call searches again.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """Compile HIP at the receiver (R30), with the hiprtc of ROCm and a cache on the disk.
 
-hiprtc runs in a process of its own: it ends its process for an architecture that it does not support.
+hiprtc runs in a process of its own: it ends its process for an architecture that it does not
+support.
 """
 
 from __future__ import annotations
@@ -57,7 +58,15 @@ def compile_source(text: str, options: Sequence[str], arch: str, library: str) -
     code = _CACHE.read(key)
     if code:
         return code
-    answer = _run({"libraries": libraries, "text": text, "name": _NAME, "options": [*options, f"--offload-arch={arch}"]}, arch)
+    answer = _run(
+        {
+            "libraries": libraries,
+            "text": text,
+            "name": _NAME,
+            "options": [*options, f"--offload-arch={arch}"],
+        },
+        arch,
+    )
     if "missing" in answer:
         raise ToolchainNotFoundError(
             f"the rocm source cannot be compiled: {answer['missing']}. ROCm's compiler at run time, libhiprtc, is missing. AMD's package "
@@ -81,12 +90,18 @@ def _candidates(library: str) -> list[str]:
     version = suffix.split(".")[1] if suffix.startswith(".") else ""
     names = [f"libhiprtc.so.{version}"] if version else []
     names.append("libhiprtc.so")
-    beside = [os.path.join(folder, each) for each in names if folder and os.path.exists(os.path.join(folder, each))]
+    beside = [
+        os.path.join(folder, each)
+        for each in names
+        if folder and os.path.exists(os.path.join(folder, each))
+    ]
     return [*beside, *names, library]
 
 
 def _identity(path: str) -> str:
-    """Return a text that differs for another file of a library: its path, size and time; only the path if the linker searches for it."""
+    """Return a text that differs for another file of a library: its path, size and time; only the
+    path if the linker searches for it.
+    """
     try:
         status = os.stat(path)
     except OSError:
@@ -107,13 +122,19 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
     try:
         worker = Worker(__name__, request, captures=True)
     except OSError as error:
-        raise CompileError(f"the rocm source was not compiled: no process for hiprtc can be started: {error}", kind="rocm") from error
+        raise CompileError(
+            f"the rocm source was not compiled: no process for hiprtc can be started: {error}",
+            kind="rocm",
+        ) from error
     with worker:
         answer: dict[str, str] | None = worker.answer(TIMEOUT)
         if answer is not None:
             return answer
         if worker.is_late:
-            raise CompileError(f"the rocm source was not compiled for {arch}: hiprtc took longer than {TIMEOUT:g} seconds", kind="rocm")
+            raise CompileError(
+                f"the rocm source was not compiled for {arch}: hiprtc took longer than {TIMEOUT:g} seconds",
+                kind="rocm",
+            )
         code, output = worker.process.wait(), worker.printed.strip()
     advice = (
         "Free memory and try again"
@@ -131,7 +152,8 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
 # -- In the other process: hiprtc compiles a source.
 
 
-#: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name makes the include valid.
+#: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name
+#: makes the include valid.
 _BUILT_IN = ("hip/hip_runtime.h", "hip/hip_fp16.h")
 
 
@@ -148,13 +170,14 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
     Parameters
     ----------
     request
-        "libraries": the files to open as hiprtc, the first that can be opened is used; "text", "name": the source and its name;
-        "options": the options.
+        "libraries": the files to open as hiprtc, the first that can be opened is used; "text",
+        "name": the source and its name; "options": the options.
 
     Returns
     -------
     dict
-        "missing": why no library can be opened; else "log" with hiprtc's output, and either "code" in base 64 or "error".
+        "missing": why no library can be opened; else "log" with hiprtc's output, and either "code"
+        in base 64 or "error".
     """
     library, reasons = None, []
     for path in request["libraries"]:
@@ -174,7 +197,9 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
         return (library.hiprtcGetErrorString(status) or b"").decode() or f"error {status}"
 
     def read(name: str) -> bytes:
-        """Return the bytes that a pair of functions has, such as hiprtcGetCodeSize and hiprtcGetCode."""
+        """Return the bytes that a pair of functions has, such as hiprtcGetCodeSize and
+        hiprtcGetCode.
+        """
         size = c_size_t()
         getattr(library, f"{name}Size")(program, byref(size))
         buffer = ctypes.create_string_buffer(size.value + 1)
@@ -182,7 +207,11 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
         return buffer.raw[: size.value]
 
     result = {"log": ""}
-    text, name, options = c_char_p(request["text"].encode()), c_char_p(request["name"].encode()), request["options"]
+    text, name, options = (
+        c_char_p(request["text"].encode()),
+        c_char_p(request["name"].encode()),
+        request["options"],
+    )
     headers = (c_char_p * len(_BUILT_IN))(*[b"#pragma once\n"] * len(_BUILT_IN))
     names = (c_char_p * len(_BUILT_IN))(*[each.encode() for each in _BUILT_IN])
     status = library.hiprtcCreateProgram(byref(program), text, name, len(_BUILT_IN), headers, names)

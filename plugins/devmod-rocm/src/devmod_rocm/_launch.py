@@ -1,4 +1,6 @@
-"""The functions of a ROCm module, and their kernels on a device: the parameters and the limits of a launch."""
+"""The functions of a ROCm module, and their kernels on a device: the parameters and the limits of a
+launch.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from devmod_rocm._calls import HIP
 from devmod_rocm._device import devices
 from devmod_runtime.driver_api.adoption import Adoption, library_of
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
-from devmod_runtime.driver_api.kernel import DriverKernel, DriverLaunchConfig, DriverLauncher, ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.kernel import (
+    DriverKernel,
+    DriverLaunchConfig,
+    DriverLauncher,
+    ParameterLayout,
+    Place,
+    declared_arguments,
+)
 from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
 
 TYPE_CHECKING = False
@@ -23,7 +32,8 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.device import DriverDevice
 
 
-# -- Use arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's, without a copy.
+# -- Use arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's,
+# without a copy.
 
 
 #: hip-python's class of streams. Its package is hip, and rocm from version 10 on.
@@ -47,7 +57,11 @@ class RocmAdoption(Adoption):
         except ArgumentError as error:
             # HIP 5 cannot return the device of a stream. PyTorch's and CuPy's objects have it.
             cause = error.__cause__
-            device = self.device_attribute(value) if isinstance(cause, DriverError) and cause.name == HIP.not_supported else None
+            device = (
+                self.device_attribute(value)
+                if isinstance(cause, DriverError) and cause.name == HIP.not_supported
+                else None
+            )
             if device is None:
                 raise
             return device
@@ -79,7 +93,8 @@ class RocmKernel(DriverKernel):
         for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
             if blocks * threads > _MAX_GRID_THREADS:
                 raise self.launch_error(
-                    f"a launch has at most {_MAX_GRID_THREADS} threads in {axis}, got grid={launch.grid} with block={launch.block}", "grid"
+                    f"a launch has at most {_MAX_GRID_THREADS} threads in {axis}, got grid={launch.grid} with block={launch.block}",
+                    "grid",
                 )
         self.check_cooperative(launch)
         attributes = ((COOPERATIVE, pack("<i", 1)),) if self.is_cooperative else ()
@@ -99,7 +114,8 @@ class RocmLauncher(DriverLauncher):
 
 
 def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterLayout:
-    """Return the parameter block of a kernel. The metadata of the code object has the places; the driver sets the hidden arguments.
+    """Return the parameter block of a kernel. The metadata of the code object has the places; the
+    driver sets the hidden arguments.
 
     Raises
     ------
@@ -110,7 +126,9 @@ def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterL
 
     def find_problem(number: int, _title: str) -> str:
         # OpenCL's __local: the driver takes a size in place of an address.
-        return "a pointer to shared memory" if visible[number].kind == "dynamic_shared_pointer" else ""
+        return (
+            "a pointer to shared memory" if visible[number].kind == "dynamic_shared_pointer" else ""
+        )
 
     places = [Place(each.offset, each.size) for each in visible]
     return make_layout("rocm", info, declared_arguments("rocm", info), places, find_problem)

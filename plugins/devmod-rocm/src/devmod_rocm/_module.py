@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class RocmModule(DriverModule):
-    """A code object, a container of code objects, or HIP source, which hiprtc compiles at the first get_function."""
+    """A code object, a container of code objects, or HIP source, which hiprtc compiles at the first
+    get_function.
+    """
 
     target = "rocm"
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def devices() -> Sequence[Device]:
-    """Entry point ``devmod.device.vulkan``: return the devices, that of ``DEVMOD_VULKAN_DEVICE`` first, then GPUs before CPUs."""
+    """Entry point ``devmod.device.vulkan``: return the devices, that of ``DEVMOD_VULKAN_DEVICE``
+    first, then GPUs before CPUs.
+    """
     from devmod_vulkan._device import devices as list_devices
 
     return list_devices()

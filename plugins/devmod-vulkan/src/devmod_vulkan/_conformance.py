@@ -1,7 +1,9 @@
-"""Entry point ``devmod.conformance.vulkan``: shaders with their expected results, for `devmod conformance vulkan` and this plugin's tests.
+"""Entry point ``devmod.conformance.vulkan``: shaders with their expected results, for `devmod
+conformance vulkan` and this plugin's tests.
 
-The shaders are stored as SPIR-V, so that the kit needs no compiler. glslangValidator and ``spirv-opt -O --strip-debug`` made each
-from the GLSL beside it. One more shader is compiled, for the rows about the compiler.
+The shaders are stored as SPIR-V, so that the kit needs no compiler. glslangValidator and
+``spirv-opt -O --strip-debug`` made each from the GLSL beside it. One more shader is compiled, for
+the rows about the compiler.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from typing import Any
 
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
+from devmod_conformance import (
+    Call,
+    Conformance,
+    Sample,
+    axpy_call,
+    count_call,
+    spin_call,
+    transpose_call,
+)
 
 _SAMPLES = files("devmod_vulkan") / "samples"
 
@@ -22,15 +32,26 @@ def _shader(name: str, flag: int = 0) -> bytes:
 
 
 def _buffers(*buffers: tuple[str, str, str]) -> list[Param]:
-    return [Param(name, "buffer", dtype, access, (0, binding)) for binding, (name, dtype, access) in enumerate(buffers)]
+    return [
+        Param(name, "buffer", dtype, access, (0, binding))
+        for binding, (name, dtype, access) in enumerate(buffers)
+    ]
 
 
 def _linear_info() -> dict[str, FunctionInfo]:
     a, n = Param("a", "scalar", "float32", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 4))
-    axpy = Interface([*_buffers(("x", "float32", "r"), ("y", "float32", "rw")), a, n], [Block("push", 8)], (32, 1, 1))
+    axpy = Interface(
+        [*_buffers(("x", "float32", "r"), ("y", "float32", "rw")), a, n],
+        [Block("push", 8)],
+        (32, 1, 1),
+    )
     # The scalar is in a uniform buffer of another set.
     uniform = Param("n", "scalar", "int32", at=(0, 0))
-    count = Interface([*_buffers(("values", "int32", "r"), ("counts", "uint32", "rw")), uniform], [Block((1, 2), 4)], (8, 1, 1))
+    count = Interface(
+        [*_buffers(("values", "int32", "r"), ("counts", "uint32", "rw")), uniform],
+        [Block((1, 2), 4)],
+        (8, 1, 1),
+    )
     return {
         "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], GRID_TAGS, (), axpy),
         "count": FunctionInfo("main", ["handle", "handle", "int32"], GRID_TAGS, (), count),
@@ -38,7 +59,11 @@ def _linear_info() -> dict[str, FunctionInfo]:
 
 
 def _spin_info() -> dict[str, FunctionInfo]:
-    spin = Interface([*_buffers(("x", "uint32", "rw")), Param("n", "scalar", "int32", at=(0, 0))], [Block("push", 4)], (16, 1, 1))
+    spin = Interface(
+        [*_buffers(("x", "uint32", "rw")), Param("n", "scalar", "int32", at=(0, 0))],
+        [Block("push", 4)],
+        (16, 1, 1),
+    )
     return {"spin": FunctionInfo("spin", ["handle", "int32"], GRID_TAGS, (), spin)}
 
 
@@ -100,7 +125,9 @@ void main() { result[gl_GlobalInvocationID.x] = gl_SubgroupSize; }
 
 
 class VulkanConformance(Conformance):
-    """SPIR-V with an interface, and SPIR-V in TVM's form: scalars in push constants or, if the flag is set, in a uniform buffer."""
+    """SPIR-V with an interface, and SPIR-V in TVM's form: scalars in push constants or, if the flag
+    is set, in a uniform buffer.
+    """
 
     kind = "vulkan"
     build_step = "devmod_vulkan._pipeline.Pipeline"
@@ -114,7 +141,10 @@ class VulkanConformance(Conformance):
             calls=[axpy_call(), count_call()],
         ),
         Sample(
-            {"transpose": _shader("transpose"), "transpose_uniform": _shader("transpose_uniform", 1)},
+            {
+                "transpose": _shader("transpose"),
+                "transpose_uniform": _shader("transpose_uniform", 1),
+            },
             "spv",
             {
                 name: FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)
@@ -125,7 +155,11 @@ class VulkanConformance(Conformance):
         Sample(
             {"transpose": _shader("transpose")},
             "spv",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
+            {
+                "transpose": FunctionInfo(
+                    "transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS
+                )
+            },
             calls=[transpose_call()],
         ),
         Sample.compiled(
@@ -136,12 +170,25 @@ class VulkanConformance(Conformance):
         ),
     )
     images = (
-        *(Sample.compiled(_SAMPLED.format(type=each, place=place), "vulkan", name=f"sample_{each}") for each, place in _PLACES.items()),
+        *(
+            Sample.compiled(
+                _SAMPLED.format(type=each, place=place), "vulkan", name=f"sample_{each}"
+            )
+            for each, place in _PLACES.items()
+        ),
         Sample.compiled(_SEPARATE, "vulkan", name="sample_separate"),
-        *(Sample.compiled(_WRITTEN.format(format=each), "vulkan", name=f"write_{each}") for each in ("rgba8", "rgba32f")),
+        *(
+            Sample.compiled(_WRITTEN.format(format=each), "vulkan", name=f"write_{each}")
+            for each in ("rgba8", "rgba32f")
+        ),
     )
-    scalars = tuple(Sample.compiled(_STORE.format(type=each), "vulkan", name=f"store_{each}") for each in ("int", "uint", "float"))
-    subgroups = tuple(Sample.compiled(_SUBGROUP, "vulkan", name="reports", subgroup=size) for size in (4, 8, 32))
+    scalars = tuple(
+        Sample.compiled(_STORE.format(type=each), "vulkan", name=f"store_{each}")
+        for each in ("int", "uint", "float")
+    )
+    subgroups = tuple(
+        Sample.compiled(_SUBGROUP, "vulkan", name="reports", subgroup=size) for size in (4, 8, 32)
+    )
     slow = Sample({"spin": _shader("spin")}, "spv", _spin_info(), calls=[spin_call(grid=64)])
     bad_payloads = (
         Sample({"k": b""}, "spv", {"k": FunctionInfo("k", ["handle"])}),

@@ -1,4 +1,6 @@
-"""Vulkan devices, their streams and events, and copies. Devices are listed once, and each is opened at its first use."""
+"""Vulkan devices, their streams and events, and copies. Devices are listed once, and each is opened
+at its first use.
+"""
 
 from __future__ import annotations
 
@@ -108,11 +110,17 @@ class VulkanDevice(Device):
         )
 
     def _storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name
-        """Return why a shader cannot have a storage image of a format, as a clause; "" if it can. The device is not opened."""
+        """Return why a shader cannot have a storage image of a format, as a clause; "" if it can.
+        The device is not opened.
+        """
         from devmod.backend import IMAGE_FORMATS
         from devmod_vulkan import _images
 
-        return _images.problem_of(self, self.physical, format, (_images.STORAGE,)) if format in IMAGE_FORMATS else ""
+        return (
+            _images.problem_of(self, self.physical, format, (_images.STORAGE,))
+            if format in IMAGE_FORMATS
+            else ""
+        )
 
     @property
     def default_stream(self) -> VulkanStream:
@@ -135,7 +143,9 @@ class VulkanDevice(Device):
 
     def allocate(self, nbytes: int) -> Memory:
         memory = self.logical.local.allocate(nbytes)
-        if nbytes == 1:  # of an empty array, which a shader of bytes sees as one element: it has no byte of an earlier array
+        if (
+            nbytes == 1
+        ):  # of an empty array, which a shader of bytes sees as one element: it has no byte of an earlier array
             self.clear(memory, 1, self.default_stream)
         return memory
 
@@ -158,7 +168,11 @@ class VulkanDevice(Device):
         if memory.address and not memory.used:
             self.write(memory, data, stream)
             return
-        _upload(data, stream, lambda staged, start, size: _submit_copy(stream, staged, 0, memory, start, size))
+        _upload(
+            data,
+            stream,
+            lambda staged, start, size: _submit_copy(stream, staged, 0, memory, start, size),
+        )
 
     def read(self, memory: Memory, out: memoryview, stream: VulkanStream) -> None:
         """Copy the start of `memory` to `out`, and wait until the copy is done."""
@@ -171,7 +185,8 @@ class VulkanDevice(Device):
             _finish(download, stream)
 
     def start_read(self, memory: Memory, out: memoryview, stream: VulkanStream) -> None:
-        """Queue the copy of the start of `memory` to staging memory. The copy to `out` is done when the stream is waited for.
+        """Queue the copy of the start of `memory` to staging memory. The copy to `out` is done when
+        the stream is waited for.
 
         The staging memory is limited, so the call waits for the first part of a large array.
         """
@@ -197,10 +212,17 @@ class VulkanDevice(Device):
         logical = stream.logical
         logical.check_open()
         memory.used = True
-        # Vulkan fills whole words, as pieces of memory are. Behind a part of a piece the word may have other elements.
+        # Vulkan fills whole words, as pieces of memory are. Behind a part of a piece the word may
+        # have other elements.
         size = nbytes // 4 * 4 if isinstance(memory._token, type(memory)) else -(-nbytes // 4) * 4
         if size:
-            _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
+            _submit(
+                stream,
+                lambda handle: logical.calls.vkCmdFillBuffer(
+                    handle, memory.buffer, memory.offset, size, 0
+                ),
+                memory,
+            )
         if size < nbytes:
             zeros = self.allocate(4)
             self.clear(zeros, 4, self.default_stream)
@@ -211,7 +233,11 @@ class VulkanDevice(Device):
 
         handle = image.handle = _images.DeviceImage(self.logical, image)
         stream: Any = self.current_stream
-        _submit(stream, lambda commands: _images.record_zeros(stream.logical.calls, commands, image), handle)
+        _submit(
+            stream,
+            lambda commands: _images.record_zeros(stream.logical.calls, commands, image),
+            handle,
+        )
         stream.synchronize()  # any other stream may use the image next
         return handle
 
@@ -223,13 +249,23 @@ class VulkanDevice(Device):
     def write_image(self, image: Image, data: memoryview, stream: VulkanStream) -> None:
         stream.logical.check_open()
         _upload(
-            data, stream, lambda staged, start, size: _submit_image_copy(stream, image, staged, start, size, write=True), _image_step(image)
+            data,
+            stream,
+            lambda staged, start, size: _submit_image_copy(
+                stream, image, staged, start, size, write=True
+            ),
+            _image_step(image),
         )
         stream.synchronize()  # any other stream may use the image next
 
     def read_image(self, image: Image, out: memoryview, stream: VulkanStream) -> None:
         downloads = _download(
-            out, stream, lambda staged, start, size: _submit_image_copy(stream, image, staged, start, size, write=False), _image_step(image)
+            out,
+            stream,
+            lambda staged, start, size: _submit_image_copy(
+                stream, image, staged, start, size, write=False
+            ),
+            _image_step(image),
         )
         for download in downloads:
             _finish(download, stream)
@@ -249,7 +285,9 @@ class VulkanDevice(Device):
         self.logical.check_open()
         address = memory.take_address()
         if not address:
-            raise ConversionError(f"is on {self}, which gives arrays no addresses (missing feature: bufferDeviceAddress)")
+            raise ConversionError(
+                f"is on {self}, which gives arrays no addresses (missing feature: bufferDeviceAddress)"
+            )
         return address
 
     def free_memory(self) -> int | None:
@@ -264,11 +302,19 @@ def devices() -> list[VulkanDevice]:
     DeviceNotFoundError
         There is no device, or none matches ``DEVMOD_VULKAN_DEVICE``.
     """
-    return _once.get("devices", lambda: [VulkanDevice(each, index) for index, each in enumerate(preferred_first(physical_devices()))])
+    return _once.get(
+        "devices",
+        lambda: [
+            VulkanDevice(each, index)
+            for index, each in enumerate(preferred_first(physical_devices()))
+        ],
+    )
 
 
 def preferred_first(devices: list[Physical]) -> list[Physical]:
-    """Return the devices with that of ``DEVMOD_VULKAN_DEVICE`` first. The variable is an index into `devices`, or a part of a name."""
+    """Return the devices with that of ``DEVMOD_VULKAN_DEVICE`` first. The variable is an index into
+    `devices`, or a part of a name.
+    """
     preferred = environment_text("DEVMOD_VULKAN_DEVICE")
     if not preferred:
         return devices
@@ -285,14 +331,16 @@ def preferred_first(devices: list[Physical]) -> list[Physical]:
     return [matching[0], *(each for each in devices if each is not matching[0])]
 
 
-# -- Copies. If the host maps the device's memory and caches it, the host copies directly. Otherwise copies go through staging memory in
-# pieces, so that a large array needs no second allocation of its size.
+# -- Copies. If the host maps the device's memory and caches it, the host copies directly. Otherwise
+# copies go through staging memory in pieces, so that a large array needs no second allocation of
+# its size.
 
 
 class Download:
     """A copy from the device to staging memory, and then to the host's memory `out`.
 
-    `finish` does the second part when the semaphore of the stream has `value`. Several threads may wait for it.
+    `finish` does the second part when the semaphore of the stream has `value`. Several threads may
+    wait for it.
     """
 
     __slots__ = ("_once", "_out", "_staged", "value")
@@ -314,8 +362,15 @@ def _pieces(nbytes: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(step, nbytes - start)
 
 
-def _upload(data: memoryview, stream: VulkanStream, submit: Callable[[Memory, int, int], None], step: int = _PIECE) -> None:
-    """Copy `data` to staging memory in pieces. `submit` queues the copy of each piece to its target; it takes its start and its size."""
+def _upload(
+    data: memoryview,
+    stream: VulkanStream,
+    submit: Callable[[Memory, int, int], None],
+    step: int = _PIECE,
+) -> None:
+    """Copy `data` to staging memory in pieces. `submit` queues the copy of each piece to its
+    target; it takes its start and its size.
+    """
     pending: list[int] = []
     for start, size in _pieces(data.nbytes, step):
         if len(pending) >= _MAX_PENDING:
@@ -326,8 +381,15 @@ def _upload(data: memoryview, stream: VulkanStream, submit: Callable[[Memory, in
         pending.append(stream.flush())
 
 
-def _download(out: memoryview, stream: VulkanStream, submit: Callable[[Memory, int, int], None], step: int = _PIECE) -> Iterable[Download]:
-    """Submit the copies of all pieces to staging memory, each by `submit`. Return the last ones, which are not finished."""
+def _download(
+    out: memoryview,
+    stream: VulkanStream,
+    submit: Callable[[Memory, int, int], None],
+    step: int = _PIECE,
+) -> Iterable[Download]:
+    """Submit the copies of all pieces to staging memory, each by `submit`. Return the last ones,
+    which are not finished.
+    """
     stream.logical.check_open()
     pending: deque[Download] = deque()
     for start, size in _pieces(out.nbytes, step):
@@ -340,7 +402,11 @@ def _download(out: memoryview, stream: VulkanStream, submit: Callable[[Memory, i
 
 
 def _download_array(memory: Memory, out: memoryview, stream: VulkanStream) -> Iterable[Download]:
-    return _download(out, stream, lambda staged, start, size: _submit_copy(stream, memory, start, staged, 0, size))
+    return _download(
+        out,
+        stream,
+        lambda staged, start, size: _submit_copy(stream, memory, start, staged, 0, size),
+    )
 
 
 def _finish(download: Download, stream: VulkanStream) -> None:
@@ -348,9 +414,13 @@ def _finish(download: Download, stream: VulkanStream) -> None:
     download.finish()
 
 
-def _submit_copy(stream: VulkanStream, source: Memory, start: int, target: Memory, offset: int, size: int) -> None:
+def _submit_copy(
+    stream: VulkanStream, source: Memory, start: int, target: Memory, offset: int, size: int
+) -> None:
     source.used = target.used = True
-    region = make("VkBufferCopy", srcOffset=source.offset + start, dstOffset=target.offset + offset, size=size)
+    region = make(
+        "VkBufferCopy", srcOffset=source.offset + start, dstOffset=target.offset + offset, size=size
+    )
 
     def copy_region(handle: Any) -> None:
         stream.logical.calls.vkCmdCopyBuffer(handle, source.buffer, target.buffer, 1, region)
@@ -363,8 +433,12 @@ def _image_step(image: Image) -> int:
     return max(_PIECE // image.row_bytes, 1) * image.row_bytes
 
 
-def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start: int, size: int, *, write: bool) -> None:
-    """Queue a copy between staging memory and `size` bytes of an image from byte `start` of its NumPy array."""
+def _submit_image_copy(
+    stream: VulkanStream, image: Image, staged: Memory, start: int, size: int, *, write: bool
+) -> None:
+    """Queue a copy between staging memory and `size` bytes of an image from byte `start` of its
+    NumPy array.
+    """
     from devmod_vulkan import _images
 
     calls, handle = stream.logical.calls, image.handle
@@ -372,15 +446,23 @@ def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start
 
     def copy_regions(commands: Any) -> None:
         if write:
-            calls.vkCmdCopyBufferToImage(commands, staged.buffer, handle.image, _images.GENERAL, len(regions), regions)
+            calls.vkCmdCopyBufferToImage(
+                commands, staged.buffer, handle.image, _images.GENERAL, len(regions), regions
+            )
         else:
-            calls.vkCmdCopyImageToBuffer(commands, handle.image, _images.GENERAL, staged.buffer, len(regions), regions)
+            calls.vkCmdCopyImageToBuffer(
+                commands, handle.image, _images.GENERAL, staged.buffer, len(regions), regions
+            )
 
     _submit(stream, copy_regions, staged, handle)
 
 
-def _submit(stream: VulkanStream, record: Callable[[Any], object], *resources: Memory | DeviceImage | Timer) -> None:
-    """Record a command buffer with one transfer, and submit it; a batch gathers the transfer. The resources are kept until it is done."""
+def _submit(
+    stream: VulkanStream, record: Callable[[Any], object], *resources: Memory | DeviceImage | Timer
+) -> None:
+    """Record a command buffer with one transfer, and submit it; a batch gathers the transfer. The
+    resources are kept until it is done.
+    """
     if stream.batches:
         stream.gather(record, resources)
         return
@@ -389,12 +471,14 @@ def _submit(stream: VulkanStream, record: Callable[[Any], object], *resources: M
     stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, *resources))
 
 
-# -- Streams. A stream has a timeline semaphore that counts its submissions; an event is a value of it.
+# -- Streams. A stream has a timeline semaphore that counts its submissions; an event is a value of
+# it.
 #
-# Several streams may share a queue of the device. Submissions to one stream run in order, because every command buffer begins and
-# ends with a barrier.
+# Several streams may share a queue of the device. Submissions to one stream run in order, because
+# every command buffer begins and ends with a barrier.
 #
-# A batch gathers what is queued, and records it at its end: an interrupt before the submission leaves all of it gathered.
+# A batch gathers what is queued, and records it at its end: an interrupt before the submission
+# leaves all of it gathered.
 
 
 #: The number of submissions after which the stream releases the finished ones.
@@ -428,14 +512,22 @@ class VulkanStream(Stream):
         self._validating = logical.validating
         self.semaphore, self._value = logical.take_semaphore()
         self.pending: deque[tuple[int, Any, Callable[[Any], object] | None]] = deque()
-        # Every submission points to these. The value that it sets is written into the cell under the queue's lock.
+        # Every submission points to these. The value that it sets is written into the cell under
+        # the queue's lock.
         self._cell = ffi.new("uint64_t *", self._value)
         self._semaphores = ffi.new("VkSemaphore *", self.semaphore)
-        self._timeline = make("VkTimelineSemaphoreSubmitInfo", signalSemaphoreValueCount=1, pSignalSemaphoreValues=self._cell)
+        self._timeline = make(
+            "VkTimelineSemaphoreSubmitInfo",
+            signalSemaphoreValueCount=1,
+            pSignalSemaphoreValues=self._cell,
+        )
         self._waiters: list[Waiter] = []
         self._waits: list[tuple[Any, int, Any]] = []
-        #: What is not submitted: the function that records it, its command buffer, resources, callback. One of the first two may be None.
-        self._gathered: list[tuple[Callable[[Any], object] | None, Any, Any, Callable[[Any], object] | None]] = []
+        #: What is not submitted: the function that records it, its command buffer, resources,
+        #: callback. One of the first two may be None.
+        self._gathered: list[
+            tuple[Callable[[Any], object] | None, Any, Any, Callable[[Any], object] | None]
+        ] = []
         self.batches: set[object] = set()
         #: Whether submissions take the slow path: there are waits, or a batch gathers.
         self._special = False
@@ -447,7 +539,10 @@ class VulkanStream(Stream):
     # -- submitting
 
     def submission(self, handles: Sequence[Any]) -> Any:
-        """Return a VkSubmitInfo of this stream for command buffers. It can be submitted repeatedly."""
+        """Return a VkSubmitInfo of this stream for command buffers.
+
+        It can be submitted repeatedly.
+        """
         return make(
             "VkSubmitInfo",
             pNext=self._timeline,
@@ -478,7 +573,8 @@ class VulkanStream(Stream):
         release
             Called with `resources` when it is done.
         record
-            Records its commands into the VkCommandBuffer that it receives. A batch then needs no command buffer for them alone.
+            Records its commands into the VkCommandBuffer that it receives. A batch then needs no
+            command buffer for them alone.
 
         Raises
         ------
@@ -495,8 +591,9 @@ class VulkanStream(Stream):
                 value = self._value
             else:
                 value = self._cell[0] = self._value + 1
-                # Python raises KeyboardInterrupt only after a call returns. So the bookkeeping is done before the submission and without
-                # a call: an interrupt finds both done or neither.
+                # Python raises KeyboardInterrupt only after a call returns. So the bookkeeping is
+                # done before the submission and without a call: an interrupt finds both done or
+                # neither.
                 self.pending += ((value, resources, release),)
                 self._value = value
                 code = self._submit(self._queue, 1, info, ffi.NULL)
@@ -505,8 +602,15 @@ class VulkanStream(Stream):
         if not value % _RELEASE_EVERY:
             self._release_finished()
 
-    def gather(self, record: Callable[[Any], object], resources: Any, release: Callable[[Any], object] | None = None) -> None:
-        """Add commands to the active batch. They are submitted now if another thread has ended it. The arguments are those of `submit`."""
+    def gather(
+        self,
+        record: Callable[[Any], object],
+        resources: Any,
+        release: Callable[[Any], object] | None = None,
+    ) -> None:
+        """Add commands to the active batch. They are submitted now if another thread has ended it.
+        The arguments are those of `submit`.
+        """
         with self._lock:
             self.logical.check_open()
             self._gathered.append((record, None, resources, release))
@@ -514,7 +618,8 @@ class VulkanStream(Stream):
                 self._flush()
 
     def _record_gathered(self) -> tuple[list[Any], list[Recorder]]:
-        """Return the command buffers of what is gathered, and those of them that are new: one for each sequence that can be recorded.
+        """Return the command buffers of what is gathered, and those of them that are new: one for
+        each sequence that can be recorded.
 
         The caller must hold the queue's lock.
         """
@@ -525,7 +630,11 @@ class VulkanStream(Stream):
                 handles += [handle for _, handle, _, _ in sequence]
                 continue
             recorder = self.logical.commands.recorder()
-            recorder.record(self.logical, ONE_TIME, [record for record, _, _, _ in sequence if record is not None])
+            recorder.record(
+                self.logical,
+                ONE_TIME,
+                [record for record, _, _, _ in sequence if record is not None],
+            )
             handles.append(recorder.handle)
             recorders.append(recorder)
         return handles, recorders
@@ -553,7 +662,12 @@ class VulkanStream(Stream):
         )
         stages = array("VkPipelineStageFlags", [_ALL_STAGES] * len(waits))
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
-        info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = timeline, len(waits), semaphores, stages
+        info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = (
+            timeline,
+            len(waits),
+            semaphores,
+            stages,
+        )
         value = self._value + 1
         entries = [(value, resources, release) for _, _, resources, release in commands]
         entries.append((value, (recorders, [stream for _, _, stream in waits]), None))
@@ -569,7 +683,9 @@ class VulkanStream(Stream):
             self.logical.check(0, "")
 
     def _undo(self, code: int, count: int) -> LaunchError:
-        """Undo the bookkeeping of a failed submission, and return its LaunchError. The caller must hold the queue's lock."""
+        """Undo the bookkeeping of a failed submission, and return its LaunchError. The caller must
+        hold the queue's lock.
+        """
         self._value = self._cell[0] = self._value - 1
         for _ in range(count):
             self.pending.pop()
@@ -586,7 +702,9 @@ class VulkanStream(Stream):
     def batch(self) -> AbstractContextManager[object]:
         return Batch(self.batches, self._begin_batch, self._end_batch)
 
-    def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+    def prepare(
+        self, make: Callable[[Stream], Sequence[Callable[[], object]]]
+    ) -> Callable[[], object]:
         """As `Stream.prepare`: the commands are recorded once, in one command buffer."""
         side = VulkanStream(self.device, self.logical)
         with side.batch():
@@ -608,7 +726,9 @@ class VulkanStream(Stream):
                 record(commands)
 
         resources = recorder, [each for _, _, each, _ in gathered]
-        return partial(self.submit, self.submission([handle]), handle, resources, None, record_again)
+        return partial(
+            self.submit, self.submission([handle]), handle, resources, None, record_again
+        )
 
     def _begin_batch(self) -> None:
         """Gather the following submissions."""
@@ -635,9 +755,13 @@ class VulkanStream(Stream):
     def _release_finished(self) -> None:
         """Release the resources of finished submissions."""
         out = ffi.new("uint64_t *")
-        code = self.logical.calls.vkGetSemaphoreCounterValue(self.logical.handle, self.semaphore, out)
+        code = self.logical.calls.vkGetSemaphoreCounterValue(
+            self.logical.handle, self.semaphore, out
+        )
         if code:
-            raise self.logical.driver_error(f"vkGetSemaphoreCounterValue failed on {self.device}", code)
+            raise self.logical.driver_error(
+                f"vkGetSemaphoreCounterValue failed on {self.device}", code
+            )
         self._release(out[0])
 
     def _release(self, value: int) -> None:
@@ -693,7 +817,8 @@ class VulkanStream(Stream):
                 self._special = True
 
     def time_commands(self, record: Callable[[Any], object], resources: Any) -> float:
-        """Submit commands, wait, and return the seconds that they took on the device. The arguments are those of `submit`.
+        """Submit commands, wait, and return the seconds that they took on the device. The arguments
+        are those of `submit`.
 
         Raises
         ------
@@ -701,7 +826,10 @@ class VulkanStream(Stream):
             The device has no timestamps, or the driver fails.
         """
         if not self.device.physical.timestamp_bits:
-            raise LaunchError(f"{self.device} does not support timestamps, so a launch cannot be timed", kind="vulkan")
+            raise LaunchError(
+                f"{self.device} does not support timestamps, so a launch cannot be timed",
+                kind="vulkan",
+            )
         before, after = self.logical.commands.timer(), self.logical.commands.timer()
         with self.batch():  # it makes one submission of the three at its end
             self.submit(None, before.handle, before)
@@ -735,7 +863,10 @@ class VulkanEvent(Event):
     def elapsed(self, earlier: Event) -> float:
         earlier = check_earlier_event(earlier, VulkanEvent, self.device)
         if self.timer is None or earlier.timer is None:
-            raise LaunchError(f"{self.device} does not support timestamps, so the time between events is unknown", kind="vulkan")
+            raise LaunchError(
+                f"{self.device} does not support timestamps, so the time between events is unknown",
+                kind="vulkan",
+            )
         self.device.read_times((earlier, self))
         return seconds_between(self.device.physical, earlier.timer, self.timer)
 
@@ -750,9 +881,11 @@ def seconds_between(physical: Physical, before: Timer, after: Timer) -> float:
 
 
 def read_timers(stream: VulkanStream, timers: Sequence[Timer]) -> None:
-    """Read the timestamps of a stream's timers, and wait for them: a command behind them copies all of them to the host.
+    """Read the timestamps of a stream's timers, and wait for them: a command behind them copies all
+    of them to the host.
 
-    vkGetQueryPoolResults is not used. Mesa's CPU device waits in each call until no thread has anything queued, whatever the flags are.
+    vkGetQueryPoolResults is not used. Mesa's CPU device waits in each call until no thread has
+    anything queued, whatever the flags are.
     """
     logical = stream.logical
     logical.check_open()
@@ -763,9 +896,13 @@ def read_timers(stream: VulkanStream, timers: Sequence[Timer]) -> None:
     def copy_results(handle: Any) -> None:
         for number, timer in enumerate(timers):
             place = memory.offset + 8 * number
-            logical.calls.vkCmdCopyQueryPoolResults(handle, timer.queries, timer.number, 1, memory.buffer, place, 8, flags)
+            logical.calls.vkCmdCopyQueryPoolResults(
+                handle, timer.queries, timer.number, 1, memory.buffer, place, 8, flags
+            )
 
     _submit(stream, copy_results, memory, *timers)
     stream.synchronize()
-    for timer, ticks in zip(timers, ffi.cast(f"uint64_t[{len(timers)}]", memory.address), strict=True):
+    for timer, ticks in zip(
+        timers, ffi.cast(f"uint64_t[{len(timers)}]", memory.address), strict=True
+    ):
         timer.ticks = ticks

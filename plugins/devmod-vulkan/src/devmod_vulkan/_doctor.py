@@ -1,4 +1,6 @@
-"""The check of devmod-vulkan for `devmod.doctor`: the loader, and the folders with the manifests of drivers."""
+"""The check of devmod-vulkan for `devmod.doctor`: the loader, and the folders with the manifests of
+drivers.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,27 @@ _VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 
 @HookimplMarker("devmod")
 def devmod_doctor() -> list[tuple[str, str, str]]:
-    """Return where the loader and the manifests of its drivers were looked for, and the devices that the user may not open."""
+    """Return where the loader and the manifests of its drivers were looked for, and the devices
+    that the user may not open.
+    """
     loader = open_library(_LOADERS)
-    return [driver_row(loader, _manifests()) if os.name == "posix" else driver_row(loader), *permission_rows(RENDER_NODES)]
+    return [
+        driver_row(loader, _manifests()) if os.name == "posix" else driver_row(loader),
+        *permission_rows(RENDER_NODES),
+    ]
 
 
 def _manifests() -> Iterator[Attempt]:
-    """Yield each place where the loader looks for manifests. One without a manifest is a place without a driver."""
+    """Yield each place where the loader looks for manifests. One without a manifest is a place
+    without a driver.
+    """
     chosen = next((value for value in map(os.environ.get, _VARIABLES) if value), "")
     for place in chosen.split(os.pathsep) if chosen else _folders():
-        is_found = glob(os.path.join(escape(place), "*.json")) if os.path.isdir(place) else os.path.exists(place)
+        is_found = (
+            glob(os.path.join(escape(place), "*.json"))
+            if os.path.isdir(place)
+            else os.path.exists(place)
+        )
         yield Attempt(os.path.abspath(place), place if is_found else None)
 
 
@@ -37,6 +50,13 @@ def _folders() -> list[str]:
     def value(variable: str, default: str) -> list[str]:
         return (os.environ.get(variable) or os.path.expanduser(default)).split(os.pathsep)
 
-    configuration = [*value("XDG_CONFIG_HOME", "~/.config"), *value("XDG_CONFIG_DIRS", "/etc/xdg"), "/etc"]
-    data = [*value("XDG_DATA_HOME", "~/.local/share"), *value("XDG_DATA_DIRS", "/usr/local/share:/usr/share")]
+    configuration = [
+        *value("XDG_CONFIG_HOME", "~/.config"),
+        *value("XDG_CONFIG_DIRS", "/etc/xdg"),
+        "/etc",
+    ]
+    data = [
+        *value("XDG_DATA_HOME", "~/.local/share"),
+        *value("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
+    ]
     return [os.path.join(folder, "vulkan", "icd.d") for folder in (*configuration, *data)]

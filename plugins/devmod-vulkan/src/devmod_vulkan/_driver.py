@@ -1,9 +1,11 @@
 """The package `vulkan`: its cffi library, and the instance. No other file imports that package.
 
-The package's wrappers convert every argument in Python, 3 to 10 µs a call. This file calls the cffi functions directly. Device
-functions go through the driver's pointers (`Calls`), which bypass the loader.
+The package's wrappers convert every argument in Python, 3 to 10 µs a call. This file calls the cffi
+functions directly. Device functions go through the driver's pointers (`Calls`), which bypass the
+loader.
 
-Importing this file opens the Vulkan loader. If that fails, it raises DeviceNotFoundError; a later import tries again.
+Importing this file opens the Vulkan loader. If that fails, it raises DeviceNotFoundError; a later
+import tries again.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ try:
     import vulkan as vk
     from vulkan._vulkan import ffi, lib  # type: ignore[import-untyped]
 except OSError as error:
-    raise DeviceNotFoundError(NO_LOADER.format(why="libvulkan is not found"), kind="vulkan") from error
+    raise DeviceNotFoundError(
+        NO_LOADER.format(why="libvulkan is not found"), kind="vulkan"
+    ) from error
 except ImportError as error:
     raise driver_import_error(error, "vulkan", "Vulkan", "vulkan") from error
 
@@ -45,14 +49,21 @@ NO_DEVICE = (
 _LAYER = "VK_LAYER_KHRONOS_validation"
 #: The number of the layers' recommendation UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout.
 _COPY_LAYOUT = 0x4DAE5635
-#: The warnings of GPU-assisted validation and of printing about their own settings: features that they enable, a full buffer of text.
-_SETTINGS = (b"VALIDATION-SETTINGS", b"WARNING-GPU-Assisted-Validation", b"WARNING-DEBUG-PRINTF", b"UNASSIGNED-DEBUG-PRINTF")
+#: The warnings of GPU-assisted validation and of printing about their own settings: features that
+#: they enable, a full buffer of text.
+_SETTINGS = (
+    b"VALIDATION-SETTINGS",
+    b"WARNING-GPU-Assisted-Validation",
+    b"WARNING-DEBUG-PRINTF",
+    b"UNASSIGNED-DEBUG-PRINTF",
+)
 _PORTABILITY = "VK_KHR_portability_enumeration"
 #: The newest Vulkan version whose features are used.
 _NEWEST = vk.VK_MAKE_VERSION(1, 3, 0)
 _once = Once()
 #: The objects that each struct points to. cffi's structs do not reference them.
-#: Each weak reference removes its own entry without running Python code, so that no interrupt can land in between.
+#: Each weak reference removes its own entry without running Python code, so that no interrupt can
+#: land in between.
 _referents: dict[ref[Any], Any] = {}
 #: Messages of the validation layers that are neither raised nor logged yet.
 _messages: deque[str] = deque()
@@ -60,7 +71,9 @@ _results = ffi.typeof("VkResult").elements
 
 
 def make(name: str, **fields: Any) -> Any:
-    """Return a new struct as a pointer, with its sType set. The struct keeps the values of its fields alive."""
+    """Return a new struct as a pointer, with its sType set. The struct keeps the values of its
+    fields alive.
+    """
     struct = ffi.new(f"{name} *") if name not in _ADDED else _new_added(name)
     kind = _structure_types.get(name.removeprefix("Vk").upper())
     if kind is not None:
@@ -90,16 +103,20 @@ def _new_added(name: str) -> Any:
 
 
 def array(name: str, items: list[Any]) -> Any:
-    """Return a new array of handles, numbers or structs. Structs are passed as the pointers that `make` returns."""
+    """Return a new array of handles, numbers or structs. Structs are passed as the pointers that
+    `make` returns.
+    """
     is_struct = ffi.typeof(name).kind == "struct"
     cells = ffi.new(f"{name}[]", [item[0] for item in items] if is_struct else items)
     _referents[ref(cells, _referents.pop)] = items
     return cells
 
 
-#: The sType by the struct's name in capitals, without "Vk". The names of the constants differ only in underscores.
+#: The sType by the struct's name in capitals, without "Vk". The names of the constants differ only
+#: in underscores.
 _structure_types = {
-    name.removeprefix("VK_STRUCTURE_TYPE_").replace("_", ""): value for name, value in ffi.typeof("VkStructureType").relements.items()
+    name.removeprefix("VK_STRUCTURE_TYPE_").replace("_", ""): value
+    for name, value in ffi.typeof("VkStructureType").relements.items()
 }
 
 
@@ -113,7 +130,8 @@ MEMORY_ERRORS = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMOR
 
 
 class Calls:
-    """The driver's functions as attributes: those of `device`, or of the instance if `device` is None.
+    """The driver's functions as attributes: those of `device`, or of the instance if `device` is
+    None.
 
     A function is looked up at its first use. Assigning an attribute replaces the function.
     """
@@ -155,7 +173,8 @@ class Instance:
         self.version = version
         self.calls = Calls(handle)
         self._process = os.getpid()
-        #: Whether a thread may use the objects at interpreter shutdown. Then none is destroyed: the end of the process frees them.
+        #: Whether a thread may use the objects at interpreter shutdown. Then none is destroyed: the
+        #: end of the process frees them.
         self.in_use = False
         self._messenger: Any = None
         if messenger is not None:
@@ -165,7 +184,9 @@ class Instance:
 
     def close(self) -> None:
         """Destroy the instance. Objects created with it must not be used afterwards."""
-        if os.getpid() != self._process:  # in a forked child: destroying waits for threads that only the parent has
+        if (
+            os.getpid() != self._process
+        ):  # in a forked child: destroying waits for threads that only the parent has
             return
         if self._messenger is not None:
             self.calls.vkDestroyDebugUtilsMessengerEXT(self.handle, self._messenger, ffi.NULL)
@@ -174,7 +195,8 @@ class Instance:
         log_messages()
 
     def find_users(self) -> bool:
-        """Set `in_use` if there is another thread, which may be in a call of the driver, and return it. It stays set.
+        """Set `in_use` if there is another thread, which may be in a call of the driver, and return
+        it. It stays set.
 
         Python has joined all threads before, except for daemon threads.
         """
@@ -210,7 +232,9 @@ def _make_instance() -> Instance:
     extensions, layers, messenger = [_PORTABILITY], [], None
     if validating():
         if _LAYER not in enumerate_all(
-            lib.vkEnumerateInstanceLayerProperties, "VkLayerProperties", read=lambda each: text_of(each.layerName)
+            lib.vkEnumerateInstanceLayerProperties,
+            "VkLayerProperties",
+            read=lambda each: text_of(each.layerName),
         ):
             raise DeviceNotFoundError(
                 f"DEVMOD_VULKAN_VALIDATE is set, but the Vulkan loader does not have the layer {_LAYER}. Install it (Debian and Ubuntu: "
@@ -221,37 +245,57 @@ def _make_instance() -> Instance:
         extensions.append("VK_EXT_debug_utils")
         messenger = make(
             "VkDebugUtilsMessengerCreateInfoEXT",
-            messageSeverity=vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
-            messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+            messageSeverity=vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
+            | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+            messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT
+            | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
             pfnUserCallback=_on_message,
         )
     info = make(
         "VkInstanceCreateInfo",
         flags=vk.VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR,
-        pApplicationInfo=make("VkApplicationInfo", pEngineName=ffi.new("char[]", b"devmod"), apiVersion=newest),
+        pApplicationInfo=make(
+            "VkApplicationInfo", pEngineName=ffi.new("char[]", b"devmod"), apiVersion=newest
+        ),
         enabledLayerCount=len(layers),
         ppEnabledLayerNames=array("char *", [ffi.new("char[]", name.encode()) for name in layers]),
         enabledExtensionCount=len(extensions),
-        ppEnabledExtensionNames=array("char *", [ffi.new("char[]", name.encode()) for name in extensions]),
+        ppEnabledExtensionNames=array(
+            "char *", [ffi.new("char[]", name.encode()) for name in extensions]
+        ),
         pNext=messenger if messenger is not None else ffi.NULL,
     )
     out = ffi.new("VkInstance *")
     code = lib.vkCreateInstance(info, ffi.NULL, out)
     if code == vk.VK_ERROR_EXTENSION_NOT_PRESENT:
-        # An older loader, which lists all devices. To ask for the extensions first would load and unload every driver once more.
-        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 0, len(extensions) - 1, info.ppEnabledExtensionNames + 1
+        # An older loader, which lists all devices. To ask for the extensions first would load and
+        # unload every driver once more.
+        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = (
+            0,
+            len(extensions) - 1,
+            info.ppEnabledExtensionNames + 1,
+        )
         code = lib.vkCreateInstance(info, ffi.NULL, out)
     if code:
-        raise DeviceNotFoundError(NO_DEVICE.format(why=f"vkCreateInstance failed with {error_name(code)}"), kind="vulkan")
+        raise DeviceNotFoundError(
+            NO_DEVICE.format(why=f"vkCreateInstance failed with {error_name(code)}"), kind="vulkan"
+        )
     created = Instance(out[0], newest, messenger)
     atexit.register(created.close)  # devices register later, so they are closed first
     return created
 
 
-def enumerate_all(call: Callable[..., int | None], item: str, *before: Any, read: Callable[[Any], Any] = lambda each: each) -> list[Any]:
-    """Return all items that a Vulkan function enumerates. The function is called for the count first, then for an array of `item`.
+def enumerate_all(
+    call: Callable[..., int | None],
+    item: str,
+    *before: Any,
+    read: Callable[[Any], Any] = lambda each: each,
+) -> list[Any]:
+    """Return all items that a Vulkan function enumerates. The function is called for the count
+    first, then for an array of `item`.
 
-    An item that is a structure lies in the array, which ends with this call: `read` returns what the caller needs of it.
+    An item that is a structure lies in the array, which ends with this call: `read` returns what
+    the caller needs of it.
     """
     count = ffi.new("uint32_t *")
     if call(*before, count, ffi.NULL):
@@ -264,7 +308,11 @@ def enumerate_all(call: Callable[..., int | None], item: str, *before: Any, read
 
 def enumerate_extensions(call: Callable[..., int], *before: Any) -> frozenset[str]:
     """Return the names of all extensions that a Vulkan function enumerates."""
-    return frozenset(enumerate_all(call, "VkExtensionProperties", *before, read=lambda each: text_of(each.extensionName)))
+    return frozenset(
+        enumerate_all(
+            call, "VkExtensionProperties", *before, read=lambda each: text_of(each.extensionName)
+        )
+    )
 
 
 def text_of(chars: Any) -> str:
@@ -272,23 +320,36 @@ def text_of(chars: Any) -> str:
     return str(ffi.string(chars).decode("utf-8", "replace")).strip()
 
 
-# -- messages of the validation layers -----------------------------------------------------------------------------------
+# -- messages of the validation layers
+# -----------------------------------------------------------------------------------
 
 
 @ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT")  # type: ignore[untyped-decorator]  # cffi brings no types
 def _on_message(_severity: int, kind: int, data: Any, _user: Any) -> int:
     is_setting = data.pMessageIdName != ffi.NULL and ffi.string(data.pMessageIdName) in _SETTINGS
     # Images have the layout GENERAL always, in copies too. The layers recommend others there.
-    is_layout = kind == vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT and data.messageIdNumber == _COPY_LAYOUT
+    is_layout = (
+        kind == vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT
+        and data.messageIdNumber == _COPY_LAYOUT
+    )
     if not is_setting and not is_layout:
-        _messages.append(ffi.string(data.pMessage).decode("utf-8", "replace") if data.pMessage != ffi.NULL else "a message without text")
+        _messages.append(
+            ffi.string(data.pMessage).decode("utf-8", "replace")
+            if data.pMessage != ffi.NULL
+            else "a message without text"
+        )
     return 0
 
 
 def raise_messages(subject: str) -> None:
-    """Raise LaunchError with the messages of the validation layers, if there are any. `subject` names the calls."""
+    """Raise LaunchError with the messages of the validation layers, if there are any. `subject`
+    names the calls.
+    """
     if _messages:
-        raise LaunchError(f"the Vulkan validation layers report errors in {subject}: {' | '.join(drain_messages())}", kind="vulkan")
+        raise LaunchError(
+            f"the Vulkan validation layers report errors in {subject}: {' | '.join(drain_messages())}",
+            kind="vulkan",
+        )
 
 
 def log_messages() -> None:

@@ -1,6 +1,7 @@
 """The Vulkan features that a shader's capabilities require.
 
-The tables name the features that a device is opened with, and those without which a shader is refused. This file uses no driver.
+The tables name the features that a device is opened with, and those without which a shader is
+refused. This file uses no driver.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ if TYPE_CHECKING:
 
 SUBGROUP_SIZE_CONTROL = "VK_EXT_subgroup_size_control"
 
-#: Capabilities that every device supports: Matrix, Shader, the kinds of images, ImageQuery, ShaderNonUniform (Vulkan 1.2).
+#: Capabilities that every device supports: Matrix, Shader, the kinds of images, ImageQuery,
+#: ShaderNonUniform (Vulkan 1.2).
 ALWAYS = frozenset((0, 1, 43, 44, 46, 47, 50, 5301))
 
-#: The features for each capability, each as ``structure.field``. A device needs one of them. `STRUCTURES` lists the structures;
-#: "subgroup" means the subgroup operations of compute shaders, "controls" the float controls.
+#: The features for each capability, each as ``structure.field``. A device needs one of them.
+#: `STRUCTURES` lists the structures; "subgroup" means the subgroup operations of compute shaders,
+#: "controls" the float controls.
 NEEDS: dict[int, tuple[str, ...]] = {
     9: ("12.shaderFloat16",),
     10: ("10.shaderFloat64",),
@@ -72,8 +75,9 @@ NEEDS: dict[int, tuple[str, ...]] = {
     6034: ("atomics.shaderBufferFloat64AtomicAdd", "atomics.shaderSharedFloat64AtomicAdd"),
 }
 
-#: Features that shaders use without declaring a capability: block layouts, subgroup types, zeroed shared memory, LocalSizeId, float
-#: atomics other than additions, required subgroup sizes. Streams use timeline semaphores.
+#: Features that shaders use without declaring a capability: block layouts, subgroup types, zeroed
+#: shared memory, LocalSizeId, float atomics other than additions, required subgroup sizes. Streams
+#: use timeline semaphores.
 WITHOUT_CAPABILITY = (
     "12.timelineSemaphore",
     "12.scalarBlockLayout",
@@ -93,8 +97,8 @@ WITHOUT_CAPABILITY = (
     "atomics.shaderImageFloat32AtomicAdd",
 )
 
-#: The structures of the features beyond Vulkan 1.0 ("10"): the name, and the Vulkan version or the extension that defines it. Vulkan 1.3
-#: contains "sizes".
+#: The structures of the features beyond Vulkan 1.0 ("10"): the name, and the Vulkan version or the
+#: extension that defines it. Vulkan 1.3 contains "sizes".
 STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
     "11": ("VkPhysicalDeviceVulkan11Features", (1, 2)),
     "12": ("VkPhysicalDeviceVulkan12Features", (1, 2)),
@@ -106,7 +110,9 @@ STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
 }
 
 #: All features that are enabled if the device has them.
-REQUESTED = tuple(sorted({*WITHOUT_CAPABILITY, *(feature for needed in NEEDS.values() for feature in needed)}))
+REQUESTED = tuple(
+    sorted({*WITHOUT_CAPABILITY, *(feature for needed in NEEDS.values() for feature in needed)})
+)
 
 
 def has(capability: int, features: Collection[str]) -> bool:
@@ -115,10 +121,16 @@ def has(capability: int, features: Collection[str]) -> bool:
 
 
 def needs_met(features: Collection[str]) -> frozenset[str]:
-    """Return the names of the needs (`devmod.Interface.needs`) that a device with these features meets. Each device has images."""
+    """Return the names of the needs (`devmod.Interface.needs`) that a device with these features
+    meets. Each device has images.
+    """
     from devmod.backend import FEATURES
 
-    met = {name for name, feature in FEATURES.items() if any(has(capability, features) for capability in feature.spirv)}
+    met = {
+        name
+        for name, feature in FEATURES.items()
+        if any(has(capability, features) for capability in feature.spirv)
+    }
     return frozenset(("images", "image_writes_3d", *met))
 
 
@@ -126,9 +138,19 @@ def missing_feature(capability: int) -> str:
     """Return the part of an error that names the features of an unsupported capability."""
     if capability not in NEEDS:
         return "devmod-vulkan does not support it"
-    return "missing feature: " + " or ".join(feature.partition(".")[2] for feature in NEEDS[capability])
+    return "missing feature: " + " or ".join(
+        feature.partition(".")[2] for feature in NEEDS[capability]
+    )
 
 
 def newest_spirv(version: tuple[int, int]) -> tuple[int, int]:
     """Return the newest SPIR-V version that a Vulkan version supports."""
-    return (1, 6) if version >= (1, 3) else (1, 5) if version >= (1, 2) else (1, 3) if version >= (1, 1) else (1, 0)
+    return (
+        (1, 6)
+        if version >= (1, 3)
+        else (1, 5)
+        if version >= (1, 2)
+        else (1, 3)
+        if version >= (1, 1)
+        else (1, 0)
+    )

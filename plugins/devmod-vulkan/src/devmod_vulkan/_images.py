@@ -1,4 +1,6 @@
-"""Images and samplers. An image has the layout GENERAL from its creation on, so that each use of it takes the barriers of buffers."""
+"""Images and samplers. An image has the layout GENERAL from its creation on, so that each use of it
+takes the barriers of buffers.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,30 @@ def vulkan_format(name: str) -> int:
     """Return the VkFormat of a format of `IMAGE_FORMATS`: VK_FORMAT_R8G8_UNORM of "rg8unorm"."""
     each = IMAGE_FORMATS[name]
     channels = "".join(f"{channel.upper()}{each.bits}" for channel in each.order)
-    return int(getattr(vk, f"VK_FORMAT_{channels}_{'SFLOAT' if each.encoding == 'float' else each.encoding.upper()}"))
+    return int(
+        getattr(
+            vk,
+            f"VK_FORMAT_{channels}_{'SFLOAT' if each.encoding == 'float' else each.encoding.upper()}",
+        )
+    )
 
 
 def problem_of(device: Device, physical: Physical, format: str, features: tuple[str, ...]) -> str:  # noqa: A002 - WebGPU's word
-    """Return that a format has none of the features (`SAMPLED`, `STORAGE`, `LINEAR`) on a device, as a clause; "" if it has one of them."""
+    """Return that a format has none of the features (`SAMPLED`, `STORAGE`, `LINEAR`) on a device,
+    as a clause; "" if it has one of them.
+    """
     bits = physical.format_features.get(format)
     if bits is None:
         out = ffi.new("VkFormatProperties *")
-        instance().calls.vkGetPhysicalDeviceFormatProperties(physical.handle, vulkan_format(format), out)
+        instance().calls.vkGetPhysicalDeviceFormatProperties(
+            physical.handle, vulkan_format(format), out
+        )
         bits = physical.format_features[format] = int(out.optimalTilingFeatures)
-    return "" if any(bits & getattr(vk, name) for name in features) else f"{device} does not have {' or '.join(features)} for this format"
+    return (
+        ""
+        if any(bits & getattr(vk, name) for name in features)
+        else f"{device} does not have {' or '.join(features)} for this format"
+    )
 
 
 class DeviceImage:
@@ -64,7 +79,11 @@ class DeviceImage:
     def __init__(self, logical: Logical, image: Image) -> None:
         logical.check_open()
         limits = logical.physical.limits
-        sides = [(name, limits[name]) for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape) + ["maxImageArrayLayers"]]
+        sides = [
+            (name, limits[name])
+            for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape)
+            + ["maxImageArrayLayers"]
+        ]
         check_extent(image, sides)
         info = _image_info(logical, image)
         logical.destroy_ended()
@@ -82,15 +101,22 @@ class DeviceImage:
             for number, (flags, size) in enumerate(logical.physical.memory_types)
         ]
         heap = logical.image_heap(find_type(types, (LOCAL, VISIBLE), (LOCAL, 0)))
-        piece = heap.allocate(requirements.size + max(0, requirements.alignment - logical.physical.alignment))
+        piece = heap.allocate(
+            requirements.size + max(0, requirements.alignment - logical.physical.alignment)
+        )
         memory.append(piece)
         offset = -(-piece.offset // requirements.alignment) * requirements.alignment
-        code = logical.calls.vkBindImageMemory(logical.handle, self.image, piece.device_memory, offset)
+        code = logical.calls.vkBindImageMemory(
+            logical.handle, self.image, piece.device_memory, offset
+        )
         logical.check(code, "failed in vkBindImageMemory")
         info = make(
             "VkImageViewCreateInfo",
             image=self.image,
-            viewType=getattr(vk, f"VK_IMAGE_VIEW_TYPE_{_TYPES[len(image.shape) - 1]}{'_ARRAY' if image.layers else ''}"),
+            viewType=getattr(
+                vk,
+                f"VK_IMAGE_VIEW_TYPE_{_TYPES[len(image.shape) - 1]}{'_ARRAY' if image.layers else ''}",
+            ),
             format=info.format,
             subresourceRange=_range(image)[0],
         )
@@ -113,7 +139,10 @@ def _image_info(logical: Logical, image: Image) -> Any:
     if problem:
         raise image.format_error(problem)
     usage = vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
-    for feature, bit in ((SAMPLED, vk.VK_IMAGE_USAGE_SAMPLED_BIT), (STORAGE, vk.VK_IMAGE_USAGE_STORAGE_BIT)):
+    for feature, bit in (
+        (SAMPLED, vk.VK_IMAGE_USAGE_SAMPLED_BIT),
+        (STORAGE, vk.VK_IMAGE_USAGE_STORAGE_BIT),
+    ):
         if not problem_of(device, physical, image.format, (feature,)):
             usage |= bit
     width, height, depth = image.extent
@@ -135,15 +164,23 @@ def _image_info(logical: Logical, image: Image) -> Any:
     if code:
         raise image.format_error(f"the driver refuses the type {image.type} ({error_name(code)})")
     most = properties.maxExtent
-    sides = [("maxExtent.width", most.width), ("maxExtent.height", most.height), ("maxExtent.depth", most.depth)]
+    sides = [
+        ("maxExtent.width", most.width),
+        ("maxExtent.height", most.height),
+        ("maxExtent.depth", most.depth),
+    ]
     check_extent(image, [*sides[: len(image.shape)], ("maxArrayLayers", properties.maxArrayLayers)])
     if image.nbytes > properties.maxResourceSize:
-        raise device.memory_error(image.nbytes, f"its maxResourceSize is {properties.maxResourceSize}")
+        raise device.memory_error(
+            image.nbytes, f"its maxResourceSize is {properties.maxResourceSize}"
+        )
     return info
 
 
 def create_sampler(logical: Logical, sampler: Sampler) -> Any:
-    """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device: drivers limit their number."""
+    """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device:
+    drivers limit their number.
+    """
     logical.check_open()
     mode = _ADDRESS_MODES[sampler.address]
     texels = vk.VK_FILTER_LINEAR if sampler.filter == "linear" else vk.VK_FILTER_NEAREST
@@ -158,7 +195,8 @@ def create_sampler(logical: Logical, sampler: Sampler) -> Any:
         unnormalizedCoordinates=not sampler.normalized,
     )
     return logical.samplers.get(
-        (sampler.filter, sampler.address, sampler.normalized), lambda: logical.create_owned("vkCreateSampler", "VkSampler", info)
+        (sampler.filter, sampler.address, sampler.normalized),
+        lambda: logical.create_owned("vkCreateSampler", "VkSampler", info),
     )
 
 
@@ -169,7 +207,8 @@ def unfit_image(
     places: Sequence[tuple[tuple[int, int], int, int]],
     images: Mapping[int, Image | Sampler],
 ) -> tuple[int, str] | None:
-    """Return the number of an argument that the shader cannot take, and the reason; None if it takes all.
+    """Return the number of an argument that the shader cannot take, and the reason; None if it
+    takes all.
 
     Parameters
     ----------
@@ -188,7 +227,9 @@ def unfit_image(
 
     for at, number, _ in places:
         image = images.get(number)
-        if isinstance(image, Image) and (problem := problem_with(image, STORAGE if shader.images[at].storage else SAMPLED)):
+        if isinstance(image, Image) and (
+            problem := problem_with(image, STORAGE if shader.images[at].storage else SAMPLED)
+        ):
             return number, f"is an image of {image.format}: {problem}"
     samplers = [each for each in images.values() if isinstance(each, Sampler)]
     if all(each.filter == "nearest" and each.normalized for each in samplers):
@@ -209,7 +250,10 @@ def unfit_image(
         elif not sampler.normalized and needs_normalized:
             problem = "the kernel samples with an offset or a projection"
         if problem:
-            return sampler_number, f"is a sampler with normalized=False, and {problem}, for which Vulkan requires normalized coordinates"
+            return (
+                sampler_number,
+                f"is a sampler with normalized=False, and {problem}, for which Vulkan requires normalized coordinates",
+            )
     return None
 
 
@@ -231,7 +275,9 @@ def record_zeros(calls: Any, handle: Any, image: Image) -> None:
     )
     stages = vk.VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT
     calls.vkCmdPipelineBarrier(handle, *stages, 0, 0, ffi.NULL, 0, ffi.NULL, 1, barrier)
-    calls.vkCmdClearColorImage(handle, image.handle.image, GENERAL, ffi.new("VkClearColorValue *"), 1, everything)
+    calls.vkCmdClearColorImage(
+        handle, image.handle.image, GENERAL, ffi.new("VkClearColorValue *"), 1, everything
+    )
 
 
 def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
@@ -251,12 +297,18 @@ def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
     first, count = start // row, size // row
     while count:
         number, y = divmod(first, height)  # the number of the layer or of the slice of a 3-D image
-        rows, slices = (min(height - y, count), 1) if y or count < height else (height, count // height)
+        rows, slices = (
+            (min(height - y, count), 1) if y or count < height else (height, count // height)
+        )
         layer, z = (number, 0) if image.layers else (0, number)
         yield make(
             "VkBufferImageCopy",
             bufferOffset=offset,
-            imageSubresource={"aspectMask": _COLOR, "baseArrayLayer": layer, "layerCount": slices if image.layers else 1},
+            imageSubresource={
+                "aspectMask": _COLOR,
+                "baseArrayLayer": layer,
+                "layerCount": slices if image.layers else 1,
+            },
             imageOffset={"y": y, "z": z},
             imageExtent={"width": width, "height": rows, "depth": 1 if image.layers else slices},
         )
@@ -266,4 +318,6 @@ def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
 
 def _range(image: Image) -> Any:
     """Return the VkImageSubresourceRange of all of an image."""
-    return make("VkImageSubresourceRange", aspectMask=_COLOR, levelCount=1, layerCount=image.layers or 1)
+    return make(
+        "VkImageSubresourceRange", aspectMask=_COLOR, levelCount=1, layerCount=image.layers or 1
+    )

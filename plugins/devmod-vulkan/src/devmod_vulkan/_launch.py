@@ -48,7 +48,9 @@ class VulkanLauncher(Launcher):
     def __init__(self, shader: Shader, build: Build, constants: Iterable[SetConstant] = ()) -> None:
         self._shader = shader
         self._build = build
-        self._constants = {each.constant.id: each for each in constants if each.constant.id is not None}
+        self._constants = {
+            each.constant.id: each for each in constants if each.constant.id is not None
+        }
         self._values = {number: each.value for number, each in self._constants.items()}
         reflected = shader.reflect(self._values) if self._values else shader.reflected
         # The constants may be in the size of the block and of shared memory.
@@ -92,7 +94,9 @@ class VulkanLauncher(Launcher):
 
 
 class VulkanKernel(Kernel):
-    """A pipeline and its launches. Calls reuse the command buffers of finished calls. A prepared launch has a command buffer of its own."""
+    """A pipeline and its launches. Calls reuse the command buffers of finished calls. A prepared
+    launch has a command buffer of its own.
+    """
 
     def __init__(self, pipeline: Pipeline, device: VulkanDevice, shader: Shader) -> None:
         self._device = device
@@ -106,23 +110,36 @@ class VulkanKernel(Kernel):
         for axis, blocks in enumerate(launch.grid):
             most = limits[f"maxComputeWorkGroupCount[{axis}]"]
             if blocks > most:
-                raise self._invalid_launch(f"its maxComputeWorkGroupCount[{axis}] is {most}, got grid={launch.grid}", "grid")
-        # The CPU devices of Mesa and of Chromium multiply the three numbers in 32 bits, and run too few blocks or none.
+                raise self._invalid_launch(
+                    f"its maxComputeWorkGroupCount[{axis}] is {most}, got grid={launch.grid}",
+                    "grid",
+                )
+        # The CPU devices of Mesa and of Chromium multiply the three numbers in 32 bits, and run too
+        # few blocks or none.
         if launch.blocks >= 1 << 32 and self._device.name.startswith(("llvmpipe", "SwiftShader")):
             name = self._device.name.partition(" ")[0]
-            raise self._invalid_launch(f"{name} counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
+            raise self._invalid_launch(
+                f"{name} counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks"
+            )
         return launch.grid
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         from devmod_vulkan._images import unfit_image
 
-        return unfit_image(self._device, self._device.physical, self._shader, self._pipeline.places.images, images)
+        return unfit_image(
+            self._device, self._device.physical, self._shader, self._pipeline.places.images, images
+        )
 
     def check_buffers(self, values: Sequence[Any]) -> None:
         self._pipeline.check_sizes(values)
 
     def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        pipeline, submit, submission, number = self._pipeline, stream.submit, stream.submission, stream.number
+        pipeline, submit, submission, number = (
+            self._pipeline,
+            stream.submit,
+            stream.submission,
+            stream.number,
+        )
         batches, gather = stream.batches, stream.gather
         free = self._free
         take, give = free.pop, free.append
@@ -146,11 +163,20 @@ class VulkanKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: VulkanStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(
+        self, stream: VulkanStream, shape: Any, values: Sequence[Any]
+    ) -> Callable[[], object]:
         launchable = Launchable(self._pipeline)
         launchable.record(REUSABLE, shape, values)
         handle = launchable.handle
-        return partial(stream.submit, stream.submission([handle]), handle, (launchable, values), None, launchable.dispatch)
+        return partial(
+            stream.submit,
+            stream.submission([handle]),
+            handle,
+            (launchable, values),
+            None,
+            launchable.dispatch,
+        )
 
     def time(self, stream: VulkanStream, shape: Any, values: Sequence[Any]) -> float:
         launchable = Launchable(self._pipeline)
@@ -162,7 +188,8 @@ class VulkanKernel(Kernel):
 
 
 def check_device(shader: Shader, device: VulkanDevice) -> None:
-    """Check the SPIR-V's version and capabilities, before the driver receives it. The interface was compared with the device before.
+    """Check the SPIR-V's version and capabilities, before the driver receives it. The interface was
+    compared with the device before.
 
     Raises
     ------

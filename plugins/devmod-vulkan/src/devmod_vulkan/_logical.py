@@ -1,7 +1,7 @@
 """An open device: the VkDevice with its queues, memory and streams.
 
-All of it is destroyed at interpreter shutdown, unless a daemon thread may use it. Until then, the resources of collected arrays,
-launches and streams are reused.
+All of it is destroyed at interpreter shutdown, unless a daemon thread may use it. Until then, the
+resources of collected arrays, launches and streams are reused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Lease, Pool, check_driver, fork_safe, lend, open_driver
 from devmod_vulkan import _driver
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
-from devmod_vulkan._memory import ADDRESS_FLAG, ADDRESS_USAGE, CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Block, Memory, find_type
+from devmod_vulkan._memory import (
+    ADDRESS_FLAG,
+    ADDRESS_USAGE,
+    CACHED,
+    COHERENT,
+    LOCAL,
+    USAGE,
+    VISIBLE,
+    Block,
+    Memory,
+    find_type,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,9 +76,11 @@ class Logical:
     commands : CommandPools
         The command buffers and the timestamps.
     direct : bool
-        Whether the memory of arrays is host-visible, coherent and cached, so that copies need no staging.
+        Whether the memory of arrays is host-visible, coherent and cached, so that copies need no
+        staging.
     closed : bool
-        Whether the device must not be used: it is destroyed, or this process was forked from the one that opened it.
+        Whether the device must not be used: it is destroyed, or this process was forked from the
+        one that opened it.
     """
 
     def __init__(self, device: Device, physical: Physical) -> None:
@@ -77,24 +90,31 @@ class Logical:
         self.closed = False
         self.validating = _driver.validating()
         self._number = count()
-        # The handles to destroy at close, in the order of creation. The keys are the destroying function and the address.
+        # The handles to destroy at close, in the order of creation. The keys are the destroying
+        # function and the address.
         self._owned: dict[tuple[str, int], Any] = {}
         self.commands = CommandPools(self)
-        #: The leases of the streams by number: semaphore, cell with the last value, resources of the submissions, downloads.
-        #: These references are needed because a stream may be collected before its submissions are done.
+        #: The leases of the streams by number: semaphore, cell with the last value, resources of
+        #: the submissions, downloads. These references are needed because a stream may be collected
+        #: before its submissions are done.
         self.streams: dict[int, Lease] = {}
-        #: Held from the check of a collected stream's semaphore to its removal: two threads may create streams at once.
+        #: Held from the check of a collected stream's semaphore to its removal: two threads may
+        #: create streams at once.
         self._removal = fork_safe(RLock())
-        #: The semaphores of removed streams. They are used again and not destroyed: the queue's thread of Mesa may still lock a semaphore
-        #: whose last value another thread has seen, and hangs if it is destroyed.
+        #: The semaphores of removed streams. They are used again and not destroyed: the queue's
+        #: thread of Mesa may still lock a semaphore whose last value another thread has seen, and
+        #: hangs if it is destroyed.
         self._semaphores: deque[Any] = deque()
-        #: The leases of pipelines and images: the handles to destroy with each, and the memory to free then.
+        #: The leases of pipelines and images: the handles to destroy with each, and the memory to
+        #: free then.
         self._users: dict[int, Lease] = {}
         self._ended_users: deque[Lease] = deque()
         self._has_addresses = "12.bufferDeviceAddress" in physical.features
         self.handle = self._open()
         self.calls = Calls(instance().handle, self.handle)
-        self.queues = [Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))]
+        self.queues = [
+            Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))
+        ]
         self._choose_memory()
         self.image_heaps: dict[int, Heap] = {}
         self.samplers = Once()
@@ -121,7 +141,9 @@ class Logical:
         out = ffi.new("VkDevice *")
         code = instance().calls.vkCreateDevice(physical.handle, info, ffi.NULL, out)
         if code:
-            raise DeviceNotFoundError(f"{self.device} cannot be opened ({error_name(code)})", kind="vulkan")
+            raise DeviceNotFoundError(
+                f"{self.device} cannot be opened ({error_name(code)})", kind="vulkan"
+            )
         return out[0]
 
     def _queue(self, number: int) -> Any:
@@ -132,19 +154,33 @@ class Logical:
     def _choose_memory(self) -> None:
         bits = self._memory_bits()
         # Memory types that the buffers cannot use get no flags.
-        types = [(flags if bits >> number & 1 else 0, size) for number, (flags, size) in enumerate(self.physical.memory_types)]
+        types = [
+            (flags if bits >> number & 1 else 0, size)
+            for number, (flags, size) in enumerate(self.physical.memory_types)
+        ]
         mappable = VISIBLE | COHERENT
-        local = find_type(types, (LOCAL | mappable | CACHED, 0)) if self.physical.shares_memory else 0
-        self.direct = self.physical.shares_memory and types[local][0] & (mappable | CACHED) == mappable | CACHED
+        local = (
+            find_type(types, (LOCAL | mappable | CACHED, 0)) if self.physical.shares_memory else 0
+        )
+        self.direct = (
+            self.physical.shares_memory
+            and types[local][0] & (mappable | CACHED) == mappable | CACHED
+        )
         if not self.direct:
             local = find_type(types, (LOCAL, VISIBLE), (LOCAL, 0), (mappable, 0))
         self.local = Heap(self, local, mapped=self.direct, addresses=self._has_addresses)
-        self.staging = Heap(self, find_type(types, (mappable | CACHED, LOCAL), (mappable | CACHED, 0), (mappable, 0)), mapped=True)
+        self.staging = Heap(
+            self,
+            find_type(types, (mappable | CACHED, LOCAL), (mappable | CACHED, 0), (mappable, 0)),
+            mapped=True,
+        )
 
     def _memory_bits(self) -> int:
         """Return the memory types that devmod's buffers can use, a bit each."""
         buffer = self.create(
-            "vkCreateBuffer", "VkBuffer", make("VkBufferCreateInfo", size=256, usage=USAGE | ADDRESS_USAGE * self._has_addresses)
+            "vkCreateBuffer",
+            "VkBuffer",
+            make("VkBufferCreateInfo", size=256, usage=USAGE | ADDRESS_USAGE * self._has_addresses),
         )
         requirements = ffi.new("VkMemoryRequirements *")
         self.calls.vkGetBufferMemoryRequirements(self.handle, buffer, requirements)
@@ -157,10 +193,14 @@ class Logical:
         """Raise LaunchError if the device is closed."""
         if self.closed:
             check_driver("vulkan")
-            raise LaunchError(f"{self.device} is closed: the interpreter is shutting down", kind="vulkan")
+            raise LaunchError(
+                f"{self.device} is closed: the interpreter is shutting down", kind="vulkan"
+            )
 
     def driver_error(self, subject: str, code: int) -> LaunchError:
-        """Return the LaunchError for a failed driver call. The text for a lost device replaces `subject`."""
+        """Return the LaunchError for a failed driver call. The text for a lost device replaces
+        `subject`.
+        """
         if code in _driver.MEMORY_ERRORS:
             return self.device.memory_error(0, f"{subject} ({error_name(code)})")
         if code == vk.VK_ERROR_DEVICE_LOST:
@@ -192,7 +232,9 @@ class Logical:
         """
         self.check_open()
         out = ffi.new(f"{kind} *")
-        self.check(getattr(self.calls, function)(self.handle, info, ffi.NULL, out), f"failed in {function}")
+        self.check(
+            getattr(self.calls, function)(self.handle, info, ffi.NULL, out), f"failed in {function}"
+        )
         return out[0]
 
     def create_owned(self, function: str, kind: str, info: Any) -> Any:
@@ -206,16 +248,23 @@ class Logical:
 
     def destroy(self, function: str, handle: Any) -> None:
         """Destroy an owned handle now, unless closing the device has destroyed it."""
-        if self._owned.pop((function, int(ffi.cast("uintptr_t", handle))), None) is not None and not self.closed:
+        if (
+            self._owned.pop((function, int(ffi.cast("uintptr_t", handle))), None) is not None
+            and not self.closed
+        ):
             getattr(self.calls, function)(self.handle, handle, ffi.NULL)
 
     # -- all streams
 
     def next_queue(self) -> tuple[int, Queue]:
-        """Return a number and a queue for a new stream. The first stream uses the first queue; the others share the rest in turn."""
+        """Return a number and a queue for a new stream. The first stream uses the first queue; the
+        others share the rest in turn.
+        """
         self.sweep()
         number = next(self._number)
-        return number, self.queues[0 if number == 0 or len(self.queues) == 1 else 1 + (number - 1) % (len(self.queues) - 1)]
+        return number, self.queues[
+            0 if number == 0 or len(self.queues) == 1 else 1 + (number - 1) % (len(self.queues) - 1)
+        ]
 
     def take_semaphore(self) -> tuple[Any, int]:
         """Return a timeline semaphore that no stream uses, and its value."""
@@ -223,23 +272,34 @@ class Logical:
             semaphore = self._semaphores.pop()
         except IndexError:
             kind = make("VkSemaphoreTypeCreateInfo", semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE)
-            return self.create_owned("vkCreateSemaphore", "VkSemaphore", make("VkSemaphoreCreateInfo", pNext=kind)), 0
+            return self.create_owned(
+                "vkCreateSemaphore", "VkSemaphore", make("VkSemaphoreCreateInfo", pNext=kind)
+            ), 0
         value = ffi.new("uint64_t *")
-        self.check(self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, value), "failed in vkGetSemaphoreCounterValue")
+        self.check(
+            self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, value),
+            "failed in vkGetSemaphoreCounterValue",
+        )
         return semaphore, value[0]
 
     def image_heap(self, kind: int) -> Heap:
         """Return the memory of images of a type."""
         return self.image_heaps.setdefault(kind, Heap(self, kind, mapped=False, buffers=False))
 
-    def lend_handles(self, user: Any, owned: list[tuple[str, Any]], memory: Sequence[Memory] = ()) -> object:
-        """Destroy the handles in `owned`, and then free `memory`, when `user` is collected. It must reference the returned token."""
+    def lend_handles(
+        self, user: Any, owned: list[tuple[str, Any]], memory: Sequence[Memory] = ()
+    ) -> object:
+        """Destroy the handles in `owned`, and then free `memory`, when `user` is collected. It must
+        reference the returned token.
+        """
         lease = lend(user, (owned, memory), self._ended_users.append)
         self._users[id(lease)] = lease
         return lease.token
 
     def sweep(self) -> None:
-        """Remove the collected streams with no pending work, and destroy the handles of collected pipelines and images."""
+        """Remove the collected streams with no pending work, and destroy the handles of collected
+        pipelines and images.
+        """
         self.check_open()
         for number, lease in self.streams.copy().items():
             if lease.expired:
@@ -247,7 +307,9 @@ class Logical:
         self.destroy_ended()
 
     def _remove_stream(self, number: int, lease: Lease, *, waits: bool) -> None:
-        """Remove a collected stream, whose semaphore another one may then use. Wait for its work, or leave it if it has any."""
+        """Remove a collected stream, whose semaphore another one may then use. Wait for its work,
+        or leave it if it has any.
+        """
         with self._removal:
             semaphore, cell, _, downloads = lease.value
             if number not in self.streams:  # another thread was faster
@@ -255,7 +317,10 @@ class Logical:
             out = ffi.new("uint64_t *")
             if waits:
                 Waiter(self, semaphore).wait(cell[0])
-            elif self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) or out[0] < cell[0]:
+            elif (
+                self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out)
+                or out[0] < cell[0]
+            ):
                 return
             self.streams.pop(number, None)
             for download in [*downloads.values()]:
@@ -274,10 +339,14 @@ class Logical:
                 for function, handle in reversed(lease.value[0]):
                     self.destroy(function, handle)
             else:
-                self._ended_users.append(lease)  # a finalizer uses the object, or has created a new reference
+                self._ended_users.append(
+                    lease
+                )  # a finalizer uses the object, or has created a new reference
 
     def finish(self) -> None:
-        """Wait for all streams, including collected ones. Raise LaunchError if the driver reports an error."""
+        """Wait for all streams, including collected ones. Raise LaunchError if the driver reports
+        an error.
+        """
         self.check_open()
         for number, lease in self.streams.copy().items():
             stream = lease()
@@ -288,7 +357,9 @@ class Logical:
         self.destroy_ended()
 
     def close(self) -> None:
-        """Wait for the device, and destroy all objects unless another thread may use them. The device cannot be used afterwards."""
+        """Wait for the device, and destroy all objects unless another thread may use them. The
+        device cannot be used afterwards.
+        """
         if self.closed:
             return
         self.closed = True
@@ -338,7 +409,15 @@ class Heap:
         Whether the buffers have addresses in shaders.
     """
 
-    def __init__(self, logical: Logical, kind: int, *, mapped: bool, buffers: bool = True, addresses: bool = False) -> None:
+    def __init__(
+        self,
+        logical: Logical,
+        kind: int,
+        *,
+        mapped: bool,
+        buffers: bool = True,
+        addresses: bool = False,
+    ) -> None:
         self._logical = logical
         self._kind = kind
         self._mapped = mapped
@@ -364,7 +443,9 @@ class Heap:
         self._logical.check_open()
         most = self._logical.physical.limits["maxMemoryAllocationSize"]
         if nbytes > most:
-            raise self._logical.device.memory_error(nbytes, f"its maxMemoryAllocationSize is {most}")
+            raise self._logical.device.memory_error(
+                nbytes, f"its maxMemoryAllocationSize is {most}"
+            )
         if self._lock._is_owned():  # type: ignore[attr-defined]  # typeshed lacks it
             raise LaunchError(
                 f"{self._logical.device} cannot allocate {nbytes} bytes: a finalizer or a signal handler requested them during another "
@@ -410,7 +491,9 @@ class Heap:
                 self._enter()
                 memory = self._find(size, nbytes)  # another thread may have freed memory
                 if memory is None:
-                    code, block = self._make(size if size > self._block_size // 2 else self._block_size)
+                    code, block = self._make(
+                        size if size > self._block_size // 2 else self._block_size
+                    )
                     if block is not None:
                         memory = block.take(size, nbytes, self._ended.append)
                 self._changing = False
@@ -425,7 +508,9 @@ class Heap:
                     self._changing = False
         if code in _driver.MEMORY_ERRORS:
             raise self._logical.device.memory_error(nbytes, error_name(code))
-        raise self._logical.driver_error(f"{self._logical.device} cannot allocate {nbytes} bytes", code)
+        raise self._logical.driver_error(
+            f"{self._logical.device} cannot allocate {nbytes} bytes", code
+        )
 
     def _free_ended(self) -> None:
         """Free the pieces of ended leases."""
@@ -437,7 +522,9 @@ class Heap:
                 block.put(lease)
                 emptied |= block.empty
             else:
-                self._ended.append(lease)  # a finalizer uses the memory, or has created a new reference
+                self._ended.append(
+                    lease
+                )  # a finalizer uses the memory, or has created a new reference
         if emptied:
             self._drop_empty(1)
 
@@ -467,40 +554,55 @@ class Heap:
         code: int = 0
         size, address = block.size, ffi.new("void **")
         if self._buffers:
-            info = make("VkBufferCreateInfo", size=block.size, usage=USAGE | ADDRESS_USAGE * self._addresses)
+            info = make(
+                "VkBufferCreateInfo", size=block.size, usage=USAGE | ADDRESS_USAGE * self._addresses
+            )
             code = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
             if code:
                 return code
             requirements = ffi.new("VkMemoryRequirements *")
             calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
             size = requirements.size
-        flags = make("VkMemoryAllocateFlagsInfo", flags=ADDRESS_FLAG) if self._addresses else ffi.NULL
-        info = make("VkMemoryAllocateInfo", pNext=flags, allocationSize=size, memoryTypeIndex=self._kind)
+        flags = (
+            make("VkMemoryAllocateFlagsInfo", flags=ADDRESS_FLAG) if self._addresses else ffi.NULL
+        )
+        info = make(
+            "VkMemoryAllocateInfo", pNext=flags, allocationSize=size, memoryTypeIndex=self._kind
+        )
         code = calls.vkAllocateMemory(device, info, ffi.NULL, block.memory_cell)
         if not code and self._buffers:
             code = calls.vkBindBufferMemory(device, block.buffer, block.memory_cell[0], 0)
         if not code and self._mapped:
             code = calls.vkMapMemory(device, block.memory_cell[0], 0, block.size, 0, address)
         if not code and self._addresses:
-            block.device_address = calls.vkGetBufferDeviceAddress(device, make("VkBufferDeviceAddressInfo", buffer=block.buffer))
+            block.device_address = calls.vkGetBufferDeviceAddress(
+                device, make("VkBufferDeviceAddressInfo", buffer=block.buffer)
+            )
         block.address = int(ffi.cast("uintptr_t", address[0]))
         return code
 
     def _remove(self, block: Block) -> None:
-        """Destroy a block, which may be incomplete. After an interrupt, the next `_enter` removes the rest."""
+        """Destroy a block, which may be incomplete. After an interrupt, the next `_enter` removes
+        the rest.
+        """
         block.ready = False
         self._destroy(block)
         self.blocks.remove(block)
 
     def _destroy(self, block: Block) -> None:
         calls, device = self._logical.calls, self._logical.handle
-        for destroy, cell in ((calls.vkDestroyBuffer, block.buffer_cell), (calls.vkFreeMemory, block.memory_cell)):
-            # Interrupts land only where a call returns, so none lands between the two lines. No handle is destroyed twice.
+        for destroy, cell in (
+            (calls.vkDestroyBuffer, block.buffer_cell),
+            (calls.vkFreeMemory, block.memory_cell),
+        ):
+            # Interrupts land only where a call returns, so none lands between the two lines. No
+            # handle is destroyed twice.
             handle, cell[0] = cell[0], ffi.NULL
             destroy(device, handle, ffi.NULL)
 
 
-# -- The command buffers and timestamps of a device. Each has one user at a time, and is reused when the user is collected.
+# -- The command buffers and timestamps of a device. Each has one user at a time, and is reused when
+# the user is collected.
 
 
 _COMPUTE, _TRANSFER, _HOST = (
@@ -511,11 +613,19 @@ _COMPUTE, _TRANSFER, _HOST = (
 _SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
 _MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
 _WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
-#: The arguments of the barriers before each launch and copy, and at the end of every command buffer. They make all earlier writes visible
-#: to all later commands.
+#: The arguments of the barriers before each launch and copy, and at the end of every command
+#: buffer. They make all earlier writes visible to all later commands.
 _NO_MORE = (0, ffi.NULL, 0, ffi.NULL)
-_FIRST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT)
-_LAST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT)
+_FIRST = make(
+    "VkMemoryBarrier",
+    srcAccessMask=_WRITES,
+    dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT,
+)
+_LAST = make(
+    "VkMemoryBarrier",
+    srcAccessMask=_WRITES,
+    dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT,
+)
 BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER, 0, 1, _FIRST, *_NO_MORE)
 AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST, 0, 1, _LAST, *_NO_MORE)
 ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
@@ -550,8 +660,11 @@ class Recorder:
         self.handle, self.lock = commands.handle, commands.lock
         self._token = pool.lend(self, commands)
 
-    def record(self, logical: Logical, begin: Any, records: Iterable[Callable[[Any], object]]) -> None:
-        """Record launches and copies, in order: each begins when those before it are done. No earlier recording may be pending.
+    def record(
+        self, logical: Logical, begin: Any, records: Iterable[Callable[[Any], object]]
+    ) -> None:
+        """Record launches and copies, in order: each begins when those before it are done. No
+        earlier recording may be pending.
 
         Parameters
         ----------
@@ -560,7 +673,8 @@ class Recorder:
         begin
             The VkCommandBufferBeginInfo.
         records
-            For each launch or copy, a function that records its commands into the VkCommandBuffer that it receives.
+            For each launch or copy, a function that records its commands into the VkCommandBuffer
+            that it receives.
 
         Raises
         ------
@@ -580,7 +694,9 @@ class Recorder:
 
 
 class Timer:
-    """A slot for a timestamp, with a command buffer that writes it. `ticks` is the timestamp; -1 until it is read."""
+    """A slot for a timestamp, with a command buffer that writes it. `ticks` is the timestamp; -1
+    until it is read.
+    """
 
     __slots__ = ("__weakref__", "_token", "handle", "number", "queries", "ticks")
 
@@ -613,7 +729,10 @@ class CommandPools:
                 commands = pool.take()
         except IndexError:
             lock = fork_safe(Lock())
-            commands, *others = [CommandBuffer(handle, lock) for handle in self._command_buffers(_RECORDERS, resettable=True)]
+            commands, *others = [
+                CommandBuffer(handle, lock)
+                for handle in self._command_buffers(_RECORDERS, resettable=True)
+            ]
             pool.add(others)
         return Recorder(commands, pool)
 
@@ -621,11 +740,16 @@ class CommandPools:
         """Return new command buffers, in a pool of their own."""
         logical = self._logical
         flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT if resettable else 0
-        info = make("VkCommandPoolCreateInfo", queueFamilyIndex=logical.physical.queue_family, flags=flags)
+        info = make(
+            "VkCommandPoolCreateInfo", queueFamilyIndex=logical.physical.queue_family, flags=flags
+        )
         pool = logical.create_owned("vkCreateCommandPool", "VkCommandPool", info)
         buffers = ffi.new("VkCommandBuffer[]", number)
         info = make("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=number)
-        logical.check(logical.calls.vkAllocateCommandBuffers(logical.handle, info, buffers), "cannot allocate command buffers")
+        logical.check(
+            logical.calls.vkAllocateCommandBuffers(logical.handle, info, buffers),
+            "cannot allocate command buffers",
+        )
         return list(buffers)
 
     def timer(self) -> Timer:
@@ -638,7 +762,9 @@ class CommandPools:
         return Timer(slot, self._timers)
 
     def _make_timers(self) -> list[tuple[Any, Any, int]]:
-        info = make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=_TIMERS)
+        info = make(
+            "VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=_TIMERS
+        )
         pool = self._logical.create_owned("vkCreateQueryPool", "VkQueryPool", info)
         slots, begin, calls = [], make("VkCommandBufferBeginInfo"), self._logical.calls
         for number, handle in enumerate(self._command_buffers(_TIMERS)):
@@ -658,18 +784,28 @@ _WAIT_SLICE = 200_000_000
 
 
 class Waiter:
-    """Waits for a semaphore, in one thread at a time. It is reused, because creating Vulkan's structures takes longer than a short wait."""
+    """Waits for a semaphore, in one thread at a time. It is reused, because creating Vulkan's
+    structures takes longer than a short wait.
+    """
 
     __slots__ = ("_cell", "_device", "_info", "_logical", "_wait")
 
     def __init__(self, logical: Logical, semaphore: Any) -> None:
         self._logical = logical
         self._cell = ffi.new("uint64_t *")
-        self._info = make("VkSemaphoreWaitInfo", semaphoreCount=1, pSemaphores=ffi.new("VkSemaphore *", semaphore), pValues=self._cell)
+        self._info = make(
+            "VkSemaphoreWaitInfo",
+            semaphoreCount=1,
+            pSemaphores=ffi.new("VkSemaphore *", semaphore),
+            pValues=self._cell,
+        )
         self._wait, self._device = logical.calls.vkWaitSemaphores, logical.handle
 
     def wait(self, value: int) -> None:
-        """Wait until the semaphore has `value`. Raise LaunchError if the driver reports an error."""
+        """Wait until the semaphore has `value`.
+
+        Raise LaunchError if the driver reports an error.
+        """
         self._cell[0] = value
         code = self._wait(self._device, self._info, _WAIT_SLICE)
         while code == vk.VK_TIMEOUT:

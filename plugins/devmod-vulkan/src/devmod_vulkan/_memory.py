@@ -1,10 +1,11 @@
 """Memory: pieces of a few large blocks, each with one VkBuffer.
 
-Drivers need a millisecond for an allocation and limit their number (4,096 on many). So arrays are pieces of blocks of 64 MiB. An array
-larger than half of that gets a block of its own.
+Drivers need a millisecond for an allocation and limit their number (4,096 on many). So arrays are
+pieces of blocks of 64 MiB. An array larger than half of that gets a block of its own.
 
-The leases of the `Memory` objects define which pieces are in use. The lists of free pieces are derived from them. After an
-interrupted change, the next call of a heap (`devmod_vulkan._logical.Heap`) rebuilds the lists. So an interrupt may land anywhere.
+The leases of the `Memory` objects define which pieces are in use. The lists of free pieces are
+derived from them. After an interrupted change, the next call of a heap
+(`devmod_vulkan._logical.Heap`) rebuilds the lists. So an interrupt may land anywhere.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
 #: For memory with an address. The package has no name for the two numbers.
-ADDRESS_USAGE = ffi.typeof("VkBufferUsageFlagBits").relements["VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT"]
-ADDRESS_FLAG = ffi.typeof("VkMemoryAllocateFlagBits").relements["VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT"]
+ADDRESS_USAGE = ffi.typeof("VkBufferUsageFlagBits").relements[
+    "VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT"
+]
+ADDRESS_FLAG = ffi.typeof("VkMemoryAllocateFlagBits").relements[
+    "VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT"
+]
 LOCAL = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 VISIBLE = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT
 COHERENT = vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
@@ -37,7 +42,8 @@ class Memory:
     Attributes
     ----------
     buffer, device_memory, offset, nbytes
-        The VkBuffer and its VkDeviceMemory, the first byte in both, and the requested number of bytes.
+        The VkBuffer and its VkDeviceMemory, the first byte in both, and the requested number of
+        bytes.
     address : int
         The host address; 0 if the memory is not mapped.
     used : bool
@@ -60,12 +66,16 @@ class Memory:
         return self._block.memory_cell[0]
 
     def take_address(self) -> int:
-        """Return the address in shaders, by which queued commands may access it from now on; 0 if it has none."""
+        """Return the address in shaders, by which queued commands may access it from now on; 0 if
+        it has none.
+        """
         self.used = True
         return self._block.device_address + self.offset if self._block.device_address else 0
 
     def part(self, offset: int, nbytes: int) -> Memory:
-        """Return a part, which keeps this piece in use. Queued commands may access either from now on."""
+        """Return a part, which keeps this piece in use. Queued commands may access either from now
+        on.
+        """
         part = Memory(self._block, self.offset + offset, nbytes)
         part._token = self
         part.used = self.used = True
@@ -112,10 +122,14 @@ class Block:
         return not self.leases
 
     def take(self, size: int, nbytes: int, ended: Callable[[Lease], object]) -> Memory | None:
-        """Return the first free piece of `size` bytes, or None. `ended` is called with its lease when the piece is collected."""
+        """Return the first free piece of `size` bytes, or None. `ended` is called with its lease
+        when the piece is collected.
+        """
         for number, (offset, free) in enumerate(self.free):
             if free >= size:
-                self.free[number : number + 1] = [(offset + size, free - size)] if free > size else []
+                self.free[number : number + 1] = (
+                    [(offset + size, free - size)] if free > size else []
+                )
                 memory = Memory(self, offset, nbytes)
                 lease = lend(memory, (self, offset, size), ended)
                 memory._token = lease.token
@@ -154,7 +168,8 @@ class Block:
 
 
 def find_type(types: list[tuple[int, int]], *choices: tuple[int, int]) -> int:
-    """Return the index of the first memory type that matches a choice, trying the choices in order; 0 if none matches.
+    """Return the index of the first memory type that matches a choice, trying the choices in order;
+    0 if none matches.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""The Vulkan runtime module. Each shader is parsed and built at the first look-up of its function."""
+"""The Vulkan runtime module. Each shader is parsed and built at the first look-up of its
+function.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,20 @@ class VulkanModule(RuntimeModule):
 
         return VulkanLauncher(shader, self._build)
 
-    def _build(self, shader: Shader, device: VulkanDevice, constants: tuple[tuple[int, bytes], ...]) -> Pipeline:
-        """Return the pipeline of a shader on a device. Functions with equal shaders and equal places of arguments share it."""
+    def _build(
+        self, shader: Shader, device: VulkanDevice, constants: tuple[tuple[int, bytes], ...]
+    ) -> Pipeline:
+        """Return the pipeline of a shader on a device. Functions with equal shaders and equal
+        places of arguments share it.
+        """
         from devmod_vulkan import _pipeline
 
         logical = device.logical
         interface = shader.interface
-        layout = tuple(interface.params), tuple(interface.blocks), interface.subgroup  # their reprs omit places
+        layout = (
+            tuple(interface.params),
+            tuple(interface.blocks),
+            interface.subgroup,
+        )  # their reprs omit places
         key = ("pipeline", device, shader.words, shader.entry, layout, constants)
         return self.once(key, lambda: _pipeline.Pipeline(shader, logical, constants))

@@ -5,7 +5,17 @@ from __future__ import annotations
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
 from devmod_vulkan import _features
-from devmod_vulkan._driver import NO_DEVICE, Calls, enumerate_all, enumerate_extensions, ffi, instance, make, text_of, vk
+from devmod_vulkan._driver import (
+    NO_DEVICE,
+    Calls,
+    enumerate_all,
+    enumerate_extensions,
+    ffi,
+    instance,
+    make,
+    text_of,
+    vk,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +41,16 @@ _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_CPU: (1, True),
     vk.VK_PHYSICAL_DEVICE_TYPE_OTHER: (0, False),
 }
-_SUBGROUP = ("BASIC", "VOTE", "ARITHMETIC", "BALLOT", "SHUFFLE", "SHUFFLE_RELATIVE", "CLUSTERED", "QUAD")
+_SUBGROUP = (
+    "BASIC",
+    "VOTE",
+    "ARITHMETIC",
+    "BALLOT",
+    "SHUFFLE",
+    "SHUFFLE_RELATIVE",
+    "CLUSTERED",
+    "QUAD",
+)
 _LIMITS = (
     "maxComputeWorkGroupInvocations",
     "maxComputeSharedMemorySize",
@@ -97,26 +116,36 @@ class Physical:
         driver = make("VkPhysicalDeviceDriverProperties")
         subgroup = make("VkPhysicalDeviceSubgroupProperties", pNext=driver)
         controls = make("VkPhysicalDeviceFloatControlsProperties", pNext=subgroup)
-        self.extensions = enumerate_extensions(calls.vkEnumerateDeviceExtensionProperties, handle, ffi.NULL)
+        self.extensions = enumerate_extensions(
+            calls.vkEnumerateDeviceExtensionProperties, handle, ffi.NULL
+        )
         sizing = make("VkPhysicalDeviceSubgroupSizeControlProperties", pNext=controls)
         base = make("VkPhysicalDeviceProperties2")
         calls.vkGetPhysicalDeviceProperties(handle, ffi.addressof(base, "properties"))
         properties = base.properties
         self.version = _version(min(properties.apiVersion, newest))
         has_sizing = self.version >= (1, 3) or _features.SUBGROUP_SIZE_CONTROL in self.extensions
-        sizes = make("VkPhysicalDeviceMaintenance3Properties", pNext=sizing if has_sizing else controls)
+        sizes = make(
+            "VkPhysicalDeviceMaintenance3Properties", pNext=sizing if has_sizing else controls
+        )
         if self.version >= OLDEST:
             base.pNext = sizes
             calls.vkGetPhysicalDeviceProperties2(handle, base)
         self.name = text_of(properties.deviceName)
         self.vendor = _VENDORS.get(properties.vendorID, f"vendor {properties.vendorID:#06x}")
         number = properties.driverVersion
-        self.driver_version = f"{text_of(driver.driverName)} {text_of(driver.driverInfo)}".strip() or str(number)
+        self.driver_version = (
+            f"{text_of(driver.driverName)} {text_of(driver.driverInfo)}".strip() or str(number)
+        )
         self.score, self.shares_memory = _TYPES.get(properties.deviceType, (0, False))
         self.limits = {name: int(getattr(properties.limits, name)) for name in _LIMITS}
         for axis in range(3):
-            self.limits[f"maxComputeWorkGroupCount[{axis}]"] = properties.limits.maxComputeWorkGroupCount[axis]
-            self.limits[f"maxComputeWorkGroupSize[{axis}]"] = properties.limits.maxComputeWorkGroupSize[axis]
+            self.limits[f"maxComputeWorkGroupCount[{axis}]"] = (
+                properties.limits.maxComputeWorkGroupCount[axis]
+            )
+            self.limits[f"maxComputeWorkGroupSize[{axis}]"] = (
+                properties.limits.maxComputeWorkGroupSize[axis]
+            )
         self.limits["view_alignment"] = max(properties.limits.minStorageBufferOffsetAlignment, 1)
         self.limits["maxMemoryAllocationSize"] = sizes.maxMemoryAllocationSize or 1 << 30
         self.timestamp_period = float(properties.limits.timestampPeriod)
@@ -134,43 +163,65 @@ class Physical:
             + properties.deviceID.to_bytes(4, "little")
             + uuid
         )
-        self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
-        self._operations = subgroup.supportedOperations if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
+        self.identity = "\n".join(
+            (self.name, self.driver_version, str(number), self.cache_header.hex())
+        )
+        self._operations = (
+            subgroup.supportedOperations
+            if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
+            else 0
+        )
         self._controls = controls
         self.format_features: dict[str, int] = {}
         self._read_memory()
         self._read_queues()
         self.features = self._read_features() if self.version >= OLDEST else frozenset()
         self.subgroup_sizes: tuple[int, ...] = ()
-        has_control = not self.features.isdisjoint(("13.subgroupSizeControl", "sizes.subgroupSizeControl"))
+        has_control = not self.features.isdisjoint(
+            ("13.subgroupSizeControl", "sizes.subgroupSizeControl")
+        )
         if has_control and sizing.requiredSubgroupSizeStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
             self.limits["maxComputeWorkgroupSubgroups"] = sizing.maxComputeWorkgroupSubgroups
-            self.subgroup_sizes = tuple(1 << power for power in range(16) if sizing.minSubgroupSize <= 1 << power <= sizing.maxSubgroupSize)
+            self.subgroup_sizes = tuple(
+                1 << power
+                for power in range(16)
+                if sizing.minSubgroupSize <= 1 << power <= sizing.maxSubgroupSize
+            )
 
     def _read_memory(self) -> None:
         memory = ffi.new("VkPhysicalDeviceMemoryProperties *")
         self._calls.vkGetPhysicalDeviceMemoryProperties(self.handle, memory)
         self.memory_types = [
-            (memory.memoryTypes[number].propertyFlags, memory.memoryHeaps[memory.memoryTypes[number].heapIndex].size)
+            (
+                memory.memoryTypes[number].propertyFlags,
+                memory.memoryHeaps[memory.memoryTypes[number].heapIndex].size,
+            )
             for number in range(memory.memoryTypeCount)
         ]
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
 
     def free_memory(self) -> int | None:
-        """Return the free bytes of the heap of `memory`; None if the driver does not report them."""
+        """Return the free bytes of the heap of `memory`;
+
+        None if the driver does not report them.
+        """
         if "VK_EXT_memory_budget" not in self.extensions:
             return None
         budget = make("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
         properties = make("VkPhysicalDeviceMemoryProperties2", pNext=budget)
         self._calls.vkGetPhysicalDeviceMemoryProperties2(self.handle, properties)
         heaps = properties.memoryProperties.memoryHeaps
-        sizes = [int(heaps[number].size) for number in range(properties.memoryProperties.memoryHeapCount)]
+        sizes = [
+            int(heaps[number].size) for number in range(properties.memoryProperties.memoryHeapCount)
+        ]
         heap = sizes.index(self.memory) if self.memory in sizes else 0
         return max(int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]), 0)
 
     def _read_queues(self) -> None:
-        """Choose the queue family: without graphics if possible, so that a desktop's drawing does not delay launches."""
+        """Choose the queue family: without graphics if possible, so that a desktop's drawing does
+        not delay launches.
+        """
         families = enumerate_all(
             self._calls.vkGetPhysicalDeviceQueueFamilyProperties,
             "VkQueueFamilyProperties",
@@ -189,7 +240,9 @@ class Physical:
     def _read_features(self) -> frozenset[str]:
         chain = self.feature_chain(None)
         self._calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
-        return frozenset(feature for feature in _features.REQUESTED if self._supports(chain, feature))
+        return frozenset(
+            feature for feature in _features.REQUESTED if self._supports(chain, feature)
+        )
 
     def _supports(self, chain: dict[str, Any], feature: str) -> bool:
         struct, _, field = feature.partition(".")
@@ -202,7 +255,9 @@ class Physical:
         return bool(getattr(chain[struct].features if struct == "10" else chain[struct], field))
 
     def feature_chain(self, wanted: frozenset[str] | None) -> dict[str, Any]:
-        """Return Vulkan's linked feature structures, "10" first, with the features in `wanted` set."""
+        """Return Vulkan's linked feature structures, "10" first, with the features in `wanted`
+        set.
+        """
         chain = {}
         first: Any = ffi.NULL
         for name, (struct, needs) in _features.STRUCTURES.items():
@@ -216,25 +271,39 @@ class Physical:
         return chain
 
     def _has(self, structure: str, needs: tuple[int, int] | str) -> bool:
-        """Return whether the device has a structure of features. Vulkan 1.3 allows "sizes" only in place of the structure "13"."""
+        """Return whether the device has a structure of features. Vulkan 1.3 allows "sizes" only in
+        place of the structure "13".
+        """
         if isinstance(needs, tuple):
             return self.version >= needs
         return needs in self.extensions and not (structure == "sizes" and self.version >= (1, 3))
 
     @property
     def needed_extensions(self) -> list[str]:
-        """The extensions to enable: those of the supported features, and the one that a portability driver requires."""
+        """The extensions to enable: those of the supported features, and the one that a portability
+        driver requires.
+        """
         structures = {feature.partition(".")[0] for feature in self.features}
-        needed = [needs for name, (_, needs) in _features.STRUCTURES.items() if name in structures and isinstance(needs, str)]
+        needed = [
+            needs
+            for name, (_, needs) in _features.STRUCTURES.items()
+            if name in structures and isinstance(needs, str)
+        ]
         return needed + [name for name in ("VK_KHR_portability_subset",) if name in self.extensions]
 
     @property
     def arch(self) -> str:
-        """The SPIR-V version and capabilities that it supports, in the form of `devmod.targets.vulkan.architecture`."""
+        """The SPIR-V version and capabilities that it supports, in the form of
+        `devmod.targets.vulkan.architecture`.
+        """
         from devmod.targets.vulkan.architecture import capability_name
 
         major, minor = _features.newest_spirv(self.version)
-        beyond = [number for number in sorted(_features.ALWAYS.union(_features.NEEDS) - {0, 1}) if _features.has(number, self.features)]
+        beyond = [
+            number
+            for number in sorted(_features.ALWAYS.union(_features.NEEDS) - {0, 1})
+            if _features.has(number, self.features)
+        ]
         return f"spirv{major}.{minor}:{'+'.join(map(capability_name, beyond))}"
 
 
@@ -258,14 +327,29 @@ def physical_devices() -> list[Physical]:
 
 def _find() -> list[Physical]:
     vulkan = instance()
-    handles = enumerate_all(vulkan.calls.vkEnumeratePhysicalDevices, "VkPhysicalDevice", vulkan.handle)
+    handles = enumerate_all(
+        vulkan.calls.vkEnumeratePhysicalDevices, "VkPhysicalDevice", vulkan.handle
+    )
     results = [Physical(handle, vulkan.calls, vulkan.version) for handle in handles]
     if not results:
-        raise DeviceNotFoundError(NO_DEVICE.format(why="no installed driver provides one"), kind="vulkan")
-    usable = [each for each in results if each.version >= OLDEST and each.queue_family >= 0 and "12.timelineSemaphore" in each.features]
-    if not usable:
-        devices_text = "; ".join(f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in results)
         raise DeviceNotFoundError(
-            NO_DEVICE.format(why=f"{devices_text}; devmod requires 1.2 with compute queues and timeline semaphores"), kind="vulkan"
+            NO_DEVICE.format(why="no installed driver provides one"), kind="vulkan"
+        )
+    usable = [
+        each
+        for each in results
+        if each.version >= OLDEST
+        and each.queue_family >= 0
+        and "12.timelineSemaphore" in each.features
+    ]
+    if not usable:
+        devices_text = "; ".join(
+            f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in results
+        )
+        raise DeviceNotFoundError(
+            NO_DEVICE.format(
+                why=f"{devices_text}; devmod requires 1.2 with compute queues and timeline semaphores"
+            ),
+            kind="vulkan",
         )
     return sorted(usable, key=lambda each: (-each.score, -each.memory))

@@ -1,4 +1,6 @@
-"""Pipelines: a shader on one device with its layouts and descriptor sets, and the recording of its launches."""
+"""Pipelines: a shader on one device with its layouts and descriptor sets, and the recording of its
+launches.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,11 @@ class Places:
     buffers : list of (int, (int, int))
         The number and the (set, binding) of each buffer argument.
     images : list of ((int, int), int, int)
-        For each place of an image or a sampler that the shader uses: the numbers of the image and of the sampler; -1 for none.
+        For each place of an image or a sampler that the shader uses: the numbers of the image and
+        of the sampler; -1 for none.
     uniforms : list of (bool, int, int, (int, int))
-        For each uniform buffer: whether its content is a block, and not an argument; the number of either; its size; its (set, binding).
+        For each uniform buffer: whether its content is a block, and not an argument; the number of
+        either; its size; its (set, binding).
     addresses : list of int
         The number of each argument that is an address.
     push : int
@@ -56,17 +60,26 @@ class Places:
         self.uniforms: list[tuple[bool, int, int, tuple[int, int]]] = []
         self.bindings: dict[tuple[int, int], int] = {}
         self.images: list[tuple[tuple[int, int], int, int]] = []
-        self.addresses = [number for number, param in enumerate(interface.params) if param.kind == "scalar" and param.type == "handle"]
+        self.addresses = [
+            number
+            for number, param in enumerate(interface.params)
+            if param.kind == "scalar" and param.type == "handle"
+        ]
         self.push, self.push_size = -1, 0
         opaque: dict[tuple[Any, str], int] = {}
         for number, param in enumerate(interface.params):
             if param.kind in ("buffer", "uniform"):
-                place = self._place(shader, param.at, STORAGE if param.kind == "buffer" else UNIFORM)
+                place = self._place(
+                    shader, param.at, STORAGE if param.kind == "buffer" else UNIFORM
+                )
                 if param.kind == "buffer":
                     self.buffers.append((number, place))
                 else:
                     self.uniforms.append((False, number, bytes_of(param.type), place))
-            elif param.kind in ("image", "sampler") and opaque.setdefault((param.at, param.kind), number) != number:
+            elif (
+                param.kind in ("image", "sampler")
+                and opaque.setdefault((param.at, param.kind), number) != number
+            ):
                 raise self._error(shader, param.at, "which another argument uses")
         # An image that the shader does not use has no descriptor, whose type would be unknown.
         for at, resource in shader.images.items():
@@ -76,12 +89,18 @@ class Places:
             if block.at == "push":
                 self.push, self.push_size = number, -(-block.size // 4) * 4
             else:
-                self.uniforms.append((True, number, block.size, self._place(shader, block.at, UNIFORM)))
+                self.uniforms.append(
+                    (True, number, block.size, self._place(shader, block.at, UNIFORM))
+                )
         self.sets = max((number for number, _ in self.bindings), default=-1) + 1
 
     def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
         if not isinstance(at, tuple) or max(at) > 0xFFFF or at in self.bindings:
-            raise self._error(shader, at, "which another argument uses" if at in self.bindings else "expected (set, binding)")
+            raise self._error(
+                shader,
+                at,
+                "which another argument uses" if at in self.bindings else "expected (set, binding)",
+            )
         self.bindings[at] = kind
         return at
 
@@ -118,14 +137,17 @@ class Pipeline:
         The driver rejects it.
     """
 
-    def __init__(self, shader: Shader, logical: Logical, constants: Sequence[tuple[int, bytes]]) -> None:
+    def __init__(
+        self, shader: Shader, logical: Logical, constants: Sequence[tuple[int, bytes]]
+    ) -> None:
         self.logical = logical
         self.places = places = Places(shader)
         self.name, self._params = shader.name, shader.interface.params
         self.most_bytes = logical.physical.limits["maxStorageBufferRange"]
         self.pack = block_packer(shader.interface) if shader.interface.blocks else None
         align = logical.physical.alignment
-        #: For each uniform buffer: its content as in `Places.uniforms`, the offset in the launch's uniform memory, the size.
+        #: For each uniform buffer: its content as in `Places.uniforms`, the offset in the launch's
+        #: uniform memory, the size.
         self.uniforms: list[tuple[bool, int, int, int]] = []
         self.uniform_bytes = 0
         for is_block, number, size, _ in places.uniforms:
@@ -162,11 +184,19 @@ class Pipeline:
                 name = self._params[number].name
                 label = f"argument {number + 1}{name and f' {name!r}'}"
                 problem = f"its maxStorageBufferRange is {self.most_bytes}, but {label} has {values[number].nbytes} bytes"
-                raise self.logical.device.invalid_launch(self.name, problem, name or str(number + 1))
+                raise self.logical.device.invalid_launch(
+                    self.name, problem, name or str(number + 1)
+                )
 
     def _set_layout(self, number: int) -> Any:
         bindings = [
-            make("VkDescriptorSetLayoutBinding", binding=binding, descriptorType=kind, descriptorCount=1, stageFlags=_STAGE)
+            make(
+                "VkDescriptorSetLayoutBinding",
+                binding=binding,
+                descriptorType=kind,
+                descriptorCount=1,
+                stageFlags=_STAGE,
+            )
             for (set_, binding), kind in self.places.bindings.items()
             if set_ == number
         ]
@@ -179,22 +209,36 @@ class Pipeline:
         words = ffi.new("uint32_t[]", len(shader.words) // 4)
         ffi.memmove(words, shader.words, len(shader.words))
         module = logical.create(
-            "vkCreateShaderModule", "VkShaderModule", make("VkShaderModuleCreateInfo", codeSize=len(shader.words), pCode=words)
+            "vkCreateShaderModule",
+            "VkShaderModule",
+            make("VkShaderModuleCreateInfo", codeSize=len(shader.words), pCode=words),
         )
         subgroup = shader.interface.subgroup
         size = str(subgroup or "")
-        key = _PIPELINES.key(_FORM, logical.physical.identity, shader.words, shader.entry, repr(constants), size)
+        key = _PIPELINES.key(
+            _FORM, logical.physical.identity, shader.words, shader.entry, repr(constants), size
+        )
         cache, known = self._cache(key)
         try:
             stage = make(
                 "VkPipelineShaderStageCreateInfo",
-                pNext=make("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=subgroup) if subgroup else ffi.NULL,
+                pNext=make(
+                    "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo",
+                    requiredSubgroupSize=subgroup,
+                )
+                if subgroup
+                else ffi.NULL,
                 stage=_STAGE,
                 module=module,
                 pName=ffi.new("char[]", shader.entry.encode()),
                 pSpecializationInfo=_specialization(constants),
             )
-            info = make("VkComputePipelineCreateInfo", stage=stage[0], layout=self.layout, basePipelineIndex=-1)
+            info = make(
+                "VkComputePipelineCreateInfo",
+                stage=stage[0],
+                layout=self.layout,
+                basePipelineIndex=-1,
+            )
             out = ffi.new("VkPipeline *")
             code = calls.vkCreateComputePipelines(logical.handle, cache, 1, info, ffi.NULL, out)
             if code < 0:
@@ -214,11 +258,15 @@ class Pipeline:
         return out[0]
 
     def _cache(self, key: str) -> tuple[Any, bytes]:
-        """Return a VkPipelineCache and its initial bytes, which are those of the disk cache if their header fits. It is NULL on failure."""
+        """Return a VkPipelineCache and its initial bytes, which are those of the disk cache if
+        their header fits. It is NULL on failure.
+        """
         logical = self.logical
         known = _PIPELINES.read(key) or b""
         if known[:32] != logical.physical.cache_header:
-            known = b""  # from another driver, though the key is right: some drivers crash on such data
+            known = (
+                b""  # from another driver, though the key is right: some drivers crash on such data
+            )
         data = ffi.new("char[]", max(len(known), 1))
         ffi.memmove(data, known, len(known))
         out = ffi.new("VkPipelineCache *")
@@ -229,7 +277,9 @@ class Pipeline:
     def _store(self, key: str, cache: Any, old_data: bytes) -> None:
         logical = self.logical
         size = ffi.new("size_t *")
-        if cache == ffi.NULL or logical.calls.vkGetPipelineCacheData(logical.handle, cache, size, ffi.NULL):
+        if cache == ffi.NULL or logical.calls.vkGetPipelineCacheData(
+            logical.handle, cache, size, ffi.NULL
+        ):
             return
         data = ffi.new("char[]", size[0])
         if logical.calls.vkGetPipelineCacheData(logical.handle, cache, size, data) == 0:
@@ -240,7 +290,9 @@ class Pipeline:
     # -- descriptor sets
 
     def lend_sets(self, user: object) -> tuple[Any, object]:
-        """Return an array of descriptor sets for one launch, and a token. `user` must reference the token while it uses the sets."""
+        """Return an array of descriptor sets for one launch, and a token. `user` must reference the
+        token while it uses the sets.
+        """
         try:
             sets = self._sets.take()
         except IndexError:
@@ -250,7 +302,10 @@ class Pipeline:
         return sets, self._sets.lend(user, sets)
 
     def _make_sets(self, number: int) -> list[Any]:
-        sizes = [make("VkDescriptorPoolSize", type=kind, descriptorCount=count * number) for kind, count in self._sizes.items()]
+        sizes = [
+            make("VkDescriptorPoolSize", type=kind, descriptorCount=count * number)
+            for kind, count in self._sizes.items()
+        ]
         sets = self.places.sets
         info = make(
             "VkDescriptorPoolCreateInfo",
@@ -266,8 +321,14 @@ class Pipeline:
             descriptorSetCount=number * sets,
             pSetLayouts=array("VkDescriptorSetLayout", self._set_layouts * number),
         )
-        self.logical.check(self.logical.calls.vkAllocateDescriptorSets(self.logical.handle, info, out), "cannot allocate descriptor sets")
-        return [array("VkDescriptorSet", [out[start + each] for each in range(sets)]) for start in range(0, number * sets, sets)]
+        self.logical.check(
+            self.logical.calls.vkAllocateDescriptorSets(self.logical.handle, info, out),
+            "cannot allocate descriptor sets",
+        )
+        return [
+            array("VkDescriptorSet", [out[start + each] for each in range(sets)])
+            for start in range(0, number * sets, sets)
+        ]
 
 
 def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
@@ -275,7 +336,9 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
         return ffi.NULL
     entries, data = [], b""
     for number, value in constants:
-        entries.append(make("VkSpecializationMapEntry", constantID=number, offset=len(data), size=len(value)))
+        entries.append(
+            make("VkSpecializationMapEntry", constantID=number, offset=len(data), size=len(value))
+        )
         data += value
     return make(
         "VkSpecializationInfo",
@@ -286,7 +349,8 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
     )
 
 
-# -- Launches: descriptor sets, the memory of uniform blocks, and a command buffer. A batch has one command buffer for its launches.
+# -- Launches: descriptor sets, the memory of uniform blocks, and a command buffer. A batch has one
+# command buffer for its launches.
 
 
 _COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
@@ -324,10 +388,13 @@ class Launchable:
         places, logical = pipeline.places, pipeline.logical
         self._recorder: Recorder | None = None
         self.handle: Any = None
-        #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which references this until it is done.
+        #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which
+        #: references this until it is done.
         self.info: Any = None
         self.stream_number = -1
-        self._uniforms = logical.staging.allocate(pipeline.uniform_bytes) if pipeline.uniforms else None
+        self._uniforms = (
+            logical.staging.allocate(pipeline.uniform_bytes) if pipeline.uniforms else None
+        )
         number = len(places.bindings)
         if not number:
             return
@@ -336,24 +403,39 @@ class Launchable:
         self._infos = ffi.new("VkDescriptorBufferInfo[]", number)
         targets = [(at, vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) for _, at in places.buffers]
         targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for *_, at in places.uniforms]
-        writes = [self._write(at, kind, pBufferInfo=self._infos + index) for index, (at, kind) in enumerate(targets)]
+        writes = [
+            self._write(at, kind, pBufferInfo=self._infos + index)
+            for index, (at, kind) in enumerate(targets)
+        ]
         for index, (at, _, _) in enumerate(places.images):
-            writes.append(self._write(at, places.bindings[at], pImageInfo=self._image_infos + index))
+            writes.append(
+                self._write(at, places.bindings[at], pImageInfo=self._image_infos + index)
+            )
             self._image_infos[index].imageLayout = _GENERAL
         self._writes = array("VkWriteDescriptorSet", writes)
         for index, (*_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
             assert self._uniforms is not None
             entry = self._infos[index]
             entry.buffer, entry.offset = self._uniforms.buffer, self._uniforms.offset + offset
-            entry.range = -(-size // 4) * 4  # Mesa's CPU device reads whole words, and gets 0 for one that is not all in the range
+            entry.range = (
+                -(-size // 4) * 4
+            )  # Mesa's CPU device reads whole words, and gets 0 for one that is not all in the range
 
     def _write(self, at: tuple[int, int], kind: int, **info: Any) -> Any:
         """Return the VkWriteDescriptorSet of a binding."""
         set_, binding = at
-        return make("VkWriteDescriptorSet", dstSet=self._sets[set_], dstBinding=binding, descriptorCount=1, descriptorType=kind, **info)
+        return make(
+            "VkWriteDescriptorSet",
+            dstSet=self._sets[set_],
+            dstBinding=binding,
+            descriptorCount=1,
+            descriptorType=kind,
+            **info,
+        )
 
     def record(self, begin: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
-        """Set the grid and the arguments as `write` does, and record the launch into the command buffer `handle`.
+        """Set the grid and the arguments as `write` does, and record the launch into the command
+        buffer `handle`.
 
         Parameters
         ----------
@@ -414,9 +496,13 @@ class Launchable:
         for is_block, number, offset, size in pipeline.uniforms:
             data = blocks[number] if is_block else values[number]
             assert self._uniforms is not None
-            ffi.memmove(ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data)))
+            ffi.memmove(
+                ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data))
+            )
         if self._sets is not None:
-            logical.calls.vkUpdateDescriptorSets(logical.handle, len(places.bindings), self._writes, 0, ffi.NULL)
+            logical.calls.vkUpdateDescriptorSets(
+                logical.handle, len(places.bindings), self._writes, 0, ffi.NULL
+            )
         self._grid = grid
         self._push = blocks[places.push].ljust(places.push_size, b"\0") if places.push >= 0 else b""
 
@@ -426,7 +512,11 @@ class Launchable:
         places, calls = pipeline.places, pipeline.logical.calls
         calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
         if self._sets is not None:
-            calls.vkCmdBindDescriptorSets(handle, _COMPUTE, pipeline.layout, 0, places.sets, self._sets, 0, ffi.NULL)
+            calls.vkCmdBindDescriptorSets(
+                handle, _COMPUTE, pipeline.layout, 0, places.sets, self._sets, 0, ffi.NULL
+            )
         if places.push >= 0:
-            calls.vkCmdPushConstants(handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(self._push))
+            calls.vkCmdPushConstants(
+                handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(self._push)
+            )
         calls.vkCmdDispatch(handle, *self._grid)

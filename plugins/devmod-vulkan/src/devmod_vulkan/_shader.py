@@ -1,4 +1,7 @@
-"""The shaders in a payload: parsed, and compared with the payload's fmap. This file uses no driver."""
+"""The shaders in a payload: parsed, and compared with the payload's fmap.
+
+This file uses no driver.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,14 @@ from functools import cached_property
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod.errors import FormatError, list_names
 from devmod_readers.reflection import ReflectedShader, Resource, is_one_argument
-from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_lengths, read_module, read_samplings, reflect
+from devmod_readers.spirv import (
+    GL_COMPUTE,
+    SpirvConstants,
+    read_lengths,
+    read_module,
+    read_samplings,
+    reflect,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +26,8 @@ if TYPE_CHECKING:
 
     from devmod_runtime import SetConstant
 
-#: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).
+#: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of
+#: push constants (R15).
 _USES_UNIFORM = 1
 #: In SPIR-V: the opcode of pointer types.
 _POINTER = 32
@@ -54,8 +65,8 @@ class Shader:
     entry : str
         The entry point's name.
     interface : Interface
-        Every argument with its place, the block and the constants. Without an interface, TVM's rule gives the places, and the SPIR-V
-        the constants.
+        Every argument with its place, the block and the constants. Without an interface, TVM's rule
+        gives the places, and the SPIR-V the constants.
     images : dict
         The images and samplers that the shader uses, by (set, binding).
     module
@@ -91,16 +102,24 @@ class Shader:
 
     @cached_property
     def samplings(self) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
-        """The pairs of an image and a sampler, as `devmod_readers.spirv.read_samplings` returns them."""
+        """The pairs of an image and a sampler, as `devmod_readers.spirv.read_samplings` returns
+        them.
+        """
         return read_samplings(self.words, self.module)
 
     def lengths_read(self) -> set[int]:
         """Return the numbers of the buffers whose run-time length the shader uses."""
         places = read_lengths(self.words, self.module)
-        return {number for number, param in enumerate(self.interface.params) if param.kind == "buffer" and param.at in places}
+        return {
+            number
+            for number, param in enumerate(self.interface.params)
+            if param.kind == "buffer" and param.at in places
+        }
 
     def _used_images(self, reflected: ReflectedShader) -> dict[Any, Resource]:
-        """Return the images and samplers by place. Raise FormatError if two variables of one place need different descriptors."""
+        """Return the images and samplers by place. Raise FormatError if two variables of one place
+        need different descriptors.
+        """
         images: dict[Any, Resource] = {}
         for resource in reflected.resources:
             if resource.kind not in _OPAQUE:
@@ -114,7 +133,9 @@ class Shader:
         return images
 
     def _complete_images(self) -> None:
-        """Set what the interface omits of its images. Raise FormatError if it differs from the shader."""
+        """Set what the interface omits of its images. Raise FormatError if it differs from the
+        shader.
+        """
         params = list(self.interface.params)
         for number, param in enumerate(params):
             resource = self.images.get(param.at) if param.kind == "image" else None
@@ -128,24 +149,39 @@ class Shader:
                         f"has an image of the {field} {needed!r} at {at}, {resource.name!r}, but the payload's fmap gives {given!r}"
                     )
             type_, format_ = resource.type, param.format or resource.format
-            params[number] = param.replace(type=type_, format=format_, sample=resource.sample, access=param.access or resource.access)
+            params[number] = param.replace(
+                type=type_,
+                format=format_,
+                sample=resource.sample,
+                access=param.access or resource.access,
+            )
         self.interface = self.interface.replace(params=params)
 
     def _check_places(self) -> None:
-        """Raise FormatError if a scalar or a block has no valid place, so that its value would be lost."""
+        """Raise FormatError if a scalar or a block has no valid place, so that its value would be
+        lost.
+        """
         blocks = self.interface.blocks
         for number, param in enumerate(self.interface.params):
             if param.kind == "uniform" and not bytes_of(param.type):
-                raise self._interface_error(f"gives the uniform argument {number + 1} the type {param.type!r}, expected uint8xN")
+                raise self._interface_error(
+                    f"gives the uniform argument {number + 1} the type {param.type!r}, expected uint8xN"
+                )
             if param.kind != "scalar":
                 continue
             if not isinstance(param.at, tuple) or param.at[0] >= len(blocks):
-                raise self._interface_error(f"places argument {number + 1} at {param.at!r}, outside of its {len(blocks)} blocks")
+                raise self._interface_error(
+                    f"places argument {number + 1} at {param.at!r}, outside of its {len(blocks)} blocks"
+                )
             if param.type == "handle" and _ADDRESSES not in self.capabilities:
-                raise self._interface_error(f"gives argument {number + 1} as an address, which the shader cannot use")
+                raise self._interface_error(
+                    f"gives argument {number + 1} as an address, which the shader cannot use"
+                )
             size = blocks[param.at[0]].size
             if param.at[1] >= size:
-                raise self._interface_error(f"places argument {number + 1} at byte {param.at[1]} of a block of {size} bytes")
+                raise self._interface_error(
+                    f"places argument {number + 1} at byte {param.at[1]} of a block of {size} bytes"
+                )
         for number, block in enumerate(blocks):
             if not block.size:
                 raise self._interface_error(f"has a block of no bytes at {block.at!r}")
@@ -161,27 +197,44 @@ class Shader:
             devmod does not support the shader.
         """
         try:
-            shaders = reflect(self.module, self.name, include_unused=False, constants=SpirvConstants(self.module, values))
+            shaders = reflect(
+                self.module,
+                self.name,
+                include_unused=False,
+                constants=SpirvConstants(self.module, values),
+            )
         except FormatError as error:
             raise self._shader_error(str(error)) from None
         return next(shader for shader in shaders if shader.symbol == self.entry)
 
     def check_constants(self, new: Iterable[SetConstant]) -> None:
-        """Raise FormatError if the payload's fmap gives constants without a number, or with another type."""
+        """Raise FormatError if the payload's fmap gives constants without a number, or with another
+        type.
+        """
         types = {each.id: each.type for each in self.reflected.constants}
         for each in (one.constant for one in new):
             if each.id is None:
-                raise self._shader_error(f"identifies its constants by number, but the payload's fmap gives no number for {each.name!r}")
+                raise self._shader_error(
+                    f"identifies its constants by number, but the payload's fmap gives no number for {each.name!r}"
+                )
             if types.get(each.id, each.type) != each.type:
-                raise self._shader_error(f"has the constant {each.id} of type {types[each.id]}, but the payload's fmap gives {each.type}")
+                raise self._shader_error(
+                    f"has the constant {each.id} of type {types[each.id]}, but the payload's fmap gives {each.type}"
+                )
 
     def _compare(self, reflected: ReflectedShader, info: FunctionInfo) -> None:
-        """Raise FormatError if the shader uses a resource that the fmap does not give, since the driver would access invalid memory."""
+        """Raise FormatError if the shader uses a resource that the fmap does not give, since the
+        driver would access invalid memory.
+        """
         values: dict[object, str] = {}
         sizes: dict[object, int] = {}
         for param in self.interface.params:
             if param.kind != "scalar":
-                values[param.at] = "combined" if {values.get(param.at), param.kind} == {"image", "sampler"} else param.kind
+                values[param.at] = (
+                    "combined"
+                    if {values.get(param.at), param.kind} == {"image", "sampler"}
+                    else param.kind
+                )
                 sizes[param.at] = bytes_of(param.type)
         for each in self.interface.blocks:
             values[each.at] = "uniform"
@@ -190,27 +243,43 @@ class Shader:
             kind = values.get(resource.at, "nothing")
             at = _place_text(resource.at)
             if kind != resource.kind:
-                has, gives = (_COMBINED if each == "combined" else each for each in (resource.kind, kind))
+                has, gives = (
+                    _COMBINED if each == "combined" else each for each in (resource.kind, kind)
+                )
                 article = "an" if has.startswith("image") else "a"
-                raise self._shader_error(f"has {article} {has} at {at}, {resource.name!r}, but the payload's fmap has {gives} there")
+                raise self._shader_error(
+                    f"has {article} {has} at {at}, {resource.name!r}, but the payload's fmap has {gives} there"
+                )
             if resource.kind == "uniform" and sizes[resource.at] < resource.size:
                 raise self._shader_error(
                     f"has a uniform of {resource.size} bytes at {at}, {resource.name!r}, but the payload's fmap gives {sizes[resource.at]}"
                 )
         push = next((block.size for block in self.interface.blocks if block.at == "push"), 0)
         if reflected.push_size > push:
-            raise self._shader_error(f"has {reflected.push_size} bytes of push constants, but the payload's fmap gives {push}")
+            raise self._shader_error(
+                f"has {reflected.push_size} bytes of push constants, but the payload's fmap gives {push}"
+            )
         block = info.interface.block if info.interface is not None else None
         if block is not None and reflected.block is not None and block != reflected.block:
-            raise self._shader_error(f"is built for blocks of {reflected.block} threads, but the payload's fmap gives {block}")
+            raise self._shader_error(
+                f"is built for blocks of {reflected.block} threads, but the payload's fmap gives {block}"
+            )
 
     def stores_addresses(self) -> bool:
-        """Return whether a variable of a function, or a value that comes from several branches, is a pointer to a buffer."""
+        """Return whether a variable of a function, or a value that comes from several branches, is
+        a pointer to a buffer.
+        """
         if _ADDRESSES not in self.capabilities:
             return False
-        pointers = {number: operands for number, (opcode, operands) in self.module.types.items() if opcode == _POINTER}
+        pointers = {
+            number: operands
+            for number, (opcode, operands) in self.module.types.items()
+            if opcode == _POINTER
+        }
         addresses = {number for number, (storage, _) in pointers.items() if storage == _PHYSICAL}
-        addresses.update([number for number, (_, target) in pointers.items() if target in addresses])
+        addresses.update(
+            [number for number, (_, target) in pointers.items() if target in addresses]
+        )
         words = memoryview(self.words).cast("I")
         at = 5
         while at < len(words):
@@ -220,10 +289,18 @@ class Shader:
         return False
 
     def _shader_error(self, text: str) -> FormatError:
-        return FormatError(f"the SPIR-V of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)
+        return FormatError(
+            f"the SPIR-V of the vulkan function {self.name!r} {text}",
+            kind="vulkan",
+            function=self.name,
+        )
 
     def _interface_error(self, text: str) -> FormatError:
-        return FormatError(f"the interface of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)
+        return FormatError(
+            f"the interface of the vulkan function {self.name!r} {text}",
+            kind="vulkan",
+            function=self.name,
+        )
 
 
 def _place_text(at: object) -> str:
@@ -248,15 +325,22 @@ def _unpack(name: str, value: bytes | memoryview) -> tuple[int, bytes]:
     return flag, bytes(value[12:])
 
 
-def _complete_interface(info: FunctionInfo, flag: int, reflected: ReflectedShader, name: str) -> Interface:
-    """Return the interface with a place for every argument, and with the block and the constants of the shader.
+def _complete_interface(
+    info: FunctionInfo, flag: int, reflected: ReflectedShader, name: str
+) -> Interface:
+    """Return the interface with a place for every argument, and with the block and the constants of
+    the shader.
 
-    The constants of an interface remain, since an optimized shader may have lost their names. TVM's rule gives the missing places:
-    buffers in set 0 in their order, scalars of 8 bytes in push constants or in a uniform buffer after the last buffer.
+    The constants of an interface remain, since an optimized shader may have lost their names. TVM's
+    rule gives the missing places: buffers in set 0 in their order, scalars of 8 bytes in push
+    constants or in a uniform buffer after the last buffer.
     """
     known = info.interface
     if known is None:
-        params = [Param("", "buffer") if declared == "handle" else Param("", "scalar", declared) for declared in info.arg_types]
+        params = [
+            Param("", "buffer") if declared == "handle" else Param("", "scalar", declared)
+            for declared in info.arg_types
+        ]
     else:
         params = list(known.params)
     blocks = list(known.blocks) if known is not None else []

@@ -1,4 +1,6 @@
-"""The bindings of a function's arguments, from its interface or by TVM's rule. This file uses no driver."""
+"""The bindings of a function's arguments, from its interface or by TVM's rule. This file uses no
+driver.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
 
     from devmod_readers.reflection import ReflectedFunction
 
-#: The number of groups, the largest binding and the largest block in any WebGPU implementation. The numbers in a file are checked
-#: against them.
+#: The number of groups, the largest binding and the largest block in any WebGPU implementation. The
+#: numbers in a file are checked against them.
 _MAX_GROUPS, _MAX_BINDING, _MAX_BLOCK = 8, 65535, 1 << 20
 _BUFFERS = ("uniform", "storage", "read-only-storage")
 #: WebGPU's names of what a shader reads from a texture, and of the access to a storage texture.
@@ -30,12 +32,13 @@ class Binding:
     group, number
         The group and the binding number.
     type
-        WebGPU's buffer type in the layout: "uniform", "storage" or "read-only-storage". For others the member of the layout: "texture",
-        "storage_texture" or "sampler".
+        WebGPU's buffer type in the layout: "uniform", "storage" or "read-only-storage". For others
+        the member of the layout: "texture", "storage_texture" or "sampler".
     least
         The minimum size in bytes; 0 if it is unknown.
     argument
-        The number of the argument with the buffer or with the bytes of a whole uniform; -1 for a block of scalars.
+        The number of the argument with the buffer or with the bytes of a whole uniform; -1 for a
+        block of scalars.
     block
         The number of the block of scalars; -1 for none.
     options
@@ -54,18 +57,32 @@ class Binding:
         options: Mapping[str, str] | None = None,
     ) -> None:
         self.group, self.number = place
-        self.type, self.least, self.argument, self.block, self.options = type, least, argument, block, options or {}
+        self.type, self.least, self.argument, self.block, self.options = (
+            type,
+            least,
+            argument,
+            block,
+            options or {},
+        )
 
     def layout(self, *, filters: bool) -> tuple[int, str, dict[str, Any]]:
         """Return the binding number, and the member of the layout with its options.
 
-        A texture of floating-point numbers and a sampler have a layout with filters, and one without.
+        A texture of floating-point numbers and a sampler have a layout with filters, and one
+        without.
         """
         options: dict[str, Any] = dict(self.options)
         if self.type == "sampler":
             options["type"] = "filtering" if filters else "non-filtering"
         elif self.type in _BUFFERS:
-            return self.number, "buffer", {"type": self.type, "min_binding_size": -(-self.least // 4) * 4 if self.type != "uniform" else 0}
+            return (
+                self.number,
+                "buffer",
+                {
+                    "type": self.type,
+                    "min_binding_size": -(-self.least // 4) * 4 if self.type != "uniform" else 0,
+                },
+            )
         elif not filters and self.is_float:
             options["sample_type"] = "unfilterable-float"
         return self.number, self.type, options
@@ -91,7 +108,8 @@ class Bindings:
     interface
         Its interface.
     access
-        For TVM's functions: the access that the shader declares at each place, as far as it is known.
+        For TVM's functions: the access that the shader declares at each place, as far as it is
+        known.
 
     Raises
     ------
@@ -121,23 +139,46 @@ class Bindings:
                     raise self._interface_error(
                         f"argument {number + 1} {param.name!r} has the least size {least!r}, expected a number of bytes"
                     )
-                self.listed.append(Binding(place, "read-only-storage" if mode == "r" else "storage", least, number))
+                self.listed.append(
+                    Binding(place, "read-only-storage" if mode == "r" else "storage", least, number)
+                )
             elif param.kind == "uniform":
-                self.listed.append(Binding(self._place(param.at, f"argument {number + 1} {param.name!r}"), "uniform", 0, number))
+                self.listed.append(
+                    Binding(
+                        self._place(param.at, f"argument {number + 1} {param.name!r}"),
+                        "uniform",
+                        0,
+                        number,
+                    )
+                )
             elif param.kind in ("image", "sampler"):
                 self.listed.append(self._image(param, number))
             elif param.kind == "local":
-                raise self._interface_error(f"argument {number + 1} {param.name!r} is of kind local, which WGSL does not support")
-            elif param.kind == "scalar" and not (isinstance(param.at, tuple) and param.at[0] < len(interface.blocks)):
-                raise self._interface_error(f"argument {number + 1} {param.name!r} has the place {param.at!r}, which is in no block")
+                raise self._interface_error(
+                    f"argument {number + 1} {param.name!r} is of kind local, which WGSL does not support"
+                )
+            elif param.kind == "scalar" and not (
+                isinstance(param.at, tuple) and param.at[0] < len(interface.blocks)
+            ):
+                raise self._interface_error(
+                    f"argument {number + 1} {param.name!r} has the place {param.at!r}, which is in no block"
+                )
         for number, block in enumerate(interface.blocks):
-            self.listed.append(Binding(self._place(block.at, f"block {number}"), "uniform", block.size, block=number))
+            self.listed.append(
+                Binding(
+                    self._place(block.at, f"block {number}"), "uniform", block.size, block=number
+                )
+            )
             if not 0 < block.size <= _MAX_BLOCK:
-                raise self._interface_error(f"block {number} has {block.size} bytes, expected 1 to {_MAX_BLOCK}")
+                raise self._interface_error(
+                    f"block {number} has {block.size} bytes, expected 1 to {_MAX_BLOCK}"
+                )
         places = [(each.group, each.number) for each in self.listed]
         duplicate = next((place for place in places if places.count(place) > 1), None)
         if duplicate is not None:
-            raise self._interface_error(f"two bindings use group {duplicate[0]}, binding {duplicate[1]}")
+            raise self._interface_error(
+                f"two bindings use group {duplicate[0]}, binding {duplicate[1]}"
+            )
         self.groups = max((each.group for each in self.listed), default=-1) + 1
         #: Packs a call's values into the bytes of each block.
         self.pack: Callable[[Sequence[Any]], tuple[bytes, ...]] = block_packer(interface)
@@ -156,13 +197,24 @@ class Bindings:
                 f"{subject} is an image of type {param.type!r} and sample {param.sample!r}, which WGSL does not have"
             )
         if not param.format and param.access == "r":
-            return Binding(place, "texture", argument=number, options={"sample_type": sample_type, **view})
-        if param.format not in IMAGE_FORMATS or IMAGE_FORMATS[param.format].sample != param.sample or access is None:
+            return Binding(
+                place, "texture", argument=number, options={"sample_type": sample_type, **view}
+            )
+        if (
+            param.format not in IMAGE_FORMATS
+            or IMAGE_FORMATS[param.format].sample != param.sample
+            or access is None
+        ):
             raise self._interface_error(
                 f"{subject} has the format {param.format!r}, the sample {param.sample!r} and the access {param.access!r}; expected a "
                 "format of images with its sample and an access, or the access 'r' without a format"
             )
-        return Binding(place, "storage_texture", argument=number, options={"format": param.format, "access": access, **view})
+        return Binding(
+            place,
+            "storage_texture",
+            argument=number,
+            options={"format": param.format, "access": access, **view},
+        )
 
     def _place(self, at: object, subject: str) -> tuple[int, int]:
         if isinstance(at, tuple) and at[0] < _MAX_GROUPS and at[1] <= _MAX_BINDING:
@@ -172,14 +224,21 @@ class Bindings:
         )
 
     def _interface_error(self, text: str) -> FormatError:
-        return FormatError(f"the interface of the webgpu function {self._name!r} is invalid: {text}", kind="webgpu", function=self._name)
+        return FormatError(
+            f"the interface of the webgpu function {self._name!r} is invalid: {text}",
+            kind="webgpu",
+            function=self._name,
+        )
 
 
-def tvm_interface(name: str, info: FunctionInfo, shader: ReflectedFunction | None) -> tuple[Interface, dict[tuple[int, int], str]]:
-    """Return the interface of a function by TVM's rule, and the access that its shader, if it is known, declares at each place.
+def tvm_interface(
+    name: str, info: FunctionInfo, shader: ReflectedFunction | None
+) -> tuple[Interface, dict[tuple[int, int], str]]:
+    """Return the interface of a function by TVM's rule, and the access that its shader, if it is
+    known, declares at each place.
 
-    The buffers have the bindings of group 0 from 0 up. The next binding is a block with the scalars, four bytes each, and
-    ``packGridDimX`` at the end.
+    The buffers have the bindings of group 0 from 0 up. The next binding is a block with the
+    scalars, four bytes each, and ``packGridDimX`` at the end.
 
     Raises
     ------
@@ -203,6 +262,16 @@ def tvm_interface(name: str, info: FunctionInfo, shader: ReflectedFunction | Non
                 kind="webgpu",
                 function=name,
             )
-    access = {param.at: param.access for param in shader.params if isinstance(param.at, tuple) and param.access} if shader else {}
+    access = (
+        {
+            param.at: param.access
+            for param in shader.params
+            if isinstance(param.at, tuple) and param.access
+        }
+        if shader
+        else {}
+    )
     blocks = [Block((0, buffers), 4 * scalars + 4)]
-    return Interface(params, blocks, shader.block if shader else None, dict(shader.extra) if shader else {}), access
+    return Interface(
+        params, blocks, shader.block if shader else None, dict(shader.extra) if shader else {}
+    ), access

@@ -1,4 +1,6 @@
-"""Entry point ``devmod.conformance.webgpu``: shaders with their expected results, for the kit and for this plugin's tests."""
+"""Entry point ``devmod.conformance.webgpu``: shaders with their expected results, for the kit and
+for this plugin's tests.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ def _linear_info() -> dict[str, FunctionInfo]:
         [Block((0, 2), 8)],
         (32, 1, 1),
     )
-    count = Interface([Param("counts", "buffer", "uint32", "rw", (0, 3)), Param("values", "buffer", "int32", "r", (0, 4))], block=(8, 1, 1))
+    count = Interface(
+        [
+            Param("counts", "buffer", "uint32", "rw", (0, 3)),
+            Param("values", "buffer", "int32", "r", (0, 4)),
+        ],
+        block=(8, 1, 1),
+    )
     return {
         "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "uint32"], _TAGS, (), axpy),
         "count": FunctionInfo("count", ["handle", "handle"], _TAGS, (), count),
@@ -50,7 +58,12 @@ def _scale(source: Array, scaled: Array, by: float, n: int) -> None:
     scaled[:n] = source.dtype.type(by) * source[:n]
 
 
-def _bad(text: bytes, interface: Interface | None = None, types: tuple[str, ...] = ("handle",), entry: str = "k") -> Sample:
+def _bad(
+    text: bytes,
+    interface: Interface | None = None,
+    types: tuple[str, ...] = ("handle",),
+    entry: str = "k",
+) -> Sample:
     return Sample({"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)})
 
 
@@ -92,24 +105,50 @@ class WebGPUConformance(Conformance):
             source={"wgsl": _LINEAR.decode()},
             calls=[
                 axpy_call(),
-                Call("count", lambda rng: [rng.integers(0, 9, 8, "uint32"), rng.integers(0, 99, 64, "int32")], _count, grid=8, block=8),
+                Call(
+                    "count",
+                    lambda rng: [rng.integers(0, 9, 8, "uint32"), rng.integers(0, 99, 64, "int32")],
+                    _count,
+                    grid=8,
+                    block=8,
+                ),
             ],
         ),
         Sample(
             {"scale": _TVM},
             "wgsl",
-            {"scale": FunctionInfo("scale_kernel", ["handle", "handle", "float32", "int32"], [*_TAGS, "paramWriteAccess:[0,1]"])},
+            {
+                "scale": FunctionInfo(
+                    "scale_kernel",
+                    ["handle", "handle", "float32", "int32"],
+                    [*_TAGS, "paramWriteAccess:[0,1]"],
+                )
+            },
             calls=[
-                Call("scale", lambda rng: [rng.random(64, "float32"), rng.random(64, "float32"), 3.0, 50], _scale, grid=16, block=4),
+                Call(
+                    "scale",
+                    lambda rng: [rng.random(64, "float32"), rng.random(64, "float32"), 3.0, 50],
+                    _scale,
+                    grid=16,
+                    block=4,
+                ),
             ],
         ),
         Sample.compiled(_TRANSPOSE, "webgpu", calls=[transpose_call()]),
     )
     images = (
-        *(Sample.compiled(_SAMPLED.format(type=each, place=place), "webgpu") for each, place in _PLACES.items()),
-        *(Sample.compiled(_WRITTEN.format(format=each), "webgpu") for each in ("rgba8unorm", "rgba32float")),
+        *(
+            Sample.compiled(_SAMPLED.format(type=each, place=place), "webgpu")
+            for each, place in _PLACES.items()
+        ),
+        *(
+            Sample.compiled(_WRITTEN.format(format=each), "webgpu")
+            for each in ("rgba8unorm", "rgba32float")
+        ),
     )
-    scalars = tuple(Sample.compiled(_STORE.format(type=each), "webgpu") for each in ("i32", "u32", "f32"))
+    scalars = tuple(
+        Sample.compiled(_STORE.format(type=each), "webgpu") for each in ("i32", "u32", "f32")
+    )
     slow = Sample.compiled(_SPIN, "webgpu", calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         _bad(b"@compute @workgroup_size(1) fn k() { nonsense(); }", types=()),
@@ -118,7 +157,10 @@ class WebGPUConformance(Conformance):
         _bad(b"#version 450\nvoid main() {}"),
         _bad(b"@compute @workgroup_size(1) fn k() {}", types=(), entry="other"),
         _bad(b"@compute @workgroup_size(1) fn k() {}", types=("float64",)),
-        _bad(b"@compute @workgroup_size(1) fn k() {}", Interface([Param("x", "buffer", "float32", "r", (0, 1 << 40))])),
+        _bad(
+            b"@compute @workgroup_size(1) fn k() {}",
+            Interface([Param("x", "buffer", "float32", "r", (0, 1 << 40))]),
+        ),
         _bad(
             b"@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn k() { x[0] = 1.0; }",
             Interface([Param("x", "buffer", "float32", "r", (0, 0))]),

@@ -1,6 +1,7 @@
 """Copies within a device's memory, and between it and the host. The queue runs them in order.
 
-WebGPU copies whole words of four bytes. A part of a buffer may begin and end within a word, so its words are completed on the host.
+WebGPU copies whole words of four bytes. A part of a buffer may begin and end within a word, so its
+words are completed on the host.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from devmod_webgpu import _driver
 from devmod_webgpu._driver import wgpu
 
 _READ = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
-#: The bytes of the largest staging buffer that is kept, and the most that are kept of a size. Sizes are powers of two.
+#: The bytes of the largest staging buffer that is kept, and the most that are kept of a size. Sizes
+#: are powers of two.
 _LARGEST_KEPT = 8 << 20
 _MOST_KEPT = 2
 
@@ -46,7 +48,9 @@ class Region:
 
 
 class Staging:
-    """The staging buffers of a device that no copy uses. They are mapped. Making and mapping new memory takes a third of a small copy."""
+    """The staging buffers of a device that no copy uses. They are mapped. Making and mapping new
+    memory takes a third of a small copy.
+    """
 
     def __init__(self) -> None:
         self._free: dict[int, list[Any]] = {}
@@ -65,7 +69,10 @@ class Staging:
 
     def give(self, buffer: Any) -> None:
         """Keep a buffer for other copies, unless there are enough."""
-        if buffer.size <= _LARGEST_KEPT and len(free := self._free.setdefault(buffer.size, [])) < _MOST_KEPT:
+        if (
+            buffer.size <= _LARGEST_KEPT
+            and len(free := self._free.setdefault(buffer.size, [])) < _MOST_KEPT
+        ):
             free.append(buffer)
 
 
@@ -79,7 +86,9 @@ class Download:
         self._once = Once()
 
     def finish(self) -> None:
-        """Wait for the copy to the staging buffer, and copy its bytes to the host's memory, once."""
+        """Wait for the copy to the staging buffer, and copy its bytes to the host's memory,
+        once.
+        """
         self._once.get("copied", self._copy)
         while self._buffers:
             with suppress(IndexError):  # another thread was faster
@@ -104,7 +113,10 @@ def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
 
 
 def _download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> tuple[Any, int]:
-    """Queue the copy. Return the staging buffer, and the first byte in it: copies begin at words."""
+    """Queue the copy. Return the staging buffer, and the first byte in it:
+
+    copies begin at words.
+    """
     source, offset = place_of(memory)
     skip = offset % 4
     size = -(-(skip + out.nbytes) // 4) * 4
@@ -132,7 +144,9 @@ def write(gpu: Any, staging: Staging, memory: Any, data: memoryview) -> None:
     if tail and type(memory) is Region and memory.splits_a_word:
         _write_in_word(gpu, staging, buffer, offset + data.nbytes - tail, data[-tail:])
     elif tail:
-        gpu.queue.write_buffer(buffer, offset + data.nbytes - tail, bytes(data[-tail:]).ljust(4, b"\0"))
+        gpu.queue.write_buffer(
+            buffer, offset + data.nbytes - tail, bytes(data[-tail:]).ljust(4, b"\0")
+        )
 
 
 def _write_in_word(gpu: Any, staging: Staging, buffer: Any, offset: int, data: memoryview) -> None:
@@ -145,10 +159,17 @@ def _write_in_word(gpu: Any, staging: Staging, buffer: Any, offset: int, data: m
 
 
 def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
-    """Queue a copy within the device. Return False if it would begin or end within a word of other arrays."""
+    """Queue a copy within the device. Return False if it would begin or end within a word of other
+    arrays.
+    """
     (first, start), (second, offset) = place_of(source), place_of(target)
-    # A copy of the rest of the source's last word would give the target's padding elements of another array.
-    if start % 4 or offset % 4 or any(type(each) is Region and each.splits_a_word for each in (source, target)):
+    # A copy of the rest of the source's last word would give the target's padding elements of
+    # another array.
+    if (
+        start % 4
+        or offset % 4
+        or any(type(each) is Region and each.splits_a_word for each in (source, target))
+    ):
         return False
     size = -(-nbytes // 4) * 4
     if first is second:  # WebGPU forbids a copy within one buffer

@@ -1,4 +1,6 @@
-"""WebGPU devices, streams and events. Each adapter is opened at its first use. A device has one queue, which all its streams use."""
+"""WebGPU devices, streams and events. Each adapter is opened at its first use. A device has one
+queue, which all its streams use.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import weakref
 from devmod import Device, Event, Stream
 from devmod.backend import IMAGE_FORMATS, Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import Batch, call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
+from devmod_runtime import (
+    Batch,
+    call_uninterrupted,
+    check_driver,
+    check_earlier_event,
+    check_event,
+    open_driver,
+)
 from devmod_webgpu import _copy, _driver
 from devmod_webgpu._bindings import ACCESSES
 from devmod_webgpu._driver import launch_error, wgpu
@@ -83,18 +92,22 @@ class WebGPUDevice(Device):
         limits = _driver.limits_of(adapter)
         self.limits = {**limits, "view_alignment": limits["minStorageBufferOffsetAlignment"]}
         self._once = Once()
-        #: The GPUDevice while it may be used: None before it is open, in a forked child, and while the interpreter shuts down.
+        #: The GPUDevice while it may be used: None before it is open, in a forked child, and while
+        #: the interpreter shuts down.
         self._gpu: Any = None
         self._staging = _copy.Staging()
         #: Copies to the host that the next wait finishes.
         self._downloads: dict[int, _copy.Download] = {}
-        #: The buffers that `allocate` returned, with the requested bytes. No other code destroys them.
+        #: The buffers that `allocate` returned, with the requested bytes. No other code destroys
+        #: them.
         self._own: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @property
     def capabilities(self) -> Capabilities:
         chooses = "" if "subgroup-size-control" in self.features else "and {} chooses the size"
-        return Capabilities(self, _LIMITS, subgroup_problem=chooses, image_problem=self.storage_problem)
+        return Capabilities(
+            self, _LIMITS, subgroup_problem=chooses, image_problem=self.storage_problem
+        )
 
     @property
     def gpu(self) -> Any:
@@ -115,10 +128,13 @@ class WebGPUDevice(Device):
             try:
                 gpu = _driver.open_device(self._adapter)
             except (_driver.Error, RuntimeError) as error:
-                raise DeviceNotFoundError(f"{self} cannot be opened: {_driver.describe_error(error)}", kind="webgpu") from error
+                raise DeviceNotFoundError(
+                    f"{self} cannot be opened: {_driver.describe_error(error)}", kind="webgpu"
+                ) from error
             self._gpu = gpu
             _open_devices.append(self)
-            # wgpu was imported earlier, so this runs before wgpu stops the thread that waiting needs.
+            # wgpu was imported earlier, so this runs before wgpu stops the thread that waiting
+            # needs.
             atexit.register(_shut_down)
             return gpu
 
@@ -173,13 +189,19 @@ class WebGPUDevice(Device):
     def uniform(self, size: int) -> Any:
         """Return a buffer for a block of scalars of `size` bytes."""
         try:
-            return self.gpu.create_buffer(size=-(-size // 16) * 16, usage=wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST)
+            return self.gpu.create_buffer(
+                size=-(-size // 16) * 16, usage=wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+            )
         except _driver.Error as error:
-            raise launch_error(f"{self} cannot allocate a uniform buffer of {size} bytes", self, error) from error
+            raise launch_error(
+                f"{self} cannot allocate a uniform buffer of {size} bytes", self, error
+            ) from error
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> _copy.Region:
         check_driver("webgpu")
-        return _copy.Region(memory, offset, nbytes, is_last=offset + nbytes == self._own.get(memory, memory.size))
+        return _copy.Region(
+            memory, offset, nbytes, is_last=offset + nbytes == self._own.get(memory, memory.size)
+        )
 
     def clear(self, memory: Any, nbytes: int, stream: WebGPUStream) -> None:
         pass  # a new buffer of WebGPU is zero
@@ -190,7 +212,9 @@ class WebGPUDevice(Device):
         def failure(error: Exception) -> LaunchError:
             return launch_error(f"{self} cannot fill {nbytes} bytes", self, error)
 
-        _driver.gather(_driver.Clear(self.gpu, buffer, start, -(-nbytes // 4) * 4, failure), stream.batches)
+        _driver.gather(
+            _driver.Clear(self.gpu, buffer, start, -(-nbytes // 4) * 4, failure), stream.batches
+        )
 
     def write(self, memory: Any, data: memoryview, stream: WebGPUStream) -> None:
         self._try_copy(_copy.write, data.nbytes, "to", self._staging, memory, data)
@@ -206,14 +230,18 @@ class WebGPUDevice(Device):
         if not self._try_copy(_copy.copy, nbytes, "on", source, target, nbytes, _USAGE):
             super().copy(source, target, nbytes, stream)
 
-    def _try_copy(self, function: Callable[..., Any], nbytes: int, direction: str, *values: Any) -> Any:
+    def _try_copy(
+        self, function: Callable[..., Any], nbytes: int, direction: str, *values: Any
+    ) -> Any:
         gpu = self.gpu
         try:
             return function(gpu, *values)
         except LaunchError:  # of a launch of a batch
             raise
         except _COPY_ERRORS as error:
-            raise launch_error(f"a copy of {nbytes} bytes {direction} {self} failed", self, error) from error
+            raise launch_error(
+                f"a copy of {nbytes} bytes {direction} {self} failed", self, error
+            ) from error
 
     # -- images
 
@@ -236,29 +264,49 @@ class WebGPUDevice(Device):
     def read_image(self, image: Image, out: memoryview, stream: WebGPUStream) -> None:
         from devmod_webgpu import _images
 
-        self._try_copy(_images.read, out.nbytes, "from", self._staging, image, out, self.limits["maxBufferSize"])
+        self._try_copy(
+            _images.read,
+            out.nbytes,
+            "from",
+            self._staging,
+            image,
+            out,
+            self.limits["maxBufferSize"],
+        )
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name
-        # With "r" the kernel reads a texture, or a storage texture: the kernel is then built with its layout.
+        # With "r" the kernel reads a texture, or a storage texture: the kernel is then built with
+        # its layout.
         return self.storage_problem(format, access) if "w" in access else ""
 
     def storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - as above
-        """Return why the device has no storage textures of a format and an access, as a clause; "" if it has, or if they are unknown."""
+        """Return why the device has no storage textures of a format and an access, as a clause; ""
+        if it has, or if they are unknown.
+        """
         if format not in IMAGE_FORMATS or access not in ACCESSES:  # a file may have anything there
             return ""
 
         def ask() -> str:
-            # WebGPU has a table of formats. With wgpu's features beyond WebGPU, the adapter decides.
+            # WebGPU has a table of formats. With wgpu's features beyond WebGPU, the adapter
+            # decides.
             layout = {"format": format, "access": ACCESSES[access], "view_dimension": "2d"}
             try:
                 self.gpu.create_bind_group_layout(
-                    entries=[{"binding": 0, "visibility": wgpu.ShaderStage.COMPUTE, "storage_texture": layout}]
+                    entries=[
+                        {
+                            "binding": 0,
+                            "visibility": wgpu.ShaderStage.COMPUTE,
+                            "storage_texture": layout,
+                        }
+                    ]
                 )
             except KeyError as error:  # wgpu before 0.30, whose library lacks some formats
                 return f"this version of wgpu has no {error.args[0]}"
             except _driver.Error as error:
                 if _driver.is_lost(error):
-                    raise launch_error(f"{self} cannot be asked for its formats", self, error) from error
+                    raise launch_error(
+                        f"{self} cannot be asked for its formats", self, error
+                    ) from error
                 return f"{self} has no storage textures of it with the access {layout['access']} ({_driver.describe_error(error)})"
             return ""
 
@@ -297,7 +345,11 @@ def devices() -> list[WebGPUDevice]:
         open_driver("webgpu", _keep_in_child)
         return [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
 
-    return _once.get("devices", find) if "devices" in _once else call_uninterrupted(_once.get, "devices", find)
+    return (
+        _once.get("devices", find)
+        if "devices" in _once
+        else call_uninterrupted(_once.get, "devices", find)
+    )
 
 
 # -- forks
@@ -326,7 +378,8 @@ _shutdown: list[bool] = []
 
 
 class WebGPUStream(Stream):
-    """The device's queue. A WebGPU device has one queue, so the work of all its streams runs in order.
+    """The device's queue. A WebGPU device has one queue, so the work of all its streams runs in
+    order.
 
     Attributes
     ----------
@@ -348,7 +401,9 @@ class WebGPUStream(Stream):
 
     def _end_batch(self) -> None:
         """Submit the gathered launches, if the outermost batch has ended."""
-        if not self.batches and self.device.gpu:  # its error in a forked child, and while the interpreter shuts down
+        if (
+            not self.batches and self.device.gpu
+        ):  # its error in a forked child, and while the interpreter shuts down
             _driver.end_submissions()
 
     def synchronize(self) -> None:
@@ -392,8 +447,13 @@ class WebGPUEvent(Event):
         earlier = check_earlier_event(earlier, WebGPUEvent, self.device)
         device = self.device
         if self.queries is None or earlier.queries is None:
-            raise LaunchError(f"{device} cannot time events: it does not support the feature timestamp-query", kind="webgpu")
+            raise LaunchError(
+                f"{device} cannot time events: it does not support the feature timestamp-query",
+                kind="webgpu",
+            )
         try:
             return device.times(self.queries, 1)[0] - device.times(earlier.queries, 1)[0]
         except _driver.Error as error:
-            raise launch_error(f"{device} cannot read the time of an event", device, error) from error
+            raise launch_error(
+                f"{device} cannot read the time of an event", device, error
+            ) from error

@@ -1,6 +1,8 @@
-"""The package wgpu. Only `_load` imports it too, and all code for its differences from WebGPU is here.
+"""The package wgpu. Only `_load` imports it too, and all code for its differences from WebGPU is
+here.
 
-Importing this file loads wgpu-native. If that fails, it raises DeviceNotFoundError; a later import tries again.
+Importing this file loads wgpu-native. If that fails, it raises DeviceNotFoundError; a later import
+tries again.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from typing import NamedTuple
 
 from devmod.backend import FEATURES
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import call_uninterrupted, driver_import_error, fork_safe, has_uninterrupted_calls
+from devmod_runtime import (
+    call_uninterrupted,
+    driver_import_error,
+    fork_safe,
+    has_uninterrupted_calls,
+)
 from devmod_webgpu._load import load_wgpu
 
 try:
@@ -59,7 +66,9 @@ class Dispatch(NamedTuple):
 
 
 class Clear(NamedTuple):
-    """A fill of a batch with zeros: the GPUDevice, the buffer, the first byte, the size in bytes, and the error for an error of wgpu."""
+    """A fill of a batch with zeros: the GPUDevice, the buffer, the first byte, the size in bytes,
+    and the error for an error of wgpu.
+    """
 
     device: Any
     buffer: Any
@@ -68,21 +77,23 @@ class Clear(NamedTuple):
     error: Callable[[Exception], Exception]
 
 
-#: Launches of batches, and devices with command buffers that another thread submits. An entry is removed when it is in the device's queue:
-#: later operations of any stream follow it, also after an interrupt.
+#: Launches of batches, and devices with command buffers that another thread submits. An entry is
+#: removed when it is in the device's queue: later operations of any stream follow it, also after an
+#: interrupt.
 _submissions: deque[Dispatch | Clear | tuple[Any, Sequence[Any]]] = deque()
 _submissions_lock = fork_safe(Lock())
 #: What a thread holds that submits directly.
 _submit_lock = fork_safe(RLock())
-#: The launches of a batch that are submitted together. More would only keep memory, and the device idle.
+#: The launches of a batch that are submitted together. More would only keep memory, and the device
+#: idle.
 _MOST_TOGETHER = 1024
 
 NO_ADAPTER = (
     "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
     "device on the CPU, on Linux: the Vulkan driver lavapipe (Debian: apt install mesa-vulkan-drivers)"
 )
-#: The features that are enabled if the adapter has them: those of compute shaders, timestamps, and those of images: formats, filters and
-#: storage textures.
+#: The features that are enabled if the adapter has them: those of compute shaders, timestamps, and
+#: those of images: formats, filters and storage textures.
 _REQUESTED = (
     *("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier"),
     *("float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"),
@@ -95,7 +106,8 @@ _LAST = ("OpenGL", "OpenGLES", "D3D11")
 
 
 def adapters() -> list[Any]:
-    """Return the adapters, GPUs before CPUs. Adapters of OpenGL and Direct3D 11 are returned only if there is no other.
+    """Return the adapters, GPUs before CPUs. Adapters of OpenGL and Direct3D 11 are returned only
+    if there is no other.
 
     wgpu's variable WGPUPY_WGPU_ADAPTER_NAME puts first the adapters with its text in their summary.
 
@@ -115,7 +127,9 @@ def adapters() -> list[Any]:
 
     def rank(adapter: Any) -> tuple[bool, int]:
         kind = adapter.info["adapter_type"]
-        return bool(preferred) and preferred not in adapter.summary, _TYPES.index(kind) if kind in _TYPES else 2
+        return bool(preferred) and preferred not in adapter.summary, _TYPES.index(
+            kind
+        ) if kind in _TYPES else 2
 
     return sorted(result, key=rank)
 
@@ -140,11 +154,15 @@ def all_adapters() -> list[Any]:
     try:
         return list(wgpu.gpu.enumerate_adapters_sync())
     except (Error, OSError, RuntimeError) as error:
-        raise DeviceNotFoundError(f"{NO_ADAPTER} (wgpu: {describe_error(error)})", kind="webgpu") from error
+        raise DeviceNotFoundError(
+            f"{NO_ADAPTER} (wgpu: {describe_error(error)})", kind="webgpu"
+        ) from error
 
 
 def open_device(adapter: Any) -> Any:
-    """Return a GPUDevice with the limits of the adapter and all its features for compute shaders."""
+    """Return a GPUDevice with the limits of the adapter and all its features for compute
+    shaders.
+    """
     return adapter.request_device_sync(required_features=_requested(adapter), required_limits={})
 
 
@@ -155,14 +173,22 @@ def _requested(adapter: Any) -> list[str]:
 def features_of(adapter: Any) -> frozenset[str]:
     """Return the features that `open_device` enables, as WebGPU and as interfaces name them."""
     names = [_NAMES.get(name, name) for name in _requested(adapter)]
-    return frozenset(["images", *names, *(name for name, feature in FEATURES.items() if feature.webgpu in names)])
+    return frozenset(
+        ["images", *names, *(name for name, feature in FEATURES.items() if feature.webgpu in names)]
+    )
 
 
 def subgroup_size_of(adapter: Any) -> int | None:
-    """Return the number of threads in a subgroup; None if it is unknown, or is not always the same."""
+    """Return the number of threads in a subgroup;
+
+    None if it is unknown, or is not always the same.
+    """
     info = adapter.info
     # wgpu 0.32 misspells the first part.
-    least, most = (info.get(f"subgroup_{end}_size") or info.get(f"stackgroup_{end}_size") for end in ("min", "max"))
+    least, most = (
+        info.get(f"subgroup_{end}_size") or info.get(f"stackgroup_{end}_size")
+        for end in ("min", "max")
+    )
     return int(least) if least and least == most else None
 
 
@@ -172,15 +198,19 @@ def limits_of(adapter: Any) -> dict[str, int]:
     for name, value in sorted(adapter.limits.items()):
         first, *rest = name.split("-")
         if "color" not in name and "vertex" not in name and "inter-stage" not in name:
-            limits[first + "".join(part.upper() if part[0].isdigit() else part.capitalize() for part in rest)] = int(value)
+            limits[
+                first
+                + "".join(part.upper() if part[0].isdigit() else part.capitalize() for part in rest)
+            ] = int(value)
     return limits
 
 
 def submit(device: Any, commands: Sequence[Any]) -> None:
     """Submit command buffers.
 
-    wgpu then calls the callbacks of finished operations of all threads. An interrupt of such a callback would be lost, and the thread that
-    waits for it would never continue. So no operation with a callback begins in another thread while this one submits.
+    wgpu then calls the callbacks of finished operations of all threads. An interrupt of such a
+    callback would be lost, and the thread that waits for it would never continue. So no operation
+    with a callback begins in another thread while this one submits.
     """
     if _submissions:
         end_submissions()  # an error of theirs is raised before these commands are queued
@@ -193,27 +223,39 @@ def submit(device: Any, commands: Sequence[Any]) -> None:
 
 
 def gather(entry: Dispatch | Clear, batches: Collection[object]) -> None:
-    """Submit a launch or a fill with those that follow: before the next other operation, or at the end of the stream's batches."""
+    """Submit a launch or a fill with those that follow: before the next other operation, or at the
+    end of the stream's batches.
+    """
     _submissions.append(entry)
-    if not batches or len(_submissions) >= _MOST_TOGETHER:  # another thread may have ended the batch
+    if (
+        not batches or len(_submissions) >= _MOST_TOGETHER
+    ):  # another thread may have ended the batch
         end_submissions()
 
 
 def end_submissions() -> None:
-    """Submit the launches of batches. Wait until they, and the submissions of earlier interrupted calls, are in the queue."""
+    """Submit the launches of batches. Wait until they, and the submissions of earlier interrupted
+    calls, are in the queue.
+    """
     if _submissions:
         call_uninterrupted(_submit_all)
 
 
 def _submit_all() -> None:
     with _submissions_lock:
-        left = len(_submissions)  # not until it is empty: other threads may add launches all the time
+        left = len(
+            _submissions
+        )  # not until it is empty: other threads may add launches all the time
         while left:
             entry, done = _submissions[0], 1
             try:
                 if isinstance(entry, (Dispatch, Clear)):
                     together = [entry]
-                    while done < left and isinstance(other := _submissions[done], (Dispatch, Clear)) and other.device is entry.device:
+                    while (
+                        done < left
+                        and isinstance(other := _submissions[done], (Dispatch, Clear))
+                        and other.device is entry.device
+                    ):
                         together.append(other)
                         done += 1
                     _submit_together(together)
@@ -227,7 +269,9 @@ def _submit_all() -> None:
 
 
 def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:
-    """Submit launches of one device as one compute pass, in which WebGPU orders them. Fills are between two passes."""
+    """Submit launches of one device as one compute pass, in which WebGPU orders them. Fills are
+    between two passes.
+    """
     device, run, pipeline = entries[0].device, None, None
     try:
         encoder = device.create_command_encoder()
@@ -252,7 +296,9 @@ def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:
     except Error as error:
         if len(entries) == 1:
             raise entries[0].error(error) from error
-        for each in entries:  # as without a batch: those before the one that fails run, and the error names that one
+        for each in (
+            entries
+        ):  # as without a batch: those before the one that fails run, and the error names that one
             _submit_together([each])
         return
     device.queue.submit([commands])
@@ -265,10 +311,11 @@ def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:
 def wait(device: Any) -> None:
     """Wait until a device's queue is empty. `call_uninterrupted` executes it."""
     _submit_all()
-    # finish() raises for a lost device; submitting to one ends the process (wgpu-native panics). Submitting starts pending writes to
-    # buffers, and frees the encoder's memory.
+    # finish() raises for a lost device; submitting to one ends the process (wgpu-native panics).
+    # Submitting starts pending writes to buffers, and frees the encoder's memory.
     device.queue.submit([device.create_command_encoder().finish()])
-    # wgpu 0.32 cannot call GPUQueue.on_submitted_work_done: its callback does not have the signature that the library expects.
+    # wgpu 0.32 cannot call GPUQueue.on_submitted_work_done: its callback does not have the
+    # signature that the library expects.
     if hasattr(device, "_poll_wait"):
         device._poll_wait()
     else:
@@ -277,7 +324,9 @@ def wait(device: Any) -> None:
 
 
 def map_submitted(buffer: Any) -> None:
-    """Wait for the submitted copies to a buffer, and map it for reading. `call_uninterrupted` executes it."""
+    """Wait for the submitted copies to a buffer, and map it for reading. `call_uninterrupted`
+    executes it.
+    """
     # The thread that submits may wait for this one: in the handler of a signal.
     if _submit_lock.acquire(timeout=1):
         _submit_lock.release()
@@ -288,7 +337,9 @@ def map_submitted(buffer: Any) -> None:
 
 
 def never_release(device: Any) -> None:
-    """Keep a device alive without its Python object. Releasing it waits for threads that a forked process does not have."""
+    """Keep a device alive without its Python object. Releasing it waits for threads that a forked
+    process does not have.
+    """
     with contextlib.suppress(AttributeError, ImportError):
         from wgpu.backends.wgpu_native import lib
 
@@ -296,7 +347,9 @@ def never_release(device: Any) -> None:
 
 
 def timestamp_period(queue: Any) -> float:
-    """Return the nanoseconds of one timestamp tick. WebGPU specifies 1; wgpu-native returns the driver's ticks."""
+    """Return the nanoseconds of one timestamp tick. WebGPU specifies 1; wgpu-native returns the
+    driver's ticks.
+    """
     period = 0.0
     with contextlib.suppress(AttributeError, ImportError, TypeError):
         from wgpu.backends.wgpu_native import lib
@@ -306,7 +359,10 @@ def timestamp_period(queue: Any) -> float:
 
 
 def pass_times(query: Any, last: int | None = None) -> Any:
-    """Return the ``timestamp_writes`` of a compute pass: its start is query 0, and its end `last`."""
+    """Return the ``timestamp_writes`` of a compute pass:
+
+    its start is query 0, and its end `last`.
+    """
     end = {} if last is None else {"end_of_pass_write_index": last}
     return {"query_set": query, "beginning_of_pass_write_index": 0, **end}
 
@@ -314,7 +370,13 @@ def pass_times(query: Any, last: int | None = None) -> Any:
 def describe_error(error: BaseException) -> str:
     """Return wgpu's message on one line, without its headings."""
     lines = [line.strip() for line in str(error).splitlines()]
-    content = [line for line in lines if line and line not in ("Validation Error", "Caused by:") and not line.startswith("In wgpu")]
+    content = [
+        line
+        for line in lines
+        if line
+        and line not in ("Validation Error", "Caused by:")
+        and not line.startswith("In wgpu")
+    ]
     return "; ".join(content[:4]) or type(error).__name__
 
 

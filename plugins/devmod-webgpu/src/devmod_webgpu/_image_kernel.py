@@ -1,8 +1,9 @@
 """Kernels with images and samplers, whose layouts may depend on the arguments of a call.
 
-A layout says whether a texture is filtered, and whether a sampler filters. WebGPU allows no filter of integers, and none of 32-bit floats
-without the feature float32-filterable. So a shader that may read such an image with a sampler has several pipelines. Other shaders have
-one, with the layouts that allow all images and samplers.
+A layout says whether a texture is filtered, and whether a sampler filters. WebGPU allows no filter
+of integers, and none of 32-bit floats without the feature float32-filterable. So a shader that may
+read such an image with a sampler has several pipelines. Other shaders have one, with the layouts
+that allow all images and samplers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class ImageKernel(WebGPUKernel):
         samplers = [each for each in self._images if each.type == "sampler"]
         textures = [each for each in self._images if each.type == "texture"]
         floats = [each for each in textures if each.is_float]
-        is_fixed = (not samplers or len(floats) == len(textures)) and (not floats or self._has_filterable)
+        is_fixed = (not samplers or len(floats) == len(textures)) and (
+            not floats or self._has_filterable
+        )
         #: The samplers and textures on which the layouts depend; empty for one pipeline.
         self._filtered: list[Binding] = [] if is_fixed else samplers + floats
         return [] if is_fixed else [each.argument for each in samplers]
@@ -42,7 +45,9 @@ class ImageKernel(WebGPUKernel):
     def _built(self, values: Any) -> Built:
         if not self._filtered:
             return self._default
-        unfiltered = tuple(each.argument for each in self._filtered if not self._can_filter(values[each.argument]))
+        unfiltered = tuple(
+            each.argument for each in self._filtered if not self._can_filter(values[each.argument])
+        )
         return self._variants.get(unfiltered, lambda: self._build(unfiltered))
 
     def _can_filter(self, value: Image | Sampler) -> bool:
@@ -56,7 +61,9 @@ class ImageKernel(WebGPUKernel):
             image = images[each.argument]
             if not isinstance(image, Image):
                 continue
-            if isinstance(image, AdoptedImage) and (problem := image.problem(is_storage=each.type == "storage_texture")):
+            if isinstance(image, AdoptedImage) and (
+                problem := image.problem(is_storage=each.type == "storage_texture")
+            ):
                 return each.argument, problem
             other = first.setdefault(image.memory, each)
             if other is not each and (each.writes or other.writes):
@@ -67,20 +74,33 @@ class ImageKernel(WebGPUKernel):
         try:
             self._built(images)
         except FormatError as error:
-            filtering = [each for each in self._filtered if each.type == "sampler" and self._can_filter(images[each.argument])]
+            filtering = [
+                each
+                for each in self._filtered
+                if each.type == "sampler" and self._can_filter(images[each.argument])
+            ]
             if not filtering:
                 raise
             reason = _driver.describe_error(error.__cause__ or error).rpartition("; ")[2]
-            lacking = "" if self._has_filterable else f"; {self._device} lacks the feature {_FILTERABLE}"
-            return filtering[0].argument, f"filters, and the shader reads an image with it that cannot be filtered: {reason}{lacking}"
+            lacking = (
+                "" if self._has_filterable else f"; {self._device} lacks the feature {_FILTERABLE}"
+            )
+            return (
+                filtering[0].argument,
+                f"filters, and the shader reads an image with it that cannot be filtered: {reason}{lacking}",
+            )
         return None
 
     def _owns(self, values: Sequence[Any]) -> bool:
-        return super()._owns(values) and not any(isinstance(values[each.argument], AdoptedImage) for each in self._images)
+        return super()._owns(values) and not any(
+            isinstance(values[each.argument], AdoptedImage) for each in self._images
+        )
 
     def _check_adopted(self, values: Sequence[Any], reason: str) -> None:
         for each in self._images:
             value = values[each.argument]
-            is_foreign = not value.filter if isinstance(value, Sampler) else isinstance(value, AdoptedImage)
+            is_foreign = (
+                not value.filter if isinstance(value, Sampler) else isinstance(value, AdoptedImage)
+            )
             if is_foreign and (f"inding {each.number} " in f"{reason} " or len(self._images) == 1):
                 raise self._invalid_argument(each, f"cannot be bound: {reason}")

@@ -1,6 +1,8 @@
-"""Images: their textures, their copies from and to the host, and wgpu's own textures and samplers as arguments.
+"""Images: their textures, their copies from and to the host, and wgpu's own textures and samplers
+as arguments.
 
-The handle of an `Image` is its GPUTextureView, which has the GPUTexture, and that of a `Sampler` is its GPUSampler.
+The handle of an `Image` is its GPUTextureView, which has the GPUTexture, and that of a `Sampler` is
+its GPUSampler.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ _ADDRESSES = {"clamp": "clamp-to-edge", "repeat": "repeat", "mirror": "mirror-re
 
 
 def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
-    """Return the view of a new texture. Raise ArgumentError or DeviceMemoryError if the device cannot make it."""
+    """Return the view of a new texture. Raise ArgumentError or DeviceMemoryError if the device
+    cannot make it.
+    """
     device, dimensions = image.device, len(image.shape)
     if image.layers and dimensions == 1:
         raise ArgumentError(
-            "image: WebGPU has no arrays of 1-D images; use a 2-D image with a row for each layer", kind="webgpu", argument="layers"
+            "image: WebGPU has no arrays of 1-D images; use a 2-D image with a row for each layer",
+            kind="webgpu",
+            argument="layers",
         )
     names = [f"maxTextureDimension{dimensions}D"] * dimensions
     check_extent(image, [(name, device.limits[name]) for name in (*names, "maxTextureArrayLayers")])
@@ -74,7 +80,9 @@ def create_sampler(gpu: Any, sampler: Sampler) -> Any:
     try:
         return gpu.create_sampler(**modes, mag_filter=sampler.filter, min_filter=sampler.filter)
     except _driver.Error as error:
-        raise launch_error(f"{sampler.device} cannot make a sampler", sampler.device, error) from error
+        raise launch_error(
+            f"{sampler.device} cannot make a sampler", sampler.device, error
+        ) from error
 
 
 # -- copies
@@ -86,7 +94,9 @@ def _texture(image: Image) -> Any:
 
 
 def _boxes(image: Image, row: int, most: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the parts of an image with at most `most` bytes, whose rows have `row` bytes: y, z, and the numbers of rows and of layers."""
+    """Yield the parts of an image with at most `most` bytes, whose rows have `row` bytes: y, z, and
+    the numbers of rows and of layers.
+    """
     _, height, depth = image.extent
     depth = image.layers or depth
     if row * height * depth <= most:
@@ -146,7 +156,8 @@ class AdoptedImage(Image):
     Attributes
     ----------
     is_view : bool
-        Whether the caller gave the view. wgpu-py does not report its dimension, its format and its levels.
+        Whether the caller gave the view. wgpu-py does not report its dimension, its format and its
+        levels.
     """
 
     __slots__ = ("is_view",)
@@ -154,22 +165,37 @@ class AdoptedImage(Image):
     def __init__(self, device: Device, texture: Any, view: Any) -> None:
         self.is_view = view is not None
         dimensions = int(texture.dimension[0])
-        layers = texture.depth_or_array_layers if dimensions == 2 and texture.depth_or_array_layers > 1 else 0
+        layers = (
+            texture.depth_or_array_layers
+            if dimensions == 2 and texture.depth_or_array_layers > 1
+            else 0
+        )
         usage = texture.usage, texture.mip_level_count, self.is_view
         super().__init__(device, texture.size[:dimensions], texture.format, layers, usage=usage)
-        self.handle = view if self.is_view else texture.create_view(dimension=self.type.replace("_", "-"))
+        self.handle = (
+            view if self.is_view else texture.create_view(dimension=self.type.replace("_", "-"))
+        )
 
     @property
     def memory(self) -> Any:
-        """What it shares with other images: the texture, or the view where it may be a part of it."""
+        """What it shares with other images:
+
+        the texture, or the view where it may be a part of it.
+        """
         texture = _texture(self)
-        return self.handle if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1 else texture
+        return (
+            self.handle
+            if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1
+            else texture
+        )
 
     def mismatch(self, param: Param, taker: str = "kernel") -> str:
         return "" if self.is_view else super().mismatch(param, taker)
 
     def problem(self, *, is_storage: bool) -> str:
-        """Return why the texture cannot be bound as a storage texture, or as another, as the end of a sentence; "" if it can."""
+        """Return why the texture cannot be bound as a storage texture, or as another, as the end of
+        a sentence; "" if it can.
+        """
         texture, name = _texture(self), "STORAGE_BINDING" if is_storage else "TEXTURE_BINDING"
         if not texture.usage & getattr(wgpu.TextureUsage, name):
             return f"is a wgpu.GPUTexture without TextureUsage.{name}; create it with that usage"
@@ -182,7 +208,8 @@ class AdoptedImage(Image):
 
 
 def adopt(device: Device, value: Any) -> Image | Sampler:
-    """Return an image over a GPUTexture or a GPUTextureView, or a sampler over a GPUSampler, whose options wgpu-py does not report.
+    """Return an image over a GPUTexture or a GPUTextureView, or a sampler over a GPUSampler, whose
+    options wgpu-py does not report.
 
     Raises
     ------
@@ -197,8 +224,12 @@ def adopt(device: Device, value: Any) -> Image | Sampler:
     if texture.sample_count > 1:
         raise ConversionError(f"{what} with {texture.sample_count} samples, expected one")
     if not is_view and texture.format not in IMAGE_FORMATS:
-        raise ConversionError(f"{what} of {texture.format}, which is not a format of devmod's images; pass a view with such a format")
+        raise ConversionError(
+            f"{what} of {texture.format}, which is not a format of devmod's images; pass a view with such a format"
+        )
     try:
         return AdoptedImage(device, texture, value if is_view else None)
     except _driver.Error as error:
-        raise ConversionError(f"{what} that cannot be used: {_driver.describe_error(error)}") from error
+        raise ConversionError(
+            f"{what} that cannot be used: {_driver.describe_error(error)}"
+        ) from error

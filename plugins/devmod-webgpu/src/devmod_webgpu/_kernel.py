@@ -1,5 +1,5 @@
-"""Pipelines and launches of a function on a device. WebGPU's command buffers can be used once, so a prepared launch encodes its commands
-each time.
+"""Pipelines and launches of a function on a device. WebGPU's command buffers can be used once, so a
+prepared launch encodes its commands each time.
 """
 
 from __future__ import annotations
@@ -56,19 +56,28 @@ class WebGPUKernel(Kernel):
         self._invalid_launch = partial(device.invalid_launch, name)
         self._interface = interface
         self._blocks = [each for each in bindings.listed if each.type == "uniform"]
-        self._buffers = [each for each in bindings.listed if each.type in ("storage", "read-only-storage")]
-        self._images = [each for each in bindings.listed if each.type in ("texture", "storage_texture", "sampler")]
+        self._buffers = [
+            each for each in bindings.listed if each.type in ("storage", "read-only-storage")
+        ]
+        self._images = [
+            each
+            for each in bindings.listed
+            if each.type in ("texture", "storage_texture", "sampler")
+        ]
         #: Whether the shader declares some buffers as read-only and others as writable.
         self._is_mixed = len({each.type for each in self._buffers}) > 1
-        # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is in the
-        # queue (in a batch, when it is submitted), because the next write follows the launch in the queue.
+        # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may
+        # be reused as soon as its launch is in the queue (in a batch, when it is submitted),
+        # because the next write follows the launch in the queue.
         self._free: list[list[list[Any]]] = []
         if constants is not None:  # else a call is refused
             self._build = partial(self._build_with, compile_text, text, info.name, constants)
             self._default = self._build(self._first_unfiltered())
 
     def _first_unfiltered(self) -> Sequence[int]:
-        """Return the arguments without filters in the pipeline that is built first (`ImageKernel`)."""
+        """Return the arguments without filters in the pipeline that is built first
+        (`ImageKernel`).
+        """
         return ()
 
     def _built(self, values: Any) -> Built:
@@ -76,13 +85,21 @@ class WebGPUKernel(Kernel):
         return self._default
 
     def _build_with(
-        self, compile_text: Compile, text: str, entry: str, constants: Mapping[str, bool | int | float], unfiltered: Sequence[int]
+        self,
+        compile_text: Compile,
+        text: str,
+        entry: str,
+        constants: Mapping[str, bool | int | float],
+        unfiltered: Sequence[int],
     ) -> Built:
         if "\0" in entry:  # C strings end there
             raise FormatError(
-                f"the webgpu function {self._name!r} has the entry point {entry!r}, expected a name without null characters", kind="webgpu"
+                f"the webgpu function {self._name!r} has the entry point {entry!r}, expected a name without null characters",
+                kind="webgpu",
             )
-        groups: list[list[tuple[int, str, dict[str, Any]]]] = [[] for _ in range(self._bindings.groups)]
+        groups: list[list[tuple[int, str, dict[str, Any]]]] = [
+            [] for _ in range(self._bindings.groups)
+        ]
         for each in self._bindings.listed:
             groups[each.group].append(each.layout(filters=each.argument not in unfiltered))
         from devmod_webgpu._trial import try_shader
@@ -92,11 +109,21 @@ class WebGPUKernel(Kernel):
         gpu = self._device.gpu
         try:
             layouts, pipeline = build_pipeline(gpu, shader, entry, groups, constants)
-            empty = {number: gpu.create_bind_group(layout=layouts[number], entries=[]) for number, group in enumerate(groups) if not group}
+            empty = {
+                number: gpu.create_bind_group(layout=layouts[number], entries=[])
+                for number, group in enumerate(groups)
+                if not group
+            }
             return Built(pipeline, layouts, empty)
-        except (_driver.Error, OverflowError, UnicodeError) as error:  # the other two: names and numbers that cffi cannot convert
+        except (
+            _driver.Error,
+            OverflowError,
+            UnicodeError,
+        ) as error:  # the other two: names and numbers that cffi cannot convert
             if _driver.is_lost(error):
-                raise launch_error(f"the webgpu function {self._name!r} cannot be built", self._device, error) from error
+                raise launch_error(
+                    f"the webgpu function {self._name!r} cannot be built", self._device, error
+                ) from error
             raise FormatError(
                 f"{self._device.name} cannot build the webgpu function {self._name!r} (entry {entry!r}) with the arguments that the "
                 f"payload's fmap gives it: {_driver.describe_error(error)}",
@@ -110,10 +137,15 @@ class WebGPUKernel(Kernel):
         """Return the dispatched blocks in x, y and z, and the bytes of TVM's packGridDimX."""
         x, y, z = launch.grid
         most = self._device.limits["maxComputeWorkgroupsPerDimension"]
-        pack, limit = b"", f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in"
+        pack, limit = (
+            b"",
+            f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in",
+        )
         if self._bindings.folded:
             if z > 1:
-                raise self._invalid_launch(f"grid={launch.grid} has {z} blocks in z, expected 1: TVM's shaders fold large x into z")
+                raise self._invalid_launch(
+                    f"grid={launch.grid} has {z} blocks in z, expected 1: TVM's shaders fold large x into z"
+                )
             # As TVM's runtime does: halve x until it fits, so that few blocks are idle.
             while x > _FOLD:
                 x, z = -(-x // 2), z * 2
@@ -122,11 +154,15 @@ class WebGPUKernel(Kernel):
             pack = (launch.grid[0] - 1).to_bytes(4, "little")
         for axis, count in zip("xyz", (x, y, z), strict=True):
             if count > most:
-                raise self._invalid_launch(f"{limit} {axis}", "" if self._bindings.folded else "grid")
+                raise self._invalid_launch(
+                    f"{limit} {axis}", "" if self._bindings.folded else "grid"
+                )
         # As in devmod-vulkan: these CPU devices multiply the three numbers in 32 bits.
         if launch.blocks >= 1 << 32 and self._device.name.startswith(("llvmpipe", "SwiftShader")):
             name = self._device.name.partition(" ")[0]
-            raise self._invalid_launch(f"{name} counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
+            raise self._invalid_launch(
+                f"{name} counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks"
+            )
         return x, y, z, pack
 
     # -- launching
@@ -146,7 +182,18 @@ class WebGPUKernel(Kernel):
                 groups = self._groups(built, uniforms, values)
                 # The caller may destroy or map its own buffers and textures before the batch ends.
                 if batches and self._owns(values):
-                    _driver.gather(_driver.Dispatch(gpu, built.pipeline, groups, (x, y, z), self._launch_error, free, uniforms), batches)
+                    _driver.gather(
+                        _driver.Dispatch(
+                            gpu,
+                            built.pipeline,
+                            groups,
+                            (x, y, z),
+                            self._launch_error,
+                            free,
+                            uniforms,
+                        ),
+                        batches,
+                    )
                     return
                 _dispatch(gpu, built.pipeline, groups, x, y, z)
             except error_type as error:
@@ -155,7 +202,9 @@ class WebGPUKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: WebGPUStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(
+        self, stream: WebGPUStream, shape: Any, values: Sequence[Any]
+    ) -> Callable[[], object]:
         gpu, (x, y, z, pack) = stream.gpu, shape
         error_type = _driver.Error
         uniforms: list[list[Any]] = []
@@ -165,7 +214,8 @@ class WebGPUKernel(Kernel):
             groups = self._groups(built, uniforms, values)
         except error_type as error:
             raise self._launch_error(error) from error
-        # The caller may destroy or map its own buffers and textures. Binding them raises; submitting them would end the process.
+        # The caller may destroy or map its own buffers and textures. Binding them raises;
+        # submitting them would end the process.
         rebound = None if self._owns(values) else tuple(values)
         encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, built.pipeline
         batches, gather = stream.batches, _driver.gather
@@ -199,7 +249,8 @@ class WebGPUKernel(Kernel):
             built = self._built(values)
             groups = self._groups(built, uniforms, values)
             if not device.timed:
-                # Without timestamps, the host's clock measures from an empty queue to an empty queue.
+                # Without timestamps, the host's clock measures from an empty queue to an empty
+                # queue.
                 from time import perf_counter
 
                 device.synchronize()
@@ -219,7 +270,8 @@ class WebGPUKernel(Kernel):
         return all(self._device.owns(values[each.argument]) for each in self._buffers)
 
     def _fill(self, uniforms: list[list[Any]], values: Sequence[Any], pack: bytes) -> None:
-        """Write a call's scalars to the uniform buffers, which are made first, except for those that have the same bytes already.
+        """Write a call's scalars to the uniform buffers, which are made first, except for those
+        that have the same bytes already.
 
         Each of `uniforms` has a buffer, its bytes and its entry of a bind group.
         """
@@ -235,10 +287,14 @@ class WebGPUKernel(Kernel):
                 uniforms.append([buffer, None, {"binding": each.number, "resource": buffer}])
             uniform = uniforms[number]
             if uniform[1] != data:
-                self._device.gpu.queue.write_buffer(uniform[0], 0, data.ljust(-(-len(data) // 4) * 4, b"\0"))
+                self._device.gpu.queue.write_buffer(
+                    uniform[0], 0, data.ljust(-(-len(data) // 4) * 4, b"\0")
+                )
                 uniform[1] = data
 
-    def _groups(self, built: Built, uniforms: list[list[Any]], values: Sequence[Any]) -> list[tuple[int, Any]]:
+    def _groups(
+        self, built: Built, uniforms: list[list[Any]], values: Sequence[Any]
+    ) -> list[tuple[int, Any]]:
         """Return the bind groups of a call."""
         entries: list[list[dict[str, Any]]] = [[] for _ in range(self._bindings.groups)]
         for each, (_, _, entry) in zip(self._blocks, uniforms, strict=True):
@@ -248,7 +304,9 @@ class WebGPUKernel(Kernel):
             memory = values[each.argument]
             if memory.size < each.least or memory.map_state != "unmapped":
                 self._check_buffer(each, memory)
-                memory = self._device.allocate(each.least)  # for an empty array, whose one word is too small
+                memory = self._device.allocate(
+                    each.least
+                )  # for an empty array, whose one word is too small
             root = memory
             if type(memory) is Region:
                 if memory.splits_a_word:
@@ -257,13 +315,20 @@ class WebGPUKernel(Kernel):
             bound.add(root)
             entries[each.group].append({"binding": each.number, "resource": memory})
         for each in self._images:
-            entries[each.group].append({"binding": each.number, "resource": values[each.argument].handle})
+            entries[each.group].append(
+                {"binding": each.number, "resource": values[each.argument].handle}
+            )
         if self._is_mixed and len(bound) < len(self._buffers):
             self.check_buffers(values)
         create = self._device.gpu.create_bind_group
         try:
             return [
-                (number, create(layout=built.layouts[number], entries=items) if items else built.empty[number])
+                (
+                    number,
+                    create(layout=built.layouts[number], entries=items)
+                    if items
+                    else built.empty[number],
+                )
                 for number, items in enumerate(entries)
             ]
         except _driver.Error as error:
@@ -275,15 +340,21 @@ class WebGPUKernel(Kernel):
             raise
 
     def _check_adopted(self, values: Sequence[Any], reason: str) -> None:
-        """Raise ArgumentError if wgpu refuses an object of the caller, which devmod cannot check (`ImageKernel`)."""
+        """Raise ArgumentError if wgpu refuses an object of the caller, which devmod cannot check
+        (`ImageKernel`).
+        """
 
     def _check_buffer(self, binding: Binding, memory: Any) -> None:
-        """Raise LaunchError for a buffer that cannot be bound, and ArgumentError for a view that ends within a word."""
+        """Raise LaunchError for a buffer that cannot be bound, and ArgumentError for a view that
+        ends within a word.
+        """
         most = self._device.limits["maxStorageBufferBindingSize"]
         if memory.map_state != "unmapped":
             problem = "is a wgpu.GPUBuffer that is mapped; call its unmap() first"
         elif memory.size < binding.least and not (memory.size == 4 and self._device.owns(memory)):
-            problem = f"has {memory.size} bytes, but the shader's variable needs at least {binding.least}"
+            problem = (
+                f"has {memory.size} bytes, but the shader's variable needs at least {binding.least}"
+            )
         elif type(memory) is Region and memory.splits_a_word:
             raise self._invalid_argument(
                 binding,
@@ -291,16 +362,24 @@ class WebGPUKernel(Kernel):
                 "the view; end it at a word",
             )
         elif memory.size > most:
-            raise self._invalid_launch(f"its maxStorageBufferBindingSize is {most}, but {self._label(binding)} has {memory.size} bytes")
+            raise self._invalid_launch(
+                f"its maxStorageBufferBindingSize is {most}, but {self._label(binding)} has {memory.size} bytes"
+            )
         else:
             return
         raise LaunchError(
-            f"the webgpu function {self._name!r} cannot be launched: {self._label(binding)} {problem}", kind="webgpu", function=self._name
+            f"the webgpu function {self._name!r} cannot be launched: {self._label(binding)} {problem}",
+            kind="webgpu",
+            function=self._name,
         )
 
     def _label(self, binding: Binding) -> str:
         name = self._interface.params[binding.argument].name
-        return f"argument {binding.argument + 1} {name!r}" if name else f"argument {binding.argument + 1}"
+        return (
+            f"argument {binding.argument + 1} {name!r}"
+            if name
+            else f"argument {binding.argument + 1}"
+        )
 
     def check_buffers(self, values: Sequence[Any]) -> None:
         first: dict[int, Binding] = {}
@@ -327,10 +406,20 @@ class WebGPUKernel(Kernel):
         )
 
     def _launch_error(self, error: Exception) -> LaunchError:
-        return launch_error(f"a launch of the webgpu function {self._name!r} failed", self._device, error)
+        return launch_error(
+            f"a launch of the webgpu function {self._name!r} failed", self._device, error
+        )
 
 
-def _dispatch(gpu: Any, pipeline: Any, groups: Sequence[tuple[int, Any]], x: int, y: int, z: int, times: Any = None) -> None:
+def _dispatch(
+    gpu: Any,
+    pipeline: Any,
+    groups: Sequence[tuple[int, Any]],
+    x: int,
+    y: int,
+    z: int,
+    times: Any = None,
+) -> None:
     """Encode one dispatch and submit it."""
     encoder = gpu.create_command_encoder()
     run = encoder.begin_compute_pass(timestamp_writes=times)

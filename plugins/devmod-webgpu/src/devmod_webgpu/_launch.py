@@ -46,9 +46,23 @@ class WebGPULauncher(Launcher):
     no_shared_memory = "the shader fixes the size of its workgroup memory; declare the size as an override, and specialize it"
     interface: Interface
 
-    def __init__(self, name: str, info: FunctionInfo, text: str, reflected: Mapping[str, ReflectedFunction], compile_text: Compile) -> None:
-        self._name, self._info, self._text, self._reflected, self._compile = name, info, text, reflected, compile_text
-        #: The constants that are set: by their names in the source, and by the names that WebGPU uses.
+    def __init__(
+        self,
+        name: str,
+        info: FunctionInfo,
+        text: str,
+        reflected: Mapping[str, ReflectedFunction],
+        compile_text: Compile,
+    ) -> None:
+        self._name, self._info, self._text, self._reflected, self._compile = (
+            name,
+            info,
+            text,
+            reflected,
+            compile_text,
+        )
+        #: The constants that are set: by their names in the source, and by the names that WebGPU
+        #: uses.
         self._values: dict[str, bool | int | float] = {}
         self._constants: dict[str, bool | int | float] = {}
         self._access: dict[tuple[int, int], str] = {}
@@ -58,7 +72,12 @@ class WebGPULauncher(Launcher):
             return
         self.interface = info.interface
         block = info.interface.block
-        if block is not None and shader is not None and shader.block is not None and block != shader.block:
+        if (
+            block is not None
+            and shader is not None
+            and shader.block is not None
+            and block != shader.block
+        ):
             raise FormatError(
                 f"the WGSL of the webgpu function {name!r} is built for blocks of {shader.block} threads, but the payload's fmap gives "
                 f"{block}",
@@ -68,7 +87,11 @@ class WebGPULauncher(Launcher):
 
     @property
     def unset_constants(self) -> Sequence[PipelineConstant]:
-        return [each for each in constants_of(self.interface) if each.default is None and key_of(each) not in self._constants]
+        return [
+            each
+            for each in constants_of(self.interface)
+            if each.default is None and key_of(each) not in self._constants
+        ]
 
     def default_device(self) -> Device:
         return devices()[0]
@@ -76,8 +99,12 @@ class WebGPULauncher(Launcher):
     def lengths_read(self) -> Collection[int]:
         names = set(_LENGTHS.findall(self._text))
         # The names of the source: those of the arguments may differ.
-        places = {param.name: param.at for shader in self._reflected.values() for param in shader.params}
-        buffers = [number for number, param in enumerate(self.interface.params) if param.kind == "buffer"]
+        places = {
+            param.name: param.at for shader in self._reflected.values() for param in shader.params
+        }
+        buffers = [
+            number for number, param in enumerate(self.interface.params) if param.kind == "buffer"
+        ]
         if not names <= places.keys():
             return buffers  # a pointer that is a variable may be to any buffer
         read = {places[name] for name in names}
@@ -91,31 +118,58 @@ class WebGPULauncher(Launcher):
             from devmod_webgpu._image_kernel import ImageKernel
 
             kernel_type = ImageKernel
-        return kernel_type(self._name, self._info, self.interface, bindings, self._text, self._compile, device, constants)
+        return kernel_type(
+            self._name,
+            self._info,
+            self.interface,
+            bindings,
+            self._text,
+            self._compile,
+            device,
+            constants,
+        )
 
     def specialize(self, constants: Mapping[str, object]) -> WebGPULauncher:
         new = specialize_constants("webgpu", self._name, self.interface, constants)
         for each in new:
             if not isfinite(each.value):
-                raise self._error(f"the constant {each.constant.label!r} is {each.value}, expected a finite number", each.constant.label)
+                raise self._error(
+                    f"the constant {each.constant.label!r} is {each.value}, expected a finite number",
+                    each.constant.label,
+                )
         launcher = copy(self)
         launcher._values = {**self._values, **{each.constant.name: each.value for each in new}}
-        launcher._constants = {**self._constants, **{key_of(each.constant): each.value for each in new}}
-        # The size of a workgroup and of its memory may depend on constants, so the text is read again.
+        launcher._constants = {
+            **self._constants,
+            **{key_of(each.constant): each.value for each in new},
+        }
+        # The size of a workgroup and of its memory may depend on constants, so the text is read
+        # again.
         try:
             shader = read_wgsl(self._text, self._name, launcher._values).get(self._info.name)
         except CompileError as error:
             if self._reflected:
-                raise self._error(f"with these constants, {error}", next(iter(constants), "")) from error
+                raise self._error(
+                    f"with these constants, {error}", next(iter(constants), "")
+                ) from error
             shader = None  # the constants are not the cause; the device's compiler decides
-        memory = {"workgroup_memory": shader.extra.get("workgroup_memory", 0)} if shader is not None else {}
+        memory = (
+            {"workgroup_memory": shader.extra.get("workgroup_memory", 0)}
+            if shader is not None
+            else {}
+        )
         block = shader.block if shader is not None else None
-        launcher.interface = self.interface.replace(block=block, extra={**self.interface.extra, **memory})
+        launcher.interface = self.interface.replace(
+            block=block, extra={**self.interface.extra, **memory}
+        )
         return launcher
 
     def _error(self, text: str, argument: str) -> ArgumentError:
         return ArgumentError(
-            f"the webgpu function {self._name!r} cannot be specialized: {text}", kind="webgpu", function=self._name, argument=argument
+            f"the webgpu function {self._name!r} cannot be specialized: {text}",
+            kind="webgpu",
+            function=self._name,
+            argument=argument,
         )
 
     def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
@@ -131,7 +185,14 @@ class WebGPULauncher(Launcher):
 
     def adopt_stream(self, value: object) -> Stream | None:
         if isinstance(value, wgpu.GPUQueue):
-            return next((device.default_stream for device in devices() if device.opened and device.gpu.queue is value), None)
+            return next(
+                (
+                    device.default_stream
+                    for device in devices()
+                    if device.opened and device.gpu.queue is value
+                ),
+                None,
+            )
         return None
 
 
@@ -148,9 +209,13 @@ def _device_of(value: Any) -> WebGPUDevice:
 
 def _adopt(device: WebGPUDevice, buffer: Any) -> DeviceArray:
     if not buffer.usage & wgpu.BufferUsage.STORAGE:
-        raise ConversionError("is a wgpu.GPUBuffer without BufferUsage.STORAGE; create it with that usage")
+        raise ConversionError(
+            "is a wgpu.GPUBuffer without BufferUsage.STORAGE; create it with that usage"
+        )
     if buffer.size % 4:
-        raise ConversionError(f"is a wgpu.GPUBuffer of {buffer.size} bytes, expected a multiple of 4")
+        raise ConversionError(
+            f"is a wgpu.GPUBuffer of {buffer.size} bytes, expected a multiple of 4"
+        )
     if buffer.map_state != "unmapped":
         raise ConversionError("is a wgpu.GPUBuffer that is mapped; call its unmap() first")
     return DeviceArray(device, buffer, (buffer.size,), "void", buffer)

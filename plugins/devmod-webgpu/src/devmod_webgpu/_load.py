@@ -1,7 +1,8 @@
 """Import wgpu and parse its C types.
 
-wgpu passes C types to cffi as texts, and cffi parses each at its first use: 13 ms, in which an interrupt may leave cffi's lock held or a
-type incomplete. Here cffi parses all of them as the fields of one struct.
+wgpu passes C types to cffi as texts, and cffi parses each at its first use: 13 ms, in which an
+interrupt may leave cffi's lock held or a type incomplete. Here cffi parses all of them as the
+fields of one struct.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
 _PACKAGE = "wgpu.backends.wgpu_native"
 #: A type, a pointer, an array, or a function, as wgpu's code has them.
 _FORM = re.compile(r"(?P<name>\w+)(?:(?: const)?[ *]*(?P<array>\[\])?|\([\w *,]+\))")
-_BASIC_TYPES = ("char", "int32_t", "intptr_t", "size_t", "uint8_t", "uint32_t", "uint64_t", "uintptr_t", "void")
+_BASIC_TYPES = (
+    "char",
+    "int32_t",
+    "intptr_t",
+    "size_t",
+    "uint8_t",
+    "uint32_t",
+    "uint64_t",
+    "uintptr_t",
+    "void",
+)
 _STRUCT = "struct devmod_types"
 _once = Once()
 
@@ -47,12 +58,16 @@ def _import() -> bool:
 
 
 def _parse_types(ffi: Any) -> None:
-    """Store the types of wgpu's code in cffi's cache. It is no part of cffi's interface: one of another form stays as it is."""
+    """Store the types of wgpu's code in cffi's cache. It is no part of cffi's interface: one of
+    another form stays as it is.
+    """
     cache = ffi._parsed_types
     names = {*ffi.list_types()[0], *_BASIC_TYPES}
     keys: list[str] = []
     fields: list[str] = []
-    for text in sorted({*_texts(), *(f"{name} *" for name in _texts() if name in names)} - {*cache, "void"}):
+    for text in sorted(
+        {*_texts(), *(f"{name} *" for name in _texts() if name in names)} - {*cache, "void"}
+    ):
         form = _FORM.fullmatch(text)
         if form is not None and form["name"] in names:
             field = f"f{len(keys)}"
@@ -74,7 +89,11 @@ def _texts() -> set[str]:
     """Return the text constants of wgpu's code."""
     codes: deque[CodeType] = deque()
     for name, module in sys.modules.copy().items():
-        read = getattr(getattr(module, "__loader__", None), "get_code", None) if name.startswith(_PACKAGE) else None
+        read = (
+            getattr(getattr(module, "__loader__", None), "get_code", None)
+            if name.startswith(_PACKAGE)
+            else None
+        )
         if read is not None:
             codes.append(read(name))
     texts = set()

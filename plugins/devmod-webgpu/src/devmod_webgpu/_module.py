@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class WebGPUModule(RuntimeModule):
-    """A map of WGSL texts by entry name. The first `get_function` for a device compiles the shader. Equal texts are compiled once."""
+    """A map of WGSL texts by entry name. The first `get_function` for a device compiles the shader.
+    Equal texts are compiled once.
+    """
 
     target = "webgpu"
 
@@ -53,12 +55,19 @@ class WebGPUModule(RuntimeModule):
         text = source_text("webgpu", f"the webgpu shader {entry!r}", code)
         # wgpu also accepts GLSL. Only WGSL may reach it.
         if "@compute" not in text.replace(" ", ""):
-            raise FormatError(f"the webgpu shader {entry!r} has no compute entry point: expected a function with @compute", kind="webgpu")
-        self.once(("for naga", text), lambda: check_for_naga(text, entry))  # equal texts may be several objects
+            raise FormatError(
+                f"the webgpu shader {entry!r} has no compute entry point: expected a function with @compute",
+                kind="webgpu",
+            )
+        self.once(
+            ("for naga", text), lambda: check_for_naga(text, entry)
+        )  # equal texts may be several objects
         return text
 
     def reflected(self, text: str) -> dict[str, ReflectedFunction]:
-        """Return the compute entry points of a text; none if devmod's reader refuses it, and the device's compiler decides."""
+        """Return the compute entry points of a text; none if devmod's reader refuses it, and the
+        device's compiler decides.
+        """
         from devmod_readers.wgsl import read_wgsl
 
         def read() -> dict[str, ReflectedFunction]:
@@ -70,7 +79,8 @@ class WebGPUModule(RuntimeModule):
         return self.once(("reflected", text), read)
 
     def shader(self, device: WebGPUDevice, text: str, entry: str) -> Any:
-        """Return wgpu's shader module of a text. Functions with equal texts share it. Messages name it `entry`.
+        """Return wgpu's shader module of a text. Functions with equal texts share it. Messages name
+        it `entry`.
 
         Raises
         ------

@@ -1,4 +1,6 @@
-"""Shader modules and pipelines. The process that tries a shader first builds pipelines in the same way."""
+"""Shader modules and pipelines. The process that tries a shader first builds pipelines in the same
+way.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,20 @@ def make_shader(gpu: Any, text: str) -> Any:
         return gpu.create_shader_module(code=text)
     except _driver.Error as error:
         # naga 29 has the operations of subgroups, and refuses the directive.
-        plain = _without_subgroups(text) if "`subgroups` enable-extension is not yet supported" in str(error) else text
+        plain = (
+            _without_subgroups(text)
+            if "`subgroups` enable-extension is not yet supported" in str(error)
+            else text
+        )
         if plain == text:
             raise
         return gpu.create_shader_module(code=plain)
 
 
 def _without_subgroups(text: str) -> str:
-    """Return a text whose directives do not enable subgroups. Every other character keeps its place."""
+    """Return a text whose directives do not enable subgroups. Every other character keeps its
+    place.
+    """
 
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"\S", " ", match[0])
@@ -73,7 +81,9 @@ def _without_subgroups(text: str) -> str:
     return re.sub(r"\benable\b([\w\s,]*);", shorten, text)
 
 
-def build_pipeline(gpu: Any, shader: Any, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> tuple[list[Any], Any]:
+def build_pipeline(
+    gpu: Any, shader: Any, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]
+) -> tuple[list[Any], Any]:
     """Return the layouts of the groups, and the pipeline.
 
     Raises
@@ -83,9 +93,16 @@ def build_pipeline(gpu: Any, shader: Any, entry: str, groups: Groups, constants:
     OverflowError, UnicodeError
         cffi cannot convert a name or a number.
     """
-    layouts = [gpu.create_bind_group_layout(entries=[_entry(*binding) for binding in bindings]) for bindings in groups]
+    layouts = [
+        gpu.create_bind_group_layout(entries=[_entry(*binding) for binding in bindings])
+        for bindings in groups
+    ]
     layout = gpu.create_pipeline_layout(bind_group_layouts=layouts)
-    stage = {"module": shader, "entry_point": entry, "constants": {name: float(value) for name, value in constants.items()}}
+    stage = {
+        "module": shader,
+        "entry_point": entry,
+        "constants": {name: float(value) for name, value in constants.items()},
+    }
     return layouts, gpu.create_compute_pipeline(layout=layout, compute=stage)
 
 

@@ -1,9 +1,11 @@
-"""Trials: a separate process compiles a new shader first, because naga and drivers crash on some texts.
+"""Trials: a separate process compiles a new shader first, because naga and drivers crash on some
+texts.
 
-No check of a text can find all of these. The result of a trial is stored in the disk cache, under a key of everything it depends on.
-The process of a text that is new on this machine starts before this process loads wgpu, so both load it at once. This file loads no driver.
-A program that cannot start processes, or that runs only its own shaders, sets ``DEVMOD_WEBGPU_TRIAL=0``. Frozen programs have no
-interpreter to start, and skip the trial.
+No check of a text can find all of these. The result of a trial is stored in the disk cache, under a
+key of everything it depends on. The process of a text that is new on this machine starts before
+this process loads wgpu, so both load it at once. This file loads no driver. A program that cannot
+start processes, or that runs only its own shaders, sets ``DEVMOD_WEBGPU_TRIAL=0``. Frozen programs
+have no interpreter to start, and skip the trial.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ _idle: IdleWorkers[_Process] = IdleWorkers(2)
 
 
 def expect(text: str) -> None:
-    """Start a process if no process of this user has expected this text. A trial that fails to start raises its error in `try_shader`."""
+    """Start a process if no process of this user has expected this text. A trial that fails to
+    start raises its error in `try_shader`.
+    """
     if not _TRIAL.is_enabled:
         return
     key = _CACHE.key("expected 1", text)
@@ -62,7 +66,14 @@ def expect(text: str) -> None:
             _idle.add(_idle.take() or _Process())
 
 
-def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> None:
+def try_shader(
+    device: WebGPUDevice,
+    name: str,
+    text: str,
+    entry: str,
+    groups: Groups,
+    constants: Mapping[str, bool | int | float],
+) -> None:
     """Compile a shader in another process, unless a trial has passed before.
 
     Raises
@@ -81,10 +92,16 @@ def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: G
         return
     stored = _CACHE.read(key)
     if stored != _PASSED:
-        printed = stored[len(_CRASHED) :].decode("utf-8", "replace") if stored and stored.startswith(_CRASHED) else None
+        printed = (
+            stored[len(_CRASHED) :].decode("utf-8", "replace")
+            if stored and stored.startswith(_CRASHED)
+            else None
+        )
         if printed is None:
             printed = _try(device, name, request)
-            _CACHE.write(key, _PASSED if printed is None else _CRASHED + printed.encode("utf-8", "replace"))
+            _CACHE.write(
+                key, _PASSED if printed is None else _CRASHED + printed.encode("utf-8", "replace")
+            )
         if printed is not None:
             raise _crash_error(device, name, printed)
     _tried.add(key)
@@ -124,9 +141,15 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
         if code == 0 or (idle and (was_killed(code) or not process.is_ready)):
             continue  # an idle process ends after a while
         if not process.is_ready:
-            raise _trial_error(name, f"it ended with status {code} at its start: {printed.strip().rpartition(chr(10))[2]}")
+            raise _trial_error(
+                name,
+                f"it ended with status {code} at its start: {printed.strip().rpartition(chr(10))[2]}",
+            )
         if was_killed(code):
-            raise _trial_error(name, f"it ended with status {code} (it took over {TIMEOUT:g} seconds, or was killed)")
+            raise _trial_error(
+                name,
+                f"it ended with status {code} (it took over {TIMEOUT:g} seconds, or was killed)",
+            )
         return printed
     raise _trial_error(name, "it ends before it compiles anything")
 
@@ -139,4 +162,6 @@ def _start_process(name: str) -> _Process:
 
 
 def _trial_error(name: str, why: str) -> CompileError:
-    return CompileError(_TRIAL.failure(f"the webgpu shader of {name!r}", why), kind="webgpu", function=name)
+    return CompileError(
+        _TRIAL.failure(f"the webgpu shader of {name!r}", why), kind="webgpu", function=name
+    )

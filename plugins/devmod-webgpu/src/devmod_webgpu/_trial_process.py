@@ -1,7 +1,8 @@
-"""The separate process that compiles new shaders. naga or the driver may crash it on a text that passes all checks.
+"""The separate process that compiles new shaders. naga or the driver may crash it on a text that
+passes all checks.
 
-Each line of its standard input is a request in JSON. It answers each with one line. It ends at the end of its input, and after
-`IDLE_SECONDS` without a request. It runs no shader.
+Each line of its standard input is a request in JSON. It answers each with one line. It ends at the
+end of its input, and after `IDLE_SECONDS` without a request. It runs no shader.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from devmod.worker import answer_writer
 
 #: The process ends after this many seconds without a request, because it keeps a device open.
 IDLE_SECONDS = 30.0
-#: The stack size for compiling: less than that of the main process on Linux and macOS, which may compile at a deeper call depth.
+#: The stack size for compiling: less than that of the main process on Linux and macOS, which may
+#: compile at a deeper call depth.
 _STACK = 6 << 20
 
 
@@ -54,7 +56,9 @@ def _work() -> None:
 
 
 def _answer(request: dict[str, Any], adapters: list[Any], gpus: dict[str, Any]) -> dict[str, str]:
-    """Build the requested pipeline. Compile errors are ignored, because the main process compiles again and raises them."""
+    """Build the requested pipeline. Compile errors are ignored, because the main process compiles
+    again and raises them.
+    """
     from devmod_webgpu import _driver
     from devmod_webgpu._pipeline import build_pipeline, make_shader
 

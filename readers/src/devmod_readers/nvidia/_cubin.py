@@ -1,15 +1,21 @@
 """Read the kernels of a cubin from its sections ``.nv.info.<kernel>``.
 
-Such a section is a list of attributes. An attribute has a form u8, a number u8 and two bytes: the value, or for form 4 the size of the
-value after it. The attributes that this module reads, with the source "cuobjdump -elf of CUDA 12.4 and 13.5":
+Such a section is a list of attributes. An attribute has a form u8, a number u8 and two bytes: the
+value, or for form 4 the size of the value after it. The attributes that this module reads, with the
+source "cuobjdump -elf of CUDA 12.4 and 13.5":
 
-- 0x17 a parameter: index u32, ordinal u16, offset u16, and a u32 with the size in bits 18 to 31. Offset 0xffff marks a reference.
-- 0x45 a parameter of a kernel whose parameters do not fit in 0x17: the size is in bits 0 to 15 of the last u32.
-- 0x19 the bytes of all parameters, u16. 0x0a has them too: symbol u32, offset u16, size u16. A kernel without parameters has neither.
-- 0x05 the greatest block, 0x10 the required block, 0x3d the required cluster, each three u32. 0x3f the most blocks of a cluster, u32.
+- 0x17 a parameter: index u32, ordinal u16, offset u16, and a u32 with the size in bits 18 to 31.
+  Offset 0xffff marks a reference.
+- 0x45 a parameter of a kernel whose parameters do not fit in 0x17: the size is in bits 0 to 15 of
+  the last u32.
+- 0x19 the bytes of all parameters, u16. 0x0a has them too: symbol u32, offset u16, size u16. A
+  kernel without parameters has neither.
+- 0x05 the greatest block, 0x10 the required block, 0x3d the required cluster, each three u32. 0x3f
+  the most blocks of a cluster, u32.
 - 0x3e each launch has cluster dimensions. 0x5b the grid counts clusters.
 
-Sections of functions of the device have none of these. The symbol of a kernel has bit 4 of `other` (CUDA's STO_CUDA_ENTRY).
+Sections of functions of the device have none of these. The symbol of a kernel has bit 4 of `other`
+(CUDA's STO_CUDA_ENTRY).
 """
 
 from __future__ import annotations
@@ -36,17 +42,32 @@ _OVERLAP = "its sections overlap"
 _INFO = 0x70000000
 _PREFIX = ".nv.info."
 _SYMBOLS, _NOBITS = 2, 8
-#: The shared memory of a kernel is in the section of this name. Since sm_90, it contains what the system reserves.
+#: The shared memory of a kernel is in the section of this name. Since sm_90, it contains what the
+#: system reserves.
 _SHARED, _RESERVED = b".nv.shared.", "reserved.0"
-#: `info` and `other` of a symbol as one number, and its section. A kernel's is a function (2, in bits 0 to 3) with bit 4 of `other`.
+#: `info` and `other` of a symbol as one number, and its section. A kernel's is a function (2, in
+#: bits 0 to 3) with bit 4 of `other`.
 _SYMBOL, _KERNEL = Struct("<4xHH16x"), 0x1002
 _PARAM, _PARAM_V2, _PARAM_BYTES, _PARAM_BANK = 0x17, 0x45, 0x19, 0x0A
-_MAX_BLOCK, _BLOCK, _CLUSTER, _MAX_CLUSTER, _EXPLICIT, _CLUSTER_GRID = 0x05, 0x10, 0x3D, 0x3F, 0x3E, 0x5B
+_MAX_BLOCK, _BLOCK, _CLUSTER, _MAX_CLUSTER, _EXPLICIT, _CLUSTER_GRID = (
+    0x05,
+    0x10,
+    0x3D,
+    0x3F,
+    0x3E,
+    0x5B,
+)
 _REFERENCE = 0xFFFF
 #: The head of an attribute, whose u16 is the size of its value in the form 4; and a parameter.
 _ATTRIBUTE, _SIZED, _PLACE = Struct("<BBH"), 4, Struct("<4xHHI")
 #: The values that are read. Others are flags.
-_VALUES = {_PARAM: _PLACE, _PARAM_V2: _PLACE, _PARAM_BANK: Struct("<6xH"), _PARAM_BYTES: Struct("<H"), _MAX_CLUSTER: Struct("<I")}
+_VALUES = {
+    _PARAM: _PLACE,
+    _PARAM_V2: _PLACE,
+    _PARAM_BANK: Struct("<6xH"),
+    _PARAM_BYTES: Struct("<H"),
+    _MAX_CLUSTER: Struct("<I"),
+}
 _VALUES |= dict.fromkeys((_MAX_BLOCK, _BLOCK, _CLUSTER), Struct("<III"))
 _FLAG = Struct("")
 
@@ -68,7 +89,10 @@ def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, K
     """
     kernels = _CubinKernels(data, names)
     memory = kernels.shared_memory()
-    return {name: entry._replace(static_shared_memory=memory.get(name, 0)) for name, entry in kernels.items()}
+    return {
+        name: entry._replace(static_shared_memory=memory.get(name, 0))
+        for name, entry in kernels.items()
+    }
 
 
 def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
@@ -82,7 +106,8 @@ def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
     Raises
     ------
     FormatError
-        The bytes are not a 64-bit cubin, or its tables are damaged. A damaged record raises it when it is used.
+        The bytes are not a 64-bit cubin, or its tables are damaged. A damaged record raises it when
+        it is used.
     """
     return _CubinKernels(data)
 
@@ -118,11 +143,13 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
                 self._numbers[name] = number
 
     def _records(self, names: bytes) -> list[tuple[str, int, int]]:
-        """Return the name, the number and the field `info` of each section with the record of a kernel.
+        """Return the name, the number and the field `info` of each section with the record of a
+        kernel.
 
         Characters of a name that are not UTF-8 are escaped.
         """
-        # This loop is the most of the time in which a module with many kernels is loaded, so it uses local names.
+        # This loop is the most of the time in which a module with many kernels is loaded, so it
+        # uses local names.
         find, room, prefix, found = names.find, self._room, _PREFIX.encode(), []
         length = len(prefix)
         for number, (start, kind, _, size, _, info, _) in enumerate(self._file.sections()):
@@ -136,12 +163,16 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
                 raise error(_OVERLAP)
             if names.startswith(prefix, start, end):
                 room -= size
-                found.append((names[start + length : end].decode("utf-8", "backslashreplace"), number, info))
+                found.append(
+                    (names[start + length : end].decode("utf-8", "backslashreplace"), number, info)
+                )
         self._room = room
         return found
 
     def shared_memory(self) -> dict[str, int]:
-        """Return the bytes of static shared memory by kernel; empty if the file does not have the exact numbers."""
+        """Return the bytes of static shared memory by kernel; empty if the file does not have the
+        exact numbers.
+        """
         names, found = bytes(self._file.names()), {}
         for start, kind, _, size, _, _, _ in self._file.sections():
             if kind == _NOBITS and names.startswith(_SHARED, start):
@@ -200,7 +231,9 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
             raise error(f"the attribute {number:#x} is outside of its section")
         layout = _VALUES.get(number, _FLAG)
         if size < layout.size:
-            raise error(f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {layout.size}")
+            raise error(
+                f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {layout.size}"
+            )
         value = layout.unpack_from(contents, start)
         if layout is _PLACE:
             ordinal, offset, word = value
@@ -211,16 +244,22 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
         else:
             values[_PARAM_BYTES if number == _PARAM_BANK else number] = value
     if sorted(places) != list(range(len(places))):
-        raise error(f"the kernel {name!r} has {len(places)} parameters, and their numbers are not 0 to {len(places) - 1}")
+        raise error(
+            f"the kernel {name!r} has {len(places)} parameters, and their numbers are not 0 to {len(places) - 1}"
+        )
     params = tuple(places[ordinal] for ordinal in range(len(places)))
     param_bytes = values.get(_PARAM_BYTES, (0,))[0]
     end = 0
     for param in params:
         if param.size and param.offset < end:
-            raise error(f"a parameter of the kernel {name!r} begins at byte {param.offset}, and the one before it ends at byte {end}")
+            raise error(
+                f"a parameter of the kernel {name!r} begins at byte {param.offset}, and the one before it ends at byte {end}"
+            )
         end = max(end, param.offset + param.size)
     if end > param_bytes:
-        raise error(f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters")
+        raise error(
+            f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters"
+        )
     return KernelEntry(
         name,
         params if params or not param_bytes else None,

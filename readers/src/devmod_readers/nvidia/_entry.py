@@ -20,13 +20,15 @@ Dims = tuple[int, int, int]
 class ParamPlace(NamedTuple):
     """The place of a parameter in the parameter block of a kernel.
 
-    A cubin has the places for its architecture. PTX's rules give the same places, except that a parameter with an alignment over 16, and
-    all after it, may be shifted: the block itself is aligned to less. A caller that passes pointers to arguments needs no places.
+    A cubin has the places for its architecture. PTX's rules give the same places, except that a
+    parameter with an alignment over 16, and all after it, may be shifted: the block itself is
+    aligned to less. A caller that passes pointers to arguments needs no places.
 
     Parameters
     ----------
     offset, size
-        Its first byte and its bytes. Both are 0 for a texture or surface reference, which is not in the block.
+        Its first byte and its bytes. Both are 0 for a texture or surface reference, which is not in
+        the block.
     align
         Its alignment in bytes, which PTX declares; 0 if the image has none.
     type
@@ -52,21 +54,27 @@ class KernelEntry(NamedTuple):
     params
         The places of its parameters in order; None if the image does not contain them.
     block
-        The threads of a block that the kernel requires (``.reqntid``); None if any block may be launched.
+        The threads of a block that the kernel requires (``.reqntid``); None if any block may be
+        launched.
     max_threads
         The most threads of a block (``.maxntid`` or ``__launch_bounds__``); 0 without a limit.
     cluster
-        The blocks of a cluster that the kernel requires (``.reqnctapercluster``); None without a requirement.
+        The blocks of a cluster that the kernel requires (``.reqnctapercluster``); None without a
+        requirement.
     max_cluster
         The most blocks of a cluster (``.maxclusterrank``); 0 without a limit.
     explicit_cluster
-        Whether each launch must have cluster dimensions: its own, or the required ones (``.explicitcluster``).
+        Whether each launch must have cluster dimensions: its own, or the required ones
+        (``.explicitcluster``).
     dynamic_shared_memory
-        Whether it uses shared memory whose size the launch defines (``extern __shared__``). Cubins do not contain this: False.
+        Whether it uses shared memory whose size the launch defines (``extern __shared__``). Cubins
+        do not contain this: False.
     blocks_are_clusters
-        Whether the grid of a driver's launch counts clusters instead of blocks (``.blocksareclusters``).
+        Whether the grid of a driver's launch counts clusters instead of blocks
+        (``.blocksareclusters``).
     static_shared_memory
-        The bytes of shared memory that its code declares; 0 if there are none, or if the image does not have the exact number.
+        The bytes of shared memory that its code declares; 0 if there are none, or if the image does
+        not have the exact number.
     """
 
     name: str
@@ -104,17 +112,31 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
         return
     # A texture object contains its sampler, so the argument of the sampler is no parameter.
     values = info.interface.values if info.interface is not None else ()
-    numbers = [number for number in range(len(info.arg_types)) if not values or values[number].kind != "sampler"]
+    numbers = [
+        number
+        for number in range(len(info.arg_types))
+        if not values or values[number].kind != "sampler"
+    ]
     sizes = [_size(info, values, number) for number in numbers]
     actual = [place.size for place in entry.params]
     followers = {*follower_numbers(info.interface)}
     behind = [place for place, number in enumerate(numbers) if number in followers]
-    groups = [group.size for group in group_values([(size, size) for size in sizes], behind, actual)]
+    groups = [
+        group.size for group in group_values([(size, size) for size in sizes], behind, actual)
+    ]
     # A reference to a texture has no bytes in the parameter block.
-    if len(groups) == len(actual) and all(one == other or not other for one, other in zip(groups, actual, strict=True)):
+    if len(groups) == len(actual) and all(
+        one == other or not other for one, other in zip(groups, actual, strict=True)
+    ):
         return
-    declared = ", ".join(f"{info.arg_types[number]} ({size} bytes)" for number, size in zip(numbers, sizes, strict=True))
-    image = ", ".join(f".{place.type} ({place.size} bytes)" if place.type else f"{place.size} bytes" for place in entry.params)
+    declared = ", ".join(
+        f"{info.arg_types[number]} ({size} bytes)"
+        for number, size in zip(numbers, sizes, strict=True)
+    )
+    image = ", ".join(
+        f".{place.type} ({place.size} bytes)" if place.type else f"{place.size} bytes"
+        for place in entry.params
+    )
     raise FormatError(
         f"the declared arguments of the cuda kernel {info.name!r} are not those of its image: expected {len(actual)} arguments "
         f"({image or 'none'}), got {len(sizes)} ({declared or 'none'})",

@@ -1,9 +1,10 @@
 """Take a fatbin apart into its members.
 
-The header is magic u32, version u16, its own size u16 and the size of the members u64. A member is kind u16 (1 PTX, 2 cubin), version u16,
-the size of its header u32, the size of its data u64, the size of the compressed data u32 at 16, the number of the architecture u32 at 28,
-flags u64 at 40 (bit 13 LZ4, bit 15 zstd, bit 20 ``a``, bit 21 ``f``) and the size of the decompressed data u64 at 56. Fatbins may follow
-each other. Source: the files that fatbinary 12.4 and 13.5 write.
+The header is magic u32, version u16, its own size u16 and the size of the members u64. A member is
+kind u16 (1 PTX, 2 cubin), version u16, the size of its header u32, the size of its data u64, the
+size of the compressed data u32 at 16, the number of the architecture u32 at 28, flags u64 at 40
+(bit 13 LZ4, bit 15 zstd, bit 20 ``a``, bit 21 ``f``) and the size of the decompressed data u64 at
+56. Fatbins may follow each other. Source: the files that fatbinary 12.4 and 13.5 write.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _LZ4, _ZSTD = 1 << 13, 1 << 15
 _MAX_MEMBERS = 4096
 #: The limit on the bytes of one decompressed member.
 _MAX_BYTES = 1 << 28
-#: The limits on the decompressed bytes of all members: these, and so many for each byte of the file.
+#: The limits on the decompressed bytes of all members: these, and so many for each byte of the
+#: file.
 _FREE_BYTES, _FILE_RATIO = 1 << 20, 256
 #: The limits of the formats on decompressed bytes for each byte.
 _RATIOS = {"": 1, "lz4": 256, "zstd": 1 << 15}
@@ -53,7 +55,9 @@ class FatbinMember:
 
     __slots__ = ("_header_arch", "_stored", "compression", "kind", "size")
 
-    def __init__(self, kind: str, header_arch: str, compression: str, size: int, stored: memoryview) -> None:
+    def __init__(
+        self, kind: str, header_arch: str, compression: str, size: int, stored: memoryview
+    ) -> None:
         self.kind, self.compression, self.size = kind, compression, size
         self._header_arch, self._stored = header_arch, stored
 
@@ -73,18 +77,24 @@ class FatbinMember:
         elif self.compression == "lz4":
             data = decompress_block(self._stored, self.size)
         else:
-            data = decompress_zstd(self._stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE)
+            data = decompress_zstd(
+                self._stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE
+            )
         return data.rstrip(b"\0") if self.kind == "ptx" else data
 
     @property
     def arch(self) -> str:
-        """The variant of the image: "sm_90a", or "compute_90:ptx8.4". From the header, without a PTX version, if the image has none."""
+        """The variant of the image: "sm_90a", or "compute_90:ptx8.4". From the header, without a
+        PTX version, if the image has none.
+        """
         if self.compression or self.kind not in _KINDS.values() or SPEC.architecture is None:
             return self._header_arch
         return SPEC.architecture(self.kind, self._stored) or self._header_arch
 
     def __repr__(self) -> str:
-        return escape(f"<FatbinMember {self.kind} {self.arch}, {self.size} bytes{self.compression and ', '}{self.compression}>")
+        return escape(
+            f"<FatbinMember {self.kind} {self.arch}, {self.size} bytes{self.compression and ', '}{self.compression}>"
+        )
 
 
 def fatbin_members(data: Binary) -> list[FatbinMember]:
@@ -106,7 +116,9 @@ def _members(view: memoryview) -> Iterator[FatbinMember]:
         _, _, head, size = unpack_from("<IHHQ", view, at)
         end = at + head + size
         if head < _HEADER or end > len(view):
-            raise _error(f"its header at byte {at} has {size} bytes of members, and the file ends at byte {len(view)}")
+            raise _error(
+                f"its header at byte {at} has {size} bytes of members, and the file ends at byte {len(view)}"
+            )
         at += head
         while at < end:
             count += 1
@@ -115,7 +127,9 @@ def _members(view: memoryview) -> Iterator[FatbinMember]:
             member, at = _member(view, at, end)
             total += member.size if member.compression else 0
             if total > _FREE_BYTES + _FILE_RATIO * len(view):
-                raise _error(f"its members have {total} bytes after decompression, which is over the limit")
+                raise _error(
+                    f"its members have {total} bytes after decompression, which is over the limit"
+                )
             yield member
 
 
@@ -131,10 +145,14 @@ def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
     stored = view[start : start + (compressed if compression else size)]
     length = plain if compression else size
     if length > min(_MAX_BYTES, _RATIOS[compression] * max(len(stored), 1)):
-        raise _error(f"the member at byte {at} has {length} bytes after decompression of {len(stored)}, which is over the limit")
+        raise _error(
+            f"the member at byte {at} has {length} bytes after decompression of {len(stored)}, which is over the limit"
+        )
     letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
     name = _KINDS.get(kind, f"type{kind}")
-    return FatbinMember(name, f"{'compute' if kind == 1 else 'sm'}_{number}{letter}", compression, length, stored), start + size
+    return FatbinMember(
+        name, f"{'compute' if kind == 1 else 'sm'}_{number}{letter}", compression, length, stored
+    ), start + size
 
 
 def _error(problem: str) -> FormatError:
@@ -143,8 +161,9 @@ def _error(problem: str) -> FormatError:
 
 # -- Decompress a block of LZ4, as fatbins of CUDA 12.3 and before have it.
 #
-# A block is a list of sequences: a token with two numbers of four bits, the literals, an offset u16 back into the output, and the rest
-# of the length of the match. A number of 15 continues in the next bytes, up to one that is not 255. The last sequence has no match.
+# A block is a list of sequences: a token with two numbers of four bits, the literals, an offset u16
+# back into the output, and the rest of the length of the match. A number of 15 continues in the
+# next bytes, up to one that is not 255. The last sequence has no match.
 
 
 def decompress_block(data: memoryview, size: int) -> bytes:
@@ -173,12 +192,22 @@ def decompress_block(data: memoryview, size: int) -> bytes:
             length += 4
             if not 0 < offset <= len(output) or len(output) + length > size:
                 raise IndexError
-            piece = output[-offset:] if offset <= length else output[-offset : len(output) - offset + length]
+            piece = (
+                output[-offset:]
+                if offset <= length
+                else output[-offset : len(output) - offset + length]
+            )
             output += (piece * (-(-length // len(piece))))[:length]
     except IndexError:
-        raise FormatError(f"the CUDA fatbin is invalid: a member compressed with LZ4 is damaged at byte {at}", kind="cuda") from None
+        raise FormatError(
+            f"the CUDA fatbin is invalid: a member compressed with LZ4 is damaged at byte {at}",
+            kind="cuda",
+        ) from None
     if len(output) != size:
-        raise FormatError(f"the CUDA fatbin is invalid: a member compressed with LZ4 has {len(output)} bytes; expected {size}", kind="cuda")
+        raise FormatError(
+            f"the CUDA fatbin is invalid: a member compressed with LZ4 has {len(output)} bytes; expected {size}",
+            kind="cuda",
+        )
     return bytes(output)
 
 

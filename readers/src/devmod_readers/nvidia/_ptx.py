@@ -1,7 +1,8 @@
 """Read the kernels that a PTX text declares.
 
-Only the headers of kernels are parsed. Their bodies are skipped by their braces. Source of the grammar: the PTX ISA 9.0, "Kernel and
-Function Directives", "Performance-Tuning Directives" and "Cluster Dimension Directives".
+Only the headers of kernels are parsed. Their bodies are skipped by their braces. Source of the
+grammar: the PTX ISA 9.0, "Kernel and Function Directives", "Performance-Tuning Directives" and
+"Cluster Dimension Directives".
 """
 
 from __future__ import annotations
@@ -14,29 +15,51 @@ from devmod.errors import FormatError
 from devmod_readers.nvidia._entry import Dims, KernelEntry, ParamPlace
 from devmod_readers.uses import users_of
 
-#: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the rest of the text if it has no end mark.
-_NOISE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?', re.DOTALL)
+#: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the
+#: rest of the text if it has no end mark.
+_NOISE = re.compile(
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?',
+    re.DOTALL,
+)
 _OUTER = re.compile(r"[{};]|\.(?:entry|func)\b")
 _BRACE = re.compile(r"[{}]")
 _NAME = r"[A-Za-z_$%][\w$]*"
 _HEADER = re.compile(rf"\s*({_NAME})\s*(?:\(([^()]*)\))?", re.ASCII)
 _FUNCTION = re.compile(rf"\s*(?:\([^()]*\)\s*)?({_NAME})", re.ASCII)
 #: Shared memory without a length is that of the launch.
-_DYNAMIC = re.compile(rf"\.extern\s+\.shared\s[^;{{}}\[]{{0,200}}?({_NAME})\s*\[\s*\]\s*;", re.ASCII)
+_DYNAMIC = re.compile(
+    rf"\.extern\s+\.shared\s[^;{{}}\[]{{0,200}}?({_NAME})\s*\[\s*\]\s*;", re.ASCII
+)
 _SHARED = re.compile(r"\.shared\s+\.")
-_STATIC = re.compile(rf"\.shared((?:\s+\.\w+(?:\s+\d+(?=\s))?)+)\s+({_NAME})\s*((?:\[[^\[\]]*\]\s*)*);", re.ASCII)
+_STATIC = re.compile(
+    rf"\.shared((?:\s+\.\w+(?:\s+\d+(?=\s))?)+)\s+({_NAME})\s*((?:\[[^\[\]]*\]\s*)*);", re.ASCII
+)
 _IDENTIFIER = re.compile(_NAME, re.ASCII)
-_NUMBER = re.compile(r"(?:0[xX]([0-9a-fA-F]{1,8})|0[bB]([01]{1,32})|(0[0-7]{0,10})|([1-9][0-9]{0,9}))U?", re.ASCII)
-_PARAM = re.compile(rf"\.param((?:\s*\.[a-z]\w*(?:\s+\w+(?=\s*[.\s]))?)+)\s+({_NAME})((?:\s*\[[^\[\]]*\])*)", re.ASCII)
+_NUMBER = re.compile(
+    r"(?:0[xX]([0-9a-fA-F]{1,8})|0[bB]([01]{1,32})|(0[0-7]{0,10})|([1-9][0-9]{0,9}))U?", re.ASCII
+)
+_PARAM = re.compile(
+    rf"\.param((?:\s*\.[a-z]\w*(?:\s+\w+(?=\s*[.\s]))?)+)\s+({_NAME})((?:\s*\[[^\[\]]*\])*)",
+    re.ASCII,
+)
 _WORD = re.compile(r"\.(\w+)(?:\s+(\w+))?", re.ASCII)
 _DIRECTIVE = re.compile(r"\.(\w+)([^.]*)", re.ASCII)
 #: The bytes of PTX's types. A reference to a texture or surface is not in the parameter block.
 _SIZES = {
     **{f"{letter}{bits}": bits // 8 for letter in "bsu" for bits in (8, 16, 32, 64)},
-    "b128": 16, "f16": 2, "f16x2": 4, "bf16": 2, "bf16x2": 4, "f32": 4, "f64": 8,
-    "texref": 0, "samplerref": 0, "surfref": 0,
-}  # fmt: skip
-#: CUDA's limit on the parameter block. A greater size in a file is an error, which bounds all numbers.
+    "b128": 16,
+    "f16": 2,
+    "f16x2": 4,
+    "bf16": 2,
+    "bf16x2": 4,
+    "f32": 4,
+    "f64": 8,
+    "texref": 0,
+    "samplerref": 0,
+    "surfref": 0,
+}
+#: CUDA's limit on the parameter block. A greater size in a file is an error, which bounds all
+#: numbers.
 _MAX_BYTES = 1 << 16
 _MAX_THREADS = 1 << 31
 #: The limit on the characters of a parameter's declaration. Mangled names may be long.
@@ -77,14 +100,23 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
             words[header[1]] = set(_IDENTIFIER.findall(stripped, opening, end))
     users = users_of(dynamic, words)
     # The assembler places the variables of a called function, in an order of its own.
-    callers = users_of({name for name in words.keys() - headers.keys() if not static.keys().isdisjoint(words[name])}, words)
+    callers = users_of(
+        {
+            name
+            for name in words.keys() - headers.keys()
+            if not static.keys().isdisjoint(words[name])
+        },
+        words,
+    )
     return {
         name: _kernel(
             stripped,
             header,
             stripped[header.end() : ends[name]],
             name in users,
-            0 if name in callers else _end_of([each for each in words.get(name, ()) if each in static], static),
+            0
+            if name in callers
+            else _end_of([each for each in words.get(name, ()) if each in static], static),
         )
         for name, header in headers.items()
         if names is None or name in names
@@ -92,7 +124,9 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
 
 
 def _static_variables(text: str, dynamic: Set[str]) -> dict[str, tuple[int, ParamPlace]]:
-    """Return the number and the place of each variable in shared memory; none if one of them has another form than compilers write."""
+    """Return the number and the place of each variable in shared memory; none if one of them has
+    another form than compilers write.
+    """
     found: dict[str, tuple[int, ParamPlace]] = {}
     declarations = _STATIC.findall(text)
     for words, name, dims in declarations:
@@ -113,7 +147,9 @@ def _end_of(names: Iterable[str], places: Mapping[str, tuple[int, ParamPlace]]) 
 
 
 def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
-    """Yield for each kernel and function with a body its directive, the start of its header, and the start and end of its body."""
+    """Yield for each kernel and function with a body its directive, the start of its header, and
+    the start and end of its body.
+    """
     position, start, word = 0, -1, ""
     while (token := _OUTER.search(text, position)) is not None:
         mark, position = token[0], token.end()
@@ -140,7 +176,9 @@ def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
         raise _error(text, start, "expected the body of the function before the end")
 
 
-def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool, static_bytes: int) -> KernelEntry:
+def _kernel(
+    text: str, header: re.Match[str], directives: str, is_dynamic: bool, static_bytes: int
+) -> KernelEntry:
     name, start = header[1], header.start()
 
     def fail(problem: str) -> FormatError:
@@ -166,8 +204,12 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool,
         key, rest = directive[1], directive[2].strip()
         numbers = [_number(each.strip()) for each in rest.split(",")] if rest else []
         if key in ("maxntid", "reqntid", "reqnctapercluster", "maxclusterrank"):
-            if not 1 <= len(numbers) <= 3 or any(number is None or not 1 <= number < _MAX_THREADS for number in numbers):
-                raise fail(f"the directive .{key} with {_short(rest)!r}; expected up to three numbers of 1 or more")
+            if not 1 <= len(numbers) <= 3 or any(
+                number is None or not 1 <= number < _MAX_THREADS for number in numbers
+            ):
+                raise fail(
+                    f"the directive .{key} with {_short(rest)!r}; expected up to three numbers of 1 or more"
+                )
             values[key] = tuple(number for number in numbers if number is not None)
         else:
             values[key] = ()
@@ -186,7 +228,9 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool,
 
 
 def _param(text: str) -> ParamPlace | None:
-    """Return the size, alignment and type of a parameter; None if the text is invalid. The offset is 0."""
+    """Return the size, alignment and type of a parameter; None if the text is invalid. The offset
+    is 0.
+    """
     match = _PARAM.fullmatch(text) if len(text) <= _MAX_DECLARATION else None
     if match is None:
         return None
@@ -209,11 +253,18 @@ def _param(text: str) -> ParamPlace | None:
         if count is None or count > _MAX_BYTES:
             return None
         size = min(size * count, _MAX_BYTES + 1)
-    return ParamPlace(0, size, align or natural, type_, pointer) if natural else ParamPlace(0, 0, 0, type_)
+    return (
+        ParamPlace(0, size, align or natural, type_, pointer)
+        if natural
+        else ParamPlace(0, 0, 0, type_)
+    )
 
 
 def _number(text: str) -> int | None:
-    """Return the value of an integer in hexadecimal, binary, octal or decimal; None for other text."""
+    """Return the value of an integer in hexadecimal, binary, octal or decimal;
+
+    None for other text.
+    """
     match = _NUMBER.fullmatch(text)
     found = zip(match.groups(), (16, 2, 8, 10), strict=True) if match is not None else ()
     return next((int(digits, base) for digits, base in found if digits), None)

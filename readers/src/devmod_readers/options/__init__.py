@@ -1,4 +1,6 @@
-"""The options that the source of a payload may have: those of NVRTC in ``cuda``, of clang in ``rocm``, and of drivers in ``opencl``."""
+"""The options that the source of a payload may have: those of NVRTC in ``cuda``, of clang in
+``rocm``, and of drivers in ``opencl``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,18 @@ from devmod.errors import FormatError
 #: The start of the line with the build options of a source payload.
 OPTIONS_LINE = "//devmod:"
 #: Options of C compilers whose value is a file or a folder, in one word or in two.
-_PATH_OPTIONS = ("-I", "-L", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-iprefix", "-isysroot", "--sysroot")
+_PATH_OPTIONS = (
+    "-I",
+    "-L",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-isysroot",
+    "--sysroot",
+)
 
 
 def split_options(text: str, kind: str = "") -> tuple[tuple[str, ...], str]:
@@ -25,7 +38,8 @@ def split_options(text: str, kind: str = "") -> tuple[tuple[str, ...], str]:
     Raises
     ------
     FormatError
-        The line has an option that names a path. An untrusted file must not cause the compiler to read other files.
+        The line has an option that names a path. An untrusted file must not cause the compiler to
+        read other files.
     """
     if not text.startswith(OPTIONS_LINE):
         return (), text
@@ -33,7 +47,10 @@ def split_options(text: str, kind: str = "") -> tuple[tuple[str, ...], str]:
     for option in options:
         problem = option_problem(option) if not option.startswith("-D") else ""
         if problem:
-            raise FormatError(f"the source's first line has the option {option!r}, which {problem.partition(';')[0]}", kind=kind)
+            raise FormatError(
+                f"the source's first line has the option {option!r}, which {problem.partition(';')[0]}",
+                kind=kind,
+            )
     return options, text
 
 
@@ -41,4 +58,8 @@ def option_problem(option: str) -> str:
     """Return why a payload must not have an option that is no define; "" if it may have it."""
     if option.startswith(_PATH_OPTIONS) or option == "-o" or not {"/", "\\"}.isdisjoint(option):
         return "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include="
-    return "is no option and no value of one" if not option.startswith("-") and not option.isalnum() else ""
+    return (
+        "is no option and no value of one"
+        if not option.startswith("-") and not option.isalnum()
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""The options of NVRTC that a build and a receiver accept: one list, so that what builds also compiles at the receiver.
+"""The options of NVRTC that a build and a receiver accept: one list, so that what builds also
+compiles at the receiver.
 
 A payload may come from a stranger, and NVRTC has options that read and write files.
 """
@@ -57,7 +58,9 @@ _ALLOWED = re.compile(
     re.ASCII,
 )
 _ARCH = re.compile(r"--?(?:arch|gpu-architecture|gencode|generate-code)\b")
-_RELOCATABLE = re.compile(r"--?(?:rdc|relocatable-device-code|dc|device-c|dlto|dlink-time-opt|gen-opt-lto|ewp|extensible-whole-program)\b")
+_RELOCATABLE = re.compile(
+    r"--?(?:rdc|relocatable-device-code|dc|device-c|dlto|dlink-time-opt|gen-opt-lto|ewp|extensible-whole-program)\b"
+)
 _FILES = re.compile(
     r"--?(?:time|fdevice-time-trace|pch|create-pch|use-pch|pch-dir|include-path|pre-include|use-bundled-headers|no-source-include|"
     r"fdevice-syntax-only|optix-ir)\b"
@@ -76,7 +79,9 @@ _DEBUG = re.compile(r"--?(?:lineinfo|generate-line-info|G|device-debug)")
 
 
 def is_supported(option: str) -> bool:
-    """Return whether an option may be in a payload: it changes the code or the diagnostics, and reads and writes no file."""
+    """Return whether an option may be in a payload: it changes the code or the diagnostics, and
+    reads and writes no file.
+    """
     return _ALLOWED.fullmatch(option) is not None
 
 
@@ -87,9 +92,13 @@ def check_values(options: Iterable[str]) -> None:
 
 
 def check_options(options: Iterable[str], *, is_nvcc: bool = False) -> None:
-    """Raise CompileError for an option that is not in the list, or that a payload cannot have. `is_nvcc`: also nvcc's own are in it."""
+    """Raise CompileError for an option that is not in the list, or that a payload cannot have.
+    `is_nvcc`: also nvcc's own are in it.
+    """
     for option in options:
-        if is_supported(option) or (is_nvcc and (_LANGUAGE.fullmatch(option) or _LEVEL.fullmatch(option))):
+        if is_supported(option) or (
+            is_nvcc and (_LANGUAGE.fullmatch(option) or _LEVEL.fullmatch(option))
+        ):
             continue
         if _ARCH.match(option):
             problem = "names an architecture; name it in the target, such as 'cuda -arch=sm_90'"
@@ -97,8 +106,14 @@ def check_options(options: Iterable[str], *, is_nvcc: bool = False) -> None:
             problem = "makes code that a linker must finish; a module is loaded as it is"
         elif _FILES.match(option):
             problem = "reads or writes files, or gives no code"
-        elif f"{option}=".startswith(tuple(f"{dash}{name}=" for dash in ("-", "--") for name in (*_VALUES, *_SWITCHES.split()))):
-            problem = f"has no value that is supported; write it in one word, as in {_example(option)}"
+        elif f"{option}=".startswith(
+            tuple(
+                f"{dash}{name}=" for dash in ("-", "--") for name in (*_VALUES, *_SWITCHES.split())
+            )
+        ):
+            problem = (
+                f"has no value that is supported; write it in one word, as in {_example(option)}"
+            )
         elif _NVCC.fullmatch(option):
             problem = "is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"
             if is_nvcc:
@@ -106,7 +121,9 @@ def check_options(options: Iterable[str], *, is_nvcc: bool = False) -> None:
             elif _LANGUAGE.fullmatch(option):
                 problem += ", or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'"
             if not is_nvcc and option.endswith("expt-relaxed-constexpr"):
-                problem += ". -default-device makes functions without __device__ functions of the device"
+                problem += (
+                    ". -default-device makes functions without __device__ functions of the device"
+                )
         else:
             problem = "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"
         raise CompileError(f"the cuda option {option!r} {problem}", kind="cuda")
@@ -128,5 +145,7 @@ def _example(option: str) -> str:
 
 
 def writes_folders(options: Iterable[str]) -> bool:
-    """Return whether an option makes NVRTC write the current folder into its output (line information, debug information)."""
+    """Return whether an option makes NVRTC write the current folder into its output (line
+    information, debug information).
+    """
     return any(_DEBUG.fullmatch(option) for option in options)

@@ -1,4 +1,5 @@
-"""The options of clang that the source of a ROCm payload may have, which a receiver passes to hiprtc.
+"""The options of clang that the source of a ROCm payload may have, which a receiver passes to
+hiprtc.
 
 A payload may come from a stranger, and clang has options that read and write files or load plugins.
 """
@@ -35,5 +36,7 @@ _ALLOWED = re.compile(
 
 
 def is_supported(option: str) -> bool:
-    """Return whether an option may be in a payload: it changes the code or the diagnostics, and reads and writes no file."""
+    """Return whether an option may be in a payload: it changes the code or the diagnostics, and
+    reads and writes no file.
+    """
     return _ALLOWED.fullmatch(option) is not None

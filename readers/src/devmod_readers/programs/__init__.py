@@ -1,4 +1,5 @@
-"""The grammar and the checker of programs: what makes them and what runs them reads and checks them by the same code.
+"""The grammar and the checker of programs: what makes them and what runs them reads and checks them
+by the same code.
 
 docs/formats.md has the layout.
 """
@@ -26,7 +27,16 @@ from devmod_readers.programs._expressions import (
     names_in,
     read_expression,
 )
-from devmod_readers.programs._model import MAX_STEPS, Array, Program, Sampler, Scalar, Step, View, bind_lengths
+from devmod_readers.programs._model import (
+    MAX_STEPS,
+    Array,
+    Program,
+    Sampler,
+    Scalar,
+    Step,
+    View,
+    bind_lengths,
+)
 from devmod_readers.programs._wire import interface_of, pack_steps, read_program
 
 __all__ = [

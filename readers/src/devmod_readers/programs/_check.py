@@ -9,17 +9,42 @@ from typing import Any, NamedTuple
 
 import devmod
 from devmod import Interface, Member, Module, Param
-from devmod.backend import ADDRESS_MODES, FILTERS, constants_of, expression_text, interface_text, members_by_value, parse_dtype
+from devmod.backend import (
+    ADDRESS_MODES,
+    FILTERS,
+    constants_of,
+    expression_text,
+    interface_text,
+    members_by_value,
+    parse_dtype,
+)
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._expressions import Expression, names_in
-from devmod_readers.programs._model import BINDING, FLOATS, Array, Program, Sampler, Scalar, Step, View
+from devmod_readers.programs._model import (
+    BINDING,
+    FLOATS,
+    Array,
+    Program,
+    Sampler,
+    Scalar,
+    Step,
+    View,
+)
 
-#: The names that expressions have already, and those of a call: its keyword, and keywords that later versions may have.
+#: The names that expressions have already, and those of a call: its keyword, and keywords that
+#: later versions may have.
 _RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
 #: The types of scalars.
-_SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
+_SCALARS = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "bool",
+)
 _NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
 
 
@@ -47,7 +72,8 @@ class Gradient(NamedTuple):
     Attributes
     ----------
     sources
-        Where each of its arguments is from: "grad", "output" or "input", and the place among the outputs or the arguments.
+        Where each of its arguments is from: "grad", "output" or "input", and the place among the
+        outputs or the arguments.
     results
         The names of its outputs: "grad_" and the name of an array.
     """
@@ -64,13 +90,21 @@ class _Problem(Exception):
         self.argument = argument
 
 
-def _error(program: Program, problem: _Problem, places: Sequence[str], number: int | None = None) -> FormatError:
+def _error(
+    program: Program, problem: _Problem, places: Sequence[str], number: int | None = None
+) -> FormatError:
     """Return the error for a problem, at a step if there is a number."""
     place = ""
     if number is not None:
         step = program.steps[number]
-        place = f", {places[number] if places else f'step {number + 1} ({quote_name(step.kernel)})'}"
-        place += f", argument {quote_name(problem.argument)}" if problem.argument in step.arguments else ""
+        place = (
+            f", {places[number] if places else f'step {number + 1} ({quote_name(step.kernel)})'}"
+        )
+        place += (
+            f", argument {quote_name(problem.argument)}"
+            if problem.argument in step.arguments
+            else ""
+        )
     text = f"the program {quote_name(program.name)}{place}: {problem}"
     return FormatError(text, kind="program", function=program.name, argument=problem.argument)
 
@@ -91,7 +125,8 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
     Raises
     ------
     FormatError
-        A name is no identifier, has two meanings, or is bound by nothing; a declaration has an invalid type.
+        A name is no identifier, has two meanings, or is bound by nothing; a declaration has an
+        invalid type.
     """
     number: int | None = None
     try:
@@ -100,7 +135,9 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
             try:
                 _check_bound(program, names, (left, right), "")
             except _Problem as problem:
-                raise _Problem(f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': {problem}") from None
+                raise _Problem(
+                    f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': {problem}"
+                ) from None
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             for name, value in step.arguments.items():
                 if type(value) is View:
@@ -124,7 +161,10 @@ def _check_declarations(program: Program) -> set[str]:
         if isinstance(each, Sampler):
             if each.filter not in FILTERS or each.address not in ADDRESS_MODES:
                 expected = f"a filter of {list_names(FILTERS)} and an address mode of {list_names(ADDRESS_MODES)}"
-                raise _Problem(f"the sampler {each.name!r} has {each.filter!r} and {each.address!r}; expected {expected}", each.name)
+                raise _Problem(
+                    f"the sampler {each.name!r} has {each.filter!r} and {each.address!r}; expected {expected}",
+                    each.name,
+                )
         elif isinstance(each, Scalar):
             _check_default(each)
         else:
@@ -145,7 +185,10 @@ def _check_declarations(program: Program) -> set[str]:
 
 def _check_identifier(name: str) -> None:
     if not name.isidentifier() or iskeyword(name):
-        raise _Problem(f"{quote_name(name)} is no name: expected an identifier that is no keyword of Python", name)
+        raise _Problem(
+            f"{quote_name(name)} is no name: expected an identifier that is no keyword of Python",
+            name,
+        )
     if name in _RESERVED:
         raise _Problem(f"{name!r} is reserved for calls and expressions; take another name", name)
 
@@ -154,10 +197,14 @@ def _check_view(program: Program, view: View, argument: str) -> None:
     array = program.declared.get(view)
     if not isinstance(array, Array) or array.format:
         raise _Problem(
-            f"'{view}' is the view of an array, and {quote_name(view[:])} is none{did_you_mean(view[:], program.declared)}", argument
+            f"'{view}' is the view of an array, and {quote_name(view[:])} is none{did_you_mean(view[:], program.declared)}",
+            argument,
         )
     if not _is_number(_type_of(view.type, argument)):
-        raise _Problem(f"'{view}': an array of {view.type} cannot be seen; expected numbers, such as {view[:]}.view(uint32)", argument)
+        raise _Problem(
+            f"'{view}': an array of {view.type} cannot be seen; expected numbers, such as {view[:]}.view(uint32)",
+            argument,
+        )
 
 
 def _is_number(dtype: tuple[int, int, int]) -> bool:
@@ -167,21 +214,40 @@ def _is_number(dtype: tuple[int, int, int]) -> bool:
 
 def _check_array(array: Array) -> None:
     if not _is_number(_type_of(array.type, array.name)):
-        raise _Problem(f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]", array.name)
+        raise _Problem(
+            f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]",
+            array.name,
+        )
     if array.cleared and (array.role not in ("output", "temporary") or array.format):
-        raise _Problem(f"{array.name!r} cannot begin cleared: only an output or a temporary that is an array can", array.name)
+        raise _Problem(
+            f"{array.name!r} cannot begin cleared: only an output or a temporary that is an array can",
+            array.name,
+        )
     if array.format and array.role in ("constant", "state"):
-        raise _Problem(f"the {array.role} {array.name!r} is an image; a {array.role} is an array", array.name)
+        raise _Problem(
+            f"the {array.role} {array.name!r} is an image; a {array.role} is an array", array.name
+        )
     if array.format and len(array.shape) != 2:
         shape = ", ".join(map(expression_text, array.shape))
-        raise _Problem(f"the image {array.name!r} has the shape [{shape}]; expected two lengths, [height, width]", array.name)
+        raise _Problem(
+            f"the image {array.name!r} has the shape [{shape}]; expected two lengths, [height, width]",
+            array.name,
+        )
 
 
 def _check_state(program: Program, array: Array) -> None:
     if array.role == "state" and "state" in program.declared:
-        raise _Problem("'state' is the keyword of a call that gives the program its state; take another name", "state")
+        raise _Problem(
+            "'state' is the keyword of a call that gives the program its state; take another name",
+            "state",
+        )
     first = program.declared.get(array.initial)
-    if array.initial and (array.role != "state" or not isinstance(first, Array) or first.role != "constant" or first[2:4] != array[2:4]):
+    if array.initial and (
+        array.role != "state"
+        or not isinstance(first, Array)
+        or first.role != "constant"
+        or first[2:4] != array[2:4]
+    ):
         text = f"{array.name!r} cannot begin as {quote_name(array.initial)}: only a state can, as a constant of its type and shape"
         raise _Problem(text, array.name)
 
@@ -189,8 +255,13 @@ def _check_state(program: Program, array: Array) -> None:
 def _check_default(scalar: Scalar) -> None:
     if scalar.type not in _SCALARS:
         _type_of(scalar.type, scalar.name)
-        raise _Problem(f"a scalar of {scalar.type} cannot be declared; expected an integer, a float or bool", scalar.name)
-    if scalar.default is not None and (problem := _number_mismatch(scalar.default, scalar.type, taker="its type is")):
+        raise _Problem(
+            f"a scalar of {scalar.type} cannot be declared; expected an integer, a float or bool",
+            scalar.name,
+        )
+    if scalar.default is not None and (
+        problem := _number_mismatch(scalar.default, scalar.type, taker="its type is")
+    ):
         raise _Problem(f"the default of {scalar.name!r}: {problem}", scalar.name)
 
 
@@ -201,7 +272,13 @@ def _type_of(name: str, argument: str) -> tuple[int, int, int]:
         raise _Problem(f"{quote_name(argument)}: {error}", argument) from None
 
 
-def _check_bound(program: Program, names: Collection[str], expressions: Sequence[Any], where: str, argument: str = "") -> None:
+def _check_bound(
+    program: Program,
+    names: Collection[str],
+    expressions: Sequence[Any],
+    where: str,
+    argument: str = "",
+) -> None:
     """Check that each name in expressions is that of a length or of an integer scalar."""
     for name in (name for each in expressions if type(each) is not int for name in names_in(each)):
         if name in names:
@@ -209,9 +286,7 @@ def _check_bound(program: Program, names: Collection[str], expressions: Sequence
         if name in program.declared:
             text = f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
         else:
-            text = (
-                f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update, a state or a constant"
-            )
+            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update, a state or a constant"
             text += did_you_mean(name, [*program.declared, *names])
         raise _Problem(where + text, argument)
 
@@ -223,7 +298,9 @@ def _described(each: Array | Scalar | Sampler) -> str:
 
 
 def constant_of(program: Program, array: Array, modules: Iterable[Module]) -> devmod.Array:
-    """Return a constant of a program from a const_loader among modules. FormatError if none has it with its type and rank."""
+    """Return a constant of a program from a const_loader among modules. FormatError if none has it
+    with its type and rank.
+    """
     problem = f"the module of the kernels has no const_loader with {quote_name(array.name)}"
     values = []
     for module in modules:
@@ -260,19 +337,27 @@ def gradient_of(program: Program, backward: Program | None) -> Gradient:
     """
     try:
         if backward is None:
-            raise _Problem(f"backward: the module has no program {quote_name(program.backward)}; make the program of the gradients first")
+            raise _Problem(
+                f"backward: the module has no program {quote_name(program.backward)}; make the program of the gradients first"
+            )
         for each in (program, backward):
             if any(each.arrays("update", "state")):
-                raise _Problem(f"backward: {each.name!r} has updates or a state, and an operation in place has no gradient")
+                raise _Problem(
+                    f"backward: {each.name!r} has updates or a state, and an operation in place has no gradient"
+                )
         outputs = [each.name for each in program.arrays("output")]
         sources = {f"grad_{name}": ("grad", number) for number, name in enumerate(outputs)}
         sources |= {name: ("output", number) for number, name in enumerate(outputs)}
         sources |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
         results = [each.name for each in backward.arrays("output")]
         known = [f"grad_{each.name}" for each in program.arrays("input")]
-        unknown = [each.name for each in backward.arguments if each.name not in sources] + [each for each in results if each not in known]
+        unknown = [each.name for each in backward.arguments if each.name not in sources] + [
+            each for each in results if each not in known
+        ]
         if unknown:
-            expected = f"expected inputs of {list_names(sources)}, and outputs of {list_names(known)}"
+            expected = (
+                f"expected inputs of {list_names(sources)}, and outputs of {list_names(known)}"
+            )
             raise _Problem(f"backward: {backward.name!r} has {list_names(unknown)}; {expected}")
     except _Problem as problem:
         raise _error(program, problem, ()) from None
@@ -283,31 +368,46 @@ def gradient_of(program: Program, backward: Program | None) -> Gradient:
 
 
 class _Kernel:
-    """A candidate and what a step gives to it: its parameters, and in the place of a struct its members."""
+    """A candidate and what a step gives to it: its parameters, and in the place of a struct its
+    members.
+    """
 
     def __init__(self, name: str, candidate: Candidate) -> None:
         interface = candidate.interface
         if interface is None:
-            raise _Problem(f"the kernel has no interface as {candidate.label}, so that its arguments are unknown")
+            raise _Problem(
+                f"the kernel has no interface as {candidate.label}, so that its arguments are unknown"
+            )
         self.interface: Interface = interface
         self.has_grid, self._name, self._label = candidate.has_grid, name, candidate.label
         found = arguments_of(interface)
         self.form = {each.name: each for each in found}
-        self.needed = {name for name, each in self.form.items() if getattr(each, "default", None) is None}
+        self.needed = {
+            name for name, each in self.form.items() if getattr(each, "default", None) is None
+        }
         unset = [each.name for each in constants_of(interface) if each.default is None]
         if len(self.form) < len(found) or "" in self.form:
             raise self.of_kernel(_Problem("the kernel has parameters without a name of their own"))
         if unset:
-            raise self.of_kernel(_Problem(f"the kernel has constants without a value, {list_names(unset)}, which a program cannot set"))
+            raise self.of_kernel(
+                _Problem(
+                    f"the kernel has constants without a value, {list_names(unset)}, which a program cannot set"
+                )
+            )
 
     def of_kernel(self, problem: _Problem) -> _Problem:
         """Return a problem with the kernel's signature."""
         signature = f"{self._name}{interface_text(self.interface, short=True)}"
-        return _Problem(f"{problem}{'' if str(problem)[-1] == '?' else '.'} As {self._label} it is {signature}", problem.argument)
+        return _Problem(
+            f"{problem}{'' if str(problem)[-1] == '?' else '.'} As {self._label} it is {signature}",
+            problem.argument,
+        )
 
 
 def arguments_of(interface: Interface) -> list[Param | Member]:
-    """Return what a step gives to a kernel: its parameters, and in the place of a struct its members."""
+    """Return what a step gives to a kernel: its parameters, and in the place of a struct its
+    members.
+    """
     result: list[Param | Member] = []
     for param in interface.params:
         members = members_by_value(param)
@@ -315,14 +415,18 @@ def arguments_of(interface: Interface) -> list[Param | Member]:
     return result
 
 
-def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], places: Sequence[str] = ()) -> None:
-    """Check each step of a program against the candidates of its kernel. `places` are those of `check_names`.
+def check_kernels(
+    program: Program, kernels: Mapping[str, Sequence[Candidate]], places: Sequence[str] = ()
+) -> None:
+    """Check each step of a program against the candidates of its kernel. `places` are those of
+    `check_names`.
 
     Raises
     ------
     FormatError
-        A kernel or an argument is unknown or missing, has another type, or its access does not allow what it is given; an output is not
-        written, or a temporary is read before it is written. The message names the program, the step and the argument.
+        A kernel or an argument is unknown or missing, has another type, or its access does not
+        allow what it is given; an output is not written, or a temporary is read before it is
+        written. The message names the program, the step and the argument.
     """
     written = {each.name for each in program.arrays() if each.role in BINDING or each.cleared}
     by_steps: set[str] = set()
@@ -332,8 +436,12 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], 
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             if step.kernel not in known:
                 if not kernels.get(step.kernel):
-                    names = f"the kernels are {list_names(kernels)}{did_you_mean(step.kernel, kernels)}"
-                    raise _Problem(f"the module of the kernels has no {quote_name(step.kernel)}: {names}")
+                    names = (
+                        f"the kernels are {list_names(kernels)}{did_you_mean(step.kernel, kernels)}"
+                    )
+                    raise _Problem(
+                        f"the module of the kernels has no {quote_name(step.kernel)}: {names}"
+                    )
                 known[step.kernel] = [_Kernel(step.kernel, each) for each in kernels[step.kernel]]
             new: set[str] = set()
             for kernel in known[step.kernel]:
@@ -348,7 +456,8 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], 
         for array in program.arrays("output", "temporary"):
             if array.name not in (by_steps if array.role == "output" else used):
                 raise _Problem(
-                    f"no step {'writes the output' if array.role == 'output' else 'uses the temporary'} {array.name!r}", array.name
+                    f"no step {'writes the output' if array.role == 'output' else 'uses the temporary'} {array.name!r}",
+                    array.name,
                 )
     except _Problem as problem:
         raise _error(program, problem, places, number) from None
@@ -360,7 +469,9 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
     accesses: dict[str, list[tuple[str, str]]] = {}
     for name, value in step.arguments.items():
         if name not in form:
-            raise _Problem(f"the kernel has no argument {quote_name(name)}{did_you_mean(name, form)}", name)
+            raise _Problem(
+                f"the kernel has no argument {quote_name(name)}{did_you_mean(name, form)}", name
+            )
         if problem := mismatch(program, value, form[name]):
             raise _Problem(problem, name)
         if isinstance(value, str) and isinstance(program.declared.get(value), Array):
@@ -379,13 +490,22 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
         for name, access in uses:
             if access == "r":
                 if value not in written:
-                    raise _Problem(f"the kernel reads {value!r}, which no step before has written", name)
+                    raise _Problem(
+                        f"the kernel reads {value!r}, which no step before has written", name
+                    )
                 continue
             if array.role in ("input", "constant"):
                 what = "an input" if array.role == "input" else "a constant"
                 cast = str(form[name].extra.get("const_cast", ""))
-                fix = f"keep const in the cast {quote_name(cast)}, or declare" if cast else "declare the parameter const in the kernel, or"
-                raise _Problem(f"the kernel may write to it, and {value!r} is {what}: {fix} the array in updates", name)
+                fix = (
+                    f"keep const in the cast {quote_name(cast)}, or declare"
+                    if cast
+                    else "declare the parameter const in the kernel, or"
+                )
+                raise _Problem(
+                    f"the kernel may write to it, and {value!r} is {what}: {fix} the array in updates",
+                    name,
+                )
             if len(uses) > 1:
                 raise _Problem(f"{value!r} is given twice, and the kernel may write to it", name)
             new.add(value)
@@ -394,13 +514,20 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
 
 def _check_launch(step: Step, interface: Interface) -> None:
     if bool(step.grid) == bool(step.threads):
-        raise _Problem("the step needs either grid=, the number of blocks, or threads=, the number of threads", "grid")
+        raise _Problem(
+            "the step needs either grid=, the number of blocks, or threads=, the number of threads",
+            "grid",
+        )
     block = (*step.block, 1, 1)[:3] if step.block else None
     if block is not None and interface.block is not None and block != interface.block:
-        raise _Problem(f"the kernel is built for blocks of {interface.block} threads; omit block=", "block")
+        raise _Problem(
+            f"the kernel is built for blocks of {interface.block} threads; omit block=", "block"
+        )
     if block is None and not (interface.block or interface.default_block or interface.open_block):
         advice = "or compile the kernel with block=, which gives it a default"
-        raise _Problem(f"the step needs block=, the number of threads in a block; give it, {advice}", "block")
+        raise _Problem(
+            f"the step needs block=, the number of threads in a block; give it, {advice}", "block"
+        )
 
 
 def mismatch(program: Program, value: Any, target: Param | Member) -> str:
@@ -410,7 +537,13 @@ def mismatch(program: Program, value: Any, target: Param | Member) -> str:
         given = given._replace(name=str(value), type=value.type, shape=(0,))
     kind = target.kind if isinstance(target, Param) else "scalar"
     is_address = kind == "scalar" and target.type == "handle"
-    wanted = "an array" if kind == "buffer" or is_address else "a number" if kind in ("scalar", "uniform") else _NOUNS[kind]
+    wanted = (
+        "an array"
+        if kind == "buffer" or is_address
+        else "a number"
+        if kind in ("scalar", "uniform")
+        else _NOUNS[kind]
+    )
     if isinstance(given, Sampler):
         return "" if kind == "sampler" else f"{value!r} is a sampler, and the kernel takes {wanted}"
     if isinstance(given, Array):
@@ -418,16 +551,30 @@ def mismatch(program: Program, value: Any, target: Param | Member) -> str:
             return _image_mismatch(given, target, wanted)
         if is_address:
             return ""
-        return _buffer_mismatch(given, target) if kind == "buffer" else f"{value!r} is an array, and the kernel takes {wanted}"
+        return (
+            _buffer_mismatch(given, target)
+            if kind == "buffer"
+            else f"{value!r} is an array, and the kernel takes {wanted}"
+        )
     if wanted != "a number":
         return f"{_shown(value)} is a number, and the kernel takes {wanted}"
     if target.members or getattr(target, "shape", ()):
-        return "the kernel takes a struct, an array or a matrix by value, which a program cannot give"
-    return _number_mismatch(value, target.type, given.type if given is not None else "") if target.type else ""
+        return (
+            "the kernel takes a struct, an array or a matrix by value, which a program cannot give"
+        )
+    return (
+        _number_mismatch(value, target.type, given.type if given is not None else "")
+        if target.type
+        else ""
+    )
 
 
-def _number_mismatch(value: Any, wanted: str, given: str = "", taker: str = "the kernel takes") -> str:
-    """Return why a number of a type cannot be one of another, as a clause. Without a type it is a literal or an integer expression."""
+def _number_mismatch(
+    value: Any, wanted: str, given: str = "", taker: str = "the kernel takes"
+) -> str:
+    """Return why a number of a type cannot be one of another, as a clause. Without a type it is a
+    literal or an integer expression.
+    """
     code, _, lanes = parse_dtype(wanted)
     own = parse_dtype(given)[0] if given else {bool: _BOOL, float: 2}.get(type(value), 0)
     if lanes != 1:

@@ -55,7 +55,12 @@ def read_expression(value: object, depth: int = 0) -> Expression:
     """
     if (type(value) is int and LEAST <= value <= MOST) or (type(value) is str and value):
         return value
-    if isinstance(value, (list, tuple)) and len(value) > 2 and type(value[0]) is str and value[0] in OPERATORS:
+    if (
+        isinstance(value, (list, tuple))
+        and len(value) > 2
+        and type(value[0]) is str
+        and value[0] in OPERATORS
+    ):
         if depth >= MAX_DEPTH:
             raise ExpressionError(f"has an expression that is nested more than {MAX_DEPTH} deep")
         if len(value) == 3 or (value[0] in ("min", "max") and len(value) <= 1 + MAX_OPERANDS):
@@ -63,8 +68,13 @@ def read_expression(value: object, depth: int = 0) -> Expression:
     raise ExpressionError("has a value that is no integer expression")
 
 
-def evaluate(expression: Expression, values: dict[Any, int], operators: Mapping[str, Callable[..., int]] = OPERATORS) -> int:
-    """Return the value of an expression. `values` has those of the names, and gets that of each expression.
+def evaluate(
+    expression: Expression,
+    values: dict[Any, int],
+    operators: Mapping[str, Callable[..., int]] = OPERATORS,
+) -> int:
+    """Return the value of an expression. `values` has those of the names, and gets that of each
+    expression.
 
     With `operators` of a framework the values may be its symbols.
 
@@ -85,7 +95,9 @@ def evaluate(expression: Expression, values: dict[Any, int], operators: Mapping[
     except ZeroDivisionError:
         raise ExpressionError(f"{expression_text(expression)} divides by zero") from None
     if isinstance(result, int) and not LEAST <= result <= MOST:
-        raise ExpressionError(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
+        raise ExpressionError(
+            f"{expression_text(expression)} is {result}, which needs more than 64 bits"
+        )
     values[expression] = result
     return result
 

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 
     from devmod.backend import ImageFormat
 
-#: The most steps of a program, and arrays, scalars and samplers; the most dimensions of an array; the most arguments of a step.
+#: The most steps of a program, and arrays, scalars and samplers; the most dimensions of an array;
+#: the most arguments of a step.
 MAX_STEPS, MAX_DECLARED, MAX_RANK, MAX_ARGUMENTS = 65_536, 65_536, 16, 1024
 #: The most temporaries: each is compared with the others to share their memory.
 MAX_TEMPORARIES = 4096
 #: The formats of Python's struct for floats.
 FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
-#: The roles of arrays, each with the access of the program. Those before `temporary` are arguments of a call.
-ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r", "state": "rw"}
+#: The roles of arrays, each with the access of the program. Those before `temporary` are arguments
+#: of a call.
+ROLES = {
+    "input": "r",
+    "output": "w",
+    "update": "rw",
+    "temporary": "rw",
+    "constant": "r",
+    "state": "rw",
+}
 #: The roles whose shapes bind names.
 BINDING = ("input", "update", "constant", "state")
 
@@ -42,7 +51,8 @@ class Array(NamedTuple):
     format
         The format of an image; "" for an array.
     cleared
-        Whether it is zero at the start of each call: an output, also one that the call gives, or a temporary.
+        Whether it is zero at the start of each call: an output, also one that the call gives, or a
+        temporary.
     initial
         The constant with the first values of a state; "" for zeros.
     """
@@ -62,7 +72,11 @@ class Array(NamedTuple):
 
     def nbytes(self, lengths: Sequence[int]) -> int:
         """Return its size in bytes for the lengths of its dimensions."""
-        return math.prod(lengths) * self.texel.texel_bytes if self.texel else array_bytes(parse_dtype(self.type), lengths)
+        return (
+            math.prod(lengths) * self.texel.texel_bytes
+            if self.texel
+            else array_bytes(parse_dtype(self.type), lengths)
+        )
 
 
 class Scalar(NamedTuple):
@@ -78,7 +92,9 @@ class Scalar(NamedTuple):
         return "int" in self.type
 
     def rounded(self, value: Any) -> Any:
-        """Return a number as the value that it has in the type, which is that of a float. Other types have the same value."""
+        """Return a number as the value that it has in the type, which is that of a float. Other
+        types have the same value.
+        """
         if self.type in FLOATS:
             return struct.unpack(FLOATS[self.type], struct.pack(FLOATS[self.type], value))[0]
         if self.type != "bfloat16" or not math.isfinite(value := float(value)):
@@ -96,7 +112,9 @@ class Sampler(NamedTuple):
 
 
 class View(str):
-    """The name of an array whose bytes a step gives as one dimension of elements of another type."""
+    """The name of an array whose bytes a step gives as one dimension of elements of another
+    type.
+    """
 
     type: str
 
@@ -117,7 +135,8 @@ class Step(NamedTuple):
     kernel
         The kernel's name.
     arguments
-        From the name of a parameter to a name of the program, a view, an expression, or a literal float or bool.
+        From the name of a parameter to a name of the program, a view, an expression, or a literal
+        float or bool.
     grid, threads, block
         The launch in x, y, z; () where it is not given.
     """
@@ -154,7 +173,11 @@ class Program(NamedTuple):
 
     def arrays(self, *roles: str) -> Iterator[Array]:
         """Yield the arrays of some roles, or all, in their order."""
-        return (each for each in self.declared.values() if isinstance(each, Array) and (not roles or each.role in roles))
+        return (
+            each
+            for each in self.declared.values()
+            if isinstance(each, Array) and (not roles or each.role in roles)
+        )
 
     @property
     def scalars(self) -> list[Scalar]:
@@ -163,25 +186,41 @@ class Program(NamedTuple):
 
     @property
     def arguments(self) -> list[Array | Scalar]:
-        """What a call takes, in order: inputs without a default, updates, and scalars with a default."""
-        given = [each for each in self.declared.values() if isinstance(each, Scalar) or (isinstance(each, Array) and each.role == "input")]
+        """What a call takes, in order: inputs without a default, updates, and scalars with a
+        default.
+        """
+        given = [
+            each
+            for each in self.declared.values()
+            if isinstance(each, Scalar) or (isinstance(each, Array) and each.role == "input")
+        ]
         defaults = [each for each in self.scalars if each.default is not None]
-        return [*(each for each in given if getattr(each, "default", None) is None), *self.arrays("update"), *defaults]
+        return [
+            *(each for each in given if getattr(each, "default", None) is None),
+            *self.arrays("update"),
+            *defaults,
+        ]
 
     @property
     def size_names(self) -> set[str]:
-        """The names of the integer scalars in its expressions, by which its shapes and its launches differ."""
+        """The names of the integer scalars in its expressions, by which its shapes and its launches
+        differ.
+        """
         expressions = [length for array in self.arrays() for length in array.shape]
         expressions += [each for _, *operands in self.requires for each in operands]
         for step in self.steps:
             expressions += [each for dims in (step.grid, step.threads, step.block) for each in dims]
             expressions += [each for each in step.arguments.values() if isinstance(each, tuple)]
-        return {each.name for each in self.scalars if each.is_integer} & {name for each in expressions for name in names_in(each)}
+        return {each.name for each in self.scalars if each.is_integer} & {
+            name for each in expressions for name in names_in(each)
+        }
 
     @property
     def length_names(self) -> list[str]:
         """The names in the shapes of its arrays, without integer scalars."""
-        names = dict.fromkeys(name for array in self.arrays() for length in array.shape for name in names_in(length))
+        names = dict.fromkeys(
+            name for array in self.arrays() for length in array.shape for name in names_in(length)
+        )
         return [each for each in names if each not in self.declared]
 
     @property
@@ -215,11 +254,14 @@ def bind_lengths(
     Returns
     -------
     list
-        What is to compare: an array, the place of a dimension, the declared length and that of the call.
+        What is to compare: an array, the place of a dimension, the declared length and that of the
+        call.
     """
     result: list[tuple[Array, int, Expression, Any]] = []
     for array, declared, given in shapes:
-        for place, (length, value) in enumerate(zip(declared, given, strict=False)):  # the call has the error of another rank
+        for place, (length, value) in enumerate(
+            zip(declared, given, strict=False)
+        ):  # the call has the error of another rank
             if isinstance(length, str) and length not in values:
                 values[length] = value
             else:

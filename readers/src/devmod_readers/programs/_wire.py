@@ -9,7 +9,12 @@ import msgpack  # type: ignore[import-untyped]
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import IMAGE_FORMATS, Reader
 from devmod.errors import FormatError, quote_name
-from devmod_readers.programs._expressions import COMPARISONS, Expression, ExpressionError, read_expression
+from devmod_readers.programs._expressions import (
+    COMPARISONS,
+    Expression,
+    ExpressionError,
+    read_expression,
+)
 from devmod_readers.programs._model import (
     MAX_ARGUMENTS,
     MAX_DECLARED,
@@ -36,7 +41,10 @@ def interface_of(program: Program) -> FunctionInfo:
     """Return the function of a program in a module's fmap."""
     params = [_param(each) for each in program.declared.values()]
     types = [each.type if each.kind == "scalar" else "handle" for each in params]
-    extra: dict[str, Any] = {"kernels": program.kernels, **({"backward": program.backward} if program.backward else {})}
+    extra: dict[str, Any] = {
+        "kernels": program.kernels,
+        **({"backward": program.backward} if program.backward else {}),
+    }
     return FunctionInfo(program.name, types, interface=Interface(params, extra=extra))
 
 
@@ -45,11 +53,27 @@ def _param(each: Array | Scalar | Sampler) -> Param:
         value = {} if each.default is None else {"value": each.default}
         return Param(each.name, "scalar", each.type, extra={"role": "input", **value})
     if isinstance(each, Sampler):
-        return Param(each.name, "sampler", extra={"role": "sampler", "filter": each.filter, "address": each.address})
-    extra = {"role": each.role, "shape": list(map(_plain, each.shape)), **({"cleared": True} if each.cleared else {})}
+        return Param(
+            each.name,
+            "sampler",
+            extra={"role": "sampler", "filter": each.filter, "address": each.address},
+        )
+    extra = {
+        "role": each.role,
+        "shape": list(map(_plain, each.shape)),
+        **({"cleared": True} if each.cleared else {}),
+    }
     extra |= {"initial": each.initial} if each.initial else {}
     if each.texel is not None:
-        return Param(each.name, "image", "2d", ROLES[each.role], format=each.format, sample=each.texel.sample, extra=extra)
+        return Param(
+            each.name,
+            "image",
+            "2d",
+            ROLES[each.role],
+            format=each.format,
+            sample=each.texel.sample,
+            extra=extra,
+        )
     return Param(each.name, "buffer", each.type, ROLES[each.role], extra=extra)
 
 
@@ -58,8 +82,9 @@ def _param(each: Array | Scalar | Sampler) -> Param:
 #   requires   array of [comparison, expression, expression]
 #   steps      array of [kernel, map of argument to value, map of "grid", "threads", "block" to an array of 1 to 3 expressions]
 #
-# A value is a name, ["view", name, type], an expression, a float or a boolean. An expression is an int, a name, or an array of an operator
-# and its operands. A reader ignores other keys of the map and of a step's last map.
+# A value is a name, ["view", name, type], an expression, a float or a boolean. An expression is an
+# int, a name, or an array of an operator and its operands. A reader ignores other keys of the map
+# and of a step's last map.
 def pack_steps(program: Program) -> bytes:
     """Return the code of a program."""
     steps = [
@@ -81,7 +106,8 @@ def _plain(value: Any) -> Any:
 
 
 def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
-    """Return the program of a function and its code. Its names and its kernels are not checked: see `check_names`.
+    """Return the program of a function and its code. Its names and its kernels are not checked: see
+    `check_names`.
 
     Raises
     ------
@@ -91,15 +117,28 @@ def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
     try:
         declared = _read_declarations(info.interface)
     except ExpressionError as error:
-        raise FormatError(f"the program {quote_name(name)}: {error}", kind="program", function=name) from None
+        raise FormatError(
+            f"the program {quote_name(name)}: {error}", kind="program", function=name
+        ) from None
     assert info.interface is not None
     # The shortest operator with its operands takes five bytes, and each is one array.
-    reader = Reader(bytes(code), f"the code of the program {quote_name(name)}", "program", size=len(code) * 8 // 5)
+    reader = Reader(
+        bytes(code),
+        f"the code of the program {quote_name(name)}",
+        "program",
+        size=len(code) * 8 // 5,
+    )
     requires, steps = _read_code(reader)
     backward = info.interface.extra.get("backward", "")
-    program = Program(name, declared, requires, steps, backward if isinstance(backward, str) else "")
+    program = Program(
+        name, declared, requires, steps, backward if isinstance(backward, str) else ""
+    )
     if info.interface.extra.get("kernels") != program.kernels:
-        raise FormatError(f"the program {quote_name(name)} lists other kernels than its steps launch", kind="program", function=name)
+        raise FormatError(
+            f"the program {quote_name(name)} lists other kernels than its steps launch",
+            kind="program",
+            function=name,
+        )
     return program
 
 
@@ -131,23 +170,50 @@ def _declaration(param: Param) -> Array | Scalar | Sampler | None:
     role, extra = param.extra.get("role"), param.extra
     if param.kind == "scalar":
         value = extra.get("value")
-        return Scalar(param.name, param.type, value) if role == "input" and type(value) in (bool, int, float, type(None)) else None
+        return (
+            Scalar(param.name, param.type, value)
+            if role == "input" and type(value) in (bool, int, float, type(None))
+            else None
+        )
     if param.kind == "sampler":
-        return Sampler(param.name, str(extra.get("filter")), str(extra.get("address"))) if role == "sampler" else None
-    shape, cleared, texel = extra.get("shape"), extra.get("cleared", False), IMAGE_FORMATS.get(param.format)
+        return (
+            Sampler(param.name, str(extra.get("filter")), str(extra.get("address")))
+            if role == "sampler"
+            else None
+        )
+    shape, cleared, texel = (
+        extra.get("shape"),
+        extra.get("cleared", False),
+        IMAGE_FORMATS.get(param.format),
+    )
     if not isinstance(role, str) or role not in ROLES or (texel is None) is (param.kind == "image"):
         return None
     initial = extra.get("initial", "")
-    if not isinstance(shape, (list, tuple)) or len(shape) > MAX_RANK or type(cleared) is not bool or type(initial) is not str:
+    if (
+        not isinstance(shape, (list, tuple))
+        or len(shape) > MAX_RANK
+        or type(cleared) is not bool
+        or type(initial) is not str
+    ):
         return None
     try:
         lengths = tuple(map(read_expression, shape))
     except ExpressionError as error:
         raise ExpressionError(f"the shape of {quote_name(param.name)} {error}") from None
-    return Array(param.name, role, texel.dtype if texel else param.type, lengths, param.format, cleared, initial)
+    return Array(
+        param.name,
+        role,
+        texel.dtype if texel else param.type,
+        lengths,
+        param.format,
+        cleared,
+        initial,
+    )
 
 
-def _read_code(reader: Reader) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...]]:
+def _read_code(
+    reader: Reader,
+) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...]]:
     requires: list[tuple[str, Expression, Expression]] = []
     steps: list[Step] = []
     keys: dict[str, None] = {}
@@ -155,7 +221,9 @@ def _read_code(reader: Reader) -> tuple[tuple[tuple[str, Expression, Expression]
         reader.field = key = reader.read_key(keys)
         keys[key] = None
         if key == "requires":
-            requires = [_comparison(reader) for _ in range(_count(reader, MAX_STEPS, "comparisons"))]
+            requires = [
+                _comparison(reader) for _ in range(_count(reader, MAX_STEPS, "comparisons"))
+            ]
         elif key == "steps":
             for number in range(_count(reader, MAX_STEPS, "steps")):
                 reader.field = f"step {number + 1}"
@@ -195,7 +263,11 @@ def _step(reader: Reader) -> Step:
     launch: dict[str, Any] = {}
     for _ in range(reader.read_map()):
         key = reader.read_key(launch)
-        launch[key] = tuple([_integer(reader) for _ in range(_count(reader, 3, "dimensions"))]) if key in _DIMS else reader.read_value()
+        launch[key] = (
+            tuple([_integer(reader) for _ in range(_count(reader, 3, "dimensions"))])
+            if key in _DIMS
+            else reader.read_value()
+        )
     return Step(kernel, arguments, *(launch.get(word, ()) for word in _DIMS))
 
 
@@ -213,7 +285,12 @@ def _value(reader: Reader, *, views: bool = False) -> Any:
     value = reader.read_value()
     if type(value) in (bool, float):
         return value
-    if views and type(value) is list and value[:1] == ["view"] and [type(each) for each in value] == [str] * 3:
+    if (
+        views
+        and type(value) is list
+        and value[:1] == ["view"]
+        and [type(each) for each in value] == [str] * 3
+    ):
         return View(*value[1:])
     try:
         return read_expression(value)

@@ -1,8 +1,9 @@
-"""A reader of SPIR-V for compilers and runtimes. It returns the compute entry points of a module with their resources and constants, and
-the kernels of a module of OpenCL.
+"""A reader of SPIR-V for compilers and runtimes. It returns the compute entry points of a module
+with their resources and constants, and the kernels of a module of OpenCL.
 
-It needs no toolchain and no device. `read_module` and `reflect` raise `devmod.FormatError` for a module that is damaged, newer than this
-reader, or not supported. The error's text continues a sentence that begins with the module, such as "the SPIR-V of k.spv".
+It needs no toolchain and no device. `read_module` and `reflect` raise `devmod.FormatError` for a
+module that is damaged, newer than this reader, or not supported. The error's text continues a
+sentence that begins with the module, such as "the SPIR-V of k.spv".
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The constants of a SPIR-V module, evaluated with values or defaults of its specialization constants."""
+"""The constants of a SPIR-V module, evaluated with values or defaults of its specialization
+constants.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ _MAX_CONSTANTS = 1024
 class SpirvConstants:
     """The integers of a module: constants, specialization constants, and operations on both.
 
-    Several specialization constants may have one id, such as GLSL's ``constant_id = 0`` and ``local_size_x_id = 0``. A value sets all of
-    them. Without one, a driver gives each its own default.
+    Several specialization constants may have one id, such as GLSL's ``constant_id = 0`` and
+    ``local_size_x_id = 0``. A value sets all of them. Without one, a driver gives each its own
+    default.
 
     Parameters
     ----------
@@ -41,8 +44,8 @@ class SpirvConstants:
     sources : dict
         Id to a bit for each specialization constant that its value depends on.
     listed : list of PipelineConstant
-        The specialization constants, ordered by specialization id. The default is the given value. It is None if the defaults of one
-        id differ.
+        The specialization constants, ordered by specialization id. The default is the given value.
+        It is None if the defaults of one id differ.
 
     Raises
     ------
@@ -62,8 +65,13 @@ class SpirvConstants:
         if len(numbers_by_spec_id) > _MAX_CONSTANTS:
             raise error(f"has more than {_MAX_CONSTANTS} specialization constants")
         groups = sorted(numbers_by_spec_id.items())
-        self.listed = [_constant(module, numbers, spec_id_, given.get(spec_id_)) for spec_id_, numbers in groups]
-        self.spec_constants = {number: given.get(spec_id_) for spec_id_, numbers in groups for number in numbers}
+        self.listed = [
+            _constant(module, numbers, spec_id_, given.get(spec_id_))
+            for spec_id_, numbers in groups
+        ]
+        self.spec_constants = {
+            number: given.get(spec_id_) for spec_id_, numbers in groups for number in numbers
+        }
         for position, (_, numbers) in enumerate(groups):
             self.sources |= dict.fromkeys(numbers, 1 << position)
         for number, (opcode, operands) in module.constants.items():
@@ -71,11 +79,19 @@ class SpirvConstants:
             if given_value is None:
                 value = _evaluate(module, opcode, operands, self.values)
             else:
-                value = None if isinstance(given_value, float) else _fit(module, operands[0], given_value)
+                value = (
+                    None
+                    if isinstance(given_value, float)
+                    else _fit(module, operands[0], given_value)
+                )
             if value is not None:
                 self.values[number] = value
             if opcode in (51, 52):
-                self.sources[number] = reduce(operator.or_, (self.sources.get(each, 0) for each in _ids(opcode, operands[1:])), 0)
+                self.sources[number] = reduce(
+                    operator.or_,
+                    (self.sources.get(each, 0) for each in _ids(opcode, operands[1:])),
+                    0,
+                )
 
     def source(self, number: int) -> int | tuple[int, ...]:
         """Return the source of a number in the form of `ReflectedShader.block_constants`."""
@@ -84,7 +100,9 @@ class SpirvConstants:
 
     def is_set(self, number: int) -> bool:
         """Return whether each constant that a number depends on has a value."""
-        return all(self.listed[index].default is not None for index in bits(self.sources.get(number, 0)))
+        return all(
+            self.listed[index].default is not None for index in bits(self.sources.get(number, 0))
+        )
 
 
 def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
@@ -94,7 +112,9 @@ def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
     return operands[1 : {_COMPOSITE_EXTRACT: 2, 79: 3, 82: 3}.get(operands[0])]
 
 
-def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
+def _evaluate(
+    module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]
+) -> int | None:
     """Return a constant as an integer; None if it is not one, or if it cannot be evaluated."""
     kind, rest = operands[0], operands[1:]
     if opcode in (41, 48):
@@ -117,13 +137,18 @@ def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], value
 
 
 def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
-    """Return a number as a value of an integer type or bool, wrapped to its bits; None for other types."""
+    """Return a number as a value of an integer type or bool, wrapped to its bits; None for other
+    types.
+    """
     bits, signed = _integer_type(module, kind)
     return _wrapped(number, bits, signed=signed) if bits else None
 
 
 def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
-    """Return the bits of an integer type or bool, and whether it is signed; 0 bits for other types."""
+    """Return the bits of an integer type or bool, and whether it is signed;
+
+    0 bits for other types.
+    """
     opcode, operands = module.types.get(kind, (0, ()))
     if opcode == 20:
         return 8, False
@@ -136,10 +161,14 @@ def _wrapped(number: int, bits: int, *, signed: bool) -> int:
     return number - (1 << bits) if signed and number >> bits - 1 else number
 
 
-def _evaluate_operation(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
-    """Return the result of an OpSpecConstantOp on integers; None if it is undefined or not supported.
+def _evaluate_operation(
+    module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]
+) -> int | None:
+    """Return the result of an OpSpecConstantOp on integers; None if it is undefined or not
+    supported.
 
-    The instruction determines whether its operands are signed. Their types only have the number of bits.
+    The instruction determines whether its operands are signed. Their types only have the number of
+    bits.
     """
     known = [values.get(operand) for operand in operands]
     if opcode == _SELECT and len(known) == 3:
@@ -154,7 +183,9 @@ def _evaluate_operation(module: SpirvModule, opcode: int, operands: tuple[int, .
             return None
         is_distance = numbers and opcode in _SHIFTS
         bits_of_operand, _ = _integer_type(module, module.constants[operand][1][0])
-        numbers.append(_wrapped(value, bits_of_operand, signed=opcode in _SIGNED and not is_distance))
+        numbers.append(
+            _wrapped(value, bits_of_operand, signed=opcode in _SIGNED and not is_distance)
+        )
         bits = bits or bits_of_operand
     one, other = numbers[0], numbers[-1]
     if opcode in _DIVISIONS and (not other or (other == -1 and one == -(1 << bits - 1))):
@@ -171,35 +202,77 @@ def _divided(one: int, other: int) -> int:
 
 
 _OPERATIONS: Mapping[int, Callable[..., int]] = {
-    128: operator.add, 130: operator.sub, 132: operator.mul,
-    134: operator.floordiv, 135: _divided, 137: operator.mod, 138: lambda one, other: one - other * _divided(one, other), 139: operator.mod,
-    194: operator.rshift, 195: operator.rshift, 196: operator.lshift,
-    197: operator.or_, 198: operator.xor, 199: operator.and_, 166: operator.or_, 167: operator.and_,
-    164: operator.eq, 165: operator.ne, 170: operator.eq, 171: operator.ne,
-    172: operator.gt, 173: operator.gt, 174: operator.ge, 175: operator.ge,
-    176: operator.lt, 177: operator.lt, 178: operator.le, 179: operator.le,
-}  # fmt: skip
+    128: operator.add,
+    130: operator.sub,
+    132: operator.mul,
+    134: operator.floordiv,
+    135: _divided,
+    137: operator.mod,
+    138: lambda one, other: one - other * _divided(one, other),
+    139: operator.mod,
+    194: operator.rshift,
+    195: operator.rshift,
+    196: operator.lshift,
+    197: operator.or_,
+    198: operator.xor,
+    199: operator.and_,
+    166: operator.or_,
+    167: operator.and_,
+    164: operator.eq,
+    165: operator.ne,
+    170: operator.eq,
+    171: operator.ne,
+    172: operator.gt,
+    173: operator.gt,
+    174: operator.ge,
+    175: operator.ge,
+    176: operator.lt,
+    177: operator.lt,
+    178: operator.le,
+    179: operator.le,
+}
 
 _UNARY_OPERATIONS: Mapping[int, Callable[..., int]] = {
-    113: operator.pos, 114: operator.pos, 124: operator.pos, 126: operator.neg, 168: operator.not_, 200: operator.invert,
-}  # fmt: skip
+    113: operator.pos,
+    114: operator.pos,
+    124: operator.pos,
+    126: operator.neg,
+    168: operator.not_,
+    200: operator.invert,
+}
 
 _DIVISIONS = (134, 135, 137, 138, 139)
 
-#: The operations on signed operands. For others, signed and unsigned operands are the same or the operands are unsigned.
+#: The operations on signed operands. For others, signed and unsigned operands are the same or the
+#: operands are unsigned.
 _SIGNED = (114, 135, 138, 139, 173, 175, 177, 179, 195)
 
 _SHIFTS = (194, 195, 196)
 
 
-def _constant(module: SpirvModule, numbers: Sequence[int], spec_id: int, given: Number | None) -> PipelineConstant:
-    """Return the constant of the numbers with one specialization id, by the name that one of them has."""
+def _constant(
+    module: SpirvModule, numbers: Sequence[int], spec_id: int, given: Number | None
+) -> PipelineConstant:
+    """Return the constant of the numbers with one specialization id, by the name that one of them
+    has.
+    """
     constants = [_one_constant(module, number, spec_id) for number in numbers]
     named = next((each for each in constants if each.name), constants[0])
-    other = next((each for each in constants if each.type.removeprefix("u") != named.type.removeprefix("u")), None)
+    other = next(
+        (each for each in constants if each.type.removeprefix("u") != named.type.removeprefix("u")),
+        None,
+    )
     if other is not None:
-        raise error(f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type")
-    if given is None and len({module.constants[number][1][1:] or module.constants[number][0] for number in numbers}) == 1:
+        raise error(
+            f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type"
+        )
+    if (
+        given is None
+        and len(
+            {module.constants[number][1][1:] or module.constants[number][0] for number in numbers}
+        )
+        == 1
+    ):
         given = named.default
     return PipelineConstant(named.name, named.type, spec_id, given)
 
@@ -214,8 +287,12 @@ def _one_constant(module: SpirvModule, number: int, spec_id: int) -> PipelineCon
     bits = type_[0] if type_ else 0
     if kind == 22 and bits in _FLOAT_FORMS and len(type_) == 1:
         data = (words & (1 << bits) - 1).to_bytes(bits // 8, "little")
-        return PipelineConstant(name, f"float{bits}", spec_id, struct.unpack(_FLOAT_FORMS[bits], data)[0])
+        return PipelineConstant(
+            name, f"float{bits}", spec_id, struct.unpack(_FLOAT_FORMS[bits], data)[0]
+        )
     value = _evaluate(module, opcode, operands, {})
     if kind != 21 or value is None or bits not in (8, 16, 32, 64):
-        raise error(f"has the specialization constant {name or spec_id!r}, which is neither a number nor a bool")
+        raise error(
+            f"has the specialization constant {name or spec_id!r}, which is neither a number nor a bool"
+        )
     return PipelineConstant(name, f"{'int' if type_[1] else 'uint'}{bits}", spec_id, value)

@@ -11,7 +11,17 @@ from devmod_readers.spirv._module import SpirvModule, error
 
 #: The execution model of kernels.
 KERNEL = 6
-_INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLER, _ARRAY, _STRUCT, _POINTER, _FUNCTION = 21, 22, 23, 25, 26, 28, 30, 32, 33
+_INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLER, _ARRAY, _STRUCT, _POINTER, _FUNCTION = (
+    21,
+    22,
+    23,
+    25,
+    26,
+    28,
+    30,
+    32,
+    33,
+)
 _CONSTANT = 43
 #: The storage classes of the pointers of a kernel.
 _UNIFORM_CONSTANT, _WORKGROUP, _CROSS_WORKGROUP, _BY_VALUE = 0, 4, 5, 7
@@ -58,7 +68,8 @@ def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
     Raises
     ------
     FormatError
-        The module is damaged, or has no kernel. The text continues a sentence that begins with the module.
+        The module is damaged, or has no kernel. The text continues a sentence that begins with the
+        module.
     """
     kernels: dict[str, SpirvKernel] = {}
     sizes = _sizes(module)
@@ -72,33 +83,48 @@ def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
             raise error(f"has the kernel {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
         block = module.modes.get(entry.function, {}).get(_LOCAL_SIZE)
         if block is not None and len(block) != 3:
-            raise error(f"is damaged: the size of the kernel {entry.name!r} has {len(block)} numbers; expected 3")
+            raise error(
+                f"is damaged: the size of the kernel {entry.name!r} has {len(block)} numbers; expected 3"
+            )
         arguments = tuple(_argument(module, sizes, type_) for type_ in operands[1:])
-        kernels[entry.name] = SpirvKernel(arguments, (block[0], block[1], block[2]) if block else None)
+        kernels[entry.name] = SpirvKernel(
+            arguments, (block[0], block[1], block[2]) if block else None
+        )
     if not kernels:
         raise error("has no OpenCL kernel")
     return kernels
 
 
 def read_imports(module: SpirvModule) -> list[str]:
-    """Return the names of the functions that a module imports, in order. No driver has to define them."""
+    """Return the names of the functions that a module imports, in order. No driver has to define
+    them.
+    """
     names = []
     for number, decorations in module.decorations.items():
         linkage = decorations.get(_LINKAGE, ())
-        if linkage and linkage[-1] == _IMPORT and _BUILT_IN not in decorations and number in module.function_types:
+        if (
+            linkage
+            and linkage[-1] == _IMPORT
+            and _BUILT_IN not in decorations
+            and number in module.function_types
+        ):
             data = b"".join(word.to_bytes(4, "little") for word in linkage[:-1])
             names.append(data.partition(b"\0")[0].decode("utf-8", "replace"))
     return names
 
 
-def _argument(module: SpirvModule, sizes: Mapping[int, tuple[int, int]], type_: int) -> KernelArgument:
+def _argument(
+    module: SpirvModule, sizes: Mapping[int, tuple[int, int]], type_: int
+) -> KernelArgument:
     opcode, operands = module.types.get(type_, (0, ()))
     if opcode == _POINTER:
         storage, target = operands[:2]
         if storage == _BY_VALUE:
             return KernelArgument("PRIVATE", size=sizes[target][0])
         if storage not in _SPACES:
-            raise error(f"has a kernel with a pointer of the storage class {storage}, which OpenCL does not pass")
+            raise error(
+                f"has a kernel with a pointer of the storage class {storage}, which OpenCL does not pass"
+            )
         return KernelArgument(_SPACES[storage])
     if opcode == _IMAGE:
         shape = _DIMENSIONS.get(operands[1], "")
@@ -111,11 +137,14 @@ def _argument(module: SpirvModule, sizes: Mapping[int, tuple[int, int]], type_: 
 
 
 def _sizes(module: SpirvModule) -> dict[int, tuple[int, int]]:
-    """Return the bytes and the alignment of the values of each type in OpenCL's layout; zeros if they are unknown.
+    """Return the bytes and the alignment of the values of each type in OpenCL's layout; zeros if
+    they are unknown.
 
     Except for pointers, a type is behind those that it contains, so each is computed once.
     """
-    pointers = {number: (8, 8) for number, (opcode, _) in module.types.items() if opcode == _POINTER}
+    pointers = {
+        number: (8, 8) for number, (opcode, _) in module.types.items() if opcode == _POINTER
+    }
     sizes: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0), pointers)
     for number, (opcode, operands) in module.types.items():
         size, align = sizes[number]

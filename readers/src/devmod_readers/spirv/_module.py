@@ -1,7 +1,8 @@
 """Read the words of a SPIR-V module into tables for reflection.
 
-The words are untrusted. Each count is checked against the data, ids are only used as keys, and no reference is followed here. Damaged
-input raises a FormatError whose text continues the sentence "the SPIR-V of k.spv …".
+The words are untrusted. Each count is checked against the data, ids are only used as keys, and no
+reference is followed here. Damaged input raises a FormatError whose text continues the sentence
+"the SPIR-V of k.spv …".
 """
 
 from __future__ import annotations
@@ -44,17 +45,21 @@ MODELS = {
 _TYPES = frozenset((*range(19, 34), 5341))
 _CONSTANTS = frozenset((41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52))
 #: The minimum number of operands of each instruction, by opcode.
+# Each row has the opcodes of one section of the specification.
 _MIN_OPERANDS = {
     5: 2, 6: 3, 11: 2, 15: 3, 16: 2, 17: 1, 331: 2, 71: 2, 72: 3, 332: 2,
-    19: 1, 20: 1, 21: 3, 22: 2, 23: 3, 24: 3, 25: 8, 26: 1, 27: 2, 28: 3, 29: 2, 30: 1, 31: 2, 32: 3, 33: 2, 5341: 1,
+    19: 1, 20: 1, 21: 3, 22: 2, 23: 3, 24: 3, 25: 8, 26: 1, 27: 2, 28: 3, 29: 2, 30: 1, 31: 2,
+    32: 3, 33: 2, 5341: 1,
     41: 2, 42: 2, 43: 3, 44: 2, 45: 2, 46: 2, 48: 2, 49: 2, 50: 3, 51: 2, 52: 3,
     54: 4, 57: 3, 59: 3,
 }  # fmt: skip
-#: The range of operands that may be pointers to variables, by opcode of an instruction in a function. For other opcodes all operands
-#: may be. The other operands may be literals, which are not ids.
+#: The range of operands that may be pointers to variables, by opcode of an instruction in a
+#: function. For other opcodes all operands may be. The other operands may be literals, which are
+#: not ids.
 _POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
-    54: (9, 9), 55: (9, 9), 56: (9, 9), 59: (3, 4), 61: (2, 3), 62: (0, 2), 63: (0, 2), 64: (0, 3), 57: (3, None), 68: (2, 3),
-    12: (4, None), 79: (2, 4), 81: (2, 3), 82: (2, 4), 8: (9, 9), 317: (9, 9), 248: (9, 9), 246: (9, 9), 247: (9, 9), 249: (9, 9),
+    54: (9, 9), 55: (9, 9), 56: (9, 9), 59: (3, 4), 61: (2, 3), 62: (0, 2), 63: (0, 2), 64: (0, 3),
+    57: (3, None), 68: (2, 3), 12: (4, None), 79: (2, 4), 81: (2, 3), 82: (2, 4),
+    8: (9, 9), 317: (9, 9), 248: (9, 9), 246: (9, 9), 247: (9, 9), 249: (9, 9),
     250: (0, 1), 251: (0, 1), 4457: (2, 3), 4458: (0, 2),
     **dict.fromkeys((*range(86, 108), *range(305, 317), *range(333, 367)), (9, 9)),
 }  # fmt: skip
@@ -69,7 +74,12 @@ class EntryPoint:
     __slots__ = ("function", "interface", "model", "name")
 
     def __init__(self, model: int, function: int, name: str, interface: Iterable[int]) -> None:
-        self.model, self.function, self.name, self.interface = model, function, name, frozenset(interface)
+        self.model, self.function, self.name, self.interface = (
+            model,
+            function,
+            name,
+            frozenset(interface),
+        )
 
 
 class SpirvModule:
@@ -118,13 +128,22 @@ class SpirvModule:
         self._listed: list[int] = []
 
     def used_by(self, entry: EntryPoint) -> set[int]:
-        """Return the variables that an entry point's functions use, limited from version 1.4 on to its declared interface."""
-        if self._used_variables is None:  # computed once: a thousand entry points may call the same thousands of functions
+        """Return the variables that an entry point's functions use, limited from version 1.4 on to
+        its declared interface.
+        """
+        if (
+            self._used_variables is None
+        ):  # computed once: a thousand entry points may call the same thousands of functions
             numbers = {variable: index for index, variable in enumerate(self.variables)}
-            own_bits = {function: sum(1 << numbers[variable] for variable in variables) for function, variables in self.uses.items()}
+            own_bits = {
+                function: sum(1 << numbers[variable] for variable in variables)
+                for function, variables in self.uses.items()
+            }
             self._used_variables = transitive_parts(own_bits, self.calls)
             self._listed = list(self.variables)
-        variables = {self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))}
+        variables = {
+            self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))
+        }
         return variables & entry.interface if self.version >= (1, 4) else variables
 
     def place_of(self, variable: int) -> tuple[int, int] | None:
@@ -150,7 +169,9 @@ def read_words(data: bytes | memoryview) -> array[int]:
     if head != MAGIC:
         raise error(f"begins with 0x{head:08x}; expected SPIR-V's magic number 0x07230203")
     if len(data) % 4 or len(data) < 20:
-        raise error(f"is truncated: it has {len(data)} bytes; expected {'a multiple of 4' if len(data) % 4 else 'at least 20'}")
+        raise error(
+            f"is truncated: it has {len(data)} bytes; expected {'a multiple of 4' if len(data) % 4 else 'at least 20'}"
+        )
     words = array("I")
     words.frombytes(data)
     if sys.byteorder == "big":
@@ -159,7 +180,9 @@ def read_words(data: bytes | memoryview) -> array[int]:
     if words[1] & 0xFF0000FF or not major:
         raise error(f"has the invalid version word 0x{words[1]:08x}")
     if (major, minor) > NEWEST:
-        raise error(f"has version {major}.{minor}; this devmod supports versions up to {NEWEST[0]}.{NEWEST[1]}")
+        raise error(
+            f"has version {major}.{minor}; this devmod supports versions up to {NEWEST[0]}.{NEWEST[1]}"
+        )
     return words
 
 
@@ -179,7 +202,8 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     Raises
     ------
     FormatError
-        The module is damaged, or newer than this reader. The text continues a sentence that begins with the module.
+        The module is damaged, or newer than this reader. The text continues a sentence that begins
+        with the module.
     """
     words = read_words(data)
     module = SpirvModule()
@@ -190,7 +214,11 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     while at < end:
         length, opcode = words[at] >> 16, words[at] & 0xFFFF
         if not length or at + length > end:
-            problem = "the length 0" if not length else f"a length of {length} words, but only {end - at} words remain"
+            problem = (
+                "the length 0"
+                if not length
+                else f"a length of {length} words, but only {end - at} words remain"
+            )
             raise error(f"is truncated or damaged: the instruction at word {at} has {problem}")
         operands = tuple(words[at + 1 : at + length])
         if len(operands) < _MIN_OPERANDS.get(opcode, 0):
@@ -229,13 +257,17 @@ def _opcodes(words: array[int]) -> Iterator[int]:
         at += words[at] >> 16
 
 
-def _in_function(module: SpirvModule, function: int, opcode: int, operands: tuple[int, ...], debug: set[int]) -> None:
+def _in_function(
+    module: SpirvModule, function: int, opcode: int, operands: tuple[int, ...], debug: set[int]
+) -> None:
     if opcode == 57:
         module.calls[function].add(operands[2])
     elif opcode == 12 and len(operands) > 2 and operands[2] in debug:
         return
     first, last = _POINTER_OPERANDS.get(opcode, (0, None))
-    module.uses[function].update(operand for operand in operands[first:last] if operand in module.variables)
+    module.uses[function].update(
+        operand for operand in operands[first:last] if operand in module.variables
+    )
 
 
 def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int) -> None:
@@ -251,7 +283,9 @@ def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int
     elif opcode == 71:
         module.decorations.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
     elif opcode == 72:
-        module.member_decorations.setdefault((operands[0], operands[1]), {}).setdefault(operands[2], operands[3:])
+        module.member_decorations.setdefault((operands[0], operands[1]), {}).setdefault(
+            operands[2], operands[3:]
+        )
     elif opcode == 5:
         module.names.setdefault(operands[0], _string(operands[1:], at)[0])
     elif opcode == 6:
@@ -266,9 +300,13 @@ def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int
     elif opcode in (16, 331):
         module.modes.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
     elif opcode in (74, 75):
-        raise error("uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations")
+        raise error(
+            "uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations"
+        )
     elif opcode == 4418:
-        raise error("has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support")
+        raise error(
+            "has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support"
+        )
 
 
 def _define(module: SpirvModule, number: int, at: int) -> None:

@@ -1,4 +1,6 @@
-"""Reflect the compute entry points of a SPIR-V module: their resources, push constants, workgroup sizes, and layouts of memory."""
+"""Reflect the compute entry points of a SPIR-V module: their resources, push constants, workgroup
+sizes, and layouts of memory.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,27 @@ from functools import cache, cached_property
 from devmod import Member
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
-from devmod_readers.reflection import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
+from devmod_readers.reflection import (
+    MAX_ARGUMENTS,
+    BlockMember,
+    MemberType,
+    ReflectedShader,
+    Resource,
+    describe_members,
+)
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._module import GL_COMPUTE, MODELS, EntryPoint, SpirvModule, error
 
 _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
 _WORKGROUP_SIZE = 25
-_UNIFORM_CONSTANT, _UNIFORM, _WORKGROUP, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 0, 2, 4, 9, 10, 12
+_UNIFORM_CONSTANT, _UNIFORM, _WORKGROUP, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = (
+    0,
+    2,
+    4,
+    9,
+    10,
+    12,
+)
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
 #: The capability.
 _RAY_QUERY = 4472
@@ -23,7 +39,13 @@ _RAY_QUERY = 4472
 _MOST_MEMORY = 1 << 53
 
 
-def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: SpirvConstants | None = None) -> list[ReflectedShader]:
+def reflect(
+    module: SpirvModule,
+    location: str,
+    *,
+    include_unused: bool,
+    constants: SpirvConstants | None = None,
+) -> list[ReflectedShader]:
     """Reflect the compute entry points of a module.
 
     Parameters
@@ -33,7 +55,8 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     location
         The name of its source, for messages.
     include_unused
-        Whether the single entry point of a module gets all declared variables. One of several gets the variables that it uses.
+        Whether the single entry point of a module gets all declared variables. One of several gets
+        the variables that it uses.
     constants
         The module's constants; by default with no values but the defaults.
 
@@ -45,7 +68,8 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     Raises
     ------
     FormatError
-        The module has variables that devmod cannot pass. The text continues a sentence that begins with the module.
+        The module has variables that devmod cannot pass. The text continues a sentence that begins
+        with the module.
     """
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     if not entries:
@@ -56,14 +80,22 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     for entry in entries:
         shader = reader.shader(entry, include_unused=include_unused and len(entries) == 1)
         arguments += len(shader.constants) + len(shader.push)
-        arguments += sum(max(1 + (each.kind == "combined"), len(each.members)) for each in shader.resources)
+        arguments += sum(
+            max(1 + (each.kind == "combined"), len(each.members)) for each in shader.resources
+        )
         if arguments > MAX_ARGUMENTS:
-            raise error(f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it")
+            raise error(
+                f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it"
+            )
         shaders.append(shader)
-    if _RAY_QUERY in module.capabilities:  # an acceleration structure needs no variable: an address can be converted to one
+    if (
+        _RAY_QUERY in module.capabilities
+    ):  # an acceleration structure needs no variable: an address can be converted to one
         raise error("uses ray queries (the capability RayQueryKHR), which devmod does not support")
     if module.compares_depth:
-        raise error("samples an image by depth comparison, which devmod does not support; compare in the shader")
+        raise error(
+            "samples an image by depth comparison, which devmod does not support; compare in the shader"
+        )
     return shaders
 
 
@@ -75,17 +107,26 @@ def _no_entry(module: SpirvModule) -> str:
     return f"has no compute shader: its entry {first.name!r} is {model}; expected a compute shader (GLCompute)"
 
 
-def _with_names(constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]) -> list[PipelineConstant]:
+def _with_names(
+    constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]
+) -> list[PipelineConstant]:
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
     for axis, source in zip("xyz", sources, strict=False):
-        if isinstance(source, int) and source >= 0 and not constants[source].name and f"local_size_{axis}" not in names:
+        if (
+            isinstance(source, int)
+            and source >= 0
+            and not constants[source].name
+            and f"local_size_{axis}" not in names
+        ):
             constants[source] = constants[source].replace(name=f"local_size_{axis}")
     return constants
 
 
 class _Reader:
-    """The entry points of a module, and the bound variables, each read once for all of them: `_resource` and `_members` are cached."""
+    """The entry points of a module, and the bound variables, each read once for all of them:
+    `_resource` and `_members` are cached.
+    """
 
     def __init__(self, module: SpirvModule, constants: SpirvConstants, location: str) -> None:
         self._module, self._constants, self._location = module, constants, location
@@ -93,14 +134,22 @@ class _Reader:
         self._size = _size_constant(module)
         #: The id of each variable to its position in the module.
         self._order = {number: index for index, number in enumerate(module.variables)}
-        self._resource, self._members, self._marks = cache(self._read_resource), cache(self._read_members), cache(self._read_marks)
+        self._resource, self._members, self._marks = (
+            cache(self._read_resource),
+            cache(self._read_members),
+            cache(self._read_marks),
+        )
         self._described: dict[Layout, tuple[Member, ...]] = {}
 
     def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
         """Return an entry point with the variables that it uses, or with all."""
         module = self._module
         # In the order of the module.
-        variables = list(module.variables) if include_unused else sorted(module.used_by(entry), key=self._order.__getitem__)
+        variables = (
+            list(module.variables)
+            if include_unused
+            else sorted(module.used_by(entry), key=self._order.__getitem__)
+        )
         resources: list[Resource] = []
         push: tuple[BlockMember, ...] = ()
         push_size, push_name = 0, ""
@@ -111,13 +160,19 @@ class _Reader:
                     raise error(f"has two blocks of push constants in the entry {entry.name!r}")
                 push, end, _ = self._members(self._pointee(pointer))
                 push_size = round_up(end, 4)
-                push_name = module.names.get(number, "") or module.names.get(self._pointee(pointer), "")
+                push_name = module.names.get(number, "") or module.names.get(
+                    self._pointee(pointer), ""
+                )
             elif storage in (_UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER):
                 resources.append(self._resource(number, self._pointee(pointer), storage))
                 if len(resources) > MAX_ARGUMENTS:
-                    raise error(f"has the entry {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
+                    raise error(
+                        f"has the entry {entry.name!r} with more than {MAX_ARGUMENTS} arguments"
+                    )
             elif storage == _ATOMIC_COUNTER:
-                raise error("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer")
+                raise error(
+                    "has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer"
+                )
         block, sources = self._block(entry)
         return ReflectedShader(
             entry.name,
@@ -132,9 +187,17 @@ class _Reader:
             workgroup_memory=self._workgroup_memory(entry),
         )
 
-    def _block(self, entry: EntryPoint) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
-        """Return the workgroup size, None if unknown, and the source of each of its three numbers."""
-        modes, numbers, constants = self._module.modes.get(entry.function, {}), self._size, self._constants
+    def _block(
+        self, entry: EntryPoint
+    ) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
+        """Return the workgroup size, None if unknown, and the source of each of its three
+        numbers.
+        """
+        modes, numbers, constants = (
+            self._module.modes.get(entry.function, {}),
+            self._size,
+            self._constants,
+        )
         # A decorated constant replaces the execution mode.
         if not numbers and _LOCAL_SIZE_ID in modes:
             numbers = modes[_LOCAL_SIZE_ID]
@@ -143,22 +206,37 @@ class _Reader:
             if len(size) != 3 or not all(size):
                 raise error(f"has the entry {entry.name!r} without a valid workgroup size")
             return (size[0], size[1], size[2]), ()
-        sizes = [constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers]
+        sizes = [
+            constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers
+        ]
         sources = tuple(constants.source(number) for number in numbers)
         if len(sizes) != 3:
-            raise error(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers")
+            raise error(
+                f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers"
+            )
         if not all(size > 0 for size in sizes):
             if all(source == -1 for source in sources):
                 if any(number not in constants.values for number in numbers):
-                    raise error(f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate")
+                    raise error(
+                        f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate"
+                    )
                 raise error(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}")
             return None, sources
         return (sizes[0], sizes[1], sizes[2]), sources
 
     def _workgroup_memory(self, entry: EntryPoint) -> int:
-        """Return the bytes of shared memory that an entry point uses. Types of unknown size count 0."""
+        """Return the bytes of shared memory that an entry point uses. Types of unknown size count
+        0.
+        """
         variables = (self._module.variables[number] for number in self._module.used_by(entry))
-        return min(sum(self._sizes[self._pointee(pointer)] for pointer, storage in variables if storage == _WORKGROUP), _MOST_MEMORY)
+        return min(
+            sum(
+                self._sizes[self._pointee(pointer)]
+                for pointer, storage in variables
+                if storage == _WORKGROUP
+            ),
+            _MOST_MEMORY,
+        )
 
     @cached_property
     def _sizes(self) -> dict[int, int]:
@@ -190,11 +268,15 @@ class _Reader:
         at = module.place_of(number)
         name = module.names.get(number, "") or module.names.get(type_, "")
         if at is None:
-            raise error(f"has the variable {name!r} without a binding; add layout(set = 0, binding = N)")
+            raise error(
+                f"has the variable {name!r} without a binding; add layout(set = 0, binding = N)"
+            )
         if storage == _UNIFORM_CONSTANT:
             return self._opaque(at, name, type_, decorations)
         if module.types.get(type_, (0,))[0] in (28, 29):
-            raise error(f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer")
+            raise error(
+                f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer"
+            )
         members = layouts.members(type_)
         if storage == _UNIFORM and _BUFFER_BLOCK not in module.decorations.get(type_, {}):
             listed, size, align = self._members(type_)
@@ -208,11 +290,20 @@ class _Reader:
         written = _NON_WRITABLE not in decorations and writable
         size, align = layouts.declared_size(type_), block.element_align
         return Resource(
-            at, name, "buffer", block.element, _access(read, written), size=size, align=align, structs=self._structs(block) if align else ()
+            at,
+            name,
+            "buffer",
+            block.element,
+            _access(read, written),
+            size=size,
+            align=align,
+            structs=self._structs(block) if align else (),
         )
 
     def _structs(self, block: Layout) -> tuple[Member, ...]:
-        """Return the members of the structs in a buffer; () if they depend on a specialization constant."""
+        """Return the members of the structs in a buffer; () if they depend on a specialization
+        constant.
+        """
         of = block.struct
         if of is None or of.fields is None or of.specialized:
             return ()
@@ -231,11 +322,19 @@ class _Reader:
         """Return the members of a block, its size and its alignment."""
         layout = self._layouts.layout(type_)
         if layout.runtime_sized:
-            raise error("has a runtime array in a uniform or push-constant block; expected a fixed size")
+            raise error(
+                "has a runtime array in a uniform or push-constant block; expected a fixed size"
+            )
         fields = self._layouts.members(type_)
         plain = all(member.type for _, _, member in fields)
         # An address is a "handle" in a block; in a buffer it is a number.
-        described = () if plain else describe_members(fields, lambda of: _member_type(of, "handle" if of.innermost.pointee else ""))
+        described = (
+            ()
+            if plain
+            else describe_members(
+                fields, lambda of: _member_type(of, "handle" if of.innermost.pointee else "")
+            )
+        )
         members = tuple(
             BlockMember(
                 name,
@@ -250,7 +349,9 @@ class _Reader:
         )
         return members, layout.size, layout.align
 
-    def _opaque(self, at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]) -> Resource:
+    def _opaque(
+        self, at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]
+    ) -> Resource:
         """Return an image, a sampler, or both in one."""
 
         def refusal(description: str) -> FormatError:
@@ -260,40 +361,64 @@ class _Reader:
         if opcode == 28 and self._layouts.lengths.get(operands[1]) == 1:
             opcode, operands = self._module.types.get(operands[0], (0, ()))
         if opcode in (28, 29):
-            raise refusal("an array of bindings, which devmod does not support; use a variable for each, or the layers of one image")
+            raise refusal(
+                "an array of bindings, which devmod does not support; use a variable for each, or the layers of one image"
+            )
         if opcode == 26:
             return Resource(at, name, "sampler")
         combined = opcode == 27
         if combined:
             opcode, operands = self._module.types.get(operands[0], (0, ()))
         if opcode != 25:
-            description = "an acceleration structure (for ray queries)" if opcode == 5341 else f"of the opcode {opcode}"
+            description = (
+                "an acceleration structure (for ray queries)"
+                if opcode == 5341
+                else f"of the opcode {opcode}"
+            )
             raise refusal(f"{description}, which devmod does not support")
         sampled, dim, depth, arrayed, multisampled, use, format_ = operands[:7]
         if dim not in _IMAGE_DIMS:
-            raise refusal(_OTHER_DIMS.get(dim, f"an image of the dimension {dim}, which devmod does not support"))
+            raise refusal(
+                _OTHER_DIMS.get(
+                    dim, f"an image of the dimension {dim}, which devmod does not support"
+                )
+            )
         if multisampled:
             raise refusal("a multisampled image, which devmod does not support")
         if depth == 1:
-            raise refusal("an image for depth comparison, which devmod does not support; compare in the shader")
+            raise refusal(
+                "an image for depth comparison, which devmod does not support; compare in the shader"
+            )
         if format_ not in IMAGE_FORMATS:
-            raise refusal(f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support")
+            raise refusal(
+                f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support"
+            )
         number, form = self._module.types.get(sampled, (0, ()))
-        sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get((number, *form), "")
+        sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get(
+            (number, *form), ""
+        )
         if not sample:
-            raise refusal("an image whose texels are no 32-bit numbers, which devmod does not support")
+            raise refusal(
+                "an image whose texels are no 32-bit numbers, which devmod does not support"
+            )
         # 1 is an image that a sampler reads, 2 is a storage image.
         if use not in (1, 2) or (combined and use == 2) or (dim == 2 and arrayed):
             raise error(f"is damaged: the type of the image {name!r} is invalid")
         storage = use == 2
-        access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
+        access = (
+            _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations)
+            if storage
+            else "r"
+        )
         return Resource(
             at,
             name,
             "combined" if combined else "image",
             _IMAGE_DIMS[dim] + ("_array" if arrayed else ""),
             access,
-            format=IMAGE_FORMATS[format_] if storage else "",  # Slang gives a texture of integers a format, and Vulkan reads any
+            format=IMAGE_FORMATS[format_]
+            if storage
+            else "",  # Slang gives a texture of integers a format, and Vulkan reads any
             sample=sample,
             storage=storage,
         )
@@ -314,12 +439,44 @@ _OTHER_DIMS = {
 }
 #: WebGPU's names of the formats of images, by SPIR-V's number; "" is Unknown.
 IMAGE_FORMATS = {
-    0: "", 1: "rgba32float", 2: "rgba16float", 3: "r32float", 4: "rgba8unorm", 5: "rgba8snorm", 6: "rg32float", 7: "rg16float",
-    9: "r16float", 10: "rgba16unorm", 12: "rg16unorm", 13: "rg8unorm", 14: "r16unorm", 15: "r8unorm", 16: "rgba16snorm", 17: "rg16snorm",
-    18: "rg8snorm", 19: "r16snorm", 20: "r8snorm", 21: "rgba32sint", 22: "rgba16sint", 23: "rgba8sint", 24: "r32sint", 25: "rg32sint",
-    26: "rg16sint", 27: "rg8sint", 28: "r16sint", 29: "r8sint", 30: "rgba32uint", 31: "rgba16uint", 32: "rgba8uint", 33: "r32uint",
-    35: "rg32uint", 36: "rg16uint", 37: "rg8uint", 38: "r16uint", 39: "r8uint",
-}  # fmt: skip
+    0: "",
+    1: "rgba32float",
+    2: "rgba16float",
+    3: "r32float",
+    4: "rgba8unorm",
+    5: "rgba8snorm",
+    6: "rg32float",
+    7: "rg16float",
+    9: "r16float",
+    10: "rgba16unorm",
+    12: "rg16unorm",
+    13: "rg8unorm",
+    14: "r16unorm",
+    15: "r8unorm",
+    16: "rgba16snorm",
+    17: "rg16snorm",
+    18: "rg8snorm",
+    19: "r16snorm",
+    20: "r8snorm",
+    21: "rgba32sint",
+    22: "rgba16sint",
+    23: "rgba8sint",
+    24: "r32sint",
+    25: "rg32sint",
+    26: "rg16sint",
+    27: "rg8sint",
+    28: "r16sint",
+    29: "r8sint",
+    30: "rgba32uint",
+    31: "rgba16uint",
+    32: "rgba8uint",
+    33: "r32uint",
+    35: "rg32uint",
+    36: "rg16uint",
+    37: "rg8uint",
+    38: "r16uint",
+    39: "r8uint",
+}
 _OTHER_FORMATS = {8: "r11f_g11f_b10f", 11: "rgb10_a2", 34: "rgb10_a2ui", 40: "r64ui", 41: "r64i"}
 
 
@@ -329,21 +486,26 @@ def _member_type(layout: Layout, dtype: str = "") -> MemberType:
 
 
 def _size_constant(module: SpirvModule) -> tuple[int, ...]:
-    """Return the ids of the three numbers that are decorated as the workgroup size; () if there are none."""
+    """Return the ids of the three numbers that are decorated as the workgroup size; () if there are
+    none.
+    """
     numbers: tuple[int, ...] = ()
     for number, decorations in module.decorations.items():
         if decorations.get(_BUILT_IN, ())[:1] == (_WORKGROUP_SIZE,) and number in module.constants:
             opcode, operands = module.constants[number]
             if opcode not in (44, 51):
-                raise error(f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite")
+                raise error(
+                    f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite"
+                )
             numbers = operands[1:]
     return numbers
 
 
 # -- The memory layouts of types, and the element type of an array that a caller passes for a block.
 #
-# The element type is a scalar or vector if these are contiguous in memory, including those in nested arrays and matrices. Otherwise it is
-# a struct of N bytes (``uint8xN``) with its alignment. Three-vectors with a stride of 16 bytes count as contiguous, as in devmod's launch.
+# The element type is a scalar or vector if these are contiguous in memory, including those in
+# nested arrays and matrices. Otherwise it is a struct of N bytes (``uint8xN``) with its alignment.
+# Three-vectors with a stride of 16 bytes count as contiguous, as in devmod's launch.
 
 
 ARRAY_STRIDE, MATRIX_STRIDE, ROW_MAJOR, OFFSET = 6, 7, 4, 35
@@ -376,7 +538,8 @@ class Layout:
     element, element_align : str, int
         The element type, and the alignment of a struct; "" if the type has several.
     struct : Layout or None
-        The layout of the structs that are its elements; None if the elements are no structs of known members.
+        The layout of the structs that are its elements; None if the elements are no structs of
+        known members.
     base : str
         The scalar type that fills it without gaps; "" if there is none.
     runtime_sized : bool
@@ -384,7 +547,8 @@ class Layout:
     specialized : bool
         Whether a specialization constant changes its size; `size` uses the default.
     dims : tuple
-        The length and the stride of each dimension of an array, and of a matrix as an array of columns or rows.
+        The length and the stride of each dimension of an array, and of a matrix as an array of
+        columns or rows.
     innermost : Layout
         The layout of an element of all dimensions; the layout itself if there are none.
     fields : list or None
@@ -393,8 +557,22 @@ class Layout:
         The id of the type at an address; 0 for any other type.
     """
 
-    def __init__(self, size: int, align: int, *, type: str = "", element: tuple[str, int] = ("", 0), base: str = "") -> None:  # noqa: A002
-        self.size, self.align, self.type, self.base, self.runtime_sized = size, align, type, base, False
+    def __init__(
+        self,
+        size: int,
+        align: int,
+        *,
+        type: str = "",
+        element: tuple[str, int] = ("", 0),
+        base: str = "",
+    ) -> None:  # noqa: A002
+        self.size, self.align, self.type, self.base, self.runtime_sized = (
+            size,
+            align,
+            type,
+            base,
+            False,
+        )
         self.specialized = False
         self.element, self.element_align = element
         self.dims: tuple[tuple[int, int], ...] = ()
@@ -410,7 +588,9 @@ class Layout:
 
 
 def struct_type(size: int, align: int) -> tuple[str, int]:
-    """Return the element type of a struct and its alignment; ("", 0) if it exceeds the largest type."""
+    """Return the element type of a struct and its alignment; ("", 0) if it exceeds the largest
+    type.
+    """
     if not 0 < size <= _LARGEST_STRUCT:
         return "", 0
     return (f"uint8x{size}" if size > 1 else "uint8"), align
@@ -422,9 +602,13 @@ def round_up(size: int, align: int) -> int:
 
 
 class Layouts:
-    """The layouts of a module's types. `members` and `declared_size` are cached, because variables share types."""
+    """The layouts of a module's types. `members` and `declared_size` are cached, because variables
+    share types.
+    """
 
-    def __init__(self, module: SpirvModule, lengths: Mapping[int, int], specialized: Collection[int]) -> None:
+    def __init__(
+        self, module: SpirvModule, lengths: Mapping[int, int], specialized: Collection[int]
+    ) -> None:
         self._module = module
         #: The values of constants by id.
         self.lengths = lengths
@@ -445,7 +629,11 @@ class Layouts:
         layout = self._layouts.get(number)
         if layout is None:
             if number in self._open or len(self._open) >= _MAX_DEPTH:
-                problem = "contains itself" if number in self._open else f"is nested more than {_MAX_DEPTH} levels deep"
+                problem = (
+                    "contains itself"
+                    if number in self._open
+                    else f"is nested more than {_MAX_DEPTH} levels deep"
+                )
                 raise error(f"has a block of memory that {problem}")
             self._open.add(number)
             layout = self._layouts[number] = self._make_layout(number)
@@ -453,13 +641,17 @@ class Layouts:
         return layout
 
     def block(self, number: int) -> Layout:
-        """Return the layout with the element type of a buffer of a struct type: that of the struct, or of its only member."""
+        """Return the layout with the element type of a buffer of a struct type: that of the struct,
+        or of its only member.
+        """
         members = self.members(number)
         only = members[0] if len(members) == 1 else None
         return self.layout(number) if only is None or only[1] else only[2]
 
     def _declared_size(self, number: int) -> int:
-        """Return the bytes of a struct's members without a runtime array; 0 if they depend on a specialization constant."""
+        """Return the bytes of a struct's members without a runtime array; 0 if they depend on a
+        specialization constant.
+        """
         members = self.members(number)
         if any(layout.specialized for _, _, layout in members):
             return 0
@@ -495,7 +687,9 @@ class Layouts:
             address = _plain("uint64", 8)
             address.pointee = operands[1]
             return address
-        description = {20: "a bool", 24: "a matrix without a stride"}.get(opcode, f"a type of opcode {opcode}")
+        description = {20: "a bool", 24: "a matrix without a stride"}.get(
+            opcode, f"a type of opcode {opcode}"
+        )
         raise error(f"has {description} in a block of memory, where that type has no layout")
 
     def _array(self, number: int, inner: Layout) -> Layout:
@@ -507,8 +701,12 @@ class Layouts:
             raise error("is damaged: it has an array of runtime arrays")
         (step,) = stride
         layout = _strided(inner, step)
-        layout.struct = inner if inner.fields is not None else inner.struct if step == inner.size else None
-        layout.specialized = inner.specialized or (opcode == 28 and operands[1] in self._specialized)
+        layout.struct = (
+            inner if inner.fields is not None else inner.struct if step == inner.size else None
+        )
+        layout.specialized = inner.specialized or (
+            opcode == 28 and operands[1] in self._specialized
+        )
         if opcode == 29:
             layout.runtime_sized = True
             return layout
@@ -521,7 +719,9 @@ class Layouts:
         end = max((offset + layout.size for _, offset, layout in members), default=0)
         align = max((fitting(layout.align, offset) for _, offset, layout in members), default=1)
         if any(layout.runtime_sized for _, _, layout in members[:-1]):
-            raise error("is damaged: it has a runtime array that is not the last member of its struct")
+            raise error(
+                "is damaged: it has a runtime array that is not the last member of its struct"
+            )
         if members and members[-1][2].runtime_sized:
             layout = Layout(0, align, element=(_common(members), 0))
             layout.runtime_sized = True
@@ -537,10 +737,16 @@ class Layouts:
         offset = decorations.get(OFFSET, ())[:1]
         if not offset:
             raise error("has a block of memory whose members have no offsets; expected Offset")
-        return self._module.member_names.get((number, index), ""), offset[0], self._with_matrices(member, decorations)
+        return (
+            self._module.member_names.get((number, index), ""),
+            offset[0],
+            self._with_matrices(member, decorations),
+        )
 
     def _with_matrices(self, number: int, decorations: Mapping[int, tuple[int, ...]]) -> Layout:
-        """Return the layout of a member. The decorations of the member apply to a matrix, also to one inside arrays."""
+        """Return the layout of a member. The decorations of the member apply to a matrix, also to
+        one inside arrays.
+        """
         arrays: list[int] = []
         inner = number
         while self._type(inner)[0] in (28, 29) and len(arrays) <= _MAX_DEPTH:
@@ -572,7 +778,10 @@ def _plain(name: str, size: int) -> Layout:
 
 def _vector(name: str, size: int, lanes: int) -> Layout:
     vector = f"{name}x{lanes}"
-    return _with_size(Layout(0, size * (4 if lanes == 3 else lanes), type=vector, element=(vector, 0), base=name), size * lanes)
+    return _with_size(
+        Layout(0, size * (4 if lanes == 3 else lanes), type=vector, element=(vector, 0), base=name),
+        size * lanes,
+    )
 
 
 def _with_size(layout: Layout, size: int) -> Layout:
@@ -585,15 +794,26 @@ def _with_size(layout: Layout, size: int) -> Layout:
 def _scalar(opcode: int, operands: tuple[int, ...]) -> str:
     if opcode == 21 and operands[0] in (8, 16, 32, 64):
         return f"{'int' if operands[1] else 'uint'}{operands[0]}"
-    name = _FLOATS.get((operands[0], operands[1] if len(operands) > 1 else None)) if opcode == 22 else None
+    name = (
+        _FLOATS.get((operands[0], operands[1] if len(operands) > 1 else None))
+        if opcode == 22
+        else None
+    )
     if name is None:
-        raise error(f"has a number of {operands[0]} bits in an encoding that devmod does not support")
+        raise error(
+            f"has a number of {operands[0]} bits in an encoding that devmod does not support"
+        )
     return name
 
 
 def _strided(inner: Layout, step: int) -> Layout:
     """Return an empty array of elements with a stride."""
-    return Layout(0, fitting(inner.align, step), element=_element_of(inner, step), base=inner.base if step == inner.size else "")
+    return Layout(
+        0,
+        fitting(inner.align, step),
+        element=_element_of(inner, step),
+        base=inner.base if step == inner.size else "",
+    )
 
 
 def _element_of(inner: Layout, step: int) -> tuple[str, int]:
@@ -618,7 +838,9 @@ def fitting(align: int, offset: int) -> int:
 
 
 def _common(members: list[tuple[str, int, Layout]]) -> str:
-    """Return the scalar type that fills a struct with a runtime array without gaps; "" if there is none."""
+    """Return the scalar type that fills a struct with a runtime array without gaps; "" if there is
+    none.
+    """
     at, base = 0, members[0][2].base
     for _, offset, layout in members:
         if not base or layout.base != base or offset != at:

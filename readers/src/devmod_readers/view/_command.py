@@ -1,4 +1,6 @@
-"""The command `devmod view`: a page with the tree, the sources and the kernels of a file, served on this machine."""
+"""The command `devmod view`: a page with the tree, the sources and the kernels of a file, served on
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,22 @@ Examples:
 """,
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port on 127.0.0.1. [default: a free one]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="The port on 127.0.0.1. [default: a free one]",
+)
 @click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
 @debug_option
 def command(file: Path, port: int, no_open: bool) -> None:
-    """Serve FILE, a .devmod bundle, and a page that shows it, to the browsers of this machine until Ctrl-C.
+    """Serve FILE, a .devmod bundle, and a page that shows it, to the browsers of this machine until
+    Ctrl-C.
 
-    The page shows the modules, their functions and their sources. Every WebGPU kernel has a form with its arguments: sizes, numbers, a
-    fill or a file. The form runs the kernel, and shows the result as numbers and as a picture. Other kernels have the reason why they
-    cannot run in a browser. Compressed modules are decompressed into a temporary file.
+    The page shows the modules, their functions and their sources. Every WebGPU kernel has a form
+    with its arguments: sizes, numbers, a fill or a file. The form runs the kernel, and shows the
+    result as numbers and as a picture. Other kernels have the reason why they cannot run in a
+    browser. Compressed modules are decompressed into a temporary file.
     """
     import devmod
     from devmod.backend import policies, temporary_folder, walk
@@ -38,11 +47,21 @@ def command(file: Path, port: int, no_open: bool) -> None:
     from devmod_readers.view._serve import Server
 
     is_stdin = str(file) == STDIN
-    module = devmod.loads(standard_input()) if is_stdin else devmod.load(file)  # an error in the file is shown here, and not in a page
+    module = (
+        devmod.loads(standard_input()) if is_stdin else devmod.load(file)
+    )  # an error in the file is shown here, and not in a page
     served = Path("stdin.devmod") if is_stdin else file.resolve()
     with temporary_folder() as folder:
-        # Browsers cannot decompress zstd. Under a policy the bytes that were checked are served, whatever the file has become.
-        if is_stdin or policies() or any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
+        # Browsers cannot decompress zstd. Under a policy the bytes that were checked are served,
+        # whatever the file has become.
+        if (
+            is_stdin
+            or policies()
+            or any(
+                each.origin is not None and "compression" in each.origin.extra
+                for each in walk(module)
+            )
+        ):
             served = Path(folder, served.name)
             devmod.save(module, served, compress="none")
         server = Server(served, page(), port, secrets.token_urlsafe(16))

@@ -16,7 +16,8 @@ def page() -> dict[str, Path]:
     return {name: project / path for name, path in PAGE.items()}
 
 
-#: The parts of the page in the source tree, relative to the folder of this distribution. hatch_build.py reads this table.
+#: The parts of the page in the source tree, relative to the folder of this distribution.
+#: hatch_build.py reads this table.
 PAGE = {
     "": "../browser/page",
     "devmod-webgpu": "../browser/js/src",

@@ -1,8 +1,9 @@
 """The server of `devmod view`. It serves one file and a page, only to browsers on this machine.
 
-Other pages in the same browser cannot read the file: their requests lack the secret part of the URL, and after DNS rebinding they
-also have the wrong Host. Other users of the machine do not have the secret, unless they can read the browser's command line. The
-server serves nothing except the page and the file, and lists no folder.
+Other pages in the same browser cannot read the file: their requests lack the secret part of the
+URL, and after DNS rebinding they also have the wrong Host. Other users of the machine do not have
+the secret, unless they can read the browser's command line. The server serves nothing except the
+page and the file, and lists no folder.
 """
 
 from __future__ import annotations
@@ -74,8 +75,12 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = 128  # with the default of 5, the system delays some of a browser's connections by seconds
-    allow_reuse_address = os.name == "posix"  # on other systems it would let two programs share one port
+    request_queue_size = (
+        128  # with the default of 5, the system delays some of a browser's connections by seconds
+    )
+    allow_reuse_address = (
+        os.name == "posix"
+    )  # on other systems it would let two programs share one port
 
     def __init__(self, file: Path, page: Mapping[str, Path], port: int, secret: str) -> None:
         self.file, self.page, self.secret = file, page, secret
@@ -86,7 +91,9 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             self.bundle.close()
             why = error.strerror or str(error)
-            raise DevmodError(f"port {port} of 127.0.0.1 cannot be used: {why}. Omit --port to use a free one") from None
+            raise DevmodError(
+                f"port {port} of 127.0.0.1 cannot be used: {why}. Omit --port to use a free one"
+            ) from None
         names = ("127.0.0.1", "localhost")
         self.hosts = {f"{name}:{self.server_port}" for name in names}
         if self.server_port == 80:  # a browser omits the port of its protocol
@@ -95,7 +102,9 @@ class Server(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/{secret}/?file={quote('file/' + quote(os.fsencode(file.name), safe=''), safe='/')}"
 
     def server_bind(self) -> None:
-        """Bind the socket without looking up the name of this machine, as HTTPServer does over the network."""
+        """Bind the socket without looking up the name of this machine, as HTTPServer does over the
+        network.
+        """
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
@@ -143,7 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if self.headers.get("Host") not in self.server.hosts:
-            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This server answers only requests to 127.0.0.1 and localhost.")
+            self._refuse(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "This server answers only requests to 127.0.0.1 and localhost.",
+            )
             return
         place = self._resolve(self.path.partition("?")[0].partition("#")[0])
         if place is self.server.file:
@@ -162,13 +174,24 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = _answer
 
     def _resolve(self, path: str) -> Path | None:
-        """Return the file for a URL path, or None if it is not served. The bundle is returned as the object `Server.file`."""
+        """Return the file for a URL path, or None if it is not served. The bundle is returned as
+        the object `Server.file`.
+        """
         parts = path.split("/")
-        if len(parts) < 3 or parts[0] or not compare_digest(parts[1].encode(), self.server.secret.encode()):
+        if (
+            len(parts) < 3
+            or parts[0]
+            or not compare_digest(parts[1].encode(), self.server.secret.encode())
+        ):
             return None
         rest = parts[2:]
         if rest[0] == "file":
-            return self.server.file if len(rest) == 2 and unquote_to_bytes(rest[1]) == os.fsencode(self.server.file.name) else None
+            return (
+                self.server.file
+                if len(rest) == 2
+                and unquote_to_bytes(rest[1]) == os.fsencode(self.server.file.name)
+                else None
+            )
         if rest == [""]:
             rest = ["index.html"]
         if not all(map(_NAME.fullmatch, rest)):
@@ -185,10 +208,18 @@ class _Handler(BaseHTTPRequestHandler):
         size, tag = status.st_size, f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
         span = self._range(size) if self.headers.get("If-Range") in (None, tag) else None
         if span is not None and span[0] >= span[1]:
-            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}", "Content-Length": "0"})
+            self._head(
+                HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+                {"Content-Range": f"bytes */{size}", "Content-Length": "0"},
+            )
             return
         first, end = span or (0, size)
-        headers = {"Content-Type": content_type, "Content-Length": str(end - first), "Accept-Ranges": "bytes", "ETag": tag}
+        headers = {
+            "Content-Type": content_type,
+            "Content-Length": str(end - first),
+            "Accept-Ranges": "bytes",
+            "ETag": tag,
+        }
         if span is not None:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{size}"
         self._head(HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT, headers)
@@ -203,7 +234,9 @@ class _Handler(BaseHTTPRequestHandler):
             first += len(part)
 
     def _range(self, size: int) -> tuple[int, int] | None:
-        """Return the requested range as first byte and end: empty if it is outside of the file, None for the whole file."""
+        """Return the requested range as first byte and end: empty if it is outside of the file,
+        None for the whole file.
+        """
         match = _RANGE.fullmatch(self.headers.get("Range", ""))
         if match is None or match.group() == "bytes=-":
             return None
@@ -232,7 +265,9 @@ class _SharedFile:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._lock = threading.Lock()  # a file has one position, and os.pread is not available on all systems
+        self._lock = (
+            threading.Lock()
+        )  # a file has one position, and os.pread is not available on all systems
 
     def status(self) -> os.stat_result:
         return os.fstat(self._file.fileno())

@@ -1,6 +1,8 @@
-"""A reader of WGSL for compilers and runtimes. It returns the compute entry points of a text with their parameters.
+"""A reader of WGSL for compilers and runtimes. It returns the compute entry points of a text with
+their parameters.
 
-It needs no toolchain and no device. Each function raises `devmod.CompileError` with the file, the line and the column.
+It needs no toolchain and no device. Each function raises `devmod.CompileError` with the file, the
+line and the column.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def check_for_naga(text: str, name: str) -> None:
     Raises
     ------
     CompileError
-        Brackets or operators are nested too deeply, or a uniform contains matrices that naga cannot compile.
+        Brackets or operators are nested too deeply, or a uniform contains matrices that naga cannot
+        compile.
     """
     check_depth(text, name)
     check_matrices(text, name)

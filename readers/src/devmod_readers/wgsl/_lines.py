@@ -1,4 +1,6 @@
-"""The names and the lines of a WGSL text, and of the user's files that a preprocessor made it of."""
+"""The names and the lines of a WGSL text, and of the user's files that a preprocessor made it
+of.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,10 @@ def end_of_comment(text: str, at: int) -> int:
 
 
 def line_marker(number: int, name: str) -> str:
-    """Return the comment that gives the next line of a text the number and the name of the user's file, for messages."""
-    printable = "".join(character if character.isprintable() and character != '"' else "?" for character in name)
+    """Return the comment that gives the next line of a text the number and the name of the user's
+    file, for messages.
+    """
+    printable = "".join(
+        character if character.isprintable() and character != '"' else "?" for character in name
+    )
     return f'//#line {number} "{printable}"\n'

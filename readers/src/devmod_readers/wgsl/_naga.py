@@ -1,4 +1,5 @@
-"""What devmod does for naga, the compiler of wgpu: it limits the nesting of a text, and turns a report into a message.
+"""What devmod does for naga, the compiler of wgpu: it limits the nesting of a text, and turns a
+report into a message.
 
 Compilers recurse on nested constructs, and a stack overflow of naga ends the process.
 """
@@ -9,7 +10,8 @@ import re
 
 from devmod_readers.wgsl._tokens import NUMBER, Source, Token, tokens
 
-#: The limit on nested brackets. naga uses about 4 KB of stack for each level, and a thread has at most 8 MB.
+#: The limit on nested brackets. naga uses about 4 KB of stack for each level, and a thread has at
+#: most 8 MB.
 MAX_NESTED = 255
 #: The limit on the operators, members and indices of one expression, and on the branches of one if.
 MAX_CHAINED = 2000
@@ -21,7 +23,8 @@ _OPERATORS = "+-*/%&|^!~.=>"
 def check_depth(text: str, name: str) -> None:
     """Raise CompileError for a text on which compilers recurse too deeply.
 
-    The counted depth is at least the recursion depth of a parser, for any text. Small texts are accepted by character counts alone.
+    The counted depth is at least the recursion depth of a parser, for any text. Small texts are
+    accepted by character counts alone.
 
     Parameters
     ----------
@@ -31,14 +34,19 @@ def check_depth(text: str, name: str) -> None:
     Raises
     ------
     CompileError
-        The text is nested too deeply, or a large text contains an invalid token. The message contains line and column.
+        The text is nested too deeply, or a large text contains an invalid token. The message
+        contains line and column.
     """
     nested = sum(map(text.count, "([{<"))
-    if nested <= MAX_NESTED and nested + text.count("else") + sum(map(text.count, _OPERATORS)) <= MAX_CHAINED:
+    if (
+        nested <= MAX_NESTED
+        and nested + text.count("else") + sum(map(text.count, _OPERATORS)) <= MAX_CHAINED
+    ):
         return
     source = Source(text, name)
     found_tokens = tokens(source)
-    # For each open bracket: its operators since the last comma, its "else if", and its "<" that may open a template list.
+    # For each open bracket: its operators since the last comma, its "else if", and its "<" that may
+    # open a template list.
     operators, branches, angles = [0], [0], [0]
     depth = chain = 0
     for number, token in enumerate(found_tokens[:-1]):
@@ -81,16 +89,24 @@ def check_depth(text: str, name: str) -> None:
             operators[-1] += 1
             chain += 1
         if depth > MAX_NESTED:
-            raise source.error(token.at, f"brackets are nested more than {MAX_NESTED} levels deep, on which compilers overflow their stack")
+            raise source.error(
+                token.at,
+                f"brackets are nested more than {MAX_NESTED} levels deep, on which compilers overflow their stack",
+            )
         if depth + chain > MAX_CHAINED:
-            raise source.error(token.at, f"one expression has more than {MAX_CHAINED} operators, on which compilers overflow their stack")
+            raise source.error(
+                token.at,
+                f"one expression has more than {MAX_CHAINED} operators, on which compilers overflow their stack",
+            )
 
 
 def _joins(found_tokens: list[Token], number: int) -> bool:
     """Return whether this "<" is a part of "<<" or "<="."""
     at = found_tokens[number].at
     following, previous = found_tokens[number + 1], found_tokens[number - 1]
-    return (following.at == at + 1 and following.text in ("<", "=")) or (number > 0 and previous.at == at - 1 and previous.text == "<")
+    return (following.at == at + 1 and following.text in ("<", "=")) or (
+        number > 0 and previous.at == at - 1 and previous.text == "<"
+    )
 
 
 # -- a report as a message
@@ -123,7 +139,11 @@ def naga_message(report: str, name: str, text: str) -> str:
     place = next((number for number, line in enumerate(lines) if _ARROW.match(line)), len(lines))
     headline = next((line.strip() for line in reversed(lines[:place]) if line.strip()), "")
     if place == len(lines):
-        reported = [line.strip() for line in lines if line.strip() and not line.strip().startswith("In wgpu")]
+        reported = [
+            line.strip()
+            for line in lines
+            if line.strip() and not line.strip().startswith("In wgpu")
+        ]
         reported = [line for line in reported if line not in ("Validation Error", "Caused by:")]
         first = _HEADLINE.sub("", reported[0]) if reported else "naga reports no reason"
         return f"{name}: {first}" + "".join(f": {line}" for line in reported[1:3])
@@ -143,4 +163,6 @@ def naga_message(report: str, name: str, text: str) -> str:
     shown = [line for line in frame if line.strip()][:2]
     if any(len(line) > _LONGEST_LINE for line in shown):
         shown = []
-    return "\n".join([f"{Source(text, name).location_of_line(int(arrow[1]))}:{arrow[2]}: {sentence}", *shown])
+    return "\n".join(
+        [f"{Source(text, name).location_of_line(int(arrow[1]))}:{arrow[2]}: {sentence}", *shown]
+    )

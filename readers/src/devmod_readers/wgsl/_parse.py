@@ -1,7 +1,8 @@
 """The parser of WGSL: the declarations of a module, and the names that each of them uses.
 
-It reads the whole grammar, so that syntax errors are found without a compiler. Of function bodies it records only the names that WGSL
-calls "statically used". Names are not resolved and types are not checked here.
+It reads the whole grammar, so that syntax errors are found without a compiler. Of function bodies
+it records only the names that WGSL calls "statically used". Names are not resolved and types are
+not checked here.
 """
 
 from __future__ import annotations
@@ -14,10 +15,31 @@ from devmod_readers.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, Source, To
 
 Expression = tuple[Any, ...]
 
-_PRECEDENCE = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}
+_PRECEDENCE = {
+    "||": 1,
+    "&&": 2,
+    "|": 3,
+    "^": 4,
+    "&": 5,
+    "<<": 8,
+    ">>": 8,
+    "+": 9,
+    "-": 9,
+    "*": 10,
+    "/": 10,
+    "%": 10,
+}
 _PRECEDENCE |= dict.fromkeys(("==", "!="), 6) | dict.fromkeys(("<", ">", "<=", ">="), 7)
 _OPERATORS = frozenset(
-    (*_PRECEDENCE, "++", "--", "!", "~", "=", *(f"{each}=" for each in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")))
+    (
+        *_PRECEDENCE,
+        "++",
+        "--",
+        "!",
+        "~",
+        "=",
+        *(f"{each}=" for each in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")),
+    )
 )
 #: The keywords that the grammar uses.
 _WORDS = (
@@ -40,10 +62,11 @@ _RESERVED = frozenset(_RESERVED_WORDS.split())
 _WORD_ATTRIBUTES = ("builtin", "interpolate", "diagnostic")
 
 
-# An expression is a tuple with its place as the last item: ``("number", text, at)``, ``("name", name, template arguments or None, at)``,
-# ``("call", name, template arguments or None, arguments, at)``, ``("unary", operator, operand, at)``,
-# ``("binary", operator, left, right, at)``, ``("member", operand, name, at)``, ``("index", operand, index, at)``. A type is an
-# expression "name".
+# An expression is a tuple with its place as the last item: ``("number", text, at)``, ``("name",
+# name, template arguments or None, at)``, ``("call", name, template arguments or None, arguments,
+# at)``, ``("unary", operator, operand, at)``, ``("binary", operator, left, right, at)``,
+# ``("member", operand, name, at)``, ``("index", operand, index, at)``. A type is an expression
+# "name".
 
 
 class Declaration:
@@ -69,7 +92,9 @@ class Declaration:
 
     __slots__ = ("at", "attributes", "kind", "members", "name", "type", "uses", "value", "words")
 
-    def __init__(self, kind: str, name: str, at: int, attributes: dict[str, list[Expression]]) -> None:
+    def __init__(
+        self, kind: str, name: str, at: int, attributes: dict[str, list[Expression]]
+    ) -> None:
         self.kind, self.name, self.at, self.attributes = kind, name, at, attributes
         self.words: list[str] = []
         self.type: Expression | None = None
@@ -112,7 +137,9 @@ def parse(source: Source) -> WgslModule:
 
 
 class _Parser:
-    """Parse the declarations of a module, with their statements and expressions, and record the names that they use."""
+    """Parse the declarations of a module, with their statements and expressions, and record the
+    names that they use.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -152,9 +179,15 @@ class _Parser:
         if token.kind != WORD or token.text in _KEYWORDS:
             self._fail(description)
         if token.text == "_" or token.text.startswith("__"):
-            raise self._source.error(token.at, f"{token.text!r} is not a valid name: a name cannot be '_' or begin with '__'")
+            raise self._source.error(
+                token.at,
+                f"{token.text!r} is not a valid name: a name cannot be '_' or begin with '__'",
+            )
         if token.text in _RESERVED:
-            raise self._source.error(token.at, f"{token.text!r} is not a valid name: WGSL reserves the word. Choose another name")
+            raise self._source.error(
+                token.at,
+                f"{token.text!r} is not a valid name: WGSL reserves the word. Choose another name",
+            )
         return self._advance()
 
     def _fail(self, expected: str, hint: str = "") -> NoReturn:
@@ -165,7 +198,10 @@ class _Parser:
         """Enter a nested construct."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._source.error(self._token.at, f"expressions and statements are nested more than {MAX_DEPTH} levels deep")
+            raise self._source.error(
+                self._token.at,
+                f"expressions and statements are nested more than {MAX_DEPTH} levels deep",
+            )
 
     def _list(self, close: str, parse_item: Callable[[], Any], description: str) -> list[Any]:
         """Parse items with commas between them, an optional last comma and `close`."""
@@ -187,7 +223,11 @@ class _Parser:
         first = self._tokens[at]
         while len(text) < 3:
             token = self._tokens[at]
-            if token.kind in (WORD, NUMBER, END) or token.template or token.at != first.at + len(text):
+            if (
+                token.kind in (WORD, NUMBER, END)
+                or token.template
+                or token.at != first.at + len(text)
+            ):
                 break
             longer = text + token.text
             if text and longer not in _OPERATORS:
@@ -200,7 +240,9 @@ class _Parser:
         left = self._unary()
         while True:
             operator = self._operator()
-            if operator == "--":  # a decrement is a statement; in an expression this is a minus before a negation
+            if (
+                operator == "--"
+            ):  # a decrement is a statement; in an expression this is a minus before a negation
                 operator = "-"
             precedence = _PRECEDENCE.get(operator, 0)
             if precedence < least:
@@ -276,7 +318,13 @@ class _Parser:
         if self._token.template and self._accept("<"):
             arguments = self._list(">", self._expression, "a template list")
         if call and self._accept("("):
-            return ("call", name.text, arguments, self._list(")", self._expression, "an argument"), name.at)
+            return (
+                "call",
+                name.text,
+                arguments,
+                self._list(")", self._expression, "an argument"),
+                name.at,
+            )
         return ("name", name.text, arguments, name.at)
 
     def _attributes(self) -> dict[str, list[Expression]]:
@@ -291,7 +339,9 @@ class _Parser:
             if name.text in _WORD_ATTRIBUTES and self._is("("):
                 self._skip_brackets()
             elif self._accept("("):
-                attributes[name.text] = self._list(")", self._expression, f"the value of '@{name.text}'")
+                attributes[name.text] = self._list(
+                    ")", self._expression, f"the value of '@{name.text}'"
+                )
         return attributes
 
     def _skip_brackets(self) -> None:
@@ -305,7 +355,9 @@ class _Parser:
         """Parse the words in the template list of a var."""
         if not self._accept("<"):
             return []
-        return self._list(">", lambda: self._name("an address space or an access mode").text, "an address space")
+        return self._list(
+            ">", lambda: self._name("an address space or an access mode").text, "an address space"
+        )
 
     # -- statements, with the scopes of the names that they declare
 
@@ -421,7 +473,9 @@ class _Parser:
         self._expect(";", "const_assert")
 
     def _simple(self) -> None:
-        """Parse a statement that is also allowed in the header of 'for': a variable, a call or an assignment."""
+        """Parse a statement that is also allowed in the header of 'for': a variable, a call or an
+        assignment.
+        """
         word = self._token.text if self._token.kind == WORD else ""
         if word in ("var", "let", "const"):
             self._advance()
@@ -463,7 +517,9 @@ class _Parser:
                 word, first = self._advance().text, self._token
                 names = self._list(";", lambda: self._name("an extension's name"), f"{word}")
                 if not names:
-                    raise self._source.error(first.at, f"expected an extension's name after {word!r}")
+                    raise self._source.error(
+                        first.at, f"expected an extension's name after {word!r}"
+                    )
                 if module.declared:
                     raise self._source.error(first.at, f"{word!r} must precede all declarations")
                 if word == "enable":
@@ -475,7 +531,10 @@ class _Parser:
                 other = module.declared.setdefault(declared.name, declared)
                 if other is not declared:
                     first_place = self._source.location(other.at)
-                    raise self._source.error(declared.at, f"{declared.name!r} is declared twice; the first time at {first_place}")
+                    raise self._source.error(
+                        declared.at,
+                        f"{declared.name!r} is declared twice; the first time at {first_place}",
+                    )
         return module
 
     def _declaration(self) -> Declaration | None:
@@ -487,7 +546,11 @@ class _Parser:
             self._const_assert_statement()
             return None
         if kind not in ("var", "const", "override", "alias", "struct", "fn"):
-            hint = "; 'let' is allowed in functions only, use 'const' at module scope" if kind == "let" else ""
+            hint = (
+                "; 'let' is allowed in functions only, use 'const' at module scope"
+                if kind == "let"
+                else ""
+            )
             self._fail("a declaration (var, const, override, alias, struct, fn)", hint)
         self._advance()
         words = self._template_words() if kind == "var" else []
@@ -525,7 +588,9 @@ class _Parser:
         names: set[str] = set()
         for member in declared.members:
             if member.name in names:
-                raise self._source.error(member.at, f"{declared.name!r} has two {member.kind}s {member.name!r}")
+                raise self._source.error(
+                    member.at, f"{declared.name!r} has two {member.kind}s {member.name!r}"
+                )
             names.add(member.name)
 
     def _function(self, function: Declaration) -> None:

@@ -21,12 +21,31 @@ from devmod_readers.reflection import (
 )
 from devmod_readers.uses import bits, transitive_parts
 from devmod_readers.wgsl._parse import Declaration, WgslModule, parse
-from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES, UNSUPPORTED
+from devmod_readers.wgsl._scalars import (
+    EXTENSIONS,
+    INTEGERS,
+    OVERRIDES,
+    SCALARS,
+    SUFFIXES,
+    UNSUPPORTED,
+)
 from devmod_readers.wgsl._tokens import Source
-from devmod_readers.wgsl._types import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type, Types, VariableChecker
+from devmod_readers.wgsl._types import (
+    ARRAY,
+    IMAGE,
+    MATRIX,
+    SAMPLER,
+    SCALAR,
+    STRUCT,
+    VECTOR,
+    Type,
+    Types,
+    VariableChecker,
+)
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
-#: The WGSL extensions that need a feature of the device, to their names in `devmod.Interface.needs`. They are those of the whole module.
+#: The WGSL extensions that need a feature of the device, to their names in
+#: `devmod.Interface.needs`. They are those of the whole module.
 _NEEDS = {feature.wgsl: name for name, feature in FEATURES.items() if feature.wgsl}
 #: The extensions, to WebGPU's names of the features. Interfaces have no names for the last three.
 WEBGPU_FEATURES = {
@@ -37,7 +56,9 @@ WEBGPU_FEATURES = {
 }
 
 
-def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
+def read_wgsl(
+    text: str, name: str, constants: Mapping[str, Any] | None = None
+) -> dict[str, ReflectedFunction]:
     """Read the compute entry points of a WGSL text.
 
     Parameters
@@ -85,7 +106,9 @@ def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str
     entries, reader = _read(text, name)
     layout_warning = reader.checker.layout_warning
     if reader.checker.crash is not None:
-        layout_warning = f"{reader.module.source.location(reader.checker.crash[0])}: {reader.checker.crash[1]}"
+        layout_warning = (
+            f"{reader.module.source.location(reader.checker.crash[0])}: {reader.checker.crash[1]}"
+        )
     return entries, unknown_names(reader.module), layout_warning
 
 
@@ -104,14 +127,18 @@ def check_matrices(text: str, name: str) -> None:
         raise reader.module.source.error(*reader.checker.crash)
 
 
-def _read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> tuple[dict[str, ReflectedFunction], _Reader]:
+def _read(
+    text: str, name: str, constants: Mapping[str, Any] | None = None
+) -> tuple[dict[str, ReflectedFunction], _Reader]:
     """Return the compute entry points of a text, and their reader; see `read_wgsl`."""
     source = Source(text, name)
     try:
         reader = _Reader(parse(source), constants)
         return reader.entries(), reader
     except RecursionError:
-        raise source.error(0, "the nesting of its declarations exceeds Python's recursion limit") from None
+        raise source.error(
+            0, "the nesting of its declarations exceeds Python's recursion limit"
+        ) from None
 
 
 class _Reader:
@@ -126,21 +153,32 @@ class _Reader:
         self._variables: dict[str, Type] = {}
         self._resources_of: dict[str, tuple[tuple[int, int], Resource]] = {}
         self._arguments = 0
-        #: The declarations that an interface depends on: bound variables, workgroup variables and overrides.
+        #: The declarations that an interface depends on: bound variables, workgroup variables and
+        #: overrides.
         self._parts = [
             each
             for each in module.declared.values()
-            if each.kind == "override" or (each.kind == "var" and ("binding" in each.attributes or each.words[:1] == ["workgroup"]))
+            if each.kind == "override"
+            or (
+                each.kind == "var"
+                and ("binding" in each.attributes or each.words[:1] == ["workgroup"])
+            )
         ]
-        bits = dict.fromkeys(module.declared, 0) | {each.name: 1 << number for number, each in enumerate(self._parts)}
-        self._used_parts = transitive_parts(bits, {name: each.uses for name, each in module.declared.items()})
+        bits = dict.fromkeys(module.declared, 0) | {
+            each.name: 1 << number for number, each in enumerate(self._parts)
+        }
+        self._used_parts = transitive_parts(
+            bits, {name: each.uses for name, each in module.declared.items()}
+        )
 
     def entries(self) -> dict[str, ReflectedFunction]:
         self._check_extensions()
         for declared in self._module.declared.values():
             self._check(declared)
         return {
-            name: self._entry(each) for name, each in self._module.declared.items() if each.kind == "fn" and "compute" in each.attributes
+            name: self._entry(each)
+            for name, each in self._module.declared.items()
+            if each.kind == "fn" and "compute" in each.attributes
         }
 
     def _check_extensions(self) -> None:
@@ -149,7 +187,10 @@ class _Reader:
             for name, at in each.uses.items():
                 extension = EXTENSIONS.get(name)
                 if extension and extension not in self._module.enabled and name not in declared:
-                    raise self._error(at, f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations")
+                    raise self._error(
+                        at,
+                        f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations",
+                    )
         for each in declared.values():
             for name in UNSUPPORTED:
                 if name in each.uses and name not in declared:
@@ -172,12 +213,17 @@ class _Reader:
                 self.checker.check(declared, of)
             elif declared.kind == "override" and of.name not in OVERRIDES:
                 raise self._error(
-                    declared.at, f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16"
+                    declared.at,
+                    f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16",
                 )
         elif declared.kind == "override" and declared.value is None:
-            raise self._error(declared.at, f"the override {declared.name!r} has neither a type nor a value")
+            raise self._error(
+                declared.at, f"the override {declared.name!r} has neither a type nor a value"
+            )
         elif declared.kind == "var" and declared.value is None:
-            raise self._error(declared.at, f"the variable {declared.name!r} has neither a type nor a value")
+            raise self._error(
+                declared.at, f"the variable {declared.name!r} has neither a type nor a value"
+            )
 
     # -- one entry
 
@@ -186,7 +232,10 @@ class _Reader:
         parts = [self._parts[number] for number in bits(self._used_parts[declared.name])]
         constants = self._constants(parts)
         block, sources = self._block(declared, [each.name for each in constants])
-        constants = [each.replace(default=None) if self._values.has_invalid_default(each.name) else each for each in constants]
+        constants = [
+            each.replace(default=None) if self._values.has_invalid_default(each.name) else each
+            for each in constants
+        ]
         resources, min_sizes = self._resources(declared, parts)
         self._arguments += len(parts) + sum(len(each.members) for each in resources)
         if self._arguments > MAX_ARGUMENTS:
@@ -207,13 +256,23 @@ class _Reader:
             workgroup_memory=self._workgroup_memory(parts),
         )
         entry = reflected_function("webgpu", shader)
-        features = [WEBGPU_FEATURES[name] for name in self._module.enabled if name in WEBGPU_FEATURES]
+        features = [
+            WEBGPU_FEATURES[name] for name in self._module.enabled if name in WEBGPU_FEATURES
+        ]
         extra = {**entry.extra, **({"features": features} if features else {})}
-        return entry.replace(params=[with_min_size(param, min_sizes) for param in entry.params], extra=extra)
+        return entry.replace(
+            params=[with_min_size(param, min_sizes) for param in entry.params], extra=extra
+        )
 
     def _workgroup_memory(self, parts: list[Declaration]) -> int:
-        """Return the workgroup memory of an entry point in bytes, as WebGPU counts it. Arrays of unknown length count 0."""
-        types = [self._variables[each.name] for each in parts if each.words[:1] == ["workgroup"] and each.name in self._variables]
+        """Return the workgroup memory of an entry point in bytes, as WebGPU counts it. Arrays of
+        unknown length count 0.
+        """
+        types = [
+            self._variables[each.name]
+            for each in parts
+            if each.words[:1] == ["workgroup"] and each.name in self._variables
+        ]
         return sum(-(-of.size // 16) * 16 for of in types)
 
     def _constants(self, parts: list[Declaration]) -> list[PipelineConstant]:
@@ -225,9 +284,14 @@ class _Reader:
             number = self._types.number(each, "id", 0) if "id" in each.attributes else None
             if number is not None:
                 if number > 0xFFFF:
-                    raise self._error(each.at, f"the @id of {each.name!r} is {number}; expected at most 65535")
+                    raise self._error(
+                        each.at, f"the @id of {each.name!r} is {number}; expected at most 65535"
+                    )
                 if number in numbers:
-                    raise self._error(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have the same @id, {number}")
+                    raise self._error(
+                        each.at,
+                        f"the overrides {numbers[number]!r} and {each.name!r} have the same @id, {number}",
+                    )
                 numbers[number] = each.name
             kind = OVERRIDES.get(self._values.type_of(each), "")
             default = None
@@ -235,18 +299,26 @@ class _Reader:
                 try:
                     default = self._values.of(each.name, each.at)[1]
                 except Unknown:
-                    # The default is too complex for this reader, or depends on an override without one. The device evaluates it.
+                    # The default is too complex for this reader, or depends on an override without
+                    # one. The device evaluates it.
                     continue
             if kind:
                 constants.append(PipelineConstant(each.name, kind, number, default))
         return constants
 
-    def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
+    def _block(
+        self, entry: Declaration, constants: list[str]
+    ) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
         attribute = entry.attributes.get("workgroup_size")
         if not attribute:
-            raise self._error(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
+            raise self._error(
+                entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)"
+            )
         if len(attribute) > 3:
-            raise self._error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three")
+            raise self._error(
+                entry.at,
+                f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three",
+            )
         sizes: list[int] = []
         sources: list[int | tuple[int, ...]] = []
         is_known = True
@@ -257,17 +329,31 @@ class _Reader:
             except Unknown:
                 is_known, kind, size = False, "u32", 1
             if kind not in INTEGERS or not 1 <= size < 2**31:
-                raise self._error(entry.at, f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1")
+                raise self._error(
+                    entry.at,
+                    f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
+                )
             names = [self._values.overrides[number] for number in bits(self._values.used_overrides)]
             override_indexes = sorted(indexes[name] for name in names if name in indexes)
-            direct = each[0] == "name" and len(override_indexes) == 1 and constants[override_indexes[0]] == each[1]
+            direct = (
+                each[0] == "name"
+                and len(override_indexes) == 1
+                and constants[override_indexes[0]] == each[1]
+            )
             sizes.append(size)
-            sources.append((override_indexes[0] if direct else tuple(override_indexes)) if override_indexes else -1)
+            sources.append(
+                (override_indexes[0] if direct else tuple(override_indexes))
+                if override_indexes
+                else -1
+            )
         x, y, z = sizes + [1] * (3 - len(sizes))
         return (x, y, z) if is_known else None, (*sources, *[-1] * (3 - len(sources)))
 
     def _subgroup(self, entry: Declaration) -> int | None:
-        """Return the @subgroup_size of an entry point; None without one, or if an override decides."""
+        """Return the @subgroup_size of an entry point;
+
+        None without one, or if an override decides.
+        """
         arguments = entry.attributes.get("subgroup_size")
         if arguments is None:
             return None
@@ -276,10 +362,15 @@ class _Reader:
         except Unknown:
             return None
         if kind not in INTEGERS or size < 1 or size & (size - 1):
-            raise self._error(entry.at, f"the @subgroup_size of {entry.name!r} is {shown_value(size)}; expected one power of two")
+            raise self._error(
+                entry.at,
+                f"the @subgroup_size of {entry.name!r} is {shown_value(size)}; expected one power of two",
+            )
         return None if self._values.used_overrides else int(size)
 
-    def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[tuple[Resource, ...], dict[tuple[int, int], int]]:
+    def _resources(
+        self, entry: Declaration, parts: list[Declaration]
+    ) -> tuple[tuple[Resource, ...], dict[tuple[int, int], int]]:
         """Return the bound variables of an entry point, and the minimum binding size of each."""
         resources: dict[tuple[int, int], Resource] = {}
         min_sizes: dict[tuple[int, int], int] = {}
@@ -310,7 +401,8 @@ class _Reader:
         return tuple(resources.values()), min_sizes
 
 
-# -- The bound variables of a WGSL module as arguments: their element types, their members and their sizes.
+# -- The bound variables of a WGSL module as arguments: their element types, their members and their
+# sizes.
 
 
 _LARGEST_STRUCT = 0xFFFF
@@ -324,20 +416,37 @@ def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resou
     if of.kind == SAMPLER:
         return Resource(at, name, "sampler")
     if declared.words[0] == "uniform":
-        parts = [(member.name, part, offset) for member, part, offset in of.members] if of.kind == STRUCT else [(name, of, 0)]
+        parts = (
+            [(member.name, part, offset) for member, part, offset in of.members]
+            if of.kind == STRUCT
+            else [(name, of, 0)]
+        )
         if of.kind != STRUCT and not _number_type(of):
             parts = [("", of, 0)]
         fields = [(label, offset, part) for label, part, offset in parts]
-        described = () if all(_number_type(part) for _, part, _ in parts) else describe_members(fields, _member_type)
+        described = (
+            ()
+            if all(_number_type(part) for _, part, _ in parts)
+            else describe_members(fields, _member_type)
+        )
         members = tuple(
-            BlockMember(label, _number_type(part), offset, part.size, part.align, described[number : number + 1])
+            BlockMember(
+                label,
+                _number_type(part),
+                offset,
+                part.size,
+                part.align,
+                described[number : number + 1],
+            )
             for number, (label, part, offset) in enumerate(parts)
         )
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
     access = "rw" if declared.words[1:] == ["read_write"] else "r"
     element, align = _element(of)
     structs = describe_members(_fields(of.innermost), _member_type) if align else ()
-    return Resource(at, name, "buffer", element, access, size=of.declared_size, align=align, structs=structs)
+    return Resource(
+        at, name, "buffer", element, access, size=of.declared_size, align=align, structs=structs
+    )
 
 
 def _member_type(of: Type) -> MemberType:
@@ -345,7 +454,9 @@ def _member_type(of: Type) -> MemberType:
     while of.kind in (ARRAY, MATRIX) and of.element is not None:
         dims.append((of.count or 0, of.element.stride))
         of = of.element
-    return MemberType(of.size, _number_type(of), fields=_fields(of) if of.kind == STRUCT else None, dims=dims)
+    return MemberType(
+        of.size, _number_type(of), fields=_fields(of) if of.kind == STRUCT else None, dims=dims
+    )
 
 
 def _fields(of: Type) -> list[tuple[str, int, Type]]:
@@ -354,7 +465,13 @@ def _fields(of: Type) -> list[tuple[str, int, Type]]:
 
 def _number_type(of: Type) -> str:
     """Return the type of a scalar or vector; "" for any other type."""
-    return "" if of.kind not in (SCALAR, VECTOR) else of.dtype if of.lanes == 1 else f"{of.dtype}x{of.lanes}"
+    return (
+        ""
+        if of.kind not in (SCALAR, VECTOR)
+        else of.dtype
+        if of.lanes == 1
+        else f"{of.dtype}x{of.lanes}"
+    )
 
 
 def _element(of: Type) -> tuple[str, int]:
@@ -369,7 +486,9 @@ def _element(of: Type) -> tuple[str, int]:
 
 def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Param:
     """Add the minimum binding size to a buffer's param, if it exceeds the default of four bytes."""
-    size = min_sizes.get(param.at, 0) if param.kind == "buffer" and isinstance(param.at, tuple) else 0
+    size = (
+        min_sizes.get(param.at, 0) if param.kind == "buffer" and isinstance(param.at, tuple) else 0
+    )
     return param if size <= 4 else param.replace(extra={**param.extra, "least": size})
 
 

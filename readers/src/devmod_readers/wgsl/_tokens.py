@@ -1,7 +1,8 @@
 """The tokens of a WGSL text, without comments and with template lists marked.
 
-``<`` and ``>`` are operators or the brackets of a template list. WGSL decides that for the whole text before parsing ("Template list
-discovery"). So each symbol is a token of one character, and the brackets of template lists are marked.
+``<`` and ``>`` are operators or the brackets of a template list. WGSL decides that for the whole
+text before parsing ("Template list discovery"). So each symbol is a token of one character, and the
+brackets of template lists are marked.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _NUMBER = re.compile(
     rf"|\d+(?:{_LONG}|{_INTEGER}|{_FLOAT})?"
 )
 #: A line of `line_marker`.
-_MARKER = re.compile(rf'(?<![^{LINE_BREAKS}])//#line (\d{{1,9}}) "([^"{LINE_BREAKS}]*)"(?=[{LINE_BREAKS}])')
+_MARKER = re.compile(
+    rf'(?<![^{LINE_BREAKS}])//#line (\d{{1,9}}) "([^"{LINE_BREAKS}]*)"(?=[{LINE_BREAKS}])'
+)
 _DIRECTIVE_HINT = "; a directive is the first of its line, and a macro is written as NAME, not as #NAME or #{NAME}"
 _SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")
 
@@ -73,7 +76,9 @@ class Source:
         """Return the line of a position in the text, from 1."""
         if self._line_ends is None:  # computed once, because each entry point needs its location
             # The line end of Windows is one line end.
-            self._line_ends = [match.end() for match in re.finditer(rf"\r\n|[{LINE_BREAKS}]", self.text)]
+            self._line_ends = [
+                match.end() for match in re.finditer(rf"\r\n|[{LINE_BREAKS}]", self.text)
+            ]
         return bisect_right(self._line_ends, at) + 1
 
     def location(self, at: int) -> str:
@@ -81,10 +86,14 @@ class Source:
         return self.location_of_line(self._line(at))
 
     def location_of_line(self, line: int) -> str:
-        """Return the location of a line of the text in the user's files, by the last marker before it."""
+        """Return the location of a line of the text in the user's files, by the last marker before
+        it.
+        """
         if self._markers is None:
             found = _MARKER.finditer(self.text) if "//#line " in self.text else ()
-            self._markers = [(self._line(match.start()) + 1, int(match[1]), match[2]) for match in found]
+            self._markers = [
+                (self._line(match.start()) + 1, int(match[1]), match[2]) for match in found
+            ]
         number = bisect_left(self._markers, (line + 1,))
         start, first, name = self._markers[number - 1] if number else (1, 1, self.name)
         return f"{name}:{first + line - start}"
@@ -94,12 +103,20 @@ class Source:
         return at - max(self.text.rfind(mark, 0, at) for mark in LINE_BREAKS)
 
     def error(self, at: int, text: str) -> CompileError:
-        """Return the CompileError for a position. Its log contains the location, the text and the source line."""
+        """Return the CompileError for a position. Its log contains the location, the text and the
+        source line.
+        """
         column = self.column(at)
         start = at - column + 1
-        shown = re.split(rf"[{LINE_BREAKS}]", self.text[start : start + 500], maxsplit=1)[0].replace("\t", " ")
+        shown = re.split(rf"[{LINE_BREAKS}]", self.text[start : start + 500], maxsplit=1)[
+            0
+        ].replace("\t", " ")
         log = f"{self.location(at)}:{column}: error: {text}\n  {shown}\n  {' ' * (column - 1)}^"
-        return CompileError(f"the WGSL source is refused at {self.location(at)}:{column}: {text}", kind="webgpu", log=log)
+        return CompileError(
+            f"the WGSL source is refused at {self.location(at)}:{column}: {text}",
+            kind="webgpu",
+            log=log,
+        )
 
 
 def tokens(source: Source) -> list[Token]:
@@ -112,7 +129,10 @@ def tokens(source: Source) -> list[Token]:
     """
     text = source.text
     if len(text) > MAX_TEXT:
-        raise CompileError(f"the WGSL source {source.name} has {len(text)} characters; the most is {MAX_TEXT}", kind="webgpu")
+        raise CompileError(
+            f"the WGSL source {source.name} has {len(text)} characters; the most is {MAX_TEXT}",
+            kind="webgpu",
+        )
     found_tokens: list[Token] = []
     at, end = 0, len(text)
     while at < end:
@@ -131,14 +151,20 @@ def tokens(source: Source) -> list[Token]:
         elif match := _NUMBER.match(text, at):
             next_word = _WORD.match(text, match.end())
             if next_word:
-                raise source.error(at, f"{match.group() + next_word.group()!r} is neither a valid number nor a valid name")
+                raise source.error(
+                    at,
+                    f"{match.group() + next_word.group()!r} is neither a valid number nor a valid name",
+                )
             found_tokens.append(Token(NUMBER, match.group(), at))
         elif text[at] in _SYMBOLS:
             found_tokens.append(Token(SYMBOL, text[at], at))
             at += 1
             continue
         else:
-            raise source.error(at, f"the character {text[at]!r} is not valid in WGSL{_DIRECTIVE_HINT if text[at] == '#' else ''}")
+            raise source.error(
+                at,
+                f"the character {text[at]!r} is not valid in WGSL{_DIRECTIVE_HINT if text[at] == '#' else ''}",
+            )
         at = match.end()
     found_tokens.append(Token(END, "", end))
     _mark_templates(found_tokens)
@@ -152,7 +178,11 @@ def _mark_templates(found_tokens: list[Token]) -> None:
     at = 0
     while at < len(found_tokens) - 1:
         token, following = found_tokens[at], found_tokens[at + 1]
-        pair = token.text + following.text if following.at == token.at + len(token.text) else token.text
+        pair = (
+            token.text + following.text
+            if following.at == token.at + len(token.text)
+            else token.text
+        )
         if token.kind == WORD:
             if following.text == "<":
                 at += 1

@@ -1,4 +1,6 @@
-"""The types of a WGSL module with their memory layouts ("Memory Layout" in the specification), and the rules for variables."""
+"""The types of a WGSL module with their memory layouts ("Memory Layout" in the specification), and
+the rules for variables.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Type:
     element : Type
         The element type of an array, or the column of a matrix.
     count : int or None
-        The length of an array, or the columns of a matrix; None for a runtime-sized array, -1 if it depends on an override.
+        The length of an array, or the columns of a matrix; None for a runtime-sized array, -1 if it
+        depends on an override.
     members : list
         The members of a struct: (declaration, type, offset).
     host_shareable : bool
@@ -54,7 +57,8 @@ class Type:
     two_rows : bool
         Whether it is or contains a matrix of two rows.
     nested_two_rows : tuple or None
-        The first struct in it with a member struct that contains such a matrix, and the type of that member.
+        The first struct in it with a member struct that contains such a matrix, and the type of
+        that member.
     override_length : bool
         Whether the length of an array in it depends on an override.
     unshareable_part : str
@@ -66,12 +70,21 @@ class Type:
     min_binding_size : int
         The minimum size of a buffer for it, as WebGPU defines it.
 
-    Attributes that depend on a type's parts are computed once, when the type is made. Structs refer to structs, so a walk over all
-    paths takes time that is exponential in the text.
+    Attributes that depend on a type's parts are computed once, when the type is made. Structs refer
+    to structs, so a walk over all paths takes time that is exponential in the text.
     """
 
-    def __init__(self, kind: str, name: str, size: int = 0, align: int = 0, dtype: str = "", lanes: int = 1) -> None:
-        self.kind, self.name, self.size, self.align, self.dtype, self.lanes = kind, name, size, align, dtype, lanes
+    def __init__(
+        self, kind: str, name: str, size: int = 0, align: int = 0, dtype: str = "", lanes: int = 1
+    ) -> None:
+        self.kind, self.name, self.size, self.align, self.dtype, self.lanes = (
+            kind,
+            name,
+            size,
+            align,
+            dtype,
+            lanes,
+        )
         self.element: Type | None = None
         self.count: int | None = None
         self.members: list[tuple[Declaration, Type, int]] = []
@@ -104,7 +117,10 @@ _STORAGE = {f"texture_storage_{name}": name for name in _SAMPLED.values()}
 _OTHER_TEXTURES = frozenset(
     (
         *("texture_cube", "texture_cube_array", "texture_multisampled_2d", "texture_external"),
-        *(f"texture_depth_{name}" for name in ("2d", "2d_array", "cube", "cube_array", "multisampled_2d")),
+        *(
+            f"texture_depth_{name}"
+            for name in ("2d", "2d_array", "cube", "cube_array", "multisampled_2d")
+        ),
     )
 )
 #: The types of texels, to what a shader reads and writes.
@@ -119,7 +135,15 @@ _LONGEST_NAME = 100
 
 #: The attributes that an array has from its element.
 _FROM_ELEMENT = (
-    *("host_shareable", "natural_align", "first_misplaced", "two_rows", "nested_two_rows", "override_length", "unshareable_part"),
+    *(
+        "host_shareable",
+        "natural_align",
+        "first_misplaced",
+        "two_rows",
+        "nested_two_rows",
+        "override_length",
+        "unshareable_part",
+    ),
     "innermost",
 )
 
@@ -173,7 +197,10 @@ class Types:
         if name == "bool" and arguments is None:
             return Type(OTHER, name)
         if name in UNSUPPORTED:
-            raise self._error(at, f"the type {name} has 64 bits, which WGSL does not support; use two u32, or the target vulkan")
+            raise self._error(
+                at,
+                f"the type {name} has 64 bits, which WGSL does not support; use two u32, or the target vulkan",
+            )
         if name == "array":
             return self._array(items, at)
         if name == "atomic":
@@ -185,8 +212,16 @@ class Types:
             columns, rows, suffix = shape.groups()
             if suffix and (arguments is not None or (columns and suffix in INTEGER_SUFFIXES)):
                 raise self._unknown(name, at)
-            of = self._predeclared(SUFFIXES[suffix], None, at) if suffix else self._one(name, items, at)
-            return self._matrix(of, int(columns), int(rows), at) if columns else self._vector(of, int(rows), at)
+            of = (
+                self._predeclared(SUFFIXES[suffix], None, at)
+                if suffix
+                else self._one(name, items, at)
+            )
+            return (
+                self._matrix(of, int(columns), int(rows), at)
+                if columns
+                else self._vector(of, int(rows), at)
+            )
         if name == "ptr":
             return Type(OTHER, name)
         if name in ("sampler", "sampler_comparison"):
@@ -202,7 +237,10 @@ class Types:
     def _sampled(self, name: str, arguments: list[Expression], at: int) -> Type:
         texel = self.of(arguments[0]).name if len(arguments) == 1 else ""
         if texel not in _SAMPLES:
-            raise self._error(at, f"{name} requires the type of its texels, f32, i32 or u32, for example {name}<f32>")
+            raise self._error(
+                at,
+                f"{name} requires the type of its texels, f32, i32 or u32, for example {name}<f32>",
+            )
         type_ = Type(IMAGE, f"{name}<{texel}>")
         type_.image, type_.sample, type_.access = _SAMPLED[name], _SAMPLES[texel], "r"
         return type_
@@ -211,26 +249,38 @@ class Types:
         words = [each[1] if each[0] == "name" and each[2] is None else "" for each in arguments]
         if len(words) != 2 or words[1] not in _ACCESS:
             raise self._error(
-                at, f"{name} requires a format and the access read, write or read_write, for example {name}<rgba8unorm, write>"
+                at,
+                f"{name} requires a format and the access read, write or read_write, for example {name}<rgba8unorm, write>",
             )
         texel, access = words
         hidden = next((word for word in words if word in self._module.declared), "")
         if hidden:
-            raise self._error(at, f"{name} requires a format and an access of WGSL, and this source declares {hidden!r} itself")
+            raise self._error(
+                at,
+                f"{name} requires a format and an access of WGSL, and this source declares {hidden!r} itself",
+            )
         if texel not in IMAGE_FORMATS:
             found = repr(texel) if texel else "the first argument"
-            raise self._error(at, f"{found} is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint")
+            raise self._error(
+                at,
+                f"{found} is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint",
+            )
         type_ = Type(IMAGE, f"{name}<{texel}, {access}>")
         type_.image, type_.format, type_.access = _STORAGE[name], texel, _ACCESS[access]
         type_.sample = IMAGE_FORMATS[texel].sample
         return type_
 
     def _unknown(self, name: str, at: int) -> CompileError:
-        return self._error(at, f"unknown type {name!r}: it is neither declared nor predeclared in WGSL")
+        return self._error(
+            at, f"unknown type {name!r}: it is neither declared nor predeclared in WGSL"
+        )
 
     def _one(self, name: str, arguments: list[Expression], at: int) -> Type:
         if len(arguments) != 1:
-            raise self._error(at, f"{name} requires one type, for example {name}<{'u32' if name == 'atomic' else 'f32'}>")
+            raise self._error(
+                at,
+                f"{name} requires one type, for example {name}<{'u32' if name == 'atomic' else 'f32'}>",
+            )
         return self.of(arguments[0])
 
     def _vector(self, of: Type, lanes: int, at: int) -> Type:
@@ -239,13 +289,21 @@ class Types:
             return Type(OTHER, name)
         if of.kind != SCALAR:
             raise self._error(at, f"expected a vector of i32, u32, f32, f16 or bool, got {of.name}")
-        return Type(VECTOR, name, of.size * lanes, of.size * (2 if lanes == 2 else 4), of.dtype, lanes)
+        return Type(
+            VECTOR, name, of.size * lanes, of.size * (2 if lanes == 2 else 4), of.dtype, lanes
+        )
 
     def _matrix(self, of: Type, columns: int, rows: int, at: int) -> Type:
         if not of.dtype.startswith("float"):
             raise self._error(at, f"expected a matrix of f32 or f16, got {of.name}")
         column = self._vector(of, rows, at)
-        type_ = Type(MATRIX, f"mat{columns}x{rows}<{of.name}>", columns * column.stride, column.align, of.dtype)
+        type_ = Type(
+            MATRIX,
+            f"mat{columns}x{rows}<{of.name}>",
+            columns * column.stride,
+            column.align,
+            of.dtype,
+        )
         type_.lanes = type_.size // of.size
         type_.two_rows = rows == 2
         type_.element, type_.count = column, columns
@@ -253,7 +311,10 @@ class Types:
 
     def _array(self, arguments: list[Expression], at: int) -> Type:
         if not 1 <= len(arguments) <= 2:
-            raise self._error(at, "array requires an element type and an optional length, for example array<f32, 4>")
+            raise self._error(
+                at,
+                "array requires an element type and an optional length, for example array<f32, 4>",
+            )
         element = self.of(arguments[0])
         if element.runtime_sized:
             raise self._error(at, f"the array's element type {element.name} has no fixed size")
@@ -271,12 +332,16 @@ class Types:
         except Unknown:
             kind, count = "int", -1
         if kind not in INTEGERS or (count < 1 and count != -1):
-            raise self._error(at, f"the length of the array is {shown_value(count)}; expected an integer from 1")
+            raise self._error(
+                at, f"the length of the array is {shown_value(count)}; expected an integer from 1"
+            )
         type_.count, type_.name = count, f"array<{shown}, {count if count > 0 else '?'}>"
         type_.override_length = type_.override_length or count == -1
         type_.size = max(count, 0) * element.stride
         if type_.size > _MAX_BYTES:
-            raise self._error(at, f"the array has {type_.size} bytes; expected at most {_MAX_BYTES}")
+            raise self._error(
+                at, f"the array has {type_.size} bytes; expected at most {_MAX_BYTES}"
+            )
         type_.min_binding_size, type_.declared_size = type_.size or element.stride, type_.size
         return type_
 
@@ -292,7 +357,10 @@ class Types:
             assert member.type is not None
             of = self.of(member.type)
             if of.runtime_sized and number < len(declared.members) - 1:
-                raise self._error(member.at, f"the member {member.name!r} has no fixed size, which is allowed for the last member only")
+                raise self._error(
+                    member.at,
+                    f"the member {member.name!r} has no fixed size, which is allowed for the last member only",
+                )
             own_align = self.number(member, "align", of.align)
             if of.align and (own_align < 1 or own_align & (own_align - 1) or own_align % of.align):
                 raise self._error(
@@ -301,12 +369,18 @@ class Types:
                 )
             own_size = self.number(member, "size", of.size)
             if own_size < of.size:
-                raise self._error(member.at, f"the member {member.name!r} has @size({own_size}); expected at least {of.size} for {of.name}")
+                raise self._error(
+                    member.at,
+                    f"the member {member.name!r} has @size({own_size}); expected at least {of.size} for {of.name}",
+                )
             offset = round_up(end, own_align or 1)
             naga_align = own_align if "align" in member.attributes else of.natural_align
             if naga_align < own_align:
                 ignored_align = ignored_align or (member, of)
-            end_of_naga, align_of_naga = round_up(end_of_naga, naga_align or 1) + own_size, max(align_of_naga, naga_align)
+            end_of_naga, align_of_naga = (
+                round_up(end_of_naga, naga_align or 1) + own_size,
+                max(align_of_naga, naga_align),
+            )
             type_.natural_align = max(type_.natural_align, of.natural_align)
             if ignored_align and end_of_naga != offset + own_size:
                 type_.naga_misplaced = ignored_align
@@ -321,15 +395,27 @@ class Types:
             if of.kind == STRUCT and of.two_rows and type_.nested_two_rows is None:
                 type_.nested_two_rows = (type_, of)
             if end > _MAX_BYTES:
-                raise self._error(member.at, f"the struct has {end} bytes; expected at most {_MAX_BYTES}")
+                raise self._error(
+                    member.at, f"the struct has {end} bytes; expected at most {_MAX_BYTES}"
+                )
         type_.size, type_.align = round_up(end, align), align
         if ignored_align and round_up(end_of_naga, align_of_naga) != type_.size:
             type_.naga_misplaced = ignored_align
         inside = [of for _, of, _ in type_.members]
-        type_.nested_two_rows = type_.nested_two_rows or next((of.nested_two_rows for of in inside if of.nested_two_rows), None)
-        type_.first_misplaced = type_ if type_.naga_misplaced else next((of.first_misplaced for of in inside if of.first_misplaced), None)
+        type_.nested_two_rows = type_.nested_two_rows or next(
+            (of.nested_two_rows for of in inside if of.nested_two_rows), None
+        )
+        type_.first_misplaced = (
+            type_
+            if type_.naga_misplaced
+            else next((of.first_misplaced for of in inside if of.first_misplaced), None)
+        )
         _, last, offset = type_.members[-1]
-        type_.min_binding_size = round_up(offset + last.min_binding_size, type_.align) if type_.runtime_sized else type_.size
+        type_.min_binding_size = (
+            round_up(offset + last.min_binding_size, type_.align)
+            if type_.runtime_sized
+            else type_.size
+        )
         type_.declared_size = offset + last.declared_size if type_.runtime_sized else type_.size
         dtypes = {of.dtype for _, of, _ in type_.members}
         type_.dtype = dtypes.pop() if len(dtypes) == 1 else ""
@@ -351,11 +437,15 @@ class Types:
         except Unknown:
             kind, number = "", -1
         if kind not in INTEGERS or not 0 <= number < 2**31:
-            raise self._error(declared.at, f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0")
+            raise self._error(
+                declared.at,
+                f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0",
+            )
         return int(number)
 
 
-# -- The rules for the variables of a WGSL module: address spaces, bindings, and the memory layout of uniforms.
+# -- The rules for the variables of a WGSL module: address spaces, bindings, and the memory layout
+# of uniforms.
 
 
 _SPACES = ("storage", "uniform", "private", "workgroup", "")
@@ -401,7 +491,9 @@ class VariableChecker:
         if space not in _SPACES:
             return f"{variable} has the address space {space!r}; expected storage, uniform, private or workgroup"
         if space != "storage" and len(words) > 1:
-            return f"{variable} has an access mode, which is allowed in the address space storage only"
+            return (
+                f"{variable} has an access mode, which is allowed in the address space storage only"
+            )
         if any(word not in ("read", "read_write") for word in words[1:]) or len(words) > 2:
             return f"{variable} has the access mode {words[1]!r}; expected read or read_write"
         bound = space in ("storage", "uniform") or of.kind in (IMAGE, SAMPLER)
@@ -409,7 +501,14 @@ class VariableChecker:
             return f"{variable} is a {of.name}, which has no address space; write 'var' without one"
         if not space and not bound:
             return f"{variable} has no address space; write for example var<storage, read_write> or var<private>"
-        missing = next((attribute for attribute in ("group", "binding") if bound and attribute not in declared.attributes), "")
+        missing = next(
+            (
+                attribute
+                for attribute in ("group", "binding")
+                if bound and attribute not in declared.attributes
+            ),
+            "",
+        )
         if missing:
             return f"{variable} has no @{missing}(…)"
         if space not in ("storage", "uniform"):
@@ -419,7 +518,11 @@ class VariableChecker:
             return f"{variable} contains {of.unshareable_part}, which is not allowed in {space} memory{hint}"
         if of.override_length:
             return f"the length of the array {declared.name!r} depends on an override, which is allowed in workgroup memory only"
-        return self._uniform_problem(f"the uniform {declared.name!r}", of) if space == "uniform" else ""
+        return (
+            self._uniform_problem(f"the uniform {declared.name!r}", of)
+            if space == "uniform"
+            else ""
+        )
 
     def _check_matrices(self, declared: Declaration, of: Type) -> None:
         # naga 29 replaces these types for SPIR-V, but not in a struct inside another struct.
@@ -464,9 +567,11 @@ class VariableChecker:
 
 
 def _parts(of: Type, visited: set[Type]) -> Iterator[tuple[Type, int, int | None]]:
-    """Yield a type and its parts, each with its offset in its struct and, for a struct, the distance to the next member.
+    """Yield a type and its parts, each with its offset in its struct and, for a struct, the
+    distance to the next member.
 
-    The parts of each type are yielded once: types in `visited` are skipped, and new ones are added to it.
+    The parts of each type are yielded once: types in `visited` are skipped, and new ones are added
+    to it.
     """
     waiting: list[tuple[Type, int, int | None]] = [(of, 0, None)]
     while waiting:
@@ -478,7 +583,11 @@ def _parts(of: Type, visited: set[Type]) -> Iterator[tuple[Type, int, int | None
         if part.kind == ARRAY and part.element is not None:
             inside.append((part.element, 0, None))
         for number, (_, member, offset) in enumerate(part.members):
-            next_at = part.members[number + 1][2] - offset if number + 1 < len(part.members) and member.kind == STRUCT else None
+            next_at = (
+                part.members[number + 1][2] - offset
+                if number + 1 < len(part.members) and member.kind == STRUCT
+                else None
+            )
             inside.append((member, offset, next_at))
         visited.add(part)
         waiting += reversed(inside)

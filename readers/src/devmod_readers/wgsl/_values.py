@@ -1,4 +1,5 @@
-"""Evaluate the constant expressions that decide a shader's interface: sizes of workgroups and arrays, bindings, defaults of overrides.
+"""Evaluate the constant expressions that decide a shader's interface: sizes of workgroups and
+arrays, bindings, defaults of overrides.
 
 The receiver's compiler evaluates the others, and reports operands of invalid types.
 """
@@ -15,13 +16,15 @@ from devmod.errors import CompileError
 from devmod_readers.wgsl._parse import Expression, WgslModule
 from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES
 
-#: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A vector or an array has the type
-#: "values" and the tuple of its elements.
+#: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A
+#: vector or an array has the type "values" and the tuple of its elements.
 Value = tuple[str, Any]
 
 
 class Unknown(Exception):
-    """The value of an expression is unknown: it depends on an override without a valid value, or this file does not implement it."""
+    """The value of an expression is unknown: it depends on an override without a valid value, or
+    this file does not implement it.
+    """
 
 
 class Values:
@@ -37,19 +40,23 @@ class Values:
     Attributes
     ----------
     used_overrides : int
-        The overrides used so far: bit n for the n-th override of the text. For a chain of overrides, sets of names would take memory
-        that grows with the square of its length.
+        The overrides used so far: bit n for the n-th override of the text. For a chain of
+        overrides, sets of names would take memory that grows with the square of its length.
     overrides : list of str
         The names of the overrides, in the order of the text.
     """
 
-    def __init__(self, module: WgslModule, override_values: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, module: WgslModule, override_values: Mapping[str, Any] | None = None
+    ) -> None:
         self._module = module
         self._override_values = override_values or {}
         self._known: dict[str, tuple[Value | None, int]] = {}
         self._busy: set[str] = set()
         self.used_overrides = 0
-        self.overrides = [name for name, declared in module.declared.items() if declared.kind == "override"]
+        self.overrides = [
+            name for name, declared in module.declared.items() if declared.kind == "override"
+        ]
         self._bits = {name: 1 << number for number, name in enumerate(self.overrides)}
         #: The overrides whose default or given value depends on no other override.
         self._independent = 0
@@ -68,13 +75,19 @@ class Values:
         """
         declared = self._module.declared.get(name)
         if declared is None or declared.kind not in ("const", "override"):
-            declaration = f"the {declared.kind} {name!r}" if declared else f"the undeclared name {name!r}"
+            declaration = (
+                f"the {declared.kind} {name!r}" if declared else f"the undeclared name {name!r}"
+            )
             if declared is None and name in ("true", "false"):
                 return ("bool", name == "true")
-            raise self._module.source.error(at, f"expected a constant expression, got {declaration}")
+            raise self._module.source.error(
+                at, f"expected a constant expression, got {declaration}"
+            )
         if name not in self._known:
             if name in self._busy:
-                raise self._module.source.error(declared.at, f"the {declared.kind} {name!r} depends on itself")
+                raise self._module.source.error(
+                    declared.at, f"the {declared.kind} {name!r} depends on itself"
+                )
             self._busy.add(name)
             outer, self.used_overrides = self.used_overrides, 0
             try:
@@ -109,7 +122,11 @@ class Values:
         if declared.type is None:
             return _concrete(value) if declared.kind == "override" else value
         name, kind = self._predeclared_type(declared.type)
-        return _composite(kind, value[1]) if _is_composite(name) and value[0] == "values" else _converted(value, name)
+        return (
+            _composite(kind, value[1])
+            if _is_composite(name) and value[0] == "values"
+            else _converted(value, name)
+        )
 
     def type_of(self, declared: Any) -> str:
         """Return the WGSL type of an override; "" if it is unknown."""
@@ -129,7 +146,8 @@ class Values:
         Raises
         ------
         Unknown
-            The size is unknown. An integer that is not a size is unknown if another value of an override may replace it.
+            The size is unknown. An integer that is not a size is unknown if another value of an
+            override may replace it.
         CompileError
             The expression is not constant, or its value is undefined or out of range.
         """
@@ -163,7 +181,9 @@ class Values:
             elif form == "call":
                 values = [self.evaluate(each) for each in expression[3]]
                 name, kind = self._predeclared_type(expression)
-                value = _construct(name, kind, values) if _is_composite(name) else _call(name, values)
+                value = (
+                    _construct(name, kind, values) if _is_composite(name) else _call(name, values)
+                )
             elif form == "index":
                 value = _item(self.evaluate(expression[1]), self.evaluate(expression[2])[1])
             else:
@@ -175,12 +195,17 @@ class Values:
             self.used_overrides = self.used_overrides | outer if self.used_overrides else outer
 
     def _invalid(self, at: int) -> CompileError:
-        """Return the error for an expression without a valid value. Raise Unknown if the default of an override is the cause."""
+        """Return the error for an expression without a valid value. Raise Unknown if the default of
+        an override is the cause.
+        """
         self._check_overrides()
-        return self._module.source.error(at, "this constant expression is invalid: its value is undefined or out of range")
+        return self._module.source.error(
+            at, "this constant expression is invalid: its value is undefined or out of range"
+        )
 
     def _check_overrides(self) -> None:
-        """Raise Unknown if an invalid expression uses the default of an override, since another value may make it valid.
+        """Raise Unknown if an invalid expression uses the default of an override, since another
+        value may make it valid.
 
         A default that is computed from set overrides cannot be the cause.
         """
@@ -194,7 +219,9 @@ class Values:
         return bool(self._invalid_defaults & self._bits[name])
 
     def _chain(self, expression: Expression) -> Value:
-        """Evaluate a binary expression. A loop handles its left operands, because a chain may have thousands."""
+        """Evaluate a binary expression. A loop handles its left operands, because a chain may have
+        thousands.
+        """
         pending = []
         while expression[0] == "binary":
             pending.append(expression)
@@ -212,7 +239,8 @@ class Values:
         return _concrete(value) if self.used_overrides else value
 
     def _predeclared_type(self, expression: Expression) -> tuple[str, str]:
-        """Return the predeclared name in a type or a call, and the scalar type of its elements; "" if there is none.
+        """Return the predeclared name in a type or a call, and the scalar type of its elements; ""
+        if there is none.
 
         Raises
         ------
@@ -228,7 +256,9 @@ class Values:
         return name, kind
 
     def _resolve_alias(self, name: str, arguments: Any) -> tuple[str, Any]:
-        """Return the predeclared name to which an alias refers, with its template arguments. Raise Unknown for any other declared name."""
+        """Return the predeclared name to which an alias refers, with its template arguments. Raise
+        Unknown for any other declared name.
+        """
         declared = self._module.declared.get(name)
         for _ in range(64):
             if declared is None or declared.kind != "alias" or declared.type is None:
@@ -244,20 +274,31 @@ def _is_composite(name: str) -> bool:
     return name == "array" or (name[:3] == "vec" and name[3:4] in ("2", "3", "4"))
 
 
-# -- The values. Each function raises ArithmeticError or ValueError for a value that is undefined or out of range, and `Unknown` for what it
-# does not implement, such as operands of invalid types.
+# -- The values. Each function raises ArithmeticError or ValueError for a value that is undefined or
+# out of range, and `Unknown` for what it does not implement, such as operands of invalid types.
 #
-# Each floating-point operation is computed in double precision and then rounded to its type, which gives the same result as one operation
-# of that type.
+# Each floating-point operation is computed in double precision and then rounded to its type, which
+# gives the same result as one operation of that type.
 
 
 _LANES = {letter: place for letters in ("xyzw", "rgba") for place, letter in enumerate(letters)}
 _UNSIGNED = frozenset(name for name in INTEGERS if name[0] == "u")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
-}  # fmt: skip
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
 _LOGIC = {"&&": operator.and_, "||": operator.or_, "&": operator.and_, "|": operator.or_}
-_FLOAT_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": math.fmod}
+_FLOAT_OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": math.fmod,
+}
 #: WGSL truncates a quotient as C does; Python rounds down.
 _INTEGER_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     **_FLOAT_OPERATORS,
@@ -286,7 +327,9 @@ def _concrete(value: Value) -> Value:
 
 
 def _checked(kind: str, number: Any) -> Value:
-    """Return a result in its type. Concrete integers wrap around; floating-point numbers are rounded; other values must be in range."""
+    """Return a result in its type. Concrete integers wrap around; floating-point numbers are
+    rounded; other values must be in range.
+    """
     if kind in INTEGERS:
         low, high = _range(kind)
         if kind in SCALARS:
@@ -312,7 +355,9 @@ def _number(text: str) -> Value:
     digits = lower[:-1] if kind else lower
     if kind in FLOATS or "." in digits or ("p" if hexadecimal else "e") in digits:
         number = float.fromhex(digits) if hexadecimal else float(digits)
-        if kind and _checked(kind, math.nextafter(number, -math.inf)) != _checked(kind, math.nextafter(number, math.inf)):
+        if kind and _checked(kind, math.nextafter(number, -math.inf)) != _checked(
+            kind, math.nextafter(number, math.inf)
+        ):
             raise Unknown  # the text is rounded to double precision first, and some implementations do not do so
         return _checked(kind or "float", number)
     if len(digits) > 40:
@@ -352,20 +397,26 @@ def _binary(symbol: str, left: Value, right: Value) -> Value:
     kind, a, b = _both(left, right)
     if symbol in _COMPARE:
         return ("bool", _COMPARE[symbol](a, b))
-    operators = _LOGIC if kind == "bool" else _INTEGER_OPERATORS if kind in INTEGERS else _FLOAT_OPERATORS
+    operators = (
+        _LOGIC if kind == "bool" else _INTEGER_OPERATORS if kind in INTEGERS else _FLOAT_OPERATORS
+    )
     if symbol not in operators:
         raise Unknown
     return _checked(kind, operators[symbol](a, b))
 
 
 def _call(name: str, values: Sequence[Value]) -> Value:
-    """Return the value of a call of a scalar type, or of a predeclared function of which sizes are computed."""
+    """Return the value of a call of a scalar type, or of a predeclared function of which sizes are
+    computed.
+    """
     if len(values) == 1 and values[0][0] != "values":
         kind, number = values[0]
         if name == "bool":
             return (name, bool(number))
         if name in SCALARS:
-            return _checked(name, _truncated(name, number) if name in INTEGERS and kind in FLOATS else number)
+            return _checked(
+                name, _truncated(name, number) if name in INTEGERS and kind in FLOATS else number
+            )
         if name == "abs" and kind != "bool":
             return _checked(kind, abs(number))
     elif name in ("min", "max") and len(values) == 2:
@@ -388,7 +439,9 @@ def _truncated(kind: str, number: float) -> int:
 
 
 def _construct(name: str, kind: str, values: Sequence[Value]) -> Value:
-    """Return the value of a vector or an array of scalars. `kind` is the type of its elements; "" if their values give it."""
+    """Return the value of a vector or an array of scalars. `kind` is the type of its elements; ""
+    if their values give it.
+    """
     if name != "array":
         lanes = int(name[3])
         values = [values[0]] * lanes if len(values) == 1 else values

@@ -1,7 +1,8 @@
 """Devices: the base class of each backend's own.
 
-A backend's Device implements `allocate`, `write`, `read` and the streams. `DeviceArray` is an array; it holds the
-object that `allocate` returned. The other methods have defaults; a driver that can do better overrides them.
+A backend's Device implements `allocate`, `write`, `read` and the streams. `DeviceArray` is an
+array; it holds the object that `allocate` returned. The other methods have defaults; a driver that
+can do better overrides them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ else:
 
 
 class Device(ProcessLocal, ABC):
-    """A device of one kind. `devmod.device` returns one; the device allocates nothing before its first use.
+    """A device of one kind. `devmod.device` returns one; the device allocates nothing before its
+    first use.
 
     Attributes
     ----------
@@ -49,24 +51,28 @@ class Device(ProcessLocal, ABC):
     memory : int
         The device's memory in bytes; 0 if the driver's interface does not report it (WebGPU).
     limits : Mapping[str, int]
-        The limits of a launch by name, as errors name them. ``view_alignment`` is the alignment in bytes of a view's start, if the view is
-        an argument of a kernel.
+        The limits of a launch by name, as errors name them. ``view_alignment`` is the alignment in
+        bytes of a view's start, if the view is an argument of a kernel.
     arch : str
-        The architecture by which variants are chosen (R40), such as "sm_90"; "" if the kind has none.
+        The architecture by which variants are chosen (R40), such as "sm_90"; "" if the kind has
+        none.
     dlpack_type : int
         DLPack's device type.
     features : frozenset of str or None
-        What the device has of what interfaces name in `devmod.Interface.needs`; None if the backend does not report it.
+        What the device has of what interfaces name in `devmod.Interface.needs`; None if the backend
+        does not report it.
     subgroup_sizes : sequence of int
-        The numbers of threads with which a kernel's subgroups can be required to run; () if the backend does not report them.
+        The numbers of threads with which a kernel's subgroups can be required to run; () if the
+        backend does not report them.
     is_simulated : bool
-        Whether a program stands in for the device, which is not here: the choice of a bundle says so.
+        Whether a program stands in for the device, which is not here: the choice of a bundle says
+        so.
     length_unit : int
-        The bytes by which a kernel sees the length of an array grow, for a kind that binds each buffer with its size; 0 if kernels take
-        pointers.
+        The bytes by which a kernel sees the length of an array grow, for a kind that binds each
+        buffer with its size; 0 if kernels take pointers.
     in_place_from : float
-        The bytes from which on a call that waits lets kernels use a host array where it is, if it can; inf for a device with memory of
-        its own.
+        The bytes from which on a call that waits lets kernels use a host array where it is, if it
+        can; inf for a device with memory of its own.
     in_place_unit : int
         The bytes at whose multiples the address of such an array is.
     """
@@ -91,27 +97,33 @@ class Device(ProcessLocal, ABC):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the device has of what functions require; by default its `features` and its `subgroup_sizes`.
+        """What the device has of what functions require; by default its `features` and its
+        `subgroup_sizes`.
 
-        A function is not built for a device that lacks something, and a bundle skips the candidate. The choice of a bundle, the option
-        ``--here`` of ``devmod inspect`` and the first use of a function read it, so it must not build. `devmod.backend.fits` compares it.
+        A function is not built for a device that lacks something, and a bundle skips the candidate.
+        The choice of a bundle, the option ``--here`` of ``devmod inspect`` and the first use of a
+        function read it, so it must not build. `devmod.backend.fits` compares it.
         """
         return Capabilities(self)
 
     @property
     def generation(self) -> object:
-        """An object that is another one after the device lost the contents of its memory and works again; by default always None.
+        """An object that is another one after the device lost the contents of its memory and works
+        again; by default always None.
 
         What keeps memory from call to call, such as a program, makes it again then.
         """
         return None
 
-    # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the device made.
+    # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the
+    # device made.
 
     @property
     @abstractmethod
     def default_stream(self) -> Stream:
-        """The stream of a launch outside of ``with stream:`` that names none; the same object each time."""
+        """The stream of a launch outside of ``with stream:`` that names none; the same object each
+        time.
+        """
 
     @abstractmethod
     def stream(self) -> Stream:
@@ -119,11 +131,14 @@ class Device(ProcessLocal, ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all streams of the device are done. Raise LaunchError for a failure that the device reports."""
+        """Wait until all streams of the device are done. Raise LaunchError for a failure that the
+        device reports.
+        """
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Any:
-        """Return memory of at least `nbytes` (1 or more) bytes. The memory is freed with the returned object.
+        """Return memory of at least `nbytes` (1 or more) bytes. The memory is freed with the
+        returned object.
 
         Raises
         ------
@@ -133,22 +148,28 @@ class Device(ProcessLocal, ABC):
 
     @abstractmethod
     def write(self, memory: Any, data: memoryview, stream: Any) -> None:
-        """Copy `data` (bytes, contiguous, not empty) to the start of `memory`, in the stream's order.
+        """Copy `data` (bytes, contiguous, not empty) to the start of `memory`, in the stream's
+        order.
 
-        The caller may change `data` as soon as this method returns. Any stream may use new memory then: its first copy is done.
+        The caller may change `data` as soon as this method returns. Any stream may use new memory
+        then: its first copy is done.
         """
 
     def upload(self, data: memoryview, stream: Any) -> Any:
-        """Return new memory with a copy of `data` (bytes, contiguous, may be empty), as `allocate` and `write` do, which is the default."""
+        """Return new memory with a copy of `data` (bytes, contiguous, may be empty), as `allocate`
+        and `write` do, which is the default.
+        """
         memory = self.allocate(data.nbytes or 1)
         if data.nbytes:
             self.write(memory, data, stream)
         return memory
 
     def use_in_place(self, data: memoryview, address: int, *, written: bool) -> Any:
-        """Return memory that is `data` (bytes of the host, contiguous), without a copy; None if it needs a copy, which is the default.
+        """Return memory that is `data` (bytes of the host, contiguous), without a copy; None if it
+        needs a copy, which is the default.
 
-        Nothing else uses `data` until the caller has waited for the kernels and called `finish_in_place`.
+        Nothing else uses `data` until the caller has waited for the kernels and called
+        `finish_in_place`.
 
         Parameters
         ----------
@@ -160,89 +181,113 @@ class Device(ProcessLocal, ABC):
         return None
 
     def finish_in_place(self, memory: Any, stream: Any) -> None:
-        """Wait for the kernels in the stream, after which the host has what they wrote to memory of `use_in_place`."""
+        """Wait for the kernels in the stream, after which the host has what they wrote to memory of
+        `use_in_place`.
+        """
 
     @abstractmethod
     def read(self, memory: Any, out: memoryview, stream: Any) -> None:
-        """Copy the start of `memory` to `out` (bytes, contiguous, not empty), in the stream's order, and wait for the copy."""
+        """Copy the start of `memory` to `out` (bytes, contiguous, not empty), in the stream's
+        order, and wait for the copy.
+        """
 
     def start_write(self, memory: Any, data: memoryview, stream: Any) -> None:
-        """Queue the copy of `write`. The caller does not change `data` before the copy is done; this method keeps it alive until then."""
+        """Queue the copy of `write`. The caller does not change `data` before the copy is done;
+        this method keeps it alive until then.
+        """
         self.write(memory, data, stream)
 
     def start_read(self, memory: Any, out: memoryview, stream: Any) -> None:
-        """Queue the copy of `read`. `out` has the bytes when the stream, the device or a later event is waited for, and is kept alive."""
+        """Queue the copy of `read`. `out` has the bytes when the stream, the device or a later
+        event is waited for, and is kept alive.
+        """
         self.read(memory, out, stream)
 
     def start_clear(self, memory: Any, nbytes: int, stream: Any) -> None:
-        """Queue setting the first `nbytes` (1 or more) bytes of memory from `allocate` to zero, in the stream's order; a batch gathers it.
+        """Queue setting the first `nbytes` (1 or more) bytes of memory from `allocate` to zero, in
+        the stream's order; a batch gathers it.
 
-        The bytes up to a multiple of 4 may become zero too: behind the whole memory of an array, or where `slice` returns memory that no
-        kernel takes. By default, zeros are copied.
+        The bytes up to a multiple of 4 may become zero too: behind the whole memory of an array, or
+        where `slice` returns memory that no kernel takes. By default, zeros are copied.
         """
         self.start_write(memory, memoryview(bytes(nbytes)), stream)
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: Any) -> None:
-        """Queue a copy of the first `nbytes` (1 or more) bytes of `source` to the start of `target`, in the stream's order.
+        """Queue a copy of the first `nbytes` (1 or more) bytes of `source` to the start of
+        `target`, in the stream's order.
 
-        Both are memory of this device, and they do not overlap. They must stay valid in the driver until the copy is done. By default the
-        bytes pass the host.
+        Both are memory of this device, and they do not overlap. They must stay valid in the driver
+        until the copy is done. By default the bytes pass the host.
         """
         data = memoryview(bytearray(nbytes))
         self.read(source, data, stream)
         self.write(target, data, stream)
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> Any:
-        """Return the part of `memory` with `nbytes` (1 or more) bytes from byte `offset`. The part keeps `memory` alive.
+        """Return the part of `memory` with `nbytes` (1 or more) bytes from byte `offset`. The part
+        keeps `memory` alive.
 
-        The other methods of the device take it like `memory`. Kernels take it if `offset` is a multiple of ``limits["view_alignment"]``.
-        `memory` is what `allocate` returned, never a part.
+        The other methods of the device take it like `memory`. Kernels take it if `offset` is a
+        multiple of ``limits["view_alignment"]``. `memory` is what `allocate` returned, never a
+        part.
 
         Raises
         ------
         ArgumentError
             The backend has no parts of memory, which is the default.
         """
-        raise ArgumentError(f"the {self.kind} backend has no views of a part of an array; copy the part through the host", kind=self.kind)
+        raise ArgumentError(
+            f"the {self.kind} backend has no views of a part of an array; copy the part through the host",
+            kind=self.kind,
+        )
 
     def clear(self, memory: Any, nbytes: int, stream: Any) -> None:
-        """Set the bytes of memory that `allocate` just returned to zero, and wait: any stream may use it next."""
+        """Set the bytes of memory that `allocate` just returned to zero, and wait: any stream may
+        use it next.
+        """
         self.write(memory, memoryview(bytes(nbytes)), stream)
 
     def view(self, memory: Any) -> memoryview | None:
-        """Return a writable view of `memory` from the host, without a copy; None if host and device do not share memory.
+        """Return a writable view of `memory` from the host, without a copy; None if host and device
+        do not share memory.
 
         The view keeps `memory` alive.
         """
         return None
 
     def pointer(self, memory: Any) -> tuple[int, int] | None:
-        """Return DLPack's ``data`` and ``byte_offset`` of `memory`; None if other libraries cannot use the device's pointers.
+        """Return DLPack's ``data`` and ``byte_offset`` of `memory`; None if other libraries cannot
+        use the device's pointers.
 
-        For CUDA and ROCm (`dlpack_type` 2, 10 and 13) arrays then have ``__cuda_array_interface__`` too.
+        For CUDA and ROCm (`dlpack_type` 2, 10 and 13) arrays then have ``__cuda_array_interface__``
+        too.
         """
         return None
 
     def place(self, memory: Any) -> tuple[int, int]:
-        """Return a number of the allocation that `memory` lies in, and its first byte there: its id and 0 by default.
+        """Return a number of the allocation that `memory` lies in, and its first byte there: its id
+        and 0 by default.
 
-        `memory` is what `allocate` returned, `Image.memory`, or what the launcher's `adopt` took from another library, whose arrays and
-        images have objects of their own for the same bytes.
+        `memory` is what `allocate` returned, `Image.memory`, or what the launcher's `adopt` took
+        from another library, whose arrays and images have objects of their own for the same bytes.
         """
         return id(memory), 0
 
     def address(self, memory: Any) -> int:
-        """Return the address of the first byte of `memory` in the device's kernels. Work that is queued later may access it.
+        """Return the address of the first byte of `memory` in the device's kernels. Work that is
+        queued later may access it.
 
         Raises
         ------
         ConversionError
-            There is none, which is the default. The text ends a sentence that begins with the array.
+            There is none, which is the default. The text ends a sentence that begins with the
+            array.
         """
         raise ConversionError(f"is on {self}, which gives arrays no addresses")
 
     def share(self, stream: object) -> int | None:
-        """Order all work queued on the device before the use of its memory by another library. By default, wait for it.
+        """Order all work queued on the device before the use of its memory by another library. By
+        default, wait for it.
 
         Parameters
         ----------
@@ -252,37 +297,47 @@ class Device(ProcessLocal, ABC):
         Returns
         -------
         int or None
-            The stream in whose order the memory is complete, as in ``__cuda_array_interface__``; None if it is complete now.
+            The stream in whose order the memory is complete, as in ``__cuda_array_interface__``;
+            None if it is complete now.
         """
         self.synchronize()
         return None
 
     def create_image(self, image: Image) -> Any:
-        """Return the backend's object for a new image, whose texels are zero. It is `Image.handle`, and the memory is freed with it.
+        """Return the backend's object for a new image, whose texels are zero. It is `Image.handle`,
+        and the memory is freed with it.
 
         Raises
         ------
         ArgumentError
-            The device has no images of this type, format or size. `check_extent` checks the size. By default, it has none.
+            The device has no images of this type, format or size. `check_extent` checks the size.
+            By default, it has none.
         DeviceMemoryError
             The device has too little free memory.
         """
         raise self._no_images("image")
 
     def create_sampler(self, sampler: Sampler) -> Any:
-        """Return the backend's object for a new sampler, which is `Sampler.handle`. Raise ArgumentError if the device has none of it."""
+        """Return the backend's object for a new sampler, which is `Sampler.handle`. Raise
+        ArgumentError if the device has none of it.
+        """
         raise self._no_images("sampler")
 
     def write_image(self, image: Image, data: memoryview, stream: Any) -> None:
-        """Copy `data` (the bytes of a NumPy array of `Image.array_shape`) to an image, in the stream's order, as `write` does."""
+        """Copy `data` (the bytes of a NumPy array of `Image.array_shape`) to an image, in the
+        stream's order, as `write` does.
+        """
         raise self._no_images("copy_from")
 
     def read_image(self, image: Image, out: memoryview, stream: Any) -> None:
-        """Copy an image to `out` (the bytes of a NumPy array of `Image.array_shape`), in the stream's order, and wait for the copy."""
+        """Copy an image to `out` (the bytes of a NumPy array of `Image.array_shape`), in the
+        stream's order, and wait for the copy.
+        """
         raise self._no_images("numpy")
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name of the caller's argument
-        """Return why kernels cannot access images of a format in this way, as a clause; "" if they can.
+        """Return why kernels cannot access images of a format in this way, as a clause; "" if they
+        can.
 
         Parameters
         ----------
@@ -294,7 +349,9 @@ class Device(ProcessLocal, ABC):
         return ""
 
     def _no_images(self, method: str) -> ArgumentError:
-        return ArgumentError(f"{method}: the {self.kind} backend does not support images", kind=self.kind)
+        return ArgumentError(
+            f"{method}: the {self.kind} backend does not support images", kind=self.kind
+        )
 
     def free_memory(self) -> int | None:
         """Return the free bytes of the device; None if the driver does not report them."""
@@ -311,8 +368,16 @@ class Device(ProcessLocal, ABC):
             The reason, such as the driver's name of the error.
         """
         free = self.free_memory()
-        subject = f"{self} cannot allocate {nbytes} bytes" if nbytes else f"{self} has too little free memory"
-        report = "" if free is None else f"; {free} bytes are free" + (f" of {self.memory}" if self.memory else "")
+        subject = (
+            f"{self} cannot allocate {nbytes} bytes"
+            if nbytes
+            else f"{self} has too little free memory"
+        )
+        report = (
+            ""
+            if free is None
+            else f"; {free} bytes are free" + (f" of {self.memory}" if self.memory else "")
+        )
         error = DeviceMemoryError(f"{subject}: {reason}{report}", kind=self.kind)
         error.requested, error.free = nbytes, free
         return error
@@ -333,13 +398,17 @@ class Device(ProcessLocal, ABC):
         return LaunchError(text, kind=self.kind, function=function, argument=argument)
 
     def read_times(self, events: Sequence[Event]) -> None:
-        """Wait for events and read their times together, before `Event.elapsed` is called for each. By default, that reads them."""
+        """Wait for events and read their times together, before `Event.elapsed` is called for each.
+        By default, that reads them.
+        """
 
     # -- implemented here
 
     @property
     def current_stream(self) -> Stream:
-        """The stream of a launch that names none: that of the innermost ``with stream:`` in this context, else `default_stream`."""
+        """The stream of a launch that names none: that of the innermost ``with stream:`` in this
+        context, else `default_stream`.
+        """
         return current_stream(self) or self.default_stream
 
     def empty(self, shape: int | Sequence[int], dtype: object) -> Array:
@@ -372,7 +441,8 @@ class Device(ProcessLocal, ABC):
         return array
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
-        """Copy an array of the host to this device: a NumPy array, any object with a buffer or DLPack, or what ``numpy.asarray`` accepts.
+        """Copy an array of the host to this device: a NumPy array, any object with a buffer or
+        DLPack, or what ``numpy.asarray`` accepts.
 
         Raises
         ------
@@ -382,7 +452,9 @@ class Device(ProcessLocal, ABC):
             The device has too little free memory.
         """
         view = _view_to_copy(array)
-        return DeviceArray(self, self.upload(view.read(), self.current_stream), view.shape, view.dtype)
+        return DeviceArray(
+            self, self.upload(view.read(), self.current_stream), view.shape, view.dtype
+        )
 
     def image(self, shape: int | Sequence[int], format: str, *, layers: int = 0) -> Image:  # noqa: A002 - a public name
         """Return an image of zeros.
@@ -390,7 +462,8 @@ class Device(ProcessLocal, ABC):
         Parameters
         ----------
         shape
-            The width, or the width, the height and the depth, in texels: x first, like a grid. The image's NumPy array has the reverse.
+            The width, or the width, the height and the depth, in texels: x first, like a grid. The
+            image's NumPy array has the reverse.
         format
             The format of the texels by WebGPU's name, such as "rgba8unorm" or "r32float".
         layers
@@ -411,30 +484,37 @@ class Device(ProcessLocal, ABC):
         return image
 
     def image_from_numpy(self, array: np.ndarray[Any, Any], format: str | None = None) -> Image:  # noqa: A002 - a public name
-        """Copy a picture to a new 2-D image: a NumPy array of height × width, or height × width × channels with 1, 2 or 4 channels.
+        """Copy a picture to a new 2-D image: a NumPy array of height × width, or height × width ×
+        channels with 1, 2 or 4 channels.
 
         Parameters
         ----------
         array
             The picture. Any object with a buffer or DLPack on the host is accepted.
         format
-            The format; by default that of the element type: "8unorm" for uint8, "8snorm" for int8, "16uint" for uint16, "16float" for
-            float16, "32float" for float32, and so on, for "r", "rg" or "rgba".
+            The format; by default that of the element type: "8unorm" for uint8, "8snorm" for int8,
+            "16uint" for uint16, "16float" for float16, "32float" for float32, and so on, for "r",
+            "rg" or "rgba".
 
         Raises
         ------
         ArgumentError
-            The array is no picture, or does not have the element type and the channels of the format.
+            The array is no picture, or does not have the element type and the channels of the
+            format.
         DeviceMemoryError
             The device has too little free memory.
         """
         try:
             view = host_view(array)
         except ConversionError as error:
-            raise ArgumentError(f"image_from_numpy: the array {error}", kind=self.kind, argument="array") from None
+            raise ArgumentError(
+                f"image_from_numpy: the array {error}", kind=self.kind, argument="array"
+            ) from None
         if view is None:
             raise ArgumentError(
-                f"image_from_numpy takes an array of the host, got {describe_value(array)}", kind=self.kind, argument="array"
+                f"image_from_numpy takes an array of the host, got {describe_value(array)}",
+                kind=self.kind,
+                argument="array",
             )
         from devmod_runtime._device.image import format_of
 
@@ -445,18 +525,22 @@ class Device(ProcessLocal, ABC):
         image.copy_from(array)
         return image
 
-    def sampler(self, *, filter: str = "nearest", address: str = "clamp", normalized: bool = True) -> Sampler:  # noqa: A002 - a public name
+    def sampler(
+        self, *, filter: str = "nearest", address: str = "clamp", normalized: bool = True
+    ) -> Sampler:  # noqa: A002 - a public name
         """Return a sampler.
 
         Parameters
         ----------
         filter
-            "nearest" returns the nearest texel, "linear" the weighted mean of those around the place.
+            "nearest" returns the nearest texel, "linear" the weighted mean of those around the
+            place.
         address
-            What is read outside of the image: "clamp" the texel at the edge, "repeat" the image again, "mirror" the image reversed,
-            "border" zero.
+            What is read outside of the image: "clamp" the texel at the edge, "repeat" the image
+            again, "mirror" the image reversed, "border" zero.
         normalized
-            Whether coordinates are from 0 to 1; otherwise they are in texels, and `address` is "clamp" or "border".
+            Whether coordinates are from 0 to 1; otherwise they are in texels, and `address` is
+            "clamp" or "border".
 
         Raises
         ------
@@ -467,17 +551,24 @@ class Device(ProcessLocal, ABC):
         from devmod_runtime._device.image import Sampler
 
         check_driver(self.kind)
-        for name, value, known in (("filter", filter, FILTERS), ("address", address, ADDRESS_MODES)):
+        for name, value, known in (
+            ("filter", filter, FILTERS),
+            ("address", address, ADDRESS_MODES),
+        ):
             # Not `in` alone: the comparison of an array has no single truth value.
             if not isinstance(value, str) or value not in known:
-                problem = f"sampler: {name} is {describe_value(value)}; expected {list_names(known)}"
+                problem = (
+                    f"sampler: {name} is {describe_value(value)}; expected {list_names(known)}"
+                )
                 raise ArgumentError(problem, kind=self.kind, argument=name)
         if not isinstance(normalized, bool):
             problem = f"sampler: normalized is {describe_value(normalized)}; expected True or False"
             raise ArgumentError(problem, kind=self.kind, argument="normalized")
         if not normalized and address in ("repeat", "mirror"):  # no driver has them
             raise ArgumentError(
-                f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'", kind=self.kind, argument="address"
+                f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'",
+                kind=self.kind,
+                argument="address",
             )
         sampler = Sampler(self, filter, address, normalized)
         sampler.handle = self.create_sampler(sampler)
@@ -487,13 +578,20 @@ class Device(ProcessLocal, ABC):
         return escape_line(f"{self.kind} device {self.index} ({self.name})")
 
     def _repr_html_(self) -> str:
-        rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
+        rows = [
+            ("name", self.name),
+            ("vendor", self.vendor),
+            ("driver", self.driver_version),
+            ("architecture", self.arch),
+        ]
         rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
 
 
 def _view_to_copy(array: object) -> HostView:
-    """Return the view of an array that `Device.from_numpy` copies. Raise ArgumentError if it cannot be copied."""
+    """Return the view of an array that `Device.from_numpy` copies. Raise ArgumentError if it cannot
+    be copied.
+    """
     try:
         view = host_view(array)
         if view is None:
@@ -501,7 +599,9 @@ def _view_to_copy(array: object) -> HostView:
     except ConversionError as error:
         raise ArgumentError(f"from_numpy: the array {error}", argument="array") from None
     except (TypeError, ValueError) as error:  # NumPy's errors for an object that is no array
-        raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
+        raise ArgumentError(
+            f"from_numpy takes an array of numbers: {error}", argument="array"
+        ) from None
     assert view is not None
     return view
 
@@ -526,8 +626,14 @@ def _shape_of(value: object) -> tuple[int, ...]:
         except (AttributeError, TypeError):
             number = -1
         if number < 0:
-            raise ArgumentError(f"{value!r} is not a shape; a shape is a length, or a tuple of lengths, from 0 up", argument="shape")
+            raise ArgumentError(
+                f"{value!r} is not a shape; a shape is a length, or a tuple of lengths, from 0 up",
+                argument="shape",
+            )
         if number >= _MAX_LENGTH:
-            raise ArgumentError(f"a length of a shape is {describe_value(number)}; expected less than 2**63", argument="shape")
+            raise ArgumentError(
+                f"a length of a shape is {describe_value(number)}; expected less than 2**63",
+                argument="shape",
+            )
         shape.append(number)
     return tuple(shape)

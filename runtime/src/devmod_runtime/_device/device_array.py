@@ -35,15 +35,17 @@ _CUDA_TYPES = (2, 10, 13)
 
 
 class DeviceArray(Array):
-    """A C-contiguous array in a device's memory, or a view of one. `Device.empty`, `Device.zeros` and `Device.from_numpy` return one.
+    """A C-contiguous array in a device's memory, or a view of one. `Device.empty`, `Device.zeros`
+    and `Device.from_numpy` return one.
 
     Attributes
     ----------
     device : Device
         The device that has the memory.
     memory
-        The backend's object for the memory, as kernels take it; the memory is freed with it. A view whose start is not a multiple of the
-        device's ``limits["view_alignment"]`` has none: it can be copied, and is no argument of a kernel.
+        The backend's object for the memory, as kernels take it; the memory is freed with it. A view
+        whose start is not a multiple of the device's ``limits["view_alignment"]`` has none: it can
+        be copied, and is no argument of a kernel.
     region
         The backend's object for the memory, as copies take it.
     owner
@@ -55,14 +57,22 @@ class DeviceArray(Array):
     __slots__ = ("_nbytes", "_offset", "_root", "device", "memory", "owner", "read_only", "region")
 
     def __init__(
-        self, device: Device, memory: object, shape: Sequence[int], dtype: str, owner: object = None, *, read_only: bool = False
+        self,
+        device: Device,
+        memory: object,
+        shape: Sequence[int],
+        dtype: str,
+        owner: object = None,
+        *,
+        read_only: bool = False,
     ) -> None:
         # Interned, so that a call compares types by identity.
         self.shape, self.dtype = tuple(shape), intern(dtype)
         self.device, self.memory, self.owner, self.read_only = device, memory, owner, read_only
         self.region = memory
         self._nbytes = array_bytes(parse_dtype(dtype), self.shape)
-        #: The array that this is a view of, and the first byte in its memory. None for an array with memory of its own.
+        #: The array that this is a view of, and the first byte in its memory. None for an array
+        #: with memory of its own.
         self._root: DeviceArray | None = None
         self._offset = 0
 
@@ -92,13 +102,17 @@ class DeviceArray(Array):
 
     def viewed(self, shape: tuple[int, ...], dtype: str) -> DeviceArray:
         """Return the same memory as an array of another type, for an argument of a kernel."""
-        view = DeviceArray(self.device, self.region, shape, dtype, self.owner, read_only=self.read_only)
+        view = DeviceArray(
+            self.device, self.region, shape, dtype, self.owner, read_only=self.read_only
+        )
         view._root, view._offset = self._base, self._offset
         return view
 
     @property
     def misaligned(self) -> str:
-        """Return the reason why the array cannot be an argument of a kernel, as the end of a sentence; "" if it can."""
+        """Return the reason why the array cannot be an argument of a kernel, as the end of a
+        sentence; "" if it can.
+        """
         if not self._offset:
             return ""
         alignment = self.device.limits.get("view_alignment", 1)
@@ -111,9 +125,11 @@ class DeviceArray(Array):
 
     @property
     def address(self) -> int:
-        """The address of the first byte in the device's kernels (CUDA, ROCm, Vulkan), such as a value for a pointer in a buffer.
+        """The address of the first byte in the device's kernels (CUDA, ROCm, Vulkan), such as a
+        value for a pointer in a buffer.
 
-        The array must be alive while a kernel uses the address. Streams other than that of a kernel do not know of the use.
+        The array must be alive while a kernel uses the address. Streams other than that of a kernel
+        do not know of the use.
 
         Raises
         ------
@@ -127,12 +143,20 @@ class DeviceArray(Array):
 
     def overlaps(self, other: DeviceArray) -> bool:
         """Return whether two arrays of one device share bytes."""
-        (memory, first), (second_memory, second) = (each.device.place(each._base.memory) for each in (self, other))
+        (memory, first), (second_memory, second) = (
+            each.device.place(each._base.memory) for each in (self, other)
+        )
         first, second = first + self._offset, second + other._offset
-        return memory == second_memory and first < second + other._nbytes and second < first + self._nbytes
+        return (
+            memory == second_memory
+            and first < second + other._nbytes
+            and second < first + self._nbytes
+        )
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Return a copy of the elements, as `Array.numpy`, after all work queued on the device. Packed elements are unpacked."""
+        """Return a copy of the elements, as `Array.numpy`, after all work queued on the device.
+        Packed elements are unpacked.
+        """
         if out is not None:
             return copy_to_numpy(self, out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)
@@ -140,7 +164,11 @@ class DeviceArray(Array):
         if packing_problem(self.dtype):
             packed = bytearray(self._nbytes)
             self.read(memoryview(packed))
-            return unpack(memoryview(packed), parse_dtype(base)[1], prod(shape)).view(dtype).reshape(shape)
+            return (
+                unpack(memoryview(packed), parse_dtype(base)[1], prod(shape))
+                .view(dtype)
+                .reshape(shape)
+            )
         result = np.empty(shape, dtype)
         self.read(bytes_of(result))
         return result
@@ -156,34 +184,64 @@ class DeviceArray(Array):
         source = value
         try:
             view = host_view(value)
-            if not isinstance(value, Array) and (view is None or (view.dtype, view.shape) != (base, shape)):
+            if not isinstance(value, Array) and (
+                view is None or (view.dtype, view.shape) != (base, shape)
+            ):
                 source = np.empty(shape, numpy_dtype(base))
                 if (
                     type(value) is int
                     and source.dtype.kind in "iu"
                     and not np.iinfo(source.dtype).min <= value <= np.iinfo(source.dtype).max
                 ):
-                    raise OverflowError(f"Python integer {value} out of bounds for {base}")  # NumPy before 2 only warns
+                    raise OverflowError(
+                        f"Python integer {value} out of bounds for {base}"
+                    )  # NumPy before 2 only warns
                 source[...] = value
-        except (TypeError, ValueError, OverflowError, ConversionError) as error:  # NumPy's for what it does not convert or broadcast
-            raise ArgumentError(f"fill: {describe_value(value)} is no value for {self!r}: {error}", argument="value") from None
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            ConversionError,
+        ) as error:  # NumPy's for what it does not convert or broadcast
+            raise ArgumentError(
+                f"fill: {describe_value(value)} is no value for {self!r}: {error}", argument="value"
+            ) from None
         copy(source, self, "fill")
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-        """Raise TypeError. Without this method NumPy would make an array with this object as its element."""
-        raise TypeError(f"this array is in the memory of {self.device}, and NumPy does not copy it to the host; call .numpy()")
+        """Raise TypeError. Without this method NumPy would make an array with this object as its
+        element.
+        """
+        raise TypeError(
+            f"this array is in the memory of {self.device}, and NumPy does not copy it to the host; call .numpy()"
+        )
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The array for libraries that share memory of CUDA or ROCm, such as CuPy and Numba. Other arrays have no such attribute."""
+        """The array for libraries that share memory of CUDA or ROCm, such as CuPy and Numba. Other
+        arrays have no such attribute.
+        """
         base, shape, _ = scalar_shape(self.dtype, self.shape)
-        pointer = self.device.pointer(self.region) if self.device.dlpack_type in _CUDA_TYPES and base in STRUCT_FORMATS else None
+        pointer = (
+            self.device.pointer(self.region)
+            if self.device.dlpack_type in _CUDA_TYPES and base in STRUCT_FORMATS
+            else None
+        )
         if pointer is None:
-            raise AttributeError(f"an array of {self.dtype} on {self.device} has no __cuda_array_interface__")
+            raise AttributeError(
+                f"an array of {self.dtype} on {self.device} has no __cuda_array_interface__"
+            )
         stream = self.device.share(None)
         address = sum(pointer) if self._nbytes else 0
         data = (address, self.read_only)
-        return {"shape": shape, "typestr": numpy_dtype(base).str, "data": data, "strides": None, "stream": stream, "version": 3}
+        return {
+            "shape": shape,
+            "typestr": numpy_dtype(base).str,
+            "data": data,
+            "strides": None,
+            "stream": stream,
+            "version": 3,
+        }
 
     def __dlpack__(
         self,
@@ -195,10 +253,11 @@ class DeviceArray(Array):
     ) -> object:
         """Return a DLPack capsule.
 
-        The capsule is in the device's memory if other libraries can use its pointers (`Device.pointer`). For a consumer that requests
-        the host's memory with ``dl_device=(1, 0)`` it shares the array's memory if host and device do (`Device.view`) and no copy is
-        requested; otherwise it has a copy. The call waits for all work queued on the device, or orders it before the consumer's `stream`
-        if the driver can (`Device.share`).
+        The capsule is in the device's memory if other libraries can use its pointers
+        (`Device.pointer`). For a consumer that requests the host's memory with ``dl_device=(1, 0)``
+        it shares the array's memory if host and device do (`Device.view`) and no copy is requested;
+        otherwise it has a copy. The call waits for all work queued on the device, or orders it
+        before the consumer's `stream` if the driver can (`Device.share`).
         """
         from devmod._arrays.dlpack import READ_ONLY, capsule, check_elements, host_capsule
 
@@ -210,12 +269,23 @@ class DeviceArray(Array):
             if view is not None:
                 self.device.synchronize()
                 view = view[: self._nbytes]
-                return host_capsule(view.toreadonly() if self.read_only else view, self.shape, dtype, max_version, _CPU, copy)
+                return host_capsule(
+                    view.toreadonly() if self.read_only else view,
+                    self.shape,
+                    dtype,
+                    max_version,
+                    _CPU,
+                    copy,
+                )
             if copy is not False:
                 data = bytearray(self._nbytes)
                 self.read(memoryview(data))
-                return host_capsule(memoryview(data).toreadonly(), self.shape, dtype, max_version, _CPU, None)
-        pointer = self.device.pointer(self.region) if target_device == own_device and not copy else None
+                return host_capsule(
+                    memoryview(data).toreadonly(), self.shape, dtype, max_version, _CPU, None
+                )
+        pointer = (
+            self.device.pointer(self.region) if target_device == own_device and not copy else None
+        )
         if pointer is None:
             raise BufferError(
                 f"this array is in the memory of {self.device}, which DLPack consumers cannot use; request a copy on the host "
@@ -225,8 +295,18 @@ class DeviceArray(Array):
         check_elements(dtype)
         versioned = max_version is not None and max_version[0] >= 1
         if self.read_only and not versioned:
-            raise BufferError("this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0)")
-        return capsule(self, own_device, *pointer, self.shape, dtype, READ_ONLY if self.read_only else 0, versioned)
+            raise BufferError(
+                "this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0)"
+            )
+        return capsule(
+            self,
+            own_device,
+            *pointer,
+            self.shape,
+            dtype,
+            READ_ONLY if self.read_only else 0,
+            versioned,
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.dlpack_type, self.device.index)
@@ -235,10 +315,13 @@ class DeviceArray(Array):
         return f"<Array {self.dtype}{list(self.shape)} on {self.device}>"
 
 
-# -- Copies between arrays: on the host, of one device, of two devices of a kind, and between a device and the host.
+# -- Copies between arrays: on the host, of one device, of two devices of a kind, and between a
+# device and the host.
 
 
-def copy(source: object, target: object, name: str, stream: object = None, wait: bool = True) -> Event | None:
+def copy(
+    source: object, target: object, name: str, stream: object = None, wait: bool = True
+) -> Event | None:
     """Copy one array to another; at least one of them is devmod's.
 
     Parameters
@@ -267,7 +350,9 @@ def copy_to_numpy(array: Array, out: Any) -> np.ndarray[Any, Any]:
         `out` is not a writable NumPy array of the same type and shape.
     """
     if not isinstance(out, np.ndarray):
-        raise ArgumentError(f"numpy: expected a NumPy array as out, got {describe_value(out)}", argument="out")
+        raise ArgumentError(
+            f"numpy: expected a NumPy array as out, got {describe_value(out)}", argument="out"
+        )
     copy = _Copy(array, out, "numpy")
     if copy.device is not None:
         copy.device.synchronize()
@@ -315,7 +400,9 @@ class _Copy:
         source, target, device = self.source, self.target, self.device
         if isinstance(source, HostView) and isinstance(target, HostView):
             if stream is not None:
-                raise self._error("stream= is given, and both arrays are in the host's memory", "stream")
+                raise self._error(
+                    "stream= is given, and both arrays are in the host's memory", "stream"
+                )
             target.write_target()[:] = source.read()
             target.finish()
             return None
@@ -325,7 +412,9 @@ class _Copy:
         if target.nbytes:
             if isinstance(source, HostView):
                 assert not isinstance(target, HostView)
-                (device.write if wait else device.start_write)(target.region, source.read(), copy_stream)
+                (device.write if wait else device.start_write)(
+                    target.region, source.read(), copy_stream
+                )
             elif isinstance(target, HostView):
                 if wait or not target.array.flags.c_contiguous or target.packed:
                     target.read_from(device.read, source.region, copy_stream)
@@ -347,12 +436,17 @@ class _Copy:
         except ConversionError as error:
             raise self._error(f"the {role} {error}", role) from None
         if view is None:
-            raise self._error(f"the {role} is {describe_value(value)}, expected an array of devmod or of the host", role)
+            raise self._error(
+                f"the {role} is {describe_value(value)}, expected an array of devmod or of the host",
+                role,
+            )
         return view
 
     def _check(self) -> None:
         source, target = self.source, self.target
-        (source_type, source_shape), (target_type, target_shape) = (scalar_shape(each.dtype, each.shape)[:2] for each in (source, target))
+        (source_type, source_shape), (target_type, target_shape) = (
+            scalar_shape(each.dtype, each.shape)[:2] for each in (source, target)
+        )
         if source_type != target_type:
             raise self._error(
                 f"the source has elements of {source.dtype}, and the target of {target.dtype}; devmod converts no elements: convert "
@@ -361,7 +455,10 @@ class _Copy:
             )
         if source_shape != target_shape:
             advice = "; reshape one of them" if prod(source_shape) == prod(target_shape) else ""
-            raise self._error(f"the source has the shape {source_shape}, and the target {target_shape}{advice}", "source")
+            raise self._error(
+                f"the source has the shape {source_shape}, and the target {target_shape}{advice}",
+                "source",
+            )
         if not isinstance(target, HostView):
             problem = "is read-only" if target.read_only else ""
             if not isinstance(source, HostView) and source.device.kind != target.device.kind:
@@ -380,12 +477,20 @@ class _Copy:
         if stream is None:
             return device.current_stream
         if not isinstance(stream, Stream) or stream.device is not device:
-            description = f"a stream of {stream.device}" if isinstance(stream, Stream) else describe_value(stream)
+            description = (
+                f"a stream of {stream.device}"
+                if isinstance(stream, Stream)
+                else describe_value(stream)
+            )
             raise self._error(f"stream= is {description}, expected a stream of {device}", "stream")
         return stream
 
     def _error(self, text: str, argument: str) -> ArgumentError:
-        return ArgumentError(f"{self._name}: {text}", kind=self.device.kind if self.device is not None else "", argument=argument)
+        return ArgumentError(
+            f"{self._name}: {text}",
+            kind=self.device.kind if self.device is not None else "",
+            argument=argument,
+        )
 
 
 def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -> None:
@@ -421,4 +526,7 @@ def dtype_of(value: object) -> str:
     try:
         return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, FormatError):
-        raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
+        raise ArgumentError(
+            f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype",
+            argument="dtype",
+        ) from None

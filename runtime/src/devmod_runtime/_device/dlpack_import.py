@@ -1,7 +1,7 @@
 """DLPack import of host memory as a NumPy array.
 
-NumPy's own `from_dlpack` is not used: before 2.2 all its arrays are read-only, and it lacks bfloat16 and fp8. Such elements become
-unsigned integers of the same size.
+NumPy's own `from_dlpack` is not used: before 2.2 all its arrays are read-only, and it lacks
+bfloat16 and fp8. Such elements become unsigned integers of the same size.
 """
 
 from __future__ import annotations
@@ -22,13 +22,23 @@ else:
     from devmod._util.numpy import np
 
 #: NumPy's letters of DLPack's codes, and the bits of the types that it has.
-_LETTERS = {0: ("i", (8, 16, 32, 64)), 1: ("u", (8, 16, 32, 64)), 2: ("f", (16, 32, 64)), 5: ("c", (64, 128)), 6: ("b", (8,))}
+_LETTERS = {
+    0: ("i", (8, 16, 32, 64)),
+    1: ("u", (8, 16, 32, 64)),
+    2: ("f", (16, 32, 64)),
+    5: ("c", (64, 128)),
+    6: ("b", (8,)),
+}
 #: The names of capsules with a consumer. Python keeps the pointers.
 _USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
 
 _name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", pythonapi))
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", pythonapi))
-_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", pythonapi))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", pythonapi)
+)
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", pythonapi)
+)
 #: Called with the interpreter's lock, as NumPy does. A deleter that acquires it may do so again.
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
@@ -48,7 +58,8 @@ def device_of(value: Any) -> tuple[int, int]:
 
 
 def import_array(value: Any) -> tuple[np.ndarray[Any, Any], str]:
-    """Return a NumPy array over the host memory of an exporter or a capsule, and the element type if NumPy lacks it, else "".
+    """Return a NumPy array over the host memory of an exporter or a capsule, and the element type
+    if NumPy lacks it, else "".
 
     Raises
     ------
@@ -69,7 +80,10 @@ def import_array(value: Any) -> tuple[np.ndarray[Any, Any], str]:
 
 
 class _Memory:
-    """The memory of a capsule, as NumPy's array interface. It is freed with the last array over it."""
+    """The memory of a capsule, as NumPy's array interface.
+
+    It is freed with the last array over it.
+    """
 
     def __init__(self, capsule: object, is_torch: bool) -> None:
         tensor, read_only = read_capsule(capsule)
@@ -77,7 +91,8 @@ class _Memory:
         address = _pointer(capsule, name)
         structure = (Managed if name == b"dltensor" else Versioned).from_address(address)
         if name == b"dltensor":
-            # These capsules have no flag. JAX and Arrow export immutable arrays as such. PyTorch has none, and NumPy does not export them.
+            # These capsules have no flag. JAX and Arrow export immutable arrays as such. PyTorch
+            # has none, and NumPy does not export them.
             read_only = not is_torch and structure.deleter != _numpy_deleter()
         self.dtype, typestr = "", _typestr(tensor)
         if not typestr:
@@ -88,7 +103,9 @@ class _Memory:
             "version": 3,
             "typestr": dtype.str,
             "shape": tuple(lengths.from_address(tensor.shape)) if tensor.ndim else (),
-            "strides": tuple(dtype.itemsize * each for each in lengths.from_address(tensor.strides)) if tensor.strides else None,
+            "strides": tuple(dtype.itemsize * each for each in lengths.from_address(tensor.strides))
+            if tensor.strides
+            else None,
             "data": ((tensor.data or 0) + tensor.byte_offset, read_only),
         }
         self._free = partial(_Deleter(structure.deleter), address) if structure.deleter else None
@@ -112,7 +129,9 @@ def _typestr(tensor: Tensor) -> str:
     if tensor.lanes == 1 and tensor.bits in sizes:
         return f"{letter}{tensor.bits // 8}"
     if tensor.lanes != 1 or tensor.bits not in (8, 16, 32, 64):
-        raise ConversionError(f"has elements of {dtype_name((tensor.code, tensor.bits, tensor.lanes))}, which no host array can have")
+        raise ConversionError(
+            f"has elements of {dtype_name((tensor.code, tensor.bits, tensor.lanes))}, which no host array can have"
+        )
     return ""
 
 
@@ -124,7 +143,8 @@ def _numpy_deleter() -> int | None:
 
 
 def read_capsule(capsule: object) -> tuple[Tensor, bool]:
-    """Return the structure of a capsule, in place, and whether the capsule marks the memory as read-only.
+    """Return the structure of a capsule, in place, and whether the capsule marks the memory as
+    read-only.
 
     Raises
     ------
@@ -135,13 +155,19 @@ def read_capsule(capsule: object) -> tuple[Tensor, bool]:
         raise ConversionError(f"exports {type(capsule).__name__} by DLPack, expected a capsule")
     name = _name(capsule)
     if name in (b"used_dltensor", b"used_dltensor_versioned"):
-        raise ConversionError("has a DLPack capsule that was used before; a capsule can be used once: export the array again")
+        raise ConversionError(
+            "has a DLPack capsule that was used before; a capsule can be used once: export the array again"
+        )
     if name not in (b"dltensor", b"dltensor_versioned"):
         capsule_name = repr((name or b"").decode(errors="replace"))
-        raise ConversionError(f"exports a capsule named {capsule_name}, expected 'dltensor' or 'dltensor_versioned'")
+        raise ConversionError(
+            f"exports a capsule named {capsule_name}, expected 'dltensor' or 'dltensor_versioned'"
+        )
     if name == b"dltensor":
         return Managed.from_address(_pointer(capsule, name)).tensor, False
     versioned = Versioned.from_address(_pointer(capsule, name))
     if versioned.major != 1:
-        raise ConversionError(f"exports DLPack {versioned.major}.{versioned.minor}; this devmod reads version 1 and older")
+        raise ConversionError(
+            f"exports DLPack {versioned.major}.{versioned.minor}; this devmod reads version 1 and older"
+        )
     return versioned.tensor, bool(versioned.flags & READ_ONLY)

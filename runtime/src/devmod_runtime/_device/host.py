@@ -22,7 +22,16 @@ else:
 #: DLPack's kDLCPU, kDLCUDAHost and kDLROCMHost.
 _HOST_TYPES = (1, 3, 11)
 #: The names of DLPack's other device types in messages.
-_DEVICE_NAMES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA (managed)", 14: "oneAPI", 15: "WebGPU"}
+_DEVICE_NAMES = {
+    2: "CUDA",
+    4: "OpenCL",
+    7: "Vulkan",
+    8: "Metal",
+    10: "ROCm",
+    13: "CUDA (managed)",
+    14: "oneAPI",
+    15: "WebGPU",
+}
 
 
 class HostView:
@@ -31,7 +40,8 @@ class HostView:
     Attributes
     ----------
     array
-        The array; an array of bytes or of unsigned integers if NumPy does not support the element type.
+        The array; an array of bytes or of unsigned integers if NumPy does not support the element
+        type.
     dtype
         devmod's name of the element type.
     shape
@@ -60,14 +70,19 @@ class HostView:
         if not self.array.flags.writeable:
             return "is read-only"
         nbytes = self.array.itemsize
-        for stride, length in sorted((abs(stride), length) for stride, length in zip(self.array.strides, self.array.shape, strict=True)):
+        for stride, length in sorted(
+            (abs(stride), length)
+            for stride, length in zip(self.array.strides, self.array.shape, strict=True)
+        ):
             if length > 1 and stride < nbytes and self.array.size:
                 return f"has elements that share memory (its strides are {self.array.strides})"
             nbytes += stride * (length - 1)
         return ""
 
     def read(self) -> memoryview:
-        """Return the bytes in C order, as a device has them; a copy if the array is not contiguous, or is packed."""
+        """Return the bytes in C order, as a device has them; a copy if the array is not contiguous,
+        or is packed.
+        """
         array = self.array if self.array.flags.c_contiguous else np.ascontiguousarray(self.array)
         return elements_of(array) if self.packed else bytes_of(array)
 
@@ -79,8 +94,12 @@ class HostView:
             self.staging = np.empty(self.array.shape, self.array.dtype)
         return bytes_of(self.array if self.staging is None else self.staging)
 
-    def read_from(self, read: Callable[[Any, memoryview, Any], None], memory: Any, stream: Any) -> None:
-        """Copy device memory or an image to the array, by `read`: `Device.read` or `Device.read_image`."""
+    def read_from(
+        self, read: Callable[[Any, memoryview, Any], None], memory: Any, stream: Any
+    ) -> None:
+        """Copy device memory or an image to the array, by `read`: `Device.read` or
+        `Device.read_image`.
+        """
         if self.nbytes:
             read(memory, self.write_target(), stream)
             self.finish()
@@ -128,10 +147,11 @@ def host_view(value: object) -> HostView | None:
 
 
 def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, Any] | None:
-    """Return a NumPy array over a host array in 1 µs, where `host_view` takes 40; None if `host_view` decides.
+    """Return a NumPy array over a host array in 1 µs, where `host_view` takes 40; None if
+    `host_view` decides.
 
-    With `takes_exports`, an array of another library, whose elements NumPy has, becomes one by NumPy's own `from_dlpack`. Before NumPy 2.2
-    that is read-only.
+    With `takes_exports`, an array of another library, whose elements NumPy has, becomes one by
+    NumPy's own `from_dlpack`. Before NumPy 2.2 that is read-only.
     """
     numpy: Any = sys.modules["numpy"]  # a name of `np` takes 0.6 µs
     if isinstance(value, (Array, numpy.generic)):
@@ -143,7 +163,9 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
         if not takes_exports:
             return None
     try:
-        if type(value).__module__ == "torch":  # older ones export capsules without a flag, which NumPy takes as read-only
+        if (
+            type(value).__module__ == "torch"
+        ):  # older ones export capsules without a flag, which NumPy takes as read-only
             array = value.numpy()
         elif value.__dlpack_device__()[0] in _HOST_TYPES:
             array = numpy.from_dlpack(value)
@@ -155,13 +177,21 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
 
 
 def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
-    """Return a NumPy array over a host array, and the name of its element type if NumPy does not support it."""
-    array = np.asarray(value) if isinstance(value, np.ndarray) else plain_array(value, takes_exports=False)
+    """Return a NumPy array over a host array, and the name of its element type if NumPy does not
+    support it.
+    """
+    array = (
+        np.asarray(value)
+        if isinstance(value, np.ndarray)
+        else plain_array(value, takes_exports=False)
+    )
     if array is not None:
         return array, ""
     from devmod_runtime._device.dlpack_import import device_of, import_array, is_capsule
 
-    if not is_capsule(value) and not (hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__")):
+    if not is_capsule(value) and not (
+        hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__")
+    ):
         return None
     try:
         device_type, number = device_of(value)
@@ -174,5 +204,14 @@ def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
         return import_array(value)
     except ConversionError:
         raise
-    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError, NotImplementedError) as error:
-        raise ConversionError(f"is {describe_value(value)} that its library does not export by DLPack: {error}") from None
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+        RuntimeError,
+        BufferError,
+        NotImplementedError,
+    ) as error:
+        raise ConversionError(
+            f"is {describe_value(value)} that its library does not export by DLPack: {error}"
+        ) from None

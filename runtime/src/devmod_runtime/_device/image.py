@@ -60,7 +60,8 @@ class Image(ProcessLocal):
     handle
         The backend's object.
     usage
-        What else decides whether a kernel takes the image of another library, such as its flags, as a value to compare; None for others.
+        What else decides whether a kernel takes the image of another library, such as its flags, as
+        a value to compare; None for others.
     """
 
     _pickle_advice = "pass image.numpy(), and call device.image_from_numpy there"
@@ -86,7 +87,10 @@ class Image(ProcessLocal):
 
     @property
     def memory(self) -> Any:
-        """The memory of the image, as `Device.place` takes it: equal for the objects of one image."""
+        """The memory of the image, as `Device.place` takes it:
+
+        equal for the objects of one image.
+        """
         return self.handle
 
     @property
@@ -102,9 +106,15 @@ class Image(ProcessLocal):
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        """The shape of its NumPy array: layers, depth, height, width, channels. A texel of one channel has no dimension for it."""
+        """The shape of its NumPy array: layers, depth, height, width, channels. A texel of one
+        channel has no dimension for it.
+        """
         channels = self.texel.channels
-        return (*([self.layers] if self.layers else []), *reversed(self.shape), *([channels] if channels > 1 else []))
+        return (
+            *([self.layers] if self.layers else []),
+            *reversed(self.shape),
+            *([channels] if channels > 1 else []),
+        )
 
     @property
     def row_bytes(self) -> int:
@@ -117,7 +127,9 @@ class Image(ProcessLocal):
         return prod(self.shape) * max(self.layers, 1) * self.texel.texel_bytes
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a copy of the texels, after all work queued on the device. Its shape is `array_shape`."""
+        """Return a copy of the texels, after all work queued on the device. Its shape is
+        `array_shape`.
+        """
         check_driver(self.device.kind)
         result = np.empty(self.array_shape, self.texel.dtype)
         self.device.synchronize()
@@ -125,12 +137,14 @@ class Image(ProcessLocal):
         return result
 
     def copy_from(self, source: object) -> None:
-        """Copy an array of the host to the image, in the order of the device's current stream, and wait for the copy.
+        """Copy an array of the host to the image, in the order of the device's current stream, and
+        wait for the copy.
 
         Parameters
         ----------
         source
-            A NumPy array, or any object with a buffer or DLPack, of the shape `array_shape` and the element type of the format.
+            A NumPy array, or any object with a buffer or DLPack, of the shape `array_shape` and the
+            element type of the format.
 
         Raises
         ------
@@ -145,7 +159,9 @@ class Image(ProcessLocal):
         except ConversionError as error:
             raise self._error(f"the source {error}") from None
         if view is None:
-            raise self._error(f"the source is {describe_value(source)}, expected an array of the host")
+            raise self._error(
+                f"the source is {describe_value(source)}, expected an array of the host"
+            )
         if (view.dtype, view.shape) != (self.texel.dtype, self.array_shape):
             raise self._error(
                 f"the source is an array of {view.dtype} with the shape {view.shape}; expected {self.texel.dtype} and {self.array_shape} "
@@ -154,22 +170,34 @@ class Image(ProcessLocal):
         self.device.write_image(self, view.read(), self.device.current_stream)
 
     def mismatch(self, param: Param, taker: str = "kernel") -> str:
-        """Return why a kernel or a program cannot take the image for a parameter, as the end of a sentence; "" if it can."""
+        """Return why a kernel or a program cannot take the image for a parameter, as the end of a
+        sentence; "" if it can.
+        """
         if param.type and self.type != param.type:
             return f"is an image of type {self.type}, and the {taker} takes {param.type}"
         if param.format and self.format != param.format:
-            return f"is an image of {self.format}, and the {taker} takes {escape_line(param.format)}"
+            return (
+                f"is an image of {self.format}, and the {taker} takes {escape_line(param.format)}"
+            )
         if param.sample and self.texel.sample != param.sample:
             return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
         problem = self.device.image_problem(self.format, param.access)
         return f"is an image of {self.format}: {problem}" if problem else ""
 
     def format_error(self, reason: str) -> ArgumentError:
-        """Return the error for a new image whose format the device does not support. `reason` is a clause."""
-        return ArgumentError(f"image: {self.device} supports no image of {self.format}: {reason}", kind=self.device.kind, argument="format")
+        """Return the error for a new image whose format the device does not support. `reason` is a
+        clause.
+        """
+        return ArgumentError(
+            f"image: {self.device} supports no image of {self.format}: {reason}",
+            kind=self.device.kind,
+            argument="format",
+        )
 
     def filter_mismatch(self, reason: str) -> str:
-        """Return that a sampler with a linear filter cannot read the image, and why, as the end of a sentence."""
+        """Return that a sampler with a linear filter cannot read the image, and why, as the end of
+        a sentence.
+        """
         return f"is an image of {self.format}, which a linear sampler cannot read: {reason}; pass a sampler with filter='nearest'"
 
     def _error(self, text: str) -> ArgumentError:
@@ -177,11 +205,14 @@ class Image(ProcessLocal):
 
     def __repr__(self) -> str:
         layers = f"[{self.layers!r}]" if self.layers else ""
-        return escape_line(f"<Image {self.format!r} {'×'.join(map(str, self.shape))}{layers} on {self.device}>")
+        return escape_line(
+            f"<Image {self.format!r} {'×'.join(map(str, self.shape))}{layers} on {self.device}>"
+        )
 
 
 class Sampler(ProcessLocal):
-    """The rules by which a kernel reads between and beyond the texels of an image. `Device.sampler` returns one.
+    """The rules by which a kernel reads between and beyond the texels of an image. `Device.sampler`
+    returns one.
 
     Attributes
     ----------
@@ -201,31 +232,50 @@ class Sampler(ProcessLocal):
 
     __slots__ = ("__weakref__", "address", "device", "filter", "handle", "normalized")
 
-    def __init__(self, device: Device, filter: str, address: str, normalized: bool, handle: Any = None) -> None:  # noqa: A002
-        self.device, self.filter, self.address, self.normalized, self.handle = device, filter, address, normalized, handle
+    def __init__(
+        self, device: Device, filter: str, address: str, normalized: bool, handle: Any = None
+    ) -> None:  # noqa: A002
+        self.device, self.filter, self.address, self.normalized, self.handle = (
+            device,
+            filter,
+            address,
+            normalized,
+            handle,
+        )
 
     def __repr__(self) -> str:
-        return escape_line(f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized!r} on {self.device}>")
+        return escape_line(
+            f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized!r} on {self.device}>"
+        )
 
 
 def new_image(device: Device, shape: tuple[int, ...], format: object, layers: object) -> Image:  # noqa: A002
-    """Return an image without memory, for `Device.image`. Raise ArgumentError for an invalid shape, format or number of layers."""
+    """Return an image without memory, for `Device.image`. Raise ArgumentError for an invalid shape,
+    format or number of layers.
+    """
     if not isinstance(format, str) or format not in IMAGE_FORMATS:
         hint = did_you_mean(format, IMAGE_FORMATS) if isinstance(format, str) else ""
         problem = f"{describe_value(format)} is not a format of images; expected one of {', '.join(IMAGE_FORMATS)}{hint}"
         argument = "format"
     elif not 1 <= len(shape) <= 3 or 0 in shape:
-        problem, argument = f"expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}", "shape"
+        problem, argument = (
+            f"expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}",
+            "shape",
+        )
     elif type(layers) is not int or not 0 <= layers < 2**63 or (layers and len(shape) == 3):
         got = f"layers={describe_value(layers)} for the shape {shape}"
-        problem, argument = f"expected a number of layers, which a 3-D image does not have, got {got}", "layers"
+        problem, argument = (
+            f"expected a number of layers, which a 3-D image does not have, got {got}",
+            "layers",
+        )
     else:
         return Image(device, shape, format, layers)
     raise ArgumentError(f"image: {problem}", kind=device.kind, argument=argument)
 
 
 def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
-    """Return the format of a 2-D image for a NumPy array of height × width or height × width × channels.
+    """Return the format of a 2-D image for a NumPy array of height × width or height × width ×
+    channels.
 
     Raises
     ------
@@ -237,20 +287,29 @@ def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
     if not prefix or dtype not in _DEFAULT_TYPES:
         expected, advice = f"elements of {list_names(_DEFAULT_TYPES)}", "array.astype('float32')"
         if not prefix:
-            expected = "an array of height × width, or height × width × channels with 1, 2 or 4 channels"
+            expected = (
+                "an array of height × width, or height × width × channels with 1, 2 or 4 channels"
+            )
             advice = "device.image(shape, format) and image.copy_from(array) for other images"
         raise ArgumentError(
-            f"image_from_numpy: expected {expected}, got {dtype} of the shape {shape}; use {advice}", kind=device.kind, argument="array"
+            f"image_from_numpy: expected {expected}, got {dtype} of the shape {shape}; use {advice}",
+            kind=device.kind,
+            argument="array",
         )
     return prefix + _DEFAULT_TYPES[dtype]
 
 
 def check_extent(image: Image, limits: Sequence[tuple[str, int]]) -> None:
-    """Raise ArgumentError if a dimension of an image, or the number of its layers, exceeds a device's limit.
+    """Raise ArgumentError if a dimension of an image, or the number of its layers, exceeds a
+    device's limit.
 
-    `limits` has the driver's name and the value of the limit for each dimension, and at its end the limit of the layers.
+    `limits` has the driver's name and the value of the limit for each dimension, and at its end the
+    limit of the layers.
     """
-    extents = [*zip(image.shape, limits, strict=False), *([(image.layers, limits[-1])] if image.layers else [])]
+    extents = [
+        *zip(image.shape, limits, strict=False),
+        *([(image.layers, limits[-1])] if image.layers else []),
+    ]
     for extent, (name, limit) in extents:
         if extent > limit:
             layers = f" with {image.layers} layers" if image.layers else ""

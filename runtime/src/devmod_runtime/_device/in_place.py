@@ -1,4 +1,6 @@
-"""Host arrays that kernels use where they are, without copies, on devices whose memory is the host's."""
+"""Host arrays that kernels use where they are, without copies, on devices whose memory is the
+host's.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,11 @@ class InPlace:
         self._written: list[Any] = []
 
     def take(self, data: memoryview, *, written: bool) -> Any:
-        """Return the device's memory for bytes of the host, which kernels may write to if `written`; None if they are to be copied.
+        """Return the device's memory for bytes of the host, which kernels may write to if
+        `written`; None if they are to be copied.
 
-        Bytes that a call uses, this one or one of another thread, are copied: for a driver, they are undefined in two objects.
+        Bytes that a call uses, this one or one of another thread, are copied: for a driver, they
+        are undefined in two objects.
         """
         start = address_of(data)
         if start % self._stream.device.in_place_unit:
@@ -60,10 +64,20 @@ class InPlace:
         return memory
 
     def take_view(self, view: HostView, *, written: bool) -> Any:
-        """Do the same as `take` for an array that is large enough; None if a copy has other bytes than the array."""
-        if view.nbytes < self._stream.device.in_place_from or view.packed or not view.array.flags.c_contiguous:
+        """Do the same as `take` for an array that is large enough; None if a copy has other bytes
+        than the array.
+        """
+        if (
+            view.nbytes < self._stream.device.in_place_from
+            or view.packed
+            or not view.array.flags.c_contiguous
+        ):
             return None
-        return self.take(view.read(), written=written) if view.array.flags.writeable or not written else None
+        return (
+            self.take(view.read(), written=written)
+            if view.array.flags.writeable or not written
+            else None
+        )
 
     def __bool__(self) -> bool:
         """Whether kernels use an array."""
@@ -77,10 +91,14 @@ class InPlace:
             self._stream.synchronize()
 
     def keep(self, error: BaseException) -> None:
-        """Keep the arrays until the kernels that were queued have ended. If they may still run, `error` gets a note."""
+        """Keep the arrays until the kernels that were queued have ended. If they may still run,
+        `error` gets a note.
+        """
         start_uninterrupted(lambda call: call._stream.synchronize(), self)
         if not isinstance(error, DevmodError):
-            error.add_note("a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended")
+            error.add_note(
+                "a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended"
+            )
 
 
 _lock = fork_safe(RLock())  # a handler of a signal may call too

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     EventClass = TypeVar("EventClass", bound="Event")
 
 
-#: The streams that this context has entered and not left, the innermost last. Threads and asyncio's tasks have contexts of their own.
+#: The streams that this context has entered and not left, the innermost last. Threads and asyncio's
+#: tasks have contexts of their own.
 _streams: ContextVar[tuple[Stream, ...]] = ContextVar("devmod_streams", default=())
 #: Not empty once any stream was entered: until then, a call does not look for a current stream.
 entered: list[bool] = []
@@ -32,7 +33,9 @@ def is_in_stream() -> bool:
 
 
 def current_stream(device: Device) -> Stream | None:
-    """Return the stream of `device` that this context has entered last; None if it has entered none."""
+    """Return the stream of `device` that this context has entered last; None if it has entered
+    none.
+    """
     for stream in reversed(_streams.get()):
         if stream.device is device:
             return stream
@@ -42,8 +45,9 @@ def current_stream(device: Device) -> Stream | None:
 class Stream(ProcessLocal, ABC):
     """An in-order queue of a device's work. `Device.stream` makes one.
 
-    ``with stream:`` makes it the current stream of its device in this context: calls that name no stream use it. Leaving the body does
-    not wait. Each thread and each task of asyncio has a context of its own.
+    ``with stream:`` makes it the current stream of its device in this context: calls that name no
+    stream use it. Leaving the body does not wait. Each thread and each task of asyncio has a
+    context of its own.
 
     Attributes
     ----------
@@ -59,7 +63,9 @@ class Stream(ProcessLocal, ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all queued work is done. Raise LaunchError for a failure that the device reports."""
+        """Wait until all queued work is done. Raise LaunchError for a failure that the device
+        reports.
+        """
 
     @abstractmethod
     def record(self) -> Event:
@@ -67,7 +73,8 @@ class Stream(ProcessLocal, ABC):
 
     @abstractmethod
     def wait(self, event: Event) -> None:
-        """Delay work that is queued from now on until the device has reached `event`. The event may belong to another stream.
+        """Delay work that is queued from now on until the device has reached `event`. The event may
+        belong to another stream.
 
         Raises
         ------
@@ -82,7 +89,8 @@ class Stream(ProcessLocal, ABC):
         return self
 
     def __exit__(self, *details: object) -> None:
-        # Not by a token: one stream may be entered several times, and a generator may leave the bodies in another order.
+        # Not by a token: one stream may be entered several times, and a generator may leave the
+        # bodies in another order.
         streams = _streams.get()
         for place in reversed(range(len(streams))):
             if streams[place] is self:
@@ -90,24 +98,30 @@ class Stream(ProcessLocal, ABC):
                 break
 
     def batch(self) -> AbstractContextManager[object]:
-        """Submit the launches of a ``with`` body to the driver together, if the kind supports it; one by one otherwise.
+        """Submit the launches of a ``with`` body to the driver together, if the kind supports it;
+        one by one otherwise.
 
-        The order of the launches does not change. Launches of other threads in the stream may join the batch. If the body raises an
-        exception, the launches before it run. An operation in the body that waits for the stream (`synchronize`, `record`, an array's
-        ``numpy()``) first submits the launches queued so far.
+        The order of the launches does not change. Launches of other threads in the stream may join
+        the batch. If the body raises an exception, the launches before it run. An operation in the
+        body that waits for the stream (`synchronize`, `record`, an array's ``numpy()``) first
+        submits the launches queued so far.
         """
         from contextlib import nullcontext
 
         return nullcontext()
 
-    def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
-        """Return a function that queues several launches together at each call. Several threads may call it.
+    def prepare(
+        self, make: Callable[[Stream], Sequence[Callable[[], object]]]
+    ) -> Callable[[], object]:
+        """Return a function that queues several launches together at each call. Several threads may
+        call it.
 
         Parameters
         ----------
         make
-            Returns the calls for a stream, each without arguments: prepared launches of this stream, and others that queue work in it. It
-            is called for this stream; for a kind whose driver has graphs, for another one that records the graph.
+            Returns the calls for a stream, each without arguments: prepared launches of this
+            stream, and others that queue work in it. It is called for this stream; for a kind whose
+            driver has graphs, for another one that records the graph.
         """
         calls = make(self)
 
@@ -139,7 +153,9 @@ class Batch:
         Called after a batch became active, and after it ended. Batches may be nested.
     """
 
-    def __init__(self, active: set[Any], begin: Callable[[], object], end: Callable[[], object]) -> None:
+    def __init__(
+        self, active: set[Any], begin: Callable[[], object], end: Callable[[], object]
+    ) -> None:
         self._active, self._begin, self._end = active, begin, end
         # This object owns the tokens, and the ``with`` statement owns it.
         self._tokens: list[_Token] = []
@@ -166,13 +182,16 @@ class Event(ProcessLocal, ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until the device has reached this point. Raise LaunchError for a failure that the device reports."""
+        """Wait until the device has reached this point. Raise LaunchError for a failure that the
+        device reports.
+        """
 
     @abstractmethod
     def elapsed(self, earlier: Event) -> float:
         """Return the seconds on the device from `earlier` to this event. Waits for both.
 
-        They contain the time in which the host builds and queues what lies between. `Launch.time` has that of one launch alone.
+        They contain the time in which the host builds and queues what lies between. `Launch.time`
+        has that of one launch alone.
 
         Raises
         ------
@@ -201,7 +220,9 @@ def check_event(event: Event, event_class: type[EventClass], device: Device) -> 
     return event
 
 
-def check_earlier_event(earlier: Event, event_class: type[EventClass], device: Device) -> EventClass:
+def check_earlier_event(
+    earlier: Event, event_class: type[EventClass], device: Device
+) -> EventClass:
     """Return the event from which the time of another event of `device` is measured.
 
     Raises
@@ -209,8 +230,12 @@ def check_earlier_event(earlier: Event, event_class: type[EventClass], device: D
     ArgumentError
         `earlier` is not an instance of `event_class`, or belongs to another device.
     """
-    other: Device | None = getattr(earlier, "device", None) if isinstance(earlier, event_class) else None
+    other: Device | None = (
+        getattr(earlier, "device", None) if isinstance(earlier, event_class) else None
+    )
     if not isinstance(earlier, event_class) or other is not device:
         got = f"one of {other}" if other else repr(earlier)
-        raise ArgumentError(f"elapsed takes an event of {device}, not {got}", kind=device.kind, argument="earlier")
+        raise ArgumentError(
+            f"elapsed takes an event of {device}, not {got}", kind=device.kind, argument="earlier"
+        )
     return earlier

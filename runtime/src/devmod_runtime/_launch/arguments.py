@@ -1,4 +1,6 @@
-"""The signature of a function, made once from its FunctionInfo: each call checks and converts its arguments by it."""
+"""The signature of a function, made once from its FunctionInfo: each call checks and converts its
+arguments by it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtyp
 from devmod.errors import ArgumentError, FormatError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.packs import Pack
-from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
+from devmod_runtime._launch.scalars import (
+    AddressBytes,
+    BufferLayout,
+    packer,
+    plain_packer,
+    struct_packer,
+)
 
 #: The place of the launch value of dynamic shared memory.
 SHARED_MEMORY = (len(SCOPES), 0)
@@ -36,15 +44,18 @@ class Argument:
     unit
         The bytes of one element; 1 if the size is unknown.
     size
-        The bytes that the kernel declares for a buffer; an array must have at least as many. 0 if the size is unknown.
+        The bytes that the kernel declares for a buffer; an array must have at least as many. 0 if
+        the size is unknown.
     written
         Whether the kernel may write to the buffer.
     accepts_local
-        Whether a `Local` is accepted as well: a handle of a function without an interface may be a ``__local`` pointer.
+        Whether a `Local` is accepted as well: a handle of a function without an interface may be a
+        ``__local`` pointer.
     default
         The value of a call that omits the argument; None if it is required.
     plain_packer, pack
-        For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod_runtime._launch.scalars`).
+        For a scalar: the exact type and the converter of plain numbers, and the converter of all
+        values (`devmod_runtime._launch.scalars`).
     layout
         For a buffer of structs with known members: their layout; else None.
     image
@@ -68,9 +79,16 @@ class Argument:
         kind, align = param.kind, param.align
         self.number, self.name, self.kind, self.type = number, param.name, kind, intern(type)
         self.default, self.image = param.default, param if kind == "image" else None
-        self.written, self.accepts_local, self.pack, self.layout = written, accepts_local, pack, layout
+        self.written, self.accepts_local, self.pack, self.layout = (
+            written,
+            accepts_local,
+            pack,
+            layout,
+        )
         #: The argument in a message: ``argument 2 'b'``.
-        self.label = f"argument {number + 1} {param.name!r}" if param.name else f"argument {number + 1}"
+        self.label = (
+            f"argument {number + 1} {param.name!r}" if param.name else f"argument {number + 1}"
+        )
         #: The cast by which the kernel removes the const of a parameter that it declares so.
         self.const_cast = param.extra.get("const_cast")
         self.is_address = kind == "scalar" and type == "handle"
@@ -84,7 +102,8 @@ class Argument:
             self._base = dtype_name((code, bits, 1))
             if align:
                 self.type_text = f"structs of {lanes} bytes"
-            # Packed elements may end within a byte, and a type of no bits has no elements: any number of bytes is valid.
+            # Packed elements may end within a byte, and a type of no bits has no elements: any
+            # number of bytes is valid.
             self.is_padded = lanes == 3 and (code, bits) != (1, 8)
             padded_type = (code, bits, lanes + self.is_padded)
             self.unit = 1 if is_packed(padded_type) else max(array_bytes(padded_type), 1)
@@ -114,7 +133,9 @@ class Argument:
             return "a sampler, such as device.sampler()"
         if self.image is not None:
             form = f" of {escape_line(self.image.format)}" if self.image.format else ""
-            return f"an image{form}, such as device.image_from_numpy(array), whose format you choose"
+            return (
+                f"an image{form}, such as device.image_from_numpy(array), whose format you choose"
+            )
         return f"an array of {self.type_text}" if self.type_text else "an array"
 
     @property
@@ -123,7 +144,9 @@ class Argument:
         return "" if self.type_text != self.type else self._base
 
     def accepts_type(self, dtype: str) -> bool:
-        """Return whether the elements of an array of type `dtype` can be elements of this buffer."""
+        """Return whether the elements of an array of type `dtype` can be elements of this
+        buffer.
+        """
         if not self.type or dtype in (self.type, self._base, "void"):
             return True
         code, bits, lanes = parse_dtype(dtype)
@@ -143,21 +166,25 @@ class Signature:
     arguments : tuple of Argument
         The arguments in order.
     launch : tuple of (int, int)
-        For each launch value that may follow the arguments: 0 grid, 1 block, 2 cluster, 3 preferred cluster, and the axis;
-        `SHARED_MEMORY` for dynamic shared memory.
+        For each launch value that may follow the arguments: 0 grid, 1 block, 2 cluster, 3 preferred
+        cluster, and the axis; `SHARED_MEMORY` for dynamic shared memory.
     tags : tuple of str
         The launch tags of those values.
     interface : Interface or None
         The function's interface.
     """
 
-    def __init__(self, label: str, name: str, info: FunctionInfo, launcher: Any, interface: Interface | None) -> None:
+    def __init__(
+        self, label: str, name: str, info: FunctionInfo, launcher: Any, interface: Interface | None
+    ) -> None:
         self.label, self.kind, self.name = label, launcher.kind, name
         interface = interface or launcher.interface or info.interface
         access = write_access(info)
         arguments = []
         buffers = place = 0
-        for number, param in enumerate(interface.params if interface is not None else map(_untyped, info.arg_types)):
+        for number, param in enumerate(
+            interface.params if interface is not None else map(_untyped, info.arg_types)
+        ):
             is_value = param.kind in ("scalar", "uniform")
             type_ = param.type or (info.arg_types[place] if is_value else "")
             place += len(param.pack) or 1
@@ -172,8 +199,15 @@ class Signature:
             elif param.members:
                 pack = struct_packer(param.name, param.members, parse_dtype(type_)[2])
             elif is_value and type_ != "handle":
-                pack = packer(type_, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes, align=param.align)
-            arguments.append(Argument(number, param, type_, written, interface is None, pack, layout))
+                pack = packer(
+                    type_,
+                    bool_bytes=launcher.bool_bytes,
+                    vec3_lanes=launcher.vec3_lanes,
+                    align=param.align,
+                )
+            arguments.append(
+                Argument(number, param, type_, written, interface is None, pack, layout)
+            )
         self.arguments = tuple(arguments)
         self.interface = interface
         self.tags = value_tags(info.launch_param_tags)
@@ -186,7 +220,9 @@ class Signature:
 
     def error(self, text: str, argument: str = "") -> ArgumentError:
         """Return the error of a call. `text` follows the function in the message."""
-        return ArgumentError(f"{self.label} {text}", kind=self.kind, function=self.name, argument=argument)
+        return ArgumentError(
+            f"{self.label} {text}", kind=self.kind, function=self.name, argument=argument
+        )
 
 
 def _untyped(arg_type: str) -> Param:
@@ -195,7 +231,9 @@ def _untyped(arg_type: str) -> Param:
 
 
 def write_access(info: FunctionInfo) -> list[bool]:
-    """Return for each buffer in order whether the kernel writes to it, by TVM's tag ``paramWriteAccess:[0,0,1]``; [] without the tag."""
+    """Return for each buffer in order whether the kernel writes to it, by TVM's tag
+    ``paramWriteAccess:[0,0,1]``; [] without the tag.
+    """
     for tag in info.launch_param_tags:
         if tag.startswith(WRITE_ACCESS_TAG):
             return [digit != "0" for digit in tag[len(WRITE_ACCESS_TAG) :] if digit in "01"]
@@ -203,7 +241,8 @@ def write_access(info: FunctionInfo) -> list[bool]:
 
 
 def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes, ...]]:
-    """Return a function that packs scalars into blocks of memory, for a backend that passes them so.
+    """Return a function that packs scalars into blocks of memory, for a backend that passes them
+    so.
 
     Parameters
     ----------
@@ -213,27 +252,36 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
     Returns
     -------
     callable
-        Takes the values in the order of the arguments (scalars as bytes). Returns the bytes of each block, in the order of
-        ``interface.blocks``.
+        Takes the values in the order of the arguments (scalars as bytes). Returns the bytes of each
+        block, in the order of ``interface.blocks``.
 
     Raises
     ------
     FormatError
         A scalar is outside its block, or its block does not exist.
     """
-    layouts: list[tuple[int, list[tuple[int, int]]]] = [(block.size, []) for block in interface.blocks]
+    layouts: list[tuple[int, list[tuple[int, int]]]] = [
+        (block.size, []) for block in interface.blocks
+    ]
     for number, param in enumerate(interface.params):
-        # A uniform is a separate binding with the value as its content; its place is (set, binding).
+        # A uniform is a separate binding with the value as its content; its place is (set,
+        # binding).
         if param.kind != "scalar" or not isinstance(param.at, tuple):
             continue
         block, offset = param.at
         if block >= len(layouts):
-            raise FormatError(f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(layouts)}")
+            raise FormatError(
+                f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(layouts)}"
+            )
         if offset >= layouts[block][0]:
-            raise FormatError(f"argument {number + 1} is at byte {offset} of a block of {layouts[block][0]} bytes")
+            raise FormatError(
+                f"argument {number + 1} is at byte {offset} of a block of {layouts[block][0]} bytes"
+            )
         layouts[block][1].append((number, offset))
     for _, scalars in layouts:
-        scalars.sort(key=lambda place: place[1])  # the padding of a three-vector may have the next scalar, whatever the arguments' order
+        scalars.sort(
+            key=lambda place: place[1]
+        )  # the padding of a three-vector may have the next scalar, whatever the arguments' order
 
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
         blocks = []
@@ -244,7 +292,8 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
             data = bytearray(size)
             for number, offset in places:
                 value = values[number]
-                # The padding of a value (a three-vector's fourth lane) may reach beyond the block's end; it is dropped.
+                # The padding of a value (a three-vector's fourth lane) may reach beyond the block's
+                # end; it is dropped.
                 data[offset : offset + len(value)] = value[: size - offset]
             blocks.append(bytes(data))
         return tuple(blocks)

@@ -1,4 +1,6 @@
-"""A complete call of a function: it checks every argument, raises the errors, and copies host arrays in and back."""
+"""A complete call of a function: it checks every argument, raises the errors, and copies host
+arrays in and back.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself takes 0.6 µs of each call with host arrays.
+#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself
+#: takes 0.6 µs of each call with host arrays.
 variables: Any = os.environ._data  # type: ignore[attr-defined]
 DEVICE_KEY = os.environ.encodekey(VARIABLE)
 
@@ -63,9 +66,11 @@ class KernelCall(CheckedCall):
     transfers
         The copies of host arrays.
     enqueue
-        The function that queues a launch with values; missing for a prepared launch, and for a grid with a zero.
+        The function that queues a launch with values; missing for a prepared launch, and for a grid
+        with a zero.
     kernel, stream, shape, values
-        The arguments of `Kernel.prepare`. `shape` is None for a grid with a zero. The value of a host array is set by `launch`.
+        The arguments of `Kernel.prepare`. `shape` is None for a grid with a zero. The value of a
+        host array is set by `launch`.
 
     Raises
     ------
@@ -87,7 +92,8 @@ class KernelCall(CheckedCall):
         program: str = "",
     ) -> None:
         check_driver(function._launcher.kind)
-        # Taken before `Opening` is asked: if an observer begins or ends later, the function has others.
+        # Taken before `Opening` is asked: if an observer begins or ends later, the function has
+        # others.
         callers, host_calls = function._callers, function._host_calls
         super().__init__(function, function._launcher, function._rules.device)
         self._has_candidates = function._rules.resolve is not None
@@ -97,13 +103,18 @@ class KernelCall(CheckedCall):
         has_launch_values = len(args) != len(function._signature.arguments)
         for argument in function._signature.arguments:
             is_image = argument.kind in IMAGES
-            if (is_image and not self._launcher.has_images) or (argument.is_address and not self._launcher.has_addresses):
-                raise function.unsupported(argument, f"of kind {argument.kind}" if is_image else "an address")
+            if (is_image and not self._launcher.has_images) or (
+                argument.is_address and not self._launcher.has_addresses
+            ):
+                raise function.unsupported(
+                    argument, f"of kind {argument.kind}" if is_image else "an address"
+                )
         reader = function._config_reader
         args, request = reader.read(args, grid, block, threads, shared_memory)
         given = None if stream is None else self._open_stream(stream)
         self.values: list[Any] = [
-            self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
+            self._convert(argument, value, bound)
+            for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
         device = self._device if self._device is not None else function.default_device()
@@ -121,21 +132,38 @@ class KernelCall(CheckedCall):
                 expand(function._packs, device, self.values)
             if not bound:
                 enqueue = _caller(self.kernel, self.stream, self.shape, function._packs, set_sizes)
-                name, own = (f"{program}: {function.name}", args) if program else (function.name, None)
+                name, own = (
+                    (f"{program}: {function.name}", args) if program else (function.name, None)
+                )
                 self.enqueue = Opening.queue(enqueue, name, self.stream, own)
-                if Opening.kernel_call is KernelCall and not program and not has_launch_values and shared_memory == 0:
-                    # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
+                if (
+                    Opening.kernel_call is KernelCall
+                    and not program
+                    and not has_launch_values
+                    and shared_memory == 0
+                ):
+                    # The key must be the key of `Function.__call__`, which supports neither launch
+                    # values nor shared memory.
                     key_device = device if function._first_buffer >= 0 else None
                     # As ints: an object of a call may have another value in the next one.
                     dims = request.given(grid, block, threads)
                     function.keep_caller(self, callers, (key_device, *dims, current))
-                    if self.transfers and (stream is self.stream or (stream is None and not is_in_stream())):
+                    if self.transfers and (
+                        stream is self.stream or (stream is None and not is_in_stream())
+                    ):
                         arrays = HostCall.find_arrays(self, args)
                         if arrays:
-                            keep(host_calls, (*dims, stream, variables.get(DEVICE_KEY)), HostCall(self, arrays))
+                            keep(
+                                host_calls,
+                                (*dims, stream, variables.get(DEVICE_KEY)),
+                                HostCall(self, arrays),
+                            )
 
     def launch(self) -> Any:
-        """Launch once and return what the function returns. With host arrays, wait and copy back."""
+        """Launch once and return what the function returns.
+
+        With host arrays, wait and copy back.
+        """
         if self.shape is None:
             return None
         if self.transfers:
@@ -165,8 +193,13 @@ class KernelCall(CheckedCall):
             for number, view, _ in self._host_views:
                 transfer_number = self._transfer_of[number]
                 fields, memory = values[number], memories[transfer_number]
-                if device.length_unit and view.nbytes < self.transfers[transfer_number].source.nbytes:
-                    memory = device.slice(memory, 0, view.nbytes)  # the kernel sees the length of its own array
+                if (
+                    device.length_unit
+                    and view.nbytes < self.transfers[transfer_number].source.nbytes
+                ):
+                    memory = device.slice(
+                        memory, 0, view.nbytes
+                    )  # the kernel sees the length of its own array
                 values[number] = memory if fields is None else (device, memory, fields)
             result = self.enqueue(values)
             stream.synchronize()  # an interrupt may not end the wait of a copy
@@ -185,7 +218,11 @@ class KernelCall(CheckedCall):
     def _convert(self, argument: Argument, value: Any, bound: bool) -> Any:
         try:
             if isinstance(value, BlockBytes) or argument.pack is not None:
-                packed: Any = value if argument.pack is None or isinstance(value, BlockBytes) else argument.pack(value)
+                packed: Any = (
+                    value
+                    if argument.pack is None or isinstance(value, BlockBytes)
+                    else argument.pack(value)
+                )
                 if isinstance(packed, AddressBytes):
                     self._check_addresses(argument, packed)
                 return packed
@@ -196,20 +233,30 @@ class KernelCall(CheckedCall):
                 self._check_device(argument, value.device)
                 return self._memory(argument, value, value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
-                self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
+                self._launcher.local(
+                    value.bytes_of(1)
+                )  # raises where Locals are not supported; the size follows from the block
                 return value
             if argument.kind == "local":
                 raise self._unexpected(argument, value)
             return self._convert_taken(argument, value, bound)
         except ConversionError as error:
             failure = self._error(argument, error)
-            if is_record(value) and argument.pack is not None and not isinstance(error, StructError):
+            if (
+                is_record(value)
+                and argument.pack is not None
+                and not isinstance(error, StructError)
+            ):
                 order = self.function._order
-                failure.args = (f"{failure}{order.record_hint(order.argument_of(argument, '').number)}",)
+                failure.args = (
+                    f"{failure}{order.record_hint(order.argument_of(argument, '').number)}",
+                )
             raise failure from None
 
     def _convert_taken(self, argument: Argument, value: Any, bound: bool) -> Any:
-        """Return what the kernel takes for an array, an image or a sampler; no address yet for a host array."""
+        """Return what the kernel takes for an array, an image or a sampler; no address yet for a
+        host array.
+        """
         taken = self._take(argument, value, bound)
         memory = None
         if type(taken) is HostView:
@@ -243,7 +290,8 @@ class KernelCall(CheckedCall):
         Raises
         ------
         ArgumentError
-            Two arguments overlap in part and the kernel writes to one, so no order of copying back is correct.
+            Two arguments overlap in part and the kernel writes to one, so no order of copying back
+            is correct.
         """
         transfers: list[Transfer] = []
         transfer_of: dict[int, int] = {}
@@ -253,7 +301,12 @@ class KernelCall(CheckedCall):
                 if _same(view, other):
                     index = transfer_of[other_number]
                 elif (written or other_written) and overlap(view, other):
-                    raise self._overlap(*(self.function._signature.arguments[each] for each in (other_number, number)))
+                    raise self._overlap(
+                        *(
+                            self.function._signature.arguments[each]
+                            for each in (other_number, number)
+                        )
+                    )
             if index is None:
                 index = len(transfers)
                 transfers.append(Transfer(view))
@@ -268,17 +321,25 @@ class KernelCall(CheckedCall):
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
         separator = ":" if argument.pack is not None or isinstance(error, StructError) else ""
-        parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
+        parameter = self.function._order.argument_of(
+            argument, error.path if isinstance(error, StructError) else ""
+        )
         if parameter.name != argument.name and isinstance(error, StructError):
-            error = StructError(parameter.name, error.path[len(error.name) + 1 :], error.text)  # as of a value by itself
-        return self._refusal(f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1))
+            error = StructError(
+                parameter.name, error.path[len(error.name) + 1 :], error.text
+            )  # as of a value by itself
+        return self._refusal(
+            f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1)
+        )
 
 
 # -- The copies of the host arrays of a launch.
 
 
 class Transfer:
-    """The copies between one device buffer and one host array: `source` is copied in, `back` is copied back."""
+    """The copies between one device buffer and one host array: `source` is copied in, `back` is
+    copied back.
+    """
 
     __slots__ = ("back", "source")
 
@@ -300,7 +361,8 @@ def _same(one: HostView, other: HostView) -> bool:
 
 
 class HostCall:
-    """A call with contiguous host arrays of the types of a call before it, on the same device, with the same grid, block and stream.
+    """A call with contiguous host arrays of the types of a call before it, on the same device, with
+    the same grid, block and stream.
 
     Parameters
     ----------
@@ -318,27 +380,49 @@ class HostCall:
         # The names of NumPy once, and not at each call.
         self._ndarray, self._uint8, self._may_share = np.ndarray, np.uint8, np.may_share_memory
         self._buffers = [
-            (each.number, arrays[each.number].dtype, each.unit, each.size, each.written) for each in arguments if each.kind == "buffer"
+            (each.number, arrays[each.number].dtype, each.unit, each.size, each.written)
+            for each in arguments
+            if each.kind == "buffer"
         ]
-        self._scalars = [(each.number, each.pack, *(each.plain_packer or (None, None))) for each in arguments if each.pack is not None]
+        self._scalars = [
+            (each.number, each.pack, *(each.plain_packer or (None, None)))
+            for each in arguments
+            if each.pack is not None
+        ]
 
     @staticmethod
     def find_arrays(call: KernelCall, args: Sequence[Any]) -> dict[int, np.ndarray[Any, Any]]:
-        """Return the arrays of a call that can be repeated: each buffer is a contiguous host array in memory of its own. Else none."""
+        """Return the arrays of a call that can be repeated: each buffer is a contiguous host array
+        in memory of its own. Else none.
+        """
         arguments = call.function._signature.arguments
         buffers = [each for each in arguments if each.kind == "buffer"]
         if len(buffers) != len(call.transfers) or not all(
-            each.pack is not None or (each.kind == "buffer" and each.layout is None and each.packed is None and not each.is_padded)
+            each.pack is not None
+            or (
+                each.kind == "buffer"
+                and each.layout is None
+                and each.packed is None
+                and not each.is_padded
+            )
             for each in arguments
         ):
             return {}
         arrays = {each.number: args[each.number] for each in buffers}
-        arrays = {number: each if type(each) is np.ndarray else plain_array(each) for number, each in arrays.items()}
-        fit = all(each is not None and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in arrays.values())
+        arrays = {
+            number: each if type(each) is np.ndarray else plain_array(each)
+            for number, each in arrays.items()
+        }
+        fit = all(
+            each is not None and each.dtype.isbuiltin == 1 and each.flags.c_contiguous
+            for each in arrays.values()
+        )
         return arrays if fit else {}
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Return the values of the scalars, and the arrays as NumPy's; None if `KernelCall` must check the arguments."""
+        """Return the values of the scalars, and the arrays as NumPy's; None if `KernelCall` must
+        check the arguments.
+        """
         values: list[Any] = [*args]
         owners: list[Any] = []
         others: list[Any] = []
@@ -351,7 +435,13 @@ class HostCall:
             if array is None or array.dtype is not dtype:
                 return None
             nbytes, flags = array.nbytes, array.flags
-            if not nbytes or nbytes % unit or nbytes < size or not flags.c_contiguous or (written and not flags.writeable):
+            if (
+                not nbytes
+                or nbytes % unit
+                or nbytes < size
+                or not flags.c_contiguous
+                or (written and not flags.writeable)
+            ):
                 return None
             # Arrays with memory of their own share none, unless they are one array.
             (owners if flags.owndata else others).append(array)
@@ -375,7 +465,9 @@ class HostCall:
         return values
 
     def launch(self, values: list[Any]) -> Any:
-        """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
+        """Copy the arrays to the device, launch, and copy those back that the kernel may write
+        to.
+        """
         device, stream, uint8, in_place = self._device, self._stream, self._uint8, None
         start, least = perf_counter(), device.in_place_from
         results = []
@@ -408,9 +500,15 @@ class HostCall:
 
 
 def _caller(
-    kernel: Kernel, stream: Stream, shape: Any, packs: Sequence[tuple[int, Pack]], set_sizes: Callable[[list[Any]], None] | None
+    kernel: Kernel,
+    stream: Stream,
+    shape: Any,
+    packs: Sequence[tuple[int, Pack]],
+    set_sizes: Callable[[list[Any]], None] | None,
 ) -> Callable[[Sequence[Any]], Any]:
-    """Return the function that queues a launch. It returns NotImplemented if an array that is several values is on another device."""
+    """Return the function that queues a launch. It returns NotImplemented if an array that is
+    several values is on another device.
+    """
     enqueue, device = kernel.caller(stream, shape), stream.device
     if not packs and set_sizes is None:
         return enqueue
@@ -424,15 +522,23 @@ def _caller(
     return call
 
 
-# -- Memory that the threads of a block share, as arguments: their sizes, and the limit of the device.
+# -- Memory that the threads of a block share, as arguments: their sizes, and the limit of the
+# device.
 
 
-def local_sizer(function: Function, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
-    """Return the function that replaces each `Local` in the values of a launch by the kernel's own object; None if there can be none.
+def local_sizer(
+    function: Function, kernel: Kernel, device: Device, config: LaunchConfig
+) -> Callable[[list[Any]], None] | None:
+    """Return the function that replaces each `Local` in the values of a launch by the kernel's own
+    object; None if there can be none.
 
     It raises LaunchError if the device does not have that much shared memory.
     """
-    places = [(each.number, each) for each in function._signature.arguments if each.kind == "local" or each.accepts_local]
+    places = [
+        (each.number, each)
+        for each in function._signature.arguments
+        if each.kind == "local" or each.accepts_local
+    ]
     if not places:
         return None
     x, y, z = config.block
@@ -448,20 +554,39 @@ def local_sizer(function: Function, kernel: Kernel, device: Device, config: Laun
         if sizes:
             problem = kernel.check_local([size for _, _, size in sizes])
             if problem:
-                raise _too_large(f"{function.label} cannot be launched on {device}: {problem}", function.name, device, sizes, threads)
-            for argument, _, size in sizes:  # after the check: a driver takes no size of 64 bits and more
+                raise _too_large(
+                    f"{function.label} cannot be launched on {device}: {problem}",
+                    function.name,
+                    device,
+                    sizes,
+                    threads,
+                )
+            for (
+                argument,
+                _,
+                size,
+            ) in sizes:  # after the check: a driver takes no size of 64 bits and more
                 values[argument.number] = launcher.local(size)
 
     return replace_locals
 
 
-def _too_large(problem: str, name: str, device: Device, sizes: list[tuple[Argument, Local, int]], threads: int) -> LaunchError:
+def _too_large(
+    problem: str, name: str, device: Device, sizes: list[tuple[Argument, Local, int]], threads: int
+) -> LaunchError:
     defaults = [each for each in sizes if each[1] is each[0].default]
     listed = ", ".join(
         f"{argument.label} takes {size} bytes by default, {value!r}{f' with {threads} threads in a block' if value.per_thread else ''}"
         for argument, value, size in defaults
     )
-    smaller_block = ", or a smaller block=" if any(value.per_thread for _, value, _ in defaults) else ""
+    smaller_block = (
+        ", or a smaller block=" if any(value.per_thread for _, value, _ in defaults) else ""
+    )
     advice = f"; {listed}: give it by name{smaller_block}" if defaults else ""
     first = sizes[0][0]
-    return LaunchError(f"{problem}{advice}", kind=device.kind, function=name, argument=first.name or str(first.number + 1))
+    return LaunchError(
+        f"{problem}{advice}",
+        kind=device.kind,
+        function=name,
+        argument=first.name or str(first.number + 1),
+    )

@@ -1,4 +1,6 @@
-"""What a call of a kernel and a call of a program do in the same way: they take arrays, images and a stream of one device."""
+"""What a call of a kernel and a call of a program do in the same way: they take arrays, images and
+a stream of one device.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,16 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
+#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs
+#: with OpenCL.
 LONG = 1e-3
 #: The kinds of arguments that are objects of a device other than arrays.
 IMAGES = ("image", "sampler")
 
 
 class CheckedCall:
-    """A call of a kernel or of a program. Its methods raise ConversionError with the end of a sentence about an argument.
+    """A call of a kernel or of a program. Its methods raise ConversionError with the end of a
+    sentence about an argument.
 
     Parameters
     ----------
@@ -58,7 +62,12 @@ class CheckedCall:
 
     def _refusal(self, text: str, argument: str) -> ArgumentError:
         function = self._function
-        return ArgumentError(f"{function.label}{text}", kind=self._launcher.kind, function=function.name, argument=argument)
+        return ArgumentError(
+            f"{function.label}{text}",
+            kind=self._launcher.kind,
+            function=function.name,
+            argument=argument,
+        )
 
     def _overlap(self, first: Argument, second: Argument) -> ArgumentError:
         """Return the error for two arguments that share memory, one of which is written."""
@@ -68,7 +77,9 @@ class CheckedCall:
     # -- one argument
 
     def _take(self, argument: Argument, value: Any, bound: bool) -> Any:
-        """Return an array, an image or a sampler of the device, or the view of a host array, which a prepared launch does not take."""
+        """Return an array, an image or a sampler of the device, or the view of a host array, which
+        a prepared launch does not take.
+        """
         taken = value
         if not isinstance(value, argument.object_type):
             adopted = self._launcher.adopt(value)
@@ -96,20 +107,34 @@ class CheckedCall:
         if view.dtype != argument.plain_type:
             self._check_elements(argument, value, view, view.array.dtype)
         if bound:
-            raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
+            raise ConversionError(
+                "is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)"
+            )
         if argument.written and (problem := view.write_problem):
-            cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const" if argument.const_cast else ""
-            raise ConversionError(f"{problem}, and the {self._taker} may write to it{cast}; pass a copy, or device.from_numpy(array)")
+            cast = (
+                f", since the cast {quote_name(str(argument.const_cast))} removes its const"
+                if argument.const_cast
+                else ""
+            )
+            raise ConversionError(
+                f"{problem}, and the {self._taker} may write to it{cast}; pass a copy, or device.from_numpy(array)"
+            )
         return view
 
     def _unexpected(self, argument: Argument, value: object) -> ConversionError:
-        return ConversionError(f"is {describe_value(value)}, and the {self._taker} takes {argument.expected}")
+        return ConversionError(
+            f"is {describe_value(value)}, and the {self._taker} takes {argument.expected}"
+        )
 
     def _check_device(self, argument: Argument, device: Device) -> None:
         if device.kind != self._launcher.kind:
             advice = f"make it on a device of kind {self._launcher.kind}"
             if argument.kind not in IMAGES:
-                on_device = "call f.on(array.device), which takes the candidate for that device, or " if self._has_candidates else ""
+                on_device = (
+                    "call f.on(array.device), which takes the candidate for that device, or "
+                    if self._has_candidates
+                    else ""
+                )
                 advice = f"{on_device}copy it through the host: pass array.numpy()"
             raise ConversionError(f"is on {device}; {advice}")
         if self._device is None:
@@ -121,7 +146,9 @@ class CheckedCall:
             )
 
     def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
-        """Return the memory of a device array, which is `value` or of it. Raise ConversionError if it cannot be accessed."""
+        """Return the memory of a device array, which is `value` or of it. Raise ConversionError if
+        it cannot be accessed.
+        """
         if array.misaligned:
             raise ConversionError(array.misaligned)
         if array.read_only and argument.written:
@@ -131,23 +158,36 @@ class CheckedCall:
             )
         return array.memory
 
-    def _check_elements(self, argument: Argument, value: object, array: DeviceArray | HostView, own_dtype: Any) -> None:
-        """Check the elements of an array, which is `value` or of it. `own_dtype` is its type in its library."""
+    def _check_elements(
+        self, argument: Argument, value: object, array: DeviceArray | HostView, own_dtype: Any
+    ) -> None:
+        """Check the elements of an array, which is `value` or of it. `own_dtype` is its type in its
+        library.
+        """
         if argument.layout is not None:
             argument.layout.check(own_dtype, argument.number)
         dtype, shape, nbytes = array.dtype, array.shape, array.nbytes
         if not argument.accepts_type(dtype):
             conversion = _conversion(argument, dtype, value)
-            raise ConversionError(f"is an array of {dtype}, and the {self._taker} takes {argument.type_text}{conversion}")
+            raise ConversionError(
+                f"is an array of {dtype}, and the {self._taker} takes {argument.type_text}{conversion}"
+            )
         # Vectors of three numbers that follow each other.
-        if argument.is_padded and (dtype == argument.type or (dtype == argument.element and len(shape) > 1 and shape[-1] == 3)):
+        if argument.is_padded and (
+            dtype == argument.type
+            or (dtype == argument.element and len(shape) > 1 and shape[-1] == 3)
+        ):
             expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
             raise ConversionError(
                 f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
                 f"array of {argument.element} of shape {expected}, whose last column the kernel does not read"
             )
         if dtype != "void" and nbytes % argument.unit:
-            each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text
+            each = (
+                f"{argument.type} of {argument.unit} bytes"
+                if argument.type_text == argument.type
+                else argument.type_text
+            )
             raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
         if nbytes < argument.size:
             raise ConversionError(
@@ -164,12 +204,19 @@ class CheckedCall:
             if self._device is None:
                 self._device, self._device_label = result.device, "the stream"
             return result  # type: ignore[no-any-return]
-        problem = f"{self._device_label} is on {self._device}" if is_of_kind else f"expected a stream of kind {self._launcher.kind}"
+        problem = (
+            f"{self._device_label} is on {self._device}"
+            if is_of_kind
+            else f"expected a stream of kind {self._launcher.kind}"
+        )
         got = describe_value(stream) if result is None else f"a stream of {result.device}"
         raise self._refusal(f" was given stream=, which is {got}: {problem}", "stream")
 
-    def _choose_stream(self, device: Device, given: Stream | None, bound: bool) -> tuple[Stream, Stream | None]:
-        """Return the stream of the call, which waits for its end if necessary. Delay it until other libraries' work is done.
+    def _choose_stream(
+        self, device: Device, given: Stream | None, bound: bool
+    ) -> tuple[Stream, Stream | None]:
+        """Return the stream of the call, which waits for its end if necessary. Delay it until other
+        libraries' work is done.
 
         Parameters
         ----------
@@ -181,7 +228,8 @@ class CheckedCall:
         Returns
         -------
         tuple
-            The stream, and the one that the call names or else the device's current one; None without one.
+            The stream, and the one that the call names or else the device's current one; None
+            without one.
         """
         adopted, is_given = self._adopted, given is not None
         current = current_stream(device) if given is None else given
@@ -193,9 +241,12 @@ class CheckedCall:
             for each in dict.fromkeys(adopted):
                 if each is not None and each is not stream:
                     stream.wait(each.record())
-        # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
-        # known stream needs no wait if the caller passes stream=: the caller then orders the work.
-        self._must_wait = any(each is not stream if each is not None else not is_given for each in adopted)
+        # Later work of another library on its memory is in this stream's order only if the library
+        # queues it there. Memory without a known stream needs no wait if the caller passes stream=:
+        # the caller then orders the work.
+        self._must_wait = any(
+            each is not stream if each is not None else not is_given for each in adopted
+        )
         return stream, current
 
 
@@ -206,7 +257,9 @@ _WORDS = frozenset({"uint16", "uint32", "uint64"})
 
 
 def _conversion(argument: Argument, dtype: str, value: object) -> str:
-    """Return how to convert an array to the kernel's element type, as the end of a message; "" if its library cannot."""
+    """Return how to convert an array to the kernel's element type, as the end of a message; "" if
+    its library cannot.
+    """
     wanted = argument.element
     on_device = isinstance(value, DeviceArray)
     array = "array.numpy()" if on_device else "array"
@@ -215,7 +268,8 @@ def _conversion(argument: Argument, dtype: str, value: object) -> str:
     same_bytes = ""
     if on_device or hasattr(value, "astype"):
         if wanted in _BYTES and dtype not in _BYTES:
-            # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by their bytes.
+            # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by
+            # their bytes.
             calls += [f"{array}.astype(np.{wanted})"] if "int" in dtype and dtype in NUMBERS else []
             calls.append(f"{array}.view(np.{wanted})")
             same_bytes = " for the same bytes"
@@ -230,10 +284,13 @@ def _conversion(argument: Argument, dtype: str, value: object) -> str:
         same_bytes = " for the same bytes"
     if on_device:
         calls = [f"device.from_numpy({call})" for call in calls]
-    return f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
+    return (
+        f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
+    )
 
 
-#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as overlapping.
+#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as
+#: overlapping.
 _MAX_WORK = 10_000
 
 

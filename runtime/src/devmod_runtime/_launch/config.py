@@ -1,4 +1,6 @@
-"""The launch configuration of a call: grid or threads, and block; or TVM's launch values after the arguments."""
+"""The launch configuration of a call: grid or threads, and block; or TVM's launch values after the
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class LaunchRequest:
     Attributes
     ----------
     grid, threads, block : tuple of int or None
-        The values of the call in x, y, z. One of `grid` and `threads` is None. `block` is None if the backend chooses it.
+        The values of the call in x, y, z. One of `grid` and `threads` is None. `block` is None if
+        the backend chooses it.
     cluster, shared_memory, preferred_cluster
         As in `LaunchConfig`.
     """
@@ -34,9 +37,17 @@ class LaunchRequest:
     cluster = preferred_cluster = (1, 1, 1)
     shared_memory = 0
 
-    def given(self, grid: Dims, block: Dims, threads: Dims) -> tuple[int | tuple[int, ...] | None, ...]:
-        """Return the grid, the block and the threads of the call in the form in which they were given, as plain ints."""
-        return _as_given(grid, self.grid), _as_given(block, self.block), _as_given(threads, self.threads)
+    def given(
+        self, grid: Dims, block: Dims, threads: Dims
+    ) -> tuple[int | tuple[int, ...] | None, ...]:
+        """Return the grid, the block and the threads of the call in the form in which they were
+        given, as plain ints.
+        """
+        return (
+            _as_given(grid, self.grid),
+            _as_given(block, self.block),
+            _as_given(threads, self.threads),
+        )
 
 
 class LaunchConfigReader:
@@ -50,7 +61,9 @@ class LaunchConfigReader:
         Returns the block of the function's other candidates, if they have one.
     """
 
-    def __init__(self, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None) -> None:
+    def __init__(
+        self, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None
+    ) -> None:
         self._launcher, self._signature, self._find_block = launcher, signature, find_block
         self._error = signature.error
         #: The constants without a value; None before the first call.
@@ -58,11 +71,16 @@ class LaunchConfigReader:
 
     @property
     def block(self) -> tuple[int, int, int] | None:
-        """The block of a call that names none: the fixed block, or the default; None without one."""
+        """The block of a call that names none: the fixed block, or the default;
+
+        None without one.
+        """
         interface = self._signature.interface
         return (interface.block or interface.default_block) if interface is not None else None
 
-    def read(self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int) -> tuple[Sequence[Any], LaunchRequest]:
+    def read(
+        self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int
+    ) -> tuple[Sequence[Any], LaunchRequest]:
         """Return the arguments without launch values, and the requested launch.
 
         Raises
@@ -89,17 +107,24 @@ class LaunchConfigReader:
         if self._launcher.has_grid:
             if grid is not None and threads is not None:
                 problem = f"was given grid={grid!r} and threads={threads!r}"
-                raise self._error(f"{problem}: give grid=, the number of blocks, or threads=, the number of threads", "threads")
+                raise self._error(
+                    f"{problem}: give grid=, the number of blocks, or threads=, the number of threads",
+                    "threads",
+                )
             if threads is not None:
                 request.threads = self._triple("threads", threads, 0)
             elif grid is not None:
                 request.grid = self._triple("grid", grid, 0)
             else:
                 expected = "threads=, the number of threads, or grid=, the number of blocks"
-                raise self._error(f"needs {expected}: an int, or up to three ints for x, y, z", "grid")
+                raise self._error(
+                    f"needs {expected}: an int, or up to three ints for x, y, z", "grid"
+                )
         elif grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
-            raise self._error(f"has no grid and no threads, since a launch is one call; omit {word}=", word)
+            raise self._error(
+                f"has no grid and no threads, since a launch is one call; omit {word}=", word
+            )
         else:
             request.grid = (1, 1, 1)
         request.block = self._block(None if block is None else self._triple("block", block, 1))
@@ -107,22 +132,27 @@ class LaunchConfigReader:
         return args, request
 
     def resolve(self, request: LaunchRequest, kernel: Kernel) -> tuple[LaunchConfig, Any]:
-        """Return the configuration of a launch on the device of `kernel`, and the kernel's shape of it; None for a grid with a zero.
+        """Return the configuration of a launch on the device of `kernel`, and the kernel's shape of
+        it; None for a grid with a zero.
 
         Raises
         ------
         LaunchError
-            The launch exceeds a limit of the device, or has clusters, which the kind does not. For a limit of blocks the message has
-            what to do.
+            The launch exceeds a limit of the device, or has clusters, which the kind does not. For
+            a limit of blocks the message has what to do.
         """
         block = request.block if request.block is not None else kernel.choose_block(request.threads)
         grid = request.grid
         if grid is None:
             assert request.threads is not None
-            x, y, z = (-(-threads // size) for threads, size in zip(request.threads, block, strict=True))
+            x, y, z = (
+                -(-threads // size) for threads, size in zip(request.threads, block, strict=True)
+            )
             grid = x, y, z
         interface = self._signature.interface
-        shared_memory = request.shared_memory or (interface.shared_memory if interface is not None else 0)
+        shared_memory = request.shared_memory or (
+            interface.shared_memory if interface is not None else 0
+        )
         clusters = (request.cluster, request.preferred_cluster)
         config = LaunchConfig(grid, block, clusters[0], shared_memory, clusters[1])
         if 0 in grid:
@@ -131,7 +161,9 @@ class LaunchConfigReader:
             got = next(each for each in clusters if max(each) > 1)
             problem = f"the kind has no clusters of blocks: expected cluster=(1, 1, 1), got {got}"
             raise LaunchError(
-                f"{self._signature.label} cannot be launched: {problem}", kind=self._launcher.kind, function=self._signature.name
+                f"{self._signature.label} cannot be launched: {problem}",
+                kind=self._launcher.kind,
+                function=self._signature.name,
             )
         try:
             return config, kernel.shape(config)
@@ -148,11 +180,19 @@ class LaunchConfigReader:
         interface = self._signature.interface
         if interface is None or interface.block is None:
             advice = f"give a larger block=, {advice}"
-        threads, block, grid = (_shorten(each) for each in (request.threads, config.block, config.grid))
+        threads, block, grid = (
+            _shorten(each) for each in (request.threads, config.block, config.grid)
+        )
         return f". threads={threads} in blocks of {block} needs grid={grid}; {advice}"
 
     def _read_values(
-        self, values: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int, request: LaunchRequest
+        self,
+        values: Sequence[Any],
+        grid: Dims,
+        block: Dims,
+        threads: Dims,
+        shared_memory: int,
+        request: LaunchRequest,
     ) -> None:
         """Read TVM's launch values, which follow the arguments."""
         signature = self._signature
@@ -160,17 +200,29 @@ class LaunchConfigReader:
         if grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
             keywords = "threads=" if word == "threads" else "grid= or block="
-            raise self._error(f"is called with {keywords} and with launch values after its arguments; give one of them", word)
+            raise self._error(
+                f"is called with {keywords} and with launch values after its arguments; give one of them",
+                word,
+            )
         if shared_memory and SHARED_MEMORY in signature.launch:
             raise self._error(
-                "is called with shared_memory= and with its launch value after the arguments; give one of them", "shared_memory"
+                "is called with shared_memory= and with its launch value after the arguments; give one of them",
+                "shared_memory",
             )
-        for tag, (triple, axis), value in zip(signature.tags, signature.launch, values, strict=True):
-            triples[triple][axis] = self._count(tag, value, f"the launch value {tag}", 1 if triple in (1, 2, 3) else 0)
-        request.grid, threads_of_block, request.cluster, request.preferred_cluster = ((x, y, z) for x, y, z in triples[:4])
+        for tag, (triple, axis), value in zip(
+            signature.tags, signature.launch, values, strict=True
+        ):
+            triples[triple][axis] = self._count(
+                tag, value, f"the launch value {tag}", 1 if triple in (1, 2, 3) else 0
+            )
+        request.grid, threads_of_block, request.cluster, request.preferred_cluster = (
+            (x, y, z) for x, y, z in triples[:4]
+        )
         has_block = any(triple == 1 for triple, _ in signature.launch)
         request.block = self._block(threads_of_block) if has_block else self.block or (1, 1, 1)
-        request.shared_memory = self._shared_memory_size(shared_memory if shared_memory != 0 else triples[4][0])
+        request.shared_memory = self._shared_memory_size(
+            shared_memory if shared_memory != 0 else triples[4][0]
+        )
 
     def _block(self, block: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
         """Return the block of a call; None if the backend chooses it."""
@@ -178,14 +230,24 @@ class LaunchConfigReader:
         fixed = interface.block if interface is not None else None
         if block is not None:
             if fixed is not None and block != fixed:
-                raise self._error(f"is built for blocks of {fixed} threads, and {block} was given; omit block=", "block")
+                raise self._error(
+                    f"is built for blocks of {fixed} threads, and {block} was given; omit block=",
+                    "block",
+                )
             return block
         if self.block is not None or not self._launcher.has_grid:
             return self.block or (1, 1, 1)
         if interface is None or not interface.open_block:
             others = self._find_block() if self._find_block is not None else None
-            advice = f". The other candidates have blocks of {others}: give block={others}" if others is not None else ""
-            raise self._error(f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}", "block")
+            advice = (
+                f". The other candidates have blocks of {others}: give block={others}"
+                if others is not None
+                else ""
+            )
+            raise self._error(
+                f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}",
+                "block",
+            )
         return None
 
     def _shared_memory_size(self, value: Any) -> int:
@@ -193,23 +255,35 @@ class LaunchConfigReader:
             return 0
         number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)
         if number and self._launcher.no_shared_memory:
-            raise self._error(f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}", "shared_memory")
+            raise self._error(
+                f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}",
+                "shared_memory",
+            )
         return number
 
     def _triple(self, word: str, value: Any, least: int) -> tuple[int, int, int]:
         parts = value if isinstance(value, (tuple, list)) else (value,)
         if not 1 <= len(parts) <= 3:
-            raise self._error(f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z", word)
-        x, y, z = [*(self._count(word, part, f"{word}={value!r}", least) for part in parts), 1, 1][:3]
+            raise self._error(
+                f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z",
+                word,
+            )
+        x, y, z = [*(self._count(word, part, f"{word}={value!r}", least) for part in parts), 1, 1][
+            :3
+        ]
         return x, y, z
 
     def _count(self, argument: str, value: Any, subject: str, least: int) -> int:
         try:
             number = int(value.__index__())
         except (AttributeError, TypeError):
-            raise self._error(f"was given {subject}: {explain_not_int(value, argument)}", argument) from None
+            raise self._error(
+                f"was given {subject}: {explain_not_int(value, argument)}", argument
+            ) from None
         if not least <= number <= _MAX:
-            raise self._error(f"was given {subject}: {number} is not a count of {least} or more", argument)
+            raise self._error(
+                f"was given {subject}: {number} is not a count of {least} or more", argument
+            )
         return number
 
 
@@ -220,6 +294,9 @@ def _as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[in
 
 
 def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
-    """Return the dimensions as a user writes them: without ones at the end, and an int for x alone."""
+    """Return the dimensions as a user writes them:
+
+    without ones at the end, and an int for x alone.
+    """
     x, y, z = dims
     return dims if z != 1 else (x, y) if y != 1 else x

@@ -1,7 +1,8 @@
 """Functions: a call checks, converts and launches in the same way for every backend.
 
-From its second call on, a function has code of its own for a plain call (`plain_call`): device arrays of the exact type, ints and floats,
-a repeated launch configuration. Any other call goes to `KernelCall`, which implements everything and raises the errors.
+From its second call on, a function has code of its own for a plain call (`plain_call`): device
+arrays of the exact type, ints and floats, a repeated launch configuration. Any other call goes to
+`KernelCall`, which implements everything and raises the errors.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod._values.info import block_text
 from devmod._values.param import type_text
-from devmod.backend import LAUNCH_KEYWORDS, Once, constants_of, environment_text, escape, tag_problem
+from devmod.backend import (
+    LAUNCH_KEYWORDS,
+    Once,
+    constants_of,
+    environment_text,
+    escape,
+    tag_problem,
+)
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
@@ -50,7 +58,9 @@ if TYPE_CHECKING:
 
 
 class PerInstance:
-    """A ``__doc__`` or ``__signature__`` that is ``make(instance)`` for an instance, and the class's own for the class."""
+    """A ``__doc__`` or ``__signature__`` that is ``make(instance)`` for an instance, and the
+    class's own for the class.
+    """
 
     def __init__(self, of_class: str | None, make: Callable[[Any], Any]) -> None:
         self._of_class, self._make = of_class, make
@@ -60,7 +70,8 @@ class PerInstance:
 
 
 def describe(function: Function) -> str:
-    """Return the docstring of a function: parameters with types and access, block, variants, origin.
+    """Return the docstring of a function: parameters with types and access, block, variants,
+    origin.
 
     Raises
     ------
@@ -71,7 +82,9 @@ def describe(function: Function) -> str:
     lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
     if function._order.arguments:
         lines += ["Parameters", "----------"]
-        for argument, name in zip(function._order.arguments, function._order.parameter_names(), strict=True):
+        for argument, name in zip(
+            function._order.arguments, function._order.parameter_names(), strict=True
+        ):
             default = f" = {argument.default!r}" if argument.default is not None else ""
             lines.append(f"{name} : {type_of(function, argument)}{default}")
         for keyword, record in function._order.records.items():
@@ -82,7 +95,12 @@ def describe(function: Function) -> str:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
     if function._launcher.has_grid:
         block = block_text(interface) if interface is not None else ""
-        lines += ["Launch", "------", f"    threads= or grid={'; ' + block if block else ', and block='}", ""]
+        lines += [
+            "Launch",
+            "------",
+            f"    threads= or grid={'; ' + block if block else ', and block='}",
+            "",
+        ]
     variants = function._rules.variants() if function._rules.variants is not None else ()
     if variants:
         lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
@@ -90,7 +108,12 @@ def describe(function: Function) -> str:
     if callable(origin):
         origin = origin()
     if origin is not None:
-        build = ", ".join([f"target {origin.target!r}", *filter(None, (origin.toolchain, " ".join(origin.options)))])
+        build = ", ".join(
+            [
+                f"target {origin.target!r}",
+                *filter(None, (origin.toolchain, " ".join(origin.options))),
+            ]
+        )
         lines += ["Origin", "------", f"    {build}"]
         lines += [f"    from {list_names(origin.sources)}"] if origin.sources else []
     return escape("\n".join(lines).rstrip())
@@ -108,12 +131,16 @@ def type_of(function: Function, argument: Argument | MemberArgument) -> str:
 def _signature(function: Function) -> PythonSignature:
     from inspect import Parameter, Signature
 
-    launch: dict[str, object] = {"grid": None, "block": None, "threads": None} if function._launcher.has_grid else {}
+    launch: dict[str, object] = (
+        {"grid": None, "block": None, "threads": None} if function._launcher.has_grid else {}
+    )
     launch["stream"] = None
     if not function._launcher.no_shared_memory:
         launch["shared_memory"] = 0
     parameters = function._order.parameters(lambda argument: type_of(function, argument))
-    parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in launch.items()]
+    parameters += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in launch.items()
+    ]
     return Signature(parameters, return_annotation=None)
 
 
@@ -123,7 +150,8 @@ class Rules(NamedTuple):
     Attributes
     ----------
     keywords_only
-        Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
+        Why its arguments are given by name alone, as a clause of a message: ``its candidates take
+        them in different orders``.
     flattened
         The structs whose members are arguments of the call, in the place of the struct.
     resolve
@@ -133,7 +161,8 @@ class Rules(NamedTuple):
     variants
         Returns the candidates among which the function was chosen, for its docstring.
     find_block
-        Returns the block that the other candidates have, for the error of a call without one; None if they have none.
+        Returns the block that the other candidates have, for the error of a call without one; None
+        if they have none.
     origin
         The origin of the payload, or a function that returns it, for the docstring.
     payload
@@ -165,7 +194,8 @@ class Function(ProcessLocal):
 
     Notes
     -----
-    A function has the name, the signature and the docstring of its kernel: ``help(f)`` and ``inspect.signature(f)`` work.
+    A function has the name, the signature and the docstring of its kernel: ``help(f)`` and
+    ``inspect.signature(f)`` work.
     """
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
@@ -188,7 +218,8 @@ class Function(ProcessLocal):
         Parameters
         ----------
         name, info, launcher
-            The name by which `get_function` finds it, its FunctionInfo, and the backend's part of it.
+            The name by which `get_function` finds it, its FunctionInfo, and the backend's part of
+            it.
         kernels
             The kernels by device, of the function from which this one is derived.
         interface
@@ -204,27 +235,48 @@ class Function(ProcessLocal):
         self._named_device: tuple[str, Device] | None = None
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
-            raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
+            raise FormatError(
+                f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name
+            )
         self._signature = Signature(self.label, name, info, launcher, interface)
         #: The buffers that are several values of the kernel, the last one first.
-        self._packs = [(each.number, each.packed) for each in reversed(self._signature.arguments) if each.packed is not None]
+        self._packs = [
+            (each.number, each.packed)
+            for each in reversed(self._signature.arguments)
+            if each.packed is not None
+        ]
         if self._packs and not launcher.has_packs:
-            raise self.unsupported(self._signature.arguments[self._packs[-1][0]], "several values of the kernel")
+            raise self.unsupported(
+                self._signature.arguments[self._packs[-1][0]], "several values of the kernel"
+            )
         self._config_reader = LaunchConfigReader(launcher, self._signature, self._rules.find_block)
-        self._order = ArgumentOrder(self._signature, self._rules.keywords_only, self._rules.flattened)
+        self._order = ArgumentOrder(
+            self._signature, self._rules.keywords_only, self._rules.flattened
+        )
         signature = self._signature
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._packs_numbers = launcher.packs_numbers(signature.arguments)
-        #: The method of a plain call, None before the second call; and the class whose method it replaces.
+        #: The method of a plain call, None before the second call; and the class whose method it
+        #: replaces.
         self._plain_call: Callable[..., Any] | None = None
         self._unrolled = Function if self._order.is_plain and type(self) is Function else None
-        self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer" or each.is_address), -1)
-        #: The number of arguments by position that need no other order; -1 if there is no such number.
+        self._first_buffer = next(
+            (
+                each.number
+                for each in signature.arguments
+                if each.kind == "buffer" or each.is_address
+            ),
+            -1,
+        )
+        #: The number of arguments by position that need no other order; -1 if there is no such
+        #: number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
-        #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
+        #: From (device, grid, block, threads, stream) of a plain call to the function that queues
+        #: the launch.
         self._callers: dict[Any, Callable[[Sequence[Any]], Any]] = {}
-        #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to what it has checked.
+        #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to
+        #: what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -246,29 +298,34 @@ class Function(ProcessLocal):
         Parameters
         ----------
         *args
-            The arguments in order: arrays (NumPy, buffers, DLPack on the host, devmod's, the backend's own), numbers, sequences of
-            lanes, structs (records, mappings, tuples or bytes), `Local`. TVM's launch values may follow as plain integers in place of
-            `grid` and `block`.
+            The arguments in order: arrays (NumPy, buffers, DLPack on the host, devmod's, the
+            backend's own), numbers, sequences of lanes, structs (records, mappings, tuples or
+            bytes), `Local`. TVM's launch values may follow as plain integers in place of `grid` and
+            `block`.
         grid
-            Blocks in x, y, z: an int, or up to three ints. A zero launches nothing. Exactly one of `grid` and `threads` is given.
+            Blocks in x, y, z: an int, or up to three ints. A zero launches nothing. Exactly one of
+            `grid` and `threads` is given.
         block
-            Threads of a block in x, y, z. It may be omitted if the payload fixes it, or if the interface has a default. The backend
-            chooses it if the interface has an open block.
+            Threads of a block in x, y, z. It may be omitted if the payload fixes it, or if the
+            interface has a default. The backend chooses it if the interface has an open block.
         threads
-            The threads in x, y, z. The grid is the number of blocks that has at least as many, so the kernel checks its bounds.
+            The threads in x, y, z. The grid is the number of blocks that has at least as many, so
+            the kernel checks its bounds.
         stream
             The stream of the launch. Default: the device's current stream.
         shared_memory
             Dynamic shared memory in bytes, for kinds that have it.
         **keywords
-            Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python, or one of the five
-            keywords above, has an underscore behind it. A block of scalars may be one argument under its name, in place of its members:
-            a mapping, a tuple, a NumPy record, or bytes.
+            Arguments by the names of the interface's parameters, in any order. A name that is a
+            keyword of Python, or one of the five keywords above, has an underscore behind it. A
+            block of scalars may be one argument under its name, in place of its members: a mapping,
+            a tuple, a NumPy record, or bytes.
 
         Returns
         -------
         None or number
-            What the function returns, for kinds whose functions return values (Hexagon). The call then waits for it.
+            What the function returns, for kinds whose functions return values (Hexagon). The call
+            then waits for it.
 
         Raises
         ------
@@ -279,8 +336,8 @@ class Function(ProcessLocal):
 
         Notes
         -----
-        With a host array the call returns after the results are copied back. With device arrays alone it returns when the launch is
-        queued.
+        With a host array the call returns after the results are copied back. With device arrays
+        alone it returns when the launch is queued.
         """
         if keywords or len(args) != self._count:
             given = None
@@ -295,31 +352,59 @@ class Function(ProcessLocal):
         plain = self._plain_call
         if self._callers and (plain is None or type(self) is self._unrolled):
             plain = self._take_plain_calls()
-        if plain is None or shared_memory is not NO_SHARED_MEMORY or len(args) != len(self._signature.arguments):
+        if (
+            plain is None
+            or shared_memory is not NO_SHARED_MEMORY
+            or len(args) != len(self._signature.arguments)
+        ):
             return self._call_checked(args, grid, block, threads, stream, shared_memory)
         return plain(self, *args, grid=grid, block=block, threads=threads, stream=stream)
 
     def _take_plain_calls(self) -> Callable[..., Any]:
-        """Make the method of a plain call that of this function, unless an observer has another one."""
+        """Make the method of a plain call that of this function, unless an observer has another
+        one.
+        """
         if self._plain_call is None:
             self._plain_call = plain_call(self)
         if type(self) is self._unrolled and Function.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
-            names = {"__call__": self._plain_call, "__slots__": (), "__doc__": Function.__dict__["__doc__"]}
+            names = {
+                "__call__": self._plain_call,
+                "__slots__": (),
+                "__doc__": Function.__dict__["__doc__"],
+            }
             self.__class__ = type("Function", (Function,), names)
             if Function.__call__ is not _CALL:  # an observer has begun in another thread
                 self.__class__ = Function
         return self._plain_call
 
-    def _call_in_other_form(self, given: Sequence[Any], by_name: Sequence[Any], keywords: dict[str, Any], *launch: Any) -> Any:
-        """Call with the parameters of a plain call, those that are missing included. `launch` has the values of `LAUNCH_KEYWORDS`."""
+    def _call_in_other_form(
+        self, given: Sequence[Any], by_name: Sequence[Any], keywords: dict[str, Any], *launch: Any
+    ) -> Any:
+        """Call with the parameters of a plain call, those that are missing included. `launch` has
+        the values of `LAUNCH_KEYWORDS`.
+        """
         args = [each for each in given if each is not MISSING]
-        names = self._order.names if len(args) < len(given) else ()  # Python gives more arguments by position to those by name
+        names = (
+            self._order.names if len(args) < len(given) else ()
+        )  # Python gives more arguments by position to those by name
         args += [] if names else [each for each in by_name if each is not MISSING]
-        keywords |= {name: each for name, each in zip(names, by_name, strict=False) if each is not MISSING}
-        return Function.__call__(self, *args, **dict(zip(LAUNCH_KEYWORDS, launch, strict=True)), **keywords)
+        keywords |= {
+            name: each for name, each in zip(names, by_name, strict=False) if each is not MISSING
+        }
+        return Function.__call__(
+            self, *args, **dict(zip(LAUNCH_KEYWORDS, launch, strict=True)), **keywords
+        )
 
-    def _call_checked(self, args: tuple[Any, ...], grid: Dims, block: Dims, threads: Dims, stream: Any, shared_memory: Any) -> Any:
+    def _call_checked(
+        self,
+        args: tuple[Any, ...],
+        grid: Dims,
+        block: Dims,
+        threads: Dims,
+        stream: Any,
+        shared_memory: Any,
+    ) -> Any:
         """Launch with arguments in the kernel's order that are not those of a plain call."""
         in_no_stream = not entered or not is_in_stream()
         if (
@@ -329,7 +414,9 @@ class Function(ProcessLocal):
             and _are_counts(grid, block, threads)
         ):
             try:
-                host_call = self._host_calls.get((grid, block, threads, stream, variables.get(DEVICE_KEY)))
+                host_call = self._host_calls.get(
+                    (grid, block, threads, stream, variables.get(DEVICE_KEY))
+                )
             except TypeError:  # a grid given as a list is not hashable
                 host_call = None
             converted = host_call.values_of(args) if host_call is not None else None
@@ -355,7 +442,8 @@ class Function(ProcessLocal):
         *args, **keywords
             As in a call, but arrays must be in the device's memory. The Launch keeps them alive.
         grid, block, threads, stream, shared_memory
-            As in a call. Without `stream`, the launch uses the device's current stream at this time.
+            As in a call. Without `stream`, the launch uses the device's current stream at this
+            time.
 
         Raises
         ------
@@ -363,7 +451,9 @@ class Function(ProcessLocal):
             As in a call. A host array is an ArgumentError.
         """
         args = self._arrange(args, keywords)
-        call = Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory, bound=True)
+        call = Opening.kernel_call(
+            self, args, grid, block, threads, stream, shared_memory, bound=True
+        )
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args, call.checked)
 
     def keep_caller(self, call: KernelCall, callers: dict[Any, Any], key: tuple[Any, ...]) -> None:
@@ -375,7 +465,9 @@ class Function(ProcessLocal):
         keep(callers, key, enqueue)
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
+        """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong
+        name or number of them.
+        """
         args, plan = self._order.arrange(args, keywords)
         if plan is not None:
             keep(self._plans, tuple(keywords), plan)
@@ -383,11 +475,16 @@ class Function(ProcessLocal):
 
     @property
     def block(self) -> tuple[int, int, int] | None:
-        """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
+        """The block of a call that names none: the fixed block, or the default; None if the call or
+        the backend chooses it.
+        """
         return self._config_reader.block
 
-    def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
-        """Return the grid and the block that a call would use on the function's device. Nothing is launched.
+    def launch_config(
+        self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0
+    ) -> LaunchConfig:
+        """Return the grid and the block that a call would use on the function's device. Nothing is
+        launched.
 
         Parameters
         ----------
@@ -404,7 +501,8 @@ class Function(ProcessLocal):
         return self._config_reader.resolve(request, self.open())[0]
 
     def specialize(self, **constants: object) -> Self:
-        """Return the function with constants set: defines of a source payload, or constants of a pipeline.
+        """Return the function with constants set: defines of a source payload, or constants of a
+        pipeline.
 
         Raises
         ------
@@ -414,7 +512,11 @@ class Function(ProcessLocal):
             The payload's format does not support constants.
         """
         interface = self._signature.interface
-        for name in constants.keys() & {param.name for param in interface.params if param.name} if interface is not None else ():
+        for name in (
+            constants.keys() & {param.name for param in interface.params if param.name}
+            if interface is not None
+            else ()
+        ):
             known = self._launcher.constants
             if name not in known:
                 raise self._error(
@@ -425,23 +527,40 @@ class Function(ProcessLocal):
         launcher, resolve = self._launcher.specialize(constants), self._rules.resolve
         interface = launcher.interface or self.info.interface
         if interface is not None and interface.open_block:
-            # Another define makes another source: reflection did not read it, and it may depend on the block.
-            pipeline = {str(value) for each in constants_of(interface) for value in (each.name, each.id)}
-            was_open = self._signature.interface is not None and self._signature.interface.open_block
+            # Another define makes another source: reflection did not read it, and it may depend on
+            # the block.
+            pipeline = {
+                str(value) for each in constants_of(interface) for value in (each.name, each.id)
+            }
+            was_open = (
+                self._signature.interface is not None and self._signature.interface.open_block
+            )
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
-        rules = self._rules._replace(resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants))
+        rules = self._rules._replace(
+            resolve=None
+            if resolve is None
+            else lambda device: resolve(device).specialize(**constants)
+        )
         return self._class(self.name, self.info, launcher, interface=interface, **rules._asdict())
 
     def __getitem__(self, dims: object) -> NoReturn:
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
         parts = dims if isinstance(dims, tuple) and len(dims) <= 2 else (dims,)
-        given = ", ".join(f"{word}={escape_line(repr(each))}" for word, each in zip(("grid", "block"), parts, strict=False))
-        raise self._error(f"{self.label}: f[…] is no launch; give the grid and the block in the call: f(…, {given})", "grid")
+        given = ", ".join(
+            f"{word}={escape_line(repr(each))}"
+            for word, each in zip(("grid", "block"), parts, strict=False)
+        )
+        raise self._error(
+            f"{self.label}: f[…] is no launch; give the grid and the block in the call: f(…, {given})",
+            "grid",
+        )
 
     def on(self, device: Device | str) -> Self:
-        """Return the function on one device: its calls take arrays of that device, and copy host arrays there.
+        """Return the function on one device: its calls take arrays of that device, and copy host
+        arrays there.
 
-        The function of a bundle is that of the best candidate for the device. A text is that of `devmod.device`, such as "opencl:1".
+        The function of a bundle is that of the best candidate for the device. A text is that of
+        `devmod.device`, such as "opencl:1".
 
         Raises
         ------
@@ -461,7 +580,10 @@ class Function(ProcessLocal):
         if self._rules.resolve is not None:
             return self._rules.resolve(device)  # type: ignore[no-any-return]
         if device.kind != self._launcher.kind:
-            raise self._error(f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}", "device")
+            raise self._error(
+                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
+                "device",
+            )
         function = self.replace(device=device)
         function.open()
         return function
@@ -475,10 +597,18 @@ class Function(ProcessLocal):
             Fields of `Rules`.
         """
         interface, rules = self._signature.interface, self._rules._asdict() | rules
-        return self._class(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **rules)
+        return self._class(
+            self.name,
+            self.info,
+            self._launcher,
+            kernels=self._kernels,
+            interface=interface,
+            **rules,
+        )
 
     def open(self, device: Device | None = None) -> Kernel:
-        """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
+        """Return the kernel for a device (default: `default_device`). It is built at the first use,
+        once for all threads.
 
         Raises
         ------
@@ -495,7 +625,8 @@ class Function(ProcessLocal):
         self.__class__ = self._class
 
     def default_device(self) -> Device:
-        """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.
+        """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``,
+        or else the backend's choice.
 
         Raises
         ------
@@ -507,8 +638,13 @@ class Function(ProcessLocal):
         text = environment_text(VARIABLE)
         if not text:
             return self._launcher.default_device()
-        if self._named_device is None or self._named_device[0] != text:  # the look-up of the kinds takes 1 ms
-            self._named_device = text, default_device(self._launcher.kind) or self._launcher.default_device()
+        if (
+            self._named_device is None or self._named_device[0] != text
+        ):  # the look-up of the kinds takes 1 ms
+            self._named_device = (
+                text,
+                default_device(self._launcher.kind) or self._launcher.default_device(),
+            )
         return self._named_device[1]
 
     def unsupported(self, argument: Argument, what: str) -> LaunchError:
@@ -541,9 +677,17 @@ class Function(ProcessLocal):
         title = f"{self._launcher.kind} function {self.name}"
         if interface is None:
             return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
-        defaults = [f" = {each.default!r}" if each.default is not None else "" for each in self._order.arguments]
-        rows = [(each.name, type_of(self, each) + default) for each, default in zip(self._order.arguments, defaults, strict=True)]
-        return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
+        defaults = [
+            f" = {each.default!r}" if each.default is not None else ""
+            for each in self._order.arguments
+        ]
+        rows = [
+            (each.name, type_of(self, each) + default)
+            for each, default in zip(self._order.arguments, defaults, strict=True)
+        ]
+        return html_table(
+            " ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type")
+        )
 
 
 def _are_counts(*dims: Dims) -> bool:
@@ -566,8 +710,9 @@ _CALL = Function.__call__
 class Launch(ProcessLocal):
     """A prepared launch. `Function.bind` returns one; a call without arguments queues the launch.
 
-    The Launch keeps its arrays alive. Several threads may call it, also before the previous launch has finished. `Function.bind` checks
-    everything. The return value of a call is ignored. An exception of the driver (out of resources, device lost) is raised unchanged.
+    The Launch keeps its arrays alive. Several threads may call it, also before the previous launch
+    has finished. `Function.bind` checks everything. The return value of a call is ignored. An
+    exception of the driver (out of resources, device lost) is raised unchanged.
     `Stream.synchronize` raises a failure that the device reports later.
 
     Attributes
@@ -580,9 +725,19 @@ class Launch(ProcessLocal):
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
-    # `__call__` is a slot with the kernel's own callable: if that is a C function, a launch runs no Python code. A method `__call__`
-    # costs 110 ns more, a sixth of the whole launch.
-    __slots__ = ("__call__", "__weakref__", "_kernel", "_queue", "_shape", "_time", "_values", "function", "stream")
+    # `__call__` is a slot with the kernel's own callable: if that is a C function, a launch runs no
+    # Python code. A method `__call__` costs 110 ns more, a sixth of the whole launch.
+    __slots__ = (
+        "__call__",
+        "__weakref__",
+        "_kernel",
+        "_queue",
+        "_shape",
+        "_time",
+        "_values",
+        "function",
+        "stream",
+    )
 
     if TYPE_CHECKING:
         function: Function
@@ -604,9 +759,13 @@ class Launch(ProcessLocal):
         #: The kernel's values, and the arguments, which own them.
         self._values = (values, arguments)
         self._time = checked(partial(kernel.time, stream, shape, values))
-        prepared = (lambda: None) if shape is None else checked(kernel.prepare(stream, shape, values))
+        prepared = (
+            (lambda: None) if shape is None else checked(kernel.prepare(stream, shape, values))
+        )
         #: What a call does without an observer. A method-wrapper raises TypeError for arguments.
-        self._queue = prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
+        self._queue = (
+            prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
+        )
         _references.add(ref(self, _references.discard))
         self.reopen()
 
@@ -615,10 +774,15 @@ class Launch(ProcessLocal):
         queue = None
         while queue is not Opening.queue:  # another thread may begin or end an observer
             queue = Opening.queue
-            object.__setattr__(self, "__call__", queue(self._queue, self.function.name, self.stream, self._values[1]))
+            object.__setattr__(
+                self,
+                "__call__",
+                queue(self._queue, self.function.name, self.stream, self._values[1]),
+            )
 
     def time(self) -> float:
-        """Launch once, wait, and return the seconds that the launch took on the device (0.0 for an empty grid).
+        """Launch once, wait, and return the seconds that the launch took on the device (0.0 for an
+        empty grid).
 
         Raises
         ------
@@ -636,7 +800,9 @@ _METHOD_WRAPPER = type(iter(()).__next__)
 
 
 def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Callable[..., object]:
-    """Return a callable that raises ArgumentError for arguments: the kernel's own callable might interpret them."""
+    """Return a callable that raises ArgumentError for arguments: the kernel's own callable might
+    interpret them.
+    """
 
     def launch(*args: object, **keywords: object) -> object:
         if args or keywords:
@@ -652,18 +818,23 @@ def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Cal
 
 
 def _refuse_in_child() -> None:
-    """Make each function and each prepared launch raise LaunchError if its driver was opened by the parent process."""
+    """Make each function and each prepared launch raise LaunchError if its driver was opened by the
+    parent process.
+    """
     for each in [reference() for reference in [*_references]]:
         function = each.function if isinstance(each, Launch) else each
         if function is None or not _fork.is_inherited(function.kind):
             continue
         if isinstance(each, Launch):
             each._queue = partial(_fork.check_driver, function.kind)
-            object.__setattr__(each, "__call__", each._queue)  # also in a profile, which would take the driver's locks
+            object.__setattr__(
+                each, "__call__", each._queue
+            )  # also in a profile, which would take the driver's locks
         else:
             function.reopen()
 
 
-#: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to a launch's cost.
+#: All functions, programs and prepared launches, for the child of a fork. Weak references with a
+#: callback add nothing to a launch's cost.
 _references: set[ref[Any]] = set()
 _fork.actions.append(_refuse_in_child)

@@ -1,15 +1,18 @@
-"""The classes by which a backend implements calls: a Launcher for each function, a Kernel for each device.
+"""The classes by which a backend implements calls: a Launcher for each function, a Kernel for each
+device.
 
-`devmod_runtime._launch.function` checks and converts every argument, copies host arrays, parses grid and block, chooses device and
-stream, and builds once for all threads. A backend turns the result into one call of its driver:
+`devmod_runtime._launch.function` checks and converts every argument, copies host arrays, parses
+grid and block, chooses device and stream, and builds once for all threads. A backend turns the
+result into one call of its driver:
 
 - a Launcher finds or builds the kernel of one function for a device;
 - a Kernel checks a launch's configuration against the device's limits once, and enqueues.
 
-A kernel receives the values in the order of ``FunctionInfo.arg_types``: for a buffer the object that `Device.allocate` returned, for a
-scalar its bytes in little-endian order, for a `Local` the result of `Launcher.local`, for an image or a sampler the `Image` or the
-`Sampler`. For a scalar of the type "handle" it is the object of `Device.allocate`, or the bytes of an int. A backend that passes scalars
-in blocks of memory packs them with `block_packer`.
+A kernel receives the values in the order of ``FunctionInfo.arg_types``: for a buffer the object
+that `Device.allocate` returned, for a scalar its bytes in little-endian order, for a `Local` the
+result of `Launcher.local`, for an image or a sampler the `Image` or the `Sampler`. For a scalar of
+the type "handle" it is the object of `Device.allocate`, or the bytes of an int. A backend that
+passes scalars in blocks of memory packs them with `block_packer`.
 """
 
 from __future__ import annotations
@@ -37,11 +40,16 @@ if TYPE_CHECKING:
 
 
 def _fit_block(threads: Dims | None, most: int, row: int) -> Dims:
-    """Return a block of powers of two with at most `most` threads, which has no more threads in a dimension than the launch needs."""
+    """Return a block of powers of two with at most `most` threads, which has no more threads in a
+    dimension than the launch needs.
+    """
     needed = [1 << max(count - 1, 0).bit_length() for count in threads or (most, 1, 1)]
     block = [1, 1, 1]
     for axis, limit in ((0, row), (1, most), (2, most), (0, most)):
-        while block[axis] * 2 <= min(needed[axis], limit) and 2 * block[0] * block[1] * block[2] <= most:
+        while (
+            block[axis] * 2 <= min(needed[axis], limit)
+            and 2 * block[0] * block[1] * block[2] <= most
+        ):
             block[axis] *= 2
     x, y, z = block
     return x, y, z
@@ -86,23 +94,29 @@ class LaunchConfig(NamedTuple):
 
 
 class Kernel(ABC):
-    """One function on one device. Several threads may call its methods at once. A `stream` is one that the device made."""
+    """One function on one device. Several threads may call its methods at once. A `stream` is one
+    that the device made.
+    """
 
     @abstractmethod
     def shape(self, launch: LaunchConfig) -> Any:
-        """Return the launch's shape in the form that the other methods take. The result is stored and passed to them.
+        """Return the launch's shape in the form that the other methods take. The result is stored
+        and passed to them.
 
         Raises
         ------
         LaunchError
-            The launch exceeds a limit of the device; the message has the limit, its value and the requested value. With
-            ``argument="grid"`` the limit is one of blocks: the message gets what the caller can do.
+            The launch exceeds a limit of the device; the message has the limit, its value and the
+            requested value. With ``argument="grid"`` the limit is one of blocks: the message gets
+            what the caller can do.
         """
 
     def choose_block(self, threads: Dims | None) -> Dims:
-        """Return the block of a launch that names none, for a kernel that gives the same result with every block.
+        """Return the block of a launch that names none, for a kernel that gives the same result
+        with every block.
 
-        By default each dimension is a power of two. The block has `preferred_block` threads at most, and `shape` accepts it.
+        By default each dimension is a power of two. The block has `preferred_block` threads at
+        most, and `shape` accepts it.
 
         Parameters
         ----------
@@ -126,25 +140,32 @@ class Kernel(ABC):
                 most //= 2
 
     def preferred_block(self) -> tuple[int, int]:
-        """Return the most threads of a chosen block, and the threads that it has in x before it has others in y and z."""
+        """Return the most threads of a chosen block, and the threads that it has in x before it has
+        others in y and z.
+        """
         return 256, 32
 
     def check_local(self, sizes: Sequence[int]) -> str:
-        """Return why the device cannot give a block `Local` arguments of these sizes in bytes; "" if it can.
+        """Return why the device cannot give a block `Local` arguments of these sizes in bytes; ""
+        if it can.
 
-        The text ends a sentence: ``its local_mem_size is 32768, got devmod.Local arguments of 65536 bytes``.
+        The text ends a sentence: ``its local_mem_size is 32768, got devmod.Local arguments of 65536
+        bytes``.
         """
         return ""
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
-        """Return the number of an image or a sampler that the kernel cannot take with the others, and the reason; None if it takes all.
+        """Return the number of an image or a sampler that the kernel cannot take with the others,
+        and the reason; None if it takes all.
 
-        `images` has them by the number of the argument. The reason ends a sentence that begins with the argument.
+        `images` has them by the number of the argument. The reason ends a sentence that begins with
+        the argument.
         """
         return None
 
     def check_buffers(self, values: Sequence[Any]) -> None:  # noqa: B027 - few kernels have such limits
-        """Raise what the function of `caller` raises for memory that the kernel cannot take. `values` are those of `caller`.
+        """Raise what the function of `caller` raises for memory that the kernel cannot take.
+        `values` are those of `caller`.
 
         A program asks each kernel before its first launch.
 
@@ -156,36 +177,47 @@ class Kernel(ABC):
 
     @abstractmethod
     def caller(self, stream: Any, shape: Any) -> Callable[[Sequence[Any]], Any]:
-        """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
+        """Return a function that queues one launch with the values that it receives. It returns
+        None, or waits for the kernel's result.
 
-        A value is what `Device.allocate` returned for a buffer, the little-endian bytes of a scalar, an `Image` or a `Sampler`, whose
-        ``handle`` is the backend's, or what `Launcher.local` returned.
+        A value is what `Device.allocate` returned for a buffer, the little-endian bytes of a
+        scalar, an `Image` or a `Sampler`, whose ``handle`` is the backend's, or what
+        `Launcher.local` returned.
 
-        This method is called once for a stream and a shape, and the returned function for every such launch. The memory of the values
-        must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
+        This method is called once for a stream and a shape, and the returned function for every
+        such launch. The memory of the values must stay valid in the driver until the launch is
+        done. The function raises LaunchError if the driver refuses the launch.
         """
 
-    def plain_caller(self, stream: Any, shape: Any, arguments: Sequence[Argument]) -> Callable[..., Any]:
-        """Return a function that does what that of `caller` does. It takes the memories of the arrays, and the numbers unconverted.
+    def plain_caller(
+        self, stream: Any, shape: Any, arguments: Sequence[Argument]
+    ) -> Callable[..., Any]:
+        """Return a function that does what that of `caller` does. It takes the memories of the
+        arrays, and the numbers unconverted.
 
-        It is called for functions of which `Launcher.packs_numbers` returns True. The returned function queues nothing and returns
-        NotImplemented if a number does not fit. For a float it gets a float or an int, for an int any object.
+        It is called for functions of which `Launcher.packs_numbers` returns True. The returned
+        function queues nothing and returns NotImplemented if a number does not fit. For a float it
+        gets a float or an int, for an int any object.
         """
         raise NotImplementedError
 
     def prepare(self, stream: Any, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         """Return a function that queues this launch at each call, with as little work as possible.
 
-        Several threads may call the function, also before the previous launch has finished. Its return value is ignored. Exceptions
-        of the driver are raised unchanged. `Launch` wraps the function, so that a call with arguments raises ArgumentError. It does not
-        wrap a method of C without arguments, such as ``itertools.starmap(driver_function, itertools.repeat(arguments)).__next__``.
+        Several threads may call the function, also before the previous launch has finished. Its
+        return value is ignored. Exceptions of the driver are raised unchanged. `Launch` wraps the
+        function, so that a call with arguments raises ArgumentError. It does not wrap a method of C
+        without arguments, such as ``itertools.starmap(driver_function,
+        itertools.repeat(arguments)).__next__``.
         """
         call, fixed_values = self.caller(stream, shape), tuple(values)
         return lambda: call(fixed_values)
 
     @abstractmethod
     def time(self, stream: Any, shape: Any, values: Sequence[Any]) -> float:
-        """Launch once after the stream's queued work, wait, and return the seconds that the launch took on the device."""
+        """Launch once after the stream's queued work, wait, and return the seconds that the launch
+        took on the device.
+        """
 
 
 class Launcher(ABC):
@@ -198,9 +230,11 @@ class Launcher(ABC):
     has_grid : bool
         Whether a launch has a grid and a block.
     has_clusters : bool
-        Whether a launch may have clusters of blocks. Without it, one with a cluster is a LaunchError.
+        Whether a launch may have clusters of blocks. Without it, one with a cluster is a
+        LaunchError.
     bool_bytes, vec3_lanes : int
-        The bytes of a bool, and the lanes that a three-vector takes (`devmod_runtime._launch.scalars.packer`).
+        The bytes of a bool, and the lanes that a three-vector takes
+        (`devmod_runtime._launch.scalars.packer`).
     no_shared_memory : str
         Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
     has_images : bool
@@ -208,9 +242,11 @@ class Launcher(ABC):
     has_addresses : bool
         Whether a call takes scalars of the type "handle", which are addresses of device arrays.
     has_packs : bool
-        Whether a call takes buffers that are several values of the kernel (`devmod.Param.pack`). A kernel then receives one value for
-        each of ``FunctionInfo.arg_types``: the object of `Device.allocate` for "ptr", and the bytes of the numbers. `Interface.values` has
-        one Param for each value, and `Interface.params` is shorter. Without it, get_function raises LaunchError for such a function.
+        Whether a call takes buffers that are several values of the kernel (`devmod.Param.pack`). A
+        kernel then receives one value for each of ``FunctionInfo.arg_types``: the object of
+        `Device.allocate` for "ptr", and the bytes of the numbers. `Interface.values` has one Param
+        for each value, and `Interface.params` is shorter. Without it, get_function raises
+        LaunchError for such a function.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -228,12 +264,16 @@ class Launcher(ABC):
 
     @property
     def format(self) -> str:
-        """The payload's format, if there are devices of the kind that do not take it (`devmod.backend.Capabilities`); "" by default."""
+        """The payload's format, if there are devices of the kind that do not take it
+        (`devmod.backend.Capabilities`); "" by default.
+        """
         return ""
 
     @property
     def constants(self) -> Sequence[str]:
-        """The known names of the constants that `specialize` sets; by default those of the interface."""
+        """The known names of the constants that `specialize` sets; by default those of the
+        interface.
+        """
         from devmod.backend import constants_of
 
         return [each.label for each in constants_of(self.interface)]
@@ -244,23 +284,27 @@ class Launcher(ABC):
         return ()
 
     def lengths_read(self) -> Collection[int] | None:
-        """Return the numbers of the buffers whose run-time length the kernel uses, for a kind that binds each buffer with its size.
+        """Return the numbers of the buffers whose run-time length the kernel uses, for a kind that
+        binds each buffer with its size.
 
-        None, the default, is for kinds whose kernels take pointers. `devmod.guard` binds a buffer with the zone behind it, unless the
-        kernel uses its length.
+        None, the default, is for kinds whose kernels take pointers. `devmod.guard` binds a buffer
+        with the zone behind it, unless the kernel uses its length.
         """
         return None
 
     def packs_numbers(self, arguments: Sequence[Argument]) -> bool:
-        """Return whether the kernels convert the numbers of plain calls, by `Kernel.plain_caller`; by default, they do not.
+        """Return whether the kernels convert the numbers of plain calls, by `Kernel.plain_caller`;
+        by default, they do not.
 
-        It saves time where a driver takes many numbers at once: the runtime converts them one by one.
+        It saves time where a driver takes many numbers at once: the runtime converts them one by
+        one.
         """
         return False
 
     @abstractmethod
     def default_device(self) -> Device:
-        """Return the device of a call that names none, if ``DEVMOD_DEVICE`` names none of the kind either.
+        """Return the device of a call that names none, if ``DEVMOD_DEVICE`` names none of the kind
+        either.
 
         Raises
         ------
@@ -270,26 +314,31 @@ class Launcher(ABC):
 
     @abstractmethod
     def kernel(self, device: Any) -> Kernel:
-        """Return the kernel for a device of this kind, and build it if necessary. It is called once for each device, from one thread.
+        """Return the kernel for a device of this kind, and build it if necessary. It is called once
+        for each device, from one thread.
 
         Raises
         ------
         CompileError, FormatError
             The kernel cannot be built for the device; the message has the reason.
         DeviceNotFoundError
-            The build shows that the device lacks something for good, which full memory is not. A bundle then tries the next candidate.
+            The build shows that the device lacks something for good, which full memory is not. A
+            bundle then tries the next candidate.
         """
 
     def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
-        """Return a devmod array, image or sampler over one of the backend's own libraries, without a copy; None for other objects.
+        """Return a devmod array, image or sampler over one of the backend's own libraries, without
+        a copy; None for other objects.
 
-        The second value is the stream in which the library queues its work. If it is None, a call waits for the launch before it
-        returns. Untyped memory has the element type "void" and one byte per element.
+        The second value is the stream in which the library queues its work. If it is None, a call
+        waits for the launch before it returns. Untyped memory has the element type "void" and one
+        byte per element.
 
         Raises
         ------
         ConversionError
-            The array cannot be used (strided, of another context); the text ends a sentence that begins with the argument.
+            The array cannot be used (strided, of another context); the text ends a sentence that
+            begins with the argument.
         """
         return None
 
@@ -317,4 +366,6 @@ class Launcher(ABC):
         LaunchError
             This payload cannot be specialized.
         """
-        raise LaunchError(f"a {self.kind} function of this format cannot be specialized", kind=self.kind)
+        raise LaunchError(
+            f"a {self.kind} function of this format cannot be specialized", kind=self.kind
+        )

@@ -1,4 +1,6 @@
-"""What a call asks when it opens. `devmod.guard` and `devmod.profile` change the answers while they are active."""
+"""What a call asks when it opens. `devmod.guard` and `devmod.profile` change the answers while they
+are active.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
 
 
 class Opening:
-    """What a call asks when it opens. Observers replace these attributes (`devmod_runtime.tools.observed`).
+    """What a call asks when it opens. Observers replace these attributes
+    (`devmod_runtime.tools.observed`).
 
-    A function caches what it made of the answers. If an observer begins or ends, it gets empty caches, and prepared launches ask again.
+    A function caches what it made of the answers. If an observer begins or ends, it gets empty
+    caches, and prepared launches ask again.
 
     Attributes
     ----------
     kernel_call, program_call
-        The classes of the calls of kernels and programs. Nothing is cached unless `kernel_call` is `KernelCall`.
+        The classes of the calls of kernels and programs. Nothing is cached unless `kernel_call` is
+        `KernelCall`.
     """
 
     kernel_call: Callable[..., Any]
@@ -36,8 +41,13 @@ class Opening:
     def build(function: Function, device: Device) -> Kernel:
         """Return a new kernel for a device. Raise the errors of `Function.open`."""
         kind = function.kind
-        if problem := fits(requirements(function._signature.interface, function._launcher.format), device.capabilities):
-            raise DeviceNotFoundError(f"{function.label} {problem}", kind=kind, function=function.name)
+        if problem := fits(
+            requirements(function._signature.interface, function._launcher.format),
+            device.capabilities,
+        ):
+            raise DeviceNotFoundError(
+                f"{function.label} {problem}", kind=kind, function=function.name
+            )
         return function._launcher.kernel(device)
 
     @staticmethod

@@ -1,4 +1,6 @@
-"""Buffers that a kernel takes as several values: the address of the array, and numbers of its shape (`devmod.Param.pack`)."""
+"""Buffers that a kernel takes as several values: the address of the array, and numbers of its shape
+(`devmod.Param.pack`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from devmod.backend import ConversionError, array_bytes, parse_dtype
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.scalars import packer
 
-#: In the values of a launch: the device, the memory, and all values of the kernel, with None for the address.
+#: In the values of a launch: the device, the memory, and all values of the kernel, with None for
+#: the address.
 Packed = tuple[object, object, list[bytes | None]]
 
 #: The number of shapes whose values are cached.
@@ -34,13 +37,16 @@ class Pack:
         #: The place of the address among the values.
         self.pointer = next(place for place, (name, _) in enumerate(names) if name == "ptr")
         self._fields = [(name, None if name == "ptr" else packer(number)) for name, number in names]
-        shapes, strides = (sum(name.startswith(word) for name, _ in names) for word in ("shape", "stride"))
+        shapes, strides = (
+            sum(name.startswith(word) for name, _ in names) for word in ("shape", "stride")
+        )
         self._dimensions = shapes or strides
         self._type, self._unit = type_, unit
         self._cache: dict[tuple[str, tuple[int, ...]], list[bytes | None]] = {}
 
     def fields(self, dtype: str, shape: tuple[int, ...]) -> list[bytes | None]:
-        """Return the values for an array in C order: the bytes of its numbers, and None for its address.
+        """Return the values for an array in C order: the bytes of its numbers, and None for its
+        address.
 
         Raises
         ------
@@ -55,7 +61,9 @@ class Pack:
         if self._dimensions and len(axes) != self._dimensions:
             dimensions = f"{self._dimensions} dimension{'s' if self._dimensions > 1 else ''}"
             elements = f" of {self._type}" if len(axes) != len(shape) else ""
-            raise ConversionError(f"is an array of shape {shape}, and the kernel takes {dimensions}{elements}; pass array.reshape(…)")
+            raise ConversionError(
+                f"is an array of shape {shape}, and the kernel takes {dimensions}{elements}; pass array.reshape(…)"
+            )
         numbers = {"count": prod(axes)}
         for axis, length in enumerate(axes):
             numbers |= {f"shape{axis}": length, f"stride{axis}": prod(axes[axis + 1 :])}
@@ -70,21 +78,31 @@ class Pack:
         return result
 
     def _axes(self, dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the lengths of an array in elements of the kernel: an array of numbers may have the lanes of a vector as its last axis."""
+        """Return the lengths of an array in elements of the kernel: an array of numbers may have
+        the lanes of a vector as its last axis.
+        """
         size = array_bytes(parse_dtype(dtype))
         if self._unit in (1, size):
             return shape
-        return shape[:-1] if shape and shape[-1] * size == self._unit else (prod(shape) * size // self._unit,)
+        return (
+            shape[:-1]
+            if shape and shape[-1] * size == self._unit
+            else (prod(shape) * size // self._unit,)
+        )
 
     def of_array(self, array: DeviceArray) -> Packed:
-        """Return what a plain call has for a device array. Raise ConversionError if `KernelCall` must convert it."""
+        """Return what a plain call has for a device array. Raise ConversionError if `KernelCall`
+        must convert it.
+        """
         if array.dtype is not self._type and self._type:
             raise ConversionError("")
         return array.device, array.memory, self.fields(array.dtype, array.shape)
 
 
 def expand(packs: Sequence[tuple[int, Pack]], device: object, values: list[Any]) -> bool:
-    """Replace each array in the values of a launch by the values of the kernel. Return False if one is not on `device`."""
+    """Replace each array in the values of a launch by the values of the kernel. Return False if one
+    is not on `device`.
+    """
     for number, pack in packs:
         owner, memory, fields = values[number]
         if owner is not device:

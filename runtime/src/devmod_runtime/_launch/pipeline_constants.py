@@ -1,14 +1,17 @@
-"""Constants of a pipeline, set by the receiver: `Function.specialize` for SPIR-V's constant_id and WGSL's override.
+"""Constants of a pipeline, set by the receiver: `Function.specialize` for SPIR-V's constant_id and
+WGSL's override.
 
 An interface has them in two keys of its ``extra``:
 
-- ``constants``: a list of maps. ``name``: the name in the source, "" if it is unknown. ``id``: the number by which the driver finds it
-  (SPIR-V's SpecId, WGSL's ``@id``); missing if the driver uses the name. ``type``: "bool", "int32", "uint32", "float32" and so
-  on. ``default``: a number or a bool; missing if the constant must be set: there is no default, the shader is invalid with it, or in
-  SPIR-V several differ.
-- ``block_constants``: present if the block of threads depends on constants. Three entries for x, y and z. -1: the size is fixed. A
-  number: the size is the constant at that position of ``constants``. A list of positions: the size is computed from those.
-  ``Interface.block`` has the sizes for the defaults. It is missing if they depend on a constant without a default, or if the
+- ``constants``: a list of maps. ``name``: the name in the source, "" if it is unknown. ``id``: the
+  number by which the driver finds it (SPIR-V's SpecId, WGSL's ``@id``); missing if the driver uses
+  the name. ``type``: "bool", "int32", "uint32", "float32" and so on. ``default``: a number or a
+  bool; missing if the constant must be set: there is no default, the shader is invalid with it, or
+  in SPIR-V several differ.
+- ``block_constants``: present if the block of threads depends on constants. Three entries for x, y
+  and z. -1: the size is fixed. A number: the size is the constant at that position of
+  ``constants``. A list of positions: the size is computed from those. ``Interface.block`` has the
+  sizes for the defaults. It is missing if they depend on a constant without a default, or if the
   reader cannot compute them.
 """
 
@@ -41,8 +44,11 @@ class SetConstant(NamedTuple):
     data: bytes
 
 
-def specialize_constants(kind: str, function: str, interface: Interface | None, values: Mapping[str, object]) -> tuple[SetConstant, ...]:
-    """Return the constants of an interface that are set, in its order. The backend applies them, also to the interface's block.
+def specialize_constants(
+    kind: str, function: str, interface: Interface | None, values: Mapping[str, object]
+) -> tuple[SetConstant, ...]:
+    """Return the constants of an interface that are set, in its order. The backend applies them,
+    also to the interface's block.
 
     Parameters
     ----------
@@ -51,7 +57,8 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
     interface
         The function's interface.
     values
-        Name to value. The number of a constant is accepted as its name: ``f.specialize(**{"3": 16})``.
+        Name to value. The number of a constant is accepted as its name: ``f.specialize(**{"3":
+        16})``.
 
     Raises
     ------
@@ -62,7 +69,9 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
     """
 
     def refusal(name: str, text: str) -> ArgumentError:
-        return ArgumentError(f"the {kind} function {function!r}{text}", kind=kind, function=function, argument=name)
+        return ArgumentError(
+            f"the {kind} function {function!r}{text}", kind=kind, function=function, argument=name
+        )
 
     constants = constants_of(interface)
     specialized: dict[int, SetConstant] = {}
@@ -74,7 +83,10 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
             raise refusal(name, f" has no constant {name!r} to specialize; it has: {known}")
         constant = constants[position]
         if position in specialized:
-            raise refusal(name, f": the constant {constant.label!r} is given twice, by its name and by its number")
+            raise refusal(
+                name,
+                f": the constant {constant.label!r} is given twice, by its name and by its number",
+            )
         try:
             data = packer(constant.type, bool_bytes=4)(value)
         except ConversionError as error:
@@ -84,7 +96,9 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
 
 
 def _position(constants: Sequence[PipelineConstant], name: str) -> int | None:
-    by_name = next((position for position, each in enumerate(constants) if each.name == name and name), None)
+    by_name = next(
+        (position for position, each in enumerate(constants) if each.name == name and name), None
+    )
     if by_name is not None or not (name.isascii() and name.isdigit() and len(name) <= 10):
         return by_name
     return next((position for position, each in enumerate(constants) if each.id == int(name)), None)

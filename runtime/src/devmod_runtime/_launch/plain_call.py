@@ -1,7 +1,8 @@
 """Plain calls: the code of the call of one function, unrolled over its arguments.
 
-A plain call has device arrays of the exact type, ints and floats, and a configuration that a call had before. Python takes a third of the
-time of a loop for it, and finds the names of the arguments where it looks for those of every parameter.
+A plain call has device arrays of the exact type, ints and floats, and a configuration that a call
+had before. Python takes a third of the time of a loop for it, and finds the names of the arguments
+where it looks for those of every parameter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 #: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
 MISSING = object()
-#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks such values.
+#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks
+#: such values.
 NO_SHARED_MEMORY = 0
 #: The number of arguments too many that a call can have before they are taken for others.
 _MORE = 4
@@ -44,14 +46,23 @@ _NAMES = {
 
 
 def plain_call(function: Function) -> Callable[..., Any]:
-    """Return the method of a call of a function that takes plain calls, and passes on all others."""
-    arguments, names = function._signature.arguments, function._order.names if function._order.is_plain else ()
+    """Return the method of a call of a function that takes plain calls, and passes on all
+    others.
+    """
+    arguments, names = (
+        function._signature.arguments,
+        function._order.names if function._order.is_plain else (),
+    )
     sizes = frozenset(each.number for each in arguments if each.size)
     kinds = "".join(map(_kind, arguments))
     kinds = kinds.translate({ord("f"): "F", ord("v"): "-"}) if function._packs_numbers else kinds
-    code, defaults = _code(kinds, function._first_buffer, sizes, bool(names), _MORE + len(function._signature.launch))
+    code, defaults = _code(
+        kinds, function._first_buffer, sizes, bool(names), _MORE + len(function._signature.launch)
+    )
     at = code.co_posonlyargcount
-    code = code.replace(co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :]))
+    code = code.replace(
+        co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :])
+    )
     constants: dict[str, Any] = {}
     for each in arguments:
         constants[f"T{each.number}"], constants[f"P{each.number}"] = _converter(each)
@@ -71,23 +82,37 @@ def _kind(argument: Argument) -> str:
 
 
 def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]:
-    """Return the type of a value that is converted, and the converter. No value has the type "-"."""
+    """Return the type of a value that is converted, and the converter.
+
+    No value has the type "-".
+    """
     if argument.packed is not None:
         return DeviceArray, argument.packed.of_array
     if argument.kind == "buffer":
         # `KernelCall` checks the shape of an array for vectors with padding.
         return "-" if argument.is_padded else argument.type, None
-    return (Local, lambda value: value) if argument.kind == "local" else argument.plain_packer or ("-", argument.pack)
+    return (
+        (Local, lambda value: value)
+        if argument.kind == "local"
+        else argument.plain_packer or ("-", argument.pack)
+    )
 
 
 @lru_cache(256)
-def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: int) -> tuple[CodeType, tuple[Any, ...]]:
-    """Return the code of a call of all functions with such arguments, and the defaults of its parameters.
+def _code(
+    kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: int
+) -> tuple[CodeType, tuple[Any, ...]]:
+    """Return the code of a call of all functions with such arguments, and the defaults of its
+    parameters.
 
-    Each argument has two parameters, by position and by name: one that is given twice is an error of devmod's. Between them are `more`.
+    Each argument has two parameters, by position and by name: one that is given twice is an error
+    of devmod's. Between them are `more`.
     """
     count = len(kinds)
-    positions, extra = [f"a{number}" for number in range(count)], [f"x{number}" for number in range(more)]
+    positions, extra = (
+        [f"a{number}" for number in range(count)],
+        [f"x{number}" for number in range(more)],
+    )
     names = [f"n{number}" for number in range(count) if has_names]
     args, by_name = (f"({''.join(f'{each}, ' for each in group)})" for group in (positions, names))
     other = f"return self._call_in_other_form(({', '.join([*positions, *extra])}, *rest), {by_name}, keywords, {_LAUNCH}, shared_memory)"
@@ -109,7 +134,11 @@ def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: 
     checks = [f"a{number}.device is device" for number in arrays if number != first]
     checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
     checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
-    checks += [f"(type(a{number}) is float or type(a{number}) is int)" for number, kind in enumerate(kinds) if kind == "F"]
+    checks += [
+        f"(type(a{number}) is float or type(a{number}) is int)"
+        for number, kind in enumerate(kinds)
+        if kind == "F"
+    ]
     lines += [
         "call = None",
         "try:",
@@ -126,13 +155,16 @@ def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: 
             ]
     texts = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
     lines += [
-        # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
+        # The current stream is part of the key. Nothing looks for it in a program that enters no
+        # stream.
         "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
         "        call = self._callers[device, grid, block, threads, current]",
     ]
     if "-" in kinds or "F" in kinds:
         memories = "".join(f"{texts[number]}, " for number in arrays)
-        others = "".join(f"{text}, " for text, kind in zip(texts, kinds, strict=True) if kind not in "bB")
+        others = "".join(
+            f"{text}, " for text, kind in zip(texts, kinds, strict=True) if kind not in "bB"
+        )
         lines.append(f"        values, numbers = ({memories}), ({others})")
         passed = "values, numbers"
     else:

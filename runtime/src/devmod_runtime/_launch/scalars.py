@@ -1,8 +1,9 @@
-"""Scalars by value: Python numbers, sequences of lanes and structs, as the little-endian bytes that a kernel takes.
+"""Scalars by value: Python numbers, sequences of lanes and structs, as the little-endian bytes that
+a kernel takes.
 
-`packer` returns the converter of one type. The converter raises `ConversionError`, with the reason, for a value that the type cannot
-represent. Floating-point types are rounded to nearest, ties to even. A finite number beyond the type's finite values is an error, as
-is an integer out of range.
+`packer` returns the converter of one type. The converter raises `ConversionError`, with the reason,
+for a value that the type cannot represent. Floating-point types are rounded to nearest, ties to
+even. A finite number beyond the type's finite values is an error, as is an integer out of range.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ else:
     from devmod._util.numpy import np
 
 
-#: The floating-point types that the struct module does not support: exponent bits, mantissa bits, bias, and the encoding of
-#: infinities and NaN. "ieee": the highest exponent; "fn": NaN is all ones, no infinity; "fnuz": NaN is the sign alone, no
-#: infinity and no negative zero; "finite": neither.
+#: The floating-point types that the struct module does not support: exponent bits, mantissa bits,
+#: bias, and the encoding of infinities and NaN. "ieee": the highest exponent; "fn": NaN is all
+#: ones, no infinity; "fnuz": NaN is the sign alone, no infinity and no negative zero; "finite":
+#: neither.
 _SMALL = {
     "bfloat16": (8, 7, 127, "ieee"),
     "float8_e3m4": (3, 4, 3, "ieee"),
@@ -56,9 +58,11 @@ _BOOLS = ((6, 8), (1, 1))
 
 
 def plain_packer(name: str) -> tuple[type, Packer] | None:
-    """Return the exact Python type (int or float) and the converter of a type of plain numbers; None for other types.
+    """Return the exact Python type (int or float) and the converter of a type of plain numbers;
+    None for other types.
 
-    The converter raises struct.error or OverflowError for a value out of range. The converter of floats accepts ints as well.
+    The converter raises struct.error or OverflowError for a value out of range. The converter of
+    floats accepts ints as well.
     """
     if name not in NUMBERS:
         return None
@@ -68,7 +72,9 @@ def plain_packer(name: str) -> tuple[type, Packer] | None:
 
 
 class _IntCache(dict[int, bytes]):
-    """A cache of the bytes of ints: a look-up takes a third of the time of packing. Floats cannot be cached: 0.0 equals -0.0."""
+    """A cache of the bytes of ints: a look-up takes a third of the time of packing. Floats cannot
+    be cached: 0.0 equals -0.0.
+    """
 
     def __init__(self, pack: Packer) -> None:
         self._pack = pack
@@ -92,7 +98,8 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
     vec3_lanes
         The lanes that a three-vector takes: 4 in OpenCL C and MSL.
     align
-        A struct's alignment. If it is more than 0, "uint8x3" is a struct of three bytes and not a vector.
+        A struct's alignment. If it is more than 0, "uint8x3" is a struct of three bytes and not a
+        vector.
     """
     code, bits, lanes = parse_dtype(name)
     is_bytes = code == 1 and bits == 8
@@ -106,7 +113,9 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
 
     def pack(value: Any) -> bytes:
         if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _kind(value) == "V":
-            return _bytes_of(value, name, lanes * width if is_bytes else lanes * width + len(padding)) + (padding if is_bytes else b"")
+            return _bytes_of(
+                value, name, lanes * width if is_bytes else lanes * width + len(padding)
+            ) + (padding if is_bytes else b"")
         return _pack_lanes(value, name, lanes, one) + padding
 
     return pack
@@ -128,7 +137,9 @@ def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
         return lambda value: _pack_exponent(value, name)
 
     def refuse(value: Any) -> bytes:
-        raise ConversionError(f"{describe_value(value)} cannot be passed: type {name} is not supported for a value")
+        raise ConversionError(
+            f"{describe_value(value)} cannot be passed: type {name} is not supported for a value"
+        )
 
     return refuse
 
@@ -186,7 +197,8 @@ def _pack_small(value: Any, name: str) -> bytes:
         code = top | sign
     else:
         size = abs(number)
-        # The exponent, but not below that of the subnormal numbers. Scaling by a power of two is exact, and round() is to even.
+        # The exponent, but not below that of the subnormal numbers. Scaling by a power of two is
+        # exact, and round() is to even.
         exponent = max(math.frexp(size)[1] - 1, 1 - bias) if size else 1 - bias
         steps = round(math.ldexp(size, mantissa_bits - exponent))
         code = steps + (exponent + bias - 1 << mantissa_bits)
@@ -205,7 +217,9 @@ def _pack_exponent(value: Any, name: str) -> bytes:
         return b"\xff"
     if math.isinf(number) or number <= 0:
         raise ConversionError(f"{number!r} does not fit {name}")
-    mantissa, exponent = math.frexp(number)  # number is mantissa * 2 ** exponent, 0.5 <= mantissa < 1
+    mantissa, exponent = math.frexp(
+        number
+    )  # number is mantissa * 2 ** exponent, 0.5 <= mantissa < 1
     code = exponent - 1 + 127
     if mantissa > 0.75 or (mantissa == 0.75 and code % 2):
         code += 1
@@ -215,11 +229,17 @@ def _pack_exponent(value: Any, name: str) -> bytes:
 
 
 def _pack_lanes(value: Any, name: str, lanes: int, one: Packer) -> bytes:
-    if isinstance(value, (str, bytes, bytearray, dict, set, frozenset)) or not hasattr(value, "__len__"):
+    if isinstance(value, (str, bytes, bytearray, dict, set, frozenset)) or not hasattr(
+        value, "__len__"
+    ):
         raise ConversionError(f"{describe_value(value)} is not a sequence of {lanes} lanes")
     items = list(value)
     if len(items) != lanes or getattr(value, "ndim", 1) != 1:
-        description = f"an array of shape {tuple(value.shape)}" if getattr(value, "ndim", 1) != 1 else f"{len(items)} lanes"
+        description = (
+            f"an array of shape {tuple(value.shape)}"
+            if getattr(value, "ndim", 1) != 1
+            else f"{len(items)} lanes"
+        )
         raise ConversionError(f"{description} cannot be passed as {name}, which has {lanes} lanes")
     parts = []
     for number, item in enumerate(items):
@@ -231,7 +251,9 @@ def _pack_lanes(value: Any, name: str, lanes: int, one: Packer) -> bytes:
 
 
 def _bytes_of(value: Any, name: str, size: int) -> bytes:
-    """Return the bytes of a struct given as bytes or as an object with a buffer (NumPy's void, a ctypes.Structure)."""
+    """Return the bytes of a struct given as bytes or as an object with a buffer (NumPy's void, a
+    ctypes.Structure).
+    """
     try:
         return struct_bytes(value, name, size)
     except TypeError:
@@ -241,27 +263,43 @@ def _bytes_of(value: Any, name: str, size: int) -> bytes:
 
 
 def struct_bytes(value: Any, name: str, size: int) -> bytes:
-    """Return the bytes of an object with a buffer of `size` bytes, for the type `name`. Raise TypeError if it has no buffer."""
+    """Return the bytes of an object with a buffer of `size` bytes, for the type `name`. Raise
+    TypeError if it has no buffer.
+    """
     try:
         view = memoryview(value)
     except (ValueError, BufferError) as error:  # an array of dates, a released view
-        raise ConversionError(f"the memory of this {type(value).__name__} cannot be read: {error}") from None
+        raise ConversionError(
+            f"the memory of this {type(value).__name__} cannot be read: {error}"
+        ) from None
     if ">" in view.format:
-        raise ConversionError(f"{describe_value(value)} has big-endian numbers, and {name} is little-endian")
+        raise ConversionError(
+            f"{describe_value(value)} has big-endian numbers, and {name} is little-endian"
+        )
     if view.nbytes != size:
-        raise ConversionError(f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes")
+        raise ConversionError(
+            f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes"
+        )
     return value if isinstance(value, bytes) else view.tobytes()
 
 
 def _real(value: Any) -> float:
-    """Convert a real number to a float: Python's numbers, NumPy's scalars and arrays without dimensions, fractions, decimals."""
-    if not isinstance(value, (str, bytes, bytearray)) and getattr(value, "ndim", 0) == 0 and _kind(value) != "c":
+    """Convert a real number to a float: Python's numbers, NumPy's scalars and arrays without
+    dimensions, fractions, decimals.
+    """
+    if (
+        not isinstance(value, (str, bytes, bytearray))
+        and getattr(value, "ndim", 0) == 0
+        and _kind(value) != "c"
+    ):
         convert = getattr(type(value), "__float__", None) or getattr(type(value), "__index__", None)
         if convert is not None and not isinstance(value, complex):
             try:
                 return float(convert(value))
             except OverflowError:
-                raise ConversionError(f"{describe_value(value)} does not fit a floating-point type") from None
+                raise ConversionError(
+                    f"{describe_value(value)} does not fit a floating-point type"
+                ) from None
             except (TypeError, ValueError):
                 pass
     raise ConversionError(f"{describe_value(value)} is not a number")
@@ -276,13 +314,19 @@ def explain_not_int(value: Any, expected: str) -> str:
 
 def _kind(value: object) -> str:
     """Return NumPy's letter for the kind of a scalar; "" for other objects."""
-    return str(getattr(getattr(value, "dtype", None), "kind", "")) if getattr(value, "ndim", 1) == 0 else ""
+    return (
+        str(getattr(getattr(value, "dtype", None), "kind", ""))
+        if getattr(value, "ndim", 1) == 0
+        else ""
+    )
 
 
-# -- Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that the kernel declares.
+# -- Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that
+# the kernel declares.
 #
-# `struct_packer` returns the converter of one argument. A `ConversionError` names the member. Padding is zero, except in a value of bytes,
-# which is passed unchanged. `BufferLayout` compares a NumPy array of structs with the layout.
+# `struct_packer` returns the converter of one argument. A `ConversionError` names the member.
+# Padding is zero, except in a value of bytes, which is passed unchanged. `BufferLayout` compares a
+# NumPy array of structs with the layout.
 
 
 def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
@@ -317,7 +361,9 @@ def _element(member: Member) -> _Writer:
     writer: _Writer = _Struct(member.members, member.size) if member.members else number(member)
     size = element_bytes(member)
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
-        writer = _Array(writer, count, stride, accepts_bytes=member.type in ("uint8", "int8") and stride == size)
+        writer = _Array(
+            writer, count, stride, accepts_bytes=member.type in ("uint8", "int8") and stride == size
+        )
     return writer
 
 
@@ -335,14 +381,18 @@ class AddressBytes(bytes):
     name: str
     arrays: Sequence[tuple[str, DeviceArray]]
 
-    def __new__(cls, data: bytes | bytearray, name: str, arrays: Sequence[tuple[str, DeviceArray]]) -> Self:
+    def __new__(
+        cls, data: bytes | bytearray, name: str, arrays: Sequence[tuple[str, DeviceArray]]
+    ) -> Self:
         self = super().__new__(cls, data)
         self.name, self.arrays = name, arrays
         return self
 
 
 class _Content(bytearray):
-    """The bytes of a struct while its members are written, and the arrays whose addresses it has."""
+    """The bytes of a struct while its members are written, and the arrays whose addresses it
+    has.
+    """
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(nbytes)
@@ -355,7 +405,8 @@ class StructError(ConversionError):
     Parameters
     ----------
     name, path
-        The struct, and the member of it with its path from there, as in ``p.parts[1].n``; equal if no member is the reason.
+        The struct, and the member of it with its path from there, as in ``p.parts[1].n``; equal if
+        no member is the reason.
     text
         The reason.
     """
@@ -375,8 +426,9 @@ class _MemberError(Exception):
 class _Number:
     """The writer of a number or a vector into the memory of a struct.
 
-    `write` writes a value at the byte `at`. It raises _MemberError, with the member's place in the argument, if the type cannot represent
-    the value. `mark` sets all bits of the memory that `write` writes.
+    `write` writes a value at the byte `at`. It raises _MemberError, with the member's place in the
+    argument, if the type cannot represent the value. `mark` sets all bits of the memory that
+    `write` writes.
     """
 
     def __init__(self, member: Member) -> None:
@@ -386,7 +438,9 @@ class _Number:
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
         if self._three and getattr(value, "shape", None) == (4,):
-            value = value[:3]  # the dtype of an array of three-vectors may have a fourth lane, which is padding
+            value = value[
+                :3
+            ]  # the dtype of an array of three-vectors may have a fourth lane, which is padding
         try:
             packed = self._pack(value)
         except ConversionError as error:
@@ -425,7 +479,9 @@ def address_number(value: Any) -> int | None:
         number = int(value.__index__())
     except (AttributeError, TypeError):
         advice = "; pass device.from_numpy(array)" if host_view(value) is not None else ""
-        raise ConversionError(f"is {describe_value(value)}, and the kernel takes the address of a device array{advice}") from None
+        raise ConversionError(
+            f"is {describe_value(value)}, and the kernel takes the address of a device array{advice}"
+        ) from None
     if not 0 <= number < 1 << 64:
         raise ConversionError(f"is {number}, and an address is from 0 to 2**64 - 1")
     return number
@@ -435,19 +491,32 @@ class _Array:
     """An array: its elements, from the start of one to the start of the next `stride` bytes."""
 
     def __init__(self, element: _Writer, count: int, stride: int, *, accepts_bytes: bool) -> None:
-        self._element, self._count, self._stride, self._accepts_bytes = element, count, stride, accepts_bytes
+        self._element, self._count, self._stride, self._accepts_bytes = (
+            element,
+            count,
+            stride,
+            accepts_bytes,
+        )
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
-        if self._accepts_bytes and isinstance(value, (bytes, bytearray)) and len(value) == self._count:
+        if (
+            self._accepts_bytes
+            and isinstance(value, (bytes, bytearray))
+            and len(value) == self._count
+        ):
             data[at : at + self._count] = value
             return
         unordered = isinstance(value, (str, bytes, bytearray, Mapping, set, frozenset))
         if unordered or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
-            raise _MemberError(path, f"{describe_value(value)} is not a sequence of {self._count} elements")
+            raise _MemberError(
+                path, f"{describe_value(value)} is not a sequence of {self._count} elements"
+            )
         if len(value) != self._count:
             raise _MemberError(path, f"expected {self._count} elements, got {len(value)}")
         for number, item in enumerate(value):
-            if getattr(getattr(item, "dtype", None), "names", None) == ("value",) and not isinstance(self._element, _Struct):
+            if getattr(getattr(item, "dtype", None), "names", None) == (
+                "value",
+            ) and not isinstance(self._element, _Struct):
                 item = item["value"]  # the dtype of an array with padding between its elements
             self._element.write(item, f"{path}[{number}]", data, at + number * self._stride)
 
@@ -473,7 +542,10 @@ class _Struct:
             values = self._by_name(value, value.keys(), path)
         elif getattr(dtype, "names", None):
             if value.ndim:
-                raise _MemberError(path, f"{describe_value(value)} is not one struct; pass one record, such as array[0]")
+                raise _MemberError(
+                    path,
+                    f"{describe_value(value)} is not one struct; pass one record, such as array[0]",
+                )
             if self._is_declared(dtype):
                 assert self._layout is not None
                 bits = int.from_bytes(value.tobytes(), "little") & self._layout[1]
@@ -483,11 +555,16 @@ class _Struct:
             values = self._by_name(record, record.dtype.names, path)
         elif isinstance(value, tuple):
             if len(value) != len(self._names):
-                raise _MemberError(path, f"expected {len(self._names)} values ({list_names(self._names)}), got {len(value)}")
+                raise _MemberError(
+                    path,
+                    f"expected {len(self._names)} values ({list_names(self._names)}), got {len(value)}",
+                )
             values = list(value)
         else:
             try:
-                data[at : at + self._nbytes] = struct_bytes(value, f"uint8x{self._nbytes}", self._nbytes)
+                data[at : at + self._nbytes] = struct_bytes(
+                    value, f"uint8x{self._nbytes}", self._nbytes
+                )
             except TypeError:
                 raise _MemberError(
                     path,
@@ -502,19 +579,27 @@ class _Struct:
 
     def _by_name(self, value: Any, names: Any, path: str) -> list[Any]:
         if "" in self._names:
-            raise _MemberError(path, "the struct has members without names; pass a tuple of its values, or bytes")
+            raise _MemberError(
+                path, "the struct has members without names; pass a tuple of its values, or bytes"
+            )
         members = set(self._names)
         for name in names:
             if not isinstance(name, str) or name not in members:
                 hint = did_you_mean(name, self._names) if isinstance(name, str) else ""
-                raise _MemberError(_join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}")
+                raise _MemberError(
+                    _join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}"
+                )
         for name in self._names:
             if name not in names:
-                raise _MemberError(_join(path, name), f"missing; expected {list_names(self._names)}")
+                raise _MemberError(
+                    _join(path, name), f"missing; expected {list_names(self._names)}"
+                )
         return [value[name] for name in self._names]
 
     def _is_declared(self, dtype: Any) -> bool:
-        """Return whether a record's dtype has the declared layout: it is the same dtype, or has other names and the same numbers."""
+        """Return whether a record's dtype has the declared layout: it is the same dtype, or has
+        other names and the same numbers.
+        """
         if dtype.itemsize != self._nbytes:
             return False
         if self._layout is None:
@@ -526,7 +611,9 @@ class _Struct:
             self.mark(mask, 0)
             self._layout = (declared, int.from_bytes(mask, "little"))
         declared = self._layout[0]
-        return bool(declared == dtype) or (set(declared.names or ()) != set(dtype.names) and _numbers(declared) == _numbers(dtype))
+        return bool(declared == dtype) or (
+            set(declared.names or ()) != set(dtype.names) and _numbers(declared) == _numbers(dtype)
+        )
 
     def mark(self, data: bytearray, at: int) -> None:
         for _, offset, writer in self._members:
@@ -547,10 +634,12 @@ class BufferLayout:
         self._accepted: Any = None  # the last dtype with this layout
 
     def check(self, dtype: Any, number: int) -> None:
-        """Raise ConversionError if `dtype`, of the array for argument `number`, is a NumPy dtype with fields and another layout.
+        """Raise ConversionError if `dtype`, of the array for argument `number`, is a NumPy dtype
+        with fields and another layout.
 
-        Numbers in the padding are accepted, and any field where a member is bytes: a union or a pointer has no other type. Members
-        without a field are accepted too: a view of some fields of an array has the memory of all.
+        Numbers in the padding are accepted, and any field where a member is bytes: a union or a
+        pointer has no other type. Members without a field are accepted too: a view of some fields
+        of an array has the memory of all.
         """
         if dtype is self._accepted or not getattr(dtype, "names", None):
             return
@@ -563,13 +652,20 @@ class BufferLayout:
 
     def _difference(self, dtype: Any) -> str:
         numbers = _numbers(dtype)
-        texts = {byte: text for at, text in numbers if text[:2] != "|V" for byte in range(at, at + np.dtype(text).itemsize)}
+        texts = {
+            byte: text
+            for at, text in numbers
+            if text[:2] != "|V"
+            for byte in range(at, at + np.dtype(text).itemsize)
+        }
         for path, offset, type_ in _places(self._members, self._name, 0):
             try:
                 expected = numpy_dtype(type_)
             except FormatError:
                 continue
-            found = [texts[byte] for byte in range(offset, offset + expected.itemsize) if byte in texts]
+            found = [
+                texts[byte] for byte in range(offset, offset + expected.itemsize) if byte in texts
+            ]
             if found and (offset, expected.str) not in numbers:
                 return f"member {quote_name(path)} is {type_} at byte {offset}, where the array has {np.dtype(found[0]).name}"
         return ""
@@ -597,26 +693,37 @@ def _places(members: Sequence[Member], path: str, at: int) -> Iterator[tuple[str
         if (code, bits) == (1, 8) and not member.members:
             continue
         for count, stride in zip(member.shape, member.strides, strict=True):
-            places = [(f"{name}[{index}]", start + index * stride) for name, start in places for index in range(count)]
+            places = [
+                (f"{name}[{index}]", start + index * stride)
+                for name, start in places
+                for index in range(count)
+            ]
         for name, start in places:
             if member.members:
                 yield from _places(member.members, name, start)
             else:
                 base = (code, bits, 1)
-                yield from ((name, start + lane * array_bytes(base), dtype_name(base)) for lane in range(lanes))
+                yield from (
+                    (name, start + lane * array_bytes(base), dtype_name(base))
+                    for lane in range(lanes)
+                )
 
 
 def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
     """Return the offset and the type of each number in a dtype. A complex number is two."""
     if dtype.subdtype is not None:
         base, count = dtype.base, dtype.itemsize // max(dtype.base.itemsize, 1)
-        return {each for number in range(count) for each in _numbers(base, at + number * base.itemsize)}
+        return {
+            each for number in range(count) for each in _numbers(base, at + number * base.itemsize)
+        }
     if dtype.kind == "c":
         size = dtype.itemsize // 2
         return {(at, f"<f{size}"), (at + size, f"<f{size}")}
     if dtype.names is None:
         return {(at, dtype.str)}
-    return {each for name in dtype.names for each in _numbers(dtype[name], at + dtype.fields[name][1])}
+    return {
+        each for name in dtype.names for each in _numbers(dtype[name], at + dtype.fields[name][1])
+    }
 
 
 def _join(path: str, name: str) -> str:

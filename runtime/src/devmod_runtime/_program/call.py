@@ -50,7 +50,9 @@ _MAX_CACHED = 64
 
 
 class ProgramArgument(Argument):
-    """An array or an image of a program. The type of its elements is exact, since its shape counts them."""
+    """An array or an image of a program. The type of its elements is exact, since its shape counts
+    them.
+    """
 
     def __init__(self, number: int, declared: Array) -> None:
         kind, type_ = ("image", "2d") if declared.format else ("buffer", declared.type)
@@ -72,7 +74,8 @@ class CheckedProgramCall(CheckedCall):
     Parameters
     ----------
     function
-        The program. The call is on its device, or on that of the first device array, if that is another one of the kind.
+        The program. The call is on its device, or on that of the first device array, if that is
+        another one of the kind.
     values
         The arguments by name.
     stream
@@ -88,13 +91,24 @@ class CheckedProgramCall(CheckedCall):
     #: Whether kernels may use host arrays where they are.
     _uses_in_place = True
 
-    def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, new: bool = False) -> None:
+    def __init__(
+        self,
+        function: ProgramFunction,
+        values: dict[str, Any],
+        stream: Any,
+        *,
+        bound: bool = False,
+        new: bool = False,
+    ) -> None:
         launcher = next(iter(function.functions.values()))._launcher
         super().__init__(function, launcher, function.device if function.fixed else None)
         self._given, self._is_new, self._has_views = values, new, False
-        #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
+        #: For each input, update and output a device array, an image, the view of a host array, or
+        #: None for an output that is not given.
         self._arrays: list[Any] = []
-        self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
+        self._scalars = {
+            name: function.scalar(each, values[name]) for name, each in function.scalars.items()
+        }
         #: What the checks of images of other libraries depend on.
         self._usages: list[tuple[str, object]] = []
         lengths: list[tuple[int, ...] | None] = []
@@ -113,7 +127,9 @@ class CheckedProgramCall(CheckedCall):
                         self._returns_device_arrays |= declared.role != "state"
                         if declared.format:
                             if (taken.format, len(shape), taken.layers) != (declared.format, 2, 0):
-                                raise ConversionError(Image.mismatch(taken, argument.image, self._taker))
+                                raise ConversionError(
+                                    Image.mismatch(taken, argument.image, self._taker)
+                                )
                             if taken.usage is not None:
                                 self._usages.append((declared.name, taken.usage))
                             shape = shape[::-1]
@@ -142,23 +158,35 @@ class CheckedProgramCall(CheckedCall):
     # -- the arguments
 
     def _lengths(self, declared: Any, view: HostView) -> tuple[int, ...]:
-        """Return the height and the width of an image that is given as a host array. Raise ConversionError if it cannot be one."""
+        """Return the height and the width of an image that is given as a host array. Raise
+        ConversionError if it cannot be one.
+        """
         shape = view.shape
         channels = declared.texel.channels
         if len(shape) != 2 + (channels > 1) or (channels > 1 and shape[2] != channels):
             expected = f"(height, width, {channels})" if channels > 1 else "(height, width)"
-            raise ConversionError(f"has the shape {shape}; expected {expected} for an image of {declared.format}")
+            raise ConversionError(
+                f"has the shape {shape}; expected {expected} for an image of {declared.format}"
+            )
         if not view.nbytes:
             raise ConversionError(f"has the shape {shape}, and an image has lengths of 1 or more")
         return shape[:2]
 
     def _check_overlaps(self) -> None:
-        """Raise ArgumentError if an array that the program writes has memory of another argument."""
+        """Raise ArgumentError if an array that the program writes has memory of another
+        argument.
+        """
         groups: dict[int, list[tuple[Argument, Any]]] = {}
         for argument, value in zip(self._function.arguments, self._arrays, strict=True):
             if value is None:
                 continue
-            memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
+            memory = (
+                value._base.memory
+                if isinstance(value, DeviceArray)
+                else None
+                if isinstance(value, HostView)
+                else value
+            )
             if self._adopted and memory is not None:
                 memory = self  # arrays and images of other libraries have objects of their own for the same memory
             groups.setdefault(id(memory), []).append((argument, value))
@@ -166,20 +194,33 @@ class CheckedProgramCall(CheckedCall):
             if len(group) > _FEW and not _may_overlap(group):
                 continue
             for (first, one), (second, two) in combinations(group, 2):
-                if (first.written or second.written) and (overlap(one, two) if isinstance(one, HostView) else _share_bytes(one, two)):
+                if (first.written or second.written) and (
+                    overlap(one, two) if isinstance(one, HostView) else _share_bytes(one, two)
+                ):
                     raise self._overlap(first, second)
 
     def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
-        """Return the lengths of all arrays for those of the call. Check those that are expressions."""
+        """Return the lengths of all arrays for those of the call.
+
+        Check those that are expressions.
+        """
         function = self._function
         lengths = dict(zip(function.arrays, given, strict=True))
         lengths |= {name: each.shape for name, each in function.constants.items()}
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
-        arrays = [*function.program.arrays("input", "update", "state"), *function.program.arrays("constant")]
+        arrays = [
+            *function.program.arrays("input", "update", "state"),
+            *function.program.arrays("constant"),
+        ]
         for array in arrays:
             if len(shape := lengths[array.name] or ()) != len(array.shape):
-                raise function.error(f"the argument {array.name!r} has {len(shape)} dimensions; expected {len(array.shape)}", array.name)
-        for array, place, expected, length in bind_lengths([(each, each.shape, lengths[each.name] or ()) for each in arrays], values):
+                raise function.error(
+                    f"the argument {array.name!r} has {len(shape)} dimensions; expected {len(array.shape)}",
+                    array.name,
+                )
+        for array, place, expected, length in bind_lengths(
+            [(each, each.shape, lengths[each.name] or ()) for each in arrays], values
+        ):
             try:
                 number = evaluate(expected, values)
             except ExpressionError as error:
@@ -188,14 +229,21 @@ class CheckedProgramCall(CheckedCall):
                 text = expression_text(expected)
                 value = "" if text == str(number) else f", which is {number}"
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
-                raise function.error(f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name)
-        shapes = Shapes(function.program, function.lifetimes, values, function.error, self._device.length_unit)
+                raise function.error(
+                    f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name
+                )
+        shapes = Shapes(
+            function.program, function.lifetimes, values, function.error, self._device.length_unit
+        )
         shapes.unwritten = unwritten(function, values)
         for name in function.outputs:
             if lengths[name] is not None and not self._is_new:
                 shapes.unwritten.discard(name)
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
-                raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
+                raise function.error(
+                    f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}",
+                    name,
+                )
         return shapes
 
     # -- the launches
@@ -215,23 +263,39 @@ class CheckedProgramCall(CheckedCall):
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _waits(self) -> bool:
-        """Return whether the call has host arrays that kernels may use, and returns after the kernels have ended however it passes them."""
-        if self._device.in_place_from == inf or (self._returns_device_arrays and not self._has_host_arrays):
+        """Return whether the call has host arrays that kernels may use, and returns after the
+        kernels have ended however it passes them.
+        """
+        if self._device.in_place_from == inf or (
+            self._returns_device_arrays and not self._has_host_arrays
+        ):
             return False
-        arrays = zip(self._function.arguments, self._function.arrays.values(), self._arrays, strict=True)
+        arrays = zip(
+            self._function.arguments, self._function.arrays.values(), self._arrays, strict=True
+        )
         return self._must_wait or any(
             bool(value.nbytes and argument.written)
             if type(value) is HostView
-            else value is None and not self._returns_device_arrays and self._shapes.nbytes[declared.name] > 0
+            else value is None
+            and not self._returns_device_arrays
+            and self._shapes.nbytes[declared.name] > 0
             for argument, declared, value in arrays
         )
 
     def _outputs(self, in_place: InPlace | None) -> list[Any]:
-        """Launch, and return the outputs. `in_place` takes the host arrays that kernels use where they are."""
-        function, stream, is_long = self._function, self._stream, self._plan is None or self._plan.is_long
+        """Launch, and return the outputs. `in_place` takes the host arrays that kernels use where
+        they are.
+        """
+        function, stream, is_long = (
+            self._function,
+            self._stream,
+            self._plan is None or self._plan.is_long,
+        )
         arrays, slots, results = [], [], []
         copies: list[tuple[HostView, Any]] = []
-        for argument, declared, value in zip(function.arguments, function.arrays.values(), self._arrays, strict=True):
+        for argument, declared, value in zip(
+            function.arguments, function.arrays.values(), self._arrays, strict=True
+        ):
             result = self._given.get(declared.name)
             if type(value) is HostView:
                 array = self._taken(declared, value, in_place, argument.written)
@@ -257,20 +321,41 @@ class CheckedProgramCall(CheckedCall):
         if self._must_wait:
             stream.synchronize()
         if not self._returns_device_arrays:
-            results = [self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each for each in results]
+            results = [
+                self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each
+                for each in results
+            ]
         return results
 
-    def _taken(self, declared: Any, view: HostView, in_place: InPlace | None, written: bool) -> DeviceArray | None:
-        """Return the array over a host array that kernels use where it is; None if it is to be copied."""
-        memory = None if in_place is None or declared.format else in_place.take_view(view, written=written)
-        return None if memory is None else DeviceArray(self._device, memory, view.shape, declared.type)
+    def _taken(
+        self, declared: Any, view: HostView, in_place: InPlace | None, written: bool
+    ) -> DeviceArray | None:
+        """Return the array over a host array that kernels use where it is; None if it is to be
+        copied.
+        """
+        memory = (
+            None
+            if in_place is None or declared.format
+            else in_place.take_view(view, written=written)
+        )
+        return (
+            None if memory is None else DeviceArray(self._device, memory, view.shape, declared.type)
+        )
 
     def _new_result(self, declared: Any, in_place: InPlace | None) -> tuple[Any, Any]:
-        """Return the new array of an output, and the output, which is the host's if kernels use it where it is."""
+        """Return the new array of an output, and the output, which is the host's if kernels use it
+        where it is.
+        """
         is_large = self._shapes.nbytes[declared.name] >= self._device.in_place_from
-        if in_place is not None and is_large and not (declared.format or self._returns_device_arrays):
+        if (
+            in_place is not None
+            and is_large
+            and not (declared.format or self._returns_device_arrays)
+        ):
             result = in_pages(self._shapes.lengths[declared.name], numpy_dtype(declared.type))
-            if (array := self._taken(declared, HostView(result, declared.type), in_place, True)) is not None:
+            if (
+                array := self._taken(declared, HostView(result, declared.type), in_place, True)
+            ) is not None:
                 return array, result
         array = self._new(declared)
         return array, array
@@ -282,7 +367,9 @@ class CheckedProgramCall(CheckedCall):
         with memory.lock:
             is_used, memory.is_used = memory.is_used, True
             try:
-                buffers = (StreamMemory() if is_used else memory).take(self._shapes.sizes, self._shapes.images, stream)
+                buffers = (StreamMemory() if is_used else memory).take(
+                    self._shapes.sizes, self._shapes.images, stream
+                )
                 buffers = self._shapes.parts_of(buffers, self._device)
                 is_checked = self._plan is not None and not self._has_views and not self._adopted
                 plan = self._plan or self._new_plan(arrays, buffers)
@@ -306,15 +393,31 @@ class CheckedProgramCall(CheckedCall):
         buffers = StreamMemory().take(self._shapes.sizes, self._shapes.images, self._stream)
         arrays = self._named(self._arrays, self._shapes.parts_of(buffers, self._device))
         make = partial(self._calls, arrays)
-        return Launch(self._function, PreparedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+        return Launch(
+            self._function,
+            PreparedProgram(self._function),
+            self._stream,
+            make,
+            (),
+            tuple(arrays.values()),
+        )  # type: ignore[arg-type]
 
-    def _calls(self, arrays: Mapping[str, Any], stream: Stream) -> list[tuple[Step, Callable[[], object]]]:
+    def _calls(
+        self, arrays: Mapping[str, Any], stream: Stream
+    ) -> list[tuple[Step, Callable[[], object]]]:
         """Return what queues each launch of a prepared one, with its step."""
         calls: list[tuple[Step, Callable[[], object]]] = []
         values = self._shapes.values
         for step in self._function.steps:
             for name, nbytes in step.cleared(self._shapes):
-                calls.append((step, partial(clear, getattr(arrays[name], "memory", arrays[name]), nbytes, stream)))
+                calls.append(
+                    (
+                        step,
+                        partial(
+                            clear, getattr(arrays[name], "memory", arrays[name]), nbytes, stream
+                        ),
+                    )
+                )
             call = step.call(stream, values, arrays, self._scalars, partial(KernelCall, bound=True))
             if call.shape is not None:
                 try:
@@ -325,7 +428,9 @@ class CheckedProgramCall(CheckedCall):
         return calls
 
     def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> dict[str, Any]:
-        """Return the arrays, images and samplers of the steps by name. `buffers` has the memory of the temporaries, and the images."""
+        """Return the arrays, images and samplers of the steps by name. `buffers` has the memory of
+        the temporaries, and the images.
+        """
         function, shapes = self._function, self._shapes
         result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
         made: dict[Any, Any] = {}
@@ -333,14 +438,18 @@ class CheckedProgramCall(CheckedCall):
             if isinstance(each, Sampler):
                 result[each.name] = self._device.sampler(filter=each.filter, address=each.address)
             elif isinstance(each, Array) and each.role == "temporary":
-                number = shapes.buffers.get(each.name) if buffers else None  # without buffers each has memory of its own
+                number = (
+                    shapes.buffers.get(each.name) if buffers else None
+                )  # without buffers each has memory of its own
                 form = number, each.type, each.shape
                 if number is None:
                     made[form] = self._new(each)
                 elif form not in made:
                     made[form] = buffers[number]
                     if not each.format:
-                        made[form] = DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
+                        made[form] = DeviceArray(
+                            self._device, buffers[number], shapes.lengths[each.name], each.type
+                        )
                 result[each.name] = made[form]
         return result
 
@@ -348,14 +457,21 @@ class CheckedProgramCall(CheckedCall):
         lengths = self._shapes.lengths[declared.name]
         if declared.format:
             return self._device.image(lengths[::-1], declared.format)
-        return DeviceArray(self._device, self._device.allocate(max(self._shapes.nbytes[declared.name], 1)), lengths, declared.type)
+        return DeviceArray(
+            self._device,
+            self._device.allocate(max(self._shapes.nbytes[declared.name], 1)),
+            lengths,
+            declared.type,
+        )
 
     def _uploaded(self, declared: Any, view: HostView) -> Any:
         if declared.format:
             image = self._device.image(view.shape[1::-1], declared.format)
             self._device.write_image(image, view.read(), self._stream)
             return image
-        return DeviceArray(self._device, self._device.upload(view.read(), self._stream), view.shape, declared.type)
+        return DeviceArray(
+            self._device, self._device.upload(view.read(), self._stream), view.shape, declared.type
+        )
 
     def _read(self, value: Any, out: memoryview, stream: Stream) -> None:
         if self._plan is None or self._plan.is_long:
@@ -366,14 +482,20 @@ class CheckedProgramCall(CheckedCall):
             self._device.read(value.memory, out, stream)
 
     def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
-        result = np.empty(*(value.array_shape, value.texel.dtype) if isinstance(value, Image) else (value.shape, numpy_dtype(value.dtype)))
+        result = np.empty(
+            *(value.array_shape, value.texel.dtype)
+            if isinstance(value, Image)
+            else (value.shape, numpy_dtype(value.dtype))
+        )
         if result.nbytes:
             self._read(value, bytes_of(result), self._stream)
         return result
 
 
 def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
-    """Return whether arrays and images of one device share memory. An image has all of its allocation."""
+    """Return whether arrays and images of one device share memory. An image has all of its
+    allocation.
+    """
     (memory, first, end), (other_memory, other_first, other_end) = _span(one), _span(other)
     return memory == other_memory and first < other_end and other_first < end
 
@@ -383,13 +505,22 @@ _FEW = 16
 
 
 def _may_overlap(arrays: Sequence[tuple[Argument, Any]]) -> bool:
-    """Return whether two arrays may share bytes, by their first and last ones. Equal inputs are one."""
-    spans = sorted({(*_span(value), number if argument.written else -1) for number, (argument, value) in enumerate(arrays)})
+    """Return whether two arrays may share bytes, by their first and last ones. Equal inputs are
+    one.
+    """
+    spans = sorted(
+        {
+            (*_span(value), number if argument.written else -1)
+            for number, (argument, value) in enumerate(arrays)
+        }
+    )
     return any(one[0] == two[0] and two[1] < one[2] for one, two in pairwise(spans))
 
 
 def _span(value: Any) -> tuple[int, float, float]:
-    """Return a number of the memory of an array, and its first and last byte there. An image has all of its memory."""
+    """Return a number of the memory of an array, and its first and last byte there. An image has
+    all of its memory.
+    """
     if isinstance(value, HostView):
         return 0, *getattr(np.lib, "array_utils", np).byte_bounds(value.array)
     if isinstance(value, Image):
@@ -399,7 +530,9 @@ def _span(value: Any) -> tuple[int, float, float]:
 
 
 class PreparedProgram:
-    """The kernel of a program's prepared launch. The shape is the function that makes the launches for a stream."""
+    """The kernel of a program's prepared launch. The shape is the function that makes the launches
+    for a stream.
+    """
 
     _queue: Callable[[], object]
     _is_queueing = False
@@ -413,7 +546,9 @@ class PreparedProgram:
         def locked() -> None:
             with lock:  # several threads may call it, and its launches share the temporaries
                 if self._is_queueing:
-                    raise LaunchError("a handler of a signal launches a prepared program that the signal interrupted; launch another one")
+                    raise LaunchError(
+                        "a handler of a signal launches a prepared program that the signal interrupted; launch another one"
+                    )
                 try:
                     self._is_queueing = True
                     queue()
@@ -426,7 +561,9 @@ class PreparedProgram:
         self._queue = locked
         return locked
 
-    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Any]]) -> Callable[[], object]:
+    def _sequence(
+        self, stream: Stream, make: Callable[[Stream], Sequence[Any]]
+    ) -> Callable[[], object]:
         if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
             return stream.prepare(lambda each: [call for _, call in make(each)])
         launches = make(stream)

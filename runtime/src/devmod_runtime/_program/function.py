@@ -46,12 +46,19 @@ _NO_GRID = "the steps of a program have their own, which follow from the shapes 
 def _describe(function: ProgramFunction) -> str:
     """Return the docstring of a program: its signature, its parameters and its kernels."""
     program, interface = function.program, function.interface
-    lines = [f"The program {function.name}{interface_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
+    lines = [
+        f"The program {function.name}{interface_text(interface)} on {function.kind}.",
+        "",
+        "Parameters",
+        "----------",
+    ]
     by_name = {each.name: each for each in interface.params}
     for name in function.names:
         lines.append(declaration_text(by_name[name]))
     for array in program.arrays("output"):
-        lines.append(f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned")
+        lines.append(
+            f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned"
+        )
     steps = f"{len(program.steps)} step{'s' if len(program.steps) > 1 else ''}"
     lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {steps}"]
     return escape("\n".join(lines))
@@ -60,16 +67,28 @@ def _describe(function: ProgramFunction) -> str:
 def _signature(function: ProgramFunction) -> Signature:
     from inspect import Parameter, Signature
 
-    texts = {each.name: declaration_text(each).partition(": ")[2].partition(" = ")[0] for each in function.interface.params}
+    texts = {
+        each.name: declaration_text(each).partition(": ")[2].partition(" = ")[0]
+        for each in function.interface.params
+    }
     parameters = []
     for name in function.names:
         default = function.defaults.get(name, Parameter.empty)
-        parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=texts[name]))
+        parameters.append(
+            Parameter(
+                name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=texts[name]
+            )
+        )
     outputs = [each.name for each in function.program.arrays("output")]
-    parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=texts[name]) for name in outputs]
+    parameters += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=texts[name])
+        for name in outputs
+    ]
     parameters += [Parameter("state", Parameter.KEYWORD_ONLY)] if function.states else []
     parameters.append(Parameter("stream", Parameter.KEYWORD_ONLY, default=None))
-    return Signature(parameters, return_annotation=", ".join(texts[name] for name in outputs) or None)
+    return Signature(
+        parameters, return_annotation=", ".join(texts[name] for name in outputs) or None
+    )
 
 
 class ProgramFunction(ProcessLocal):
@@ -93,19 +112,35 @@ class ProgramFunction(ProcessLocal):
     __signature__ = PerInstance(None, _signature)
 
     def __init__(
-        self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
+        self,
+        module: Any,
+        program: Program,
+        info: FunctionInfo,
+        device: Device,
+        functions: Mapping[str, Function],
+        *,
+        fixed: bool,
     ) -> None:
-        self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
+        self.module, self.program, self.info, self.device, self.functions = (
+            module,
+            program,
+            info,
+            device,
+            functions,
+        )
         self.name, self.kind, self.fixed = program.name, device.kind, fixed
         assert info.interface is not None
         self.interface = info.interface
         self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
         self.scalars = {each.name: each for each in program.scalars}
-        self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
+        self.defaults = {
+            each.name: each.default for each in program.scalars if each.default is not None
+        }
         self.names = tuple(each.name for each in program.arguments)
         self.outputs = [each.name for each in program.arrays("output")]
         self.packers = {each.name: packer(each.type) for each in program.scalars}
-        #: The exact type of a plain number, and the functions that pack and unpack it: 0.2 µs of a call, where `packers` take 1.4.
+        #: The exact type of a plain number, and the functions that pack and unpack it: 0.2 µs of a
+        #: call, where `packers` take 1.4.
         self._plain: dict[str, Any] = {
             each.name: (*plain, Struct("<" + STRUCT_FORMATS[each.type]).unpack)
             if (plain := plain_packer(each.type))
@@ -116,7 +151,9 @@ class ProgramFunction(ProcessLocal):
         self.sizes = tuple(sorted(program.size_names))
         module.constants(program, device)  # an error of theirs is one of the look-up
         self.states = [each.name for each in program.arrays("state")]
-        self.arrays = {each.name: each for each in program.arrays("input", "update", "output", "state")}
+        self.arrays = {
+            each.name: each for each in program.arrays("input", "update", "output", "state")
+        }
         self.arguments = [ProgramArgument(*each) for each in enumerate(self.arrays.values())]
         self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
         self.lifetimes = program.lifetimes()
@@ -135,18 +172,20 @@ class ProgramFunction(ProcessLocal):
         Parameters
         ----------
         *args
-            The arguments in order (`names`): arrays of the declared types and shapes, images, numbers.
+            The arguments in order (`names`): arrays of the declared types and shapes, images,
+            numbers.
         stream
             The stream of the launches. Default: the device's current stream.
         **keywords
-            Arguments by name. An output that is given is written, in place of a new array. ``state=`` gives a program with a state the
-            arrays of `state`, which it reads and writes.
+            Arguments by name. An output that is given is written, in place of a new array.
+            ``state=`` gives a program with a state the arrays of `state`, which it reads and
+            writes.
 
         Returns
         -------
         array, tuple of arrays, or None
-            The outputs. If a device array is among the arguments, they are device arrays, and the call returns when its launches are
-            queued. Otherwise they are NumPy arrays.
+            The outputs. If a device array is among the arguments, they are device arrays, and the
+            call returns when its launches are queued. Otherwise they are NumPy arrays.
 
         Raises
         ------
@@ -164,7 +203,9 @@ class ProgramFunction(ProcessLocal):
             raise
 
     def call_into_new(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> None:
-        """Run the program as a call does. The outputs that are given are new memory: one that no thread writes is cleared."""
+        """Run the program as a call does. The outputs that are given are new memory: one that no
+        thread writes is cleared.
+        """
         check_driver(self.kind)
         Opening.program_call(self, self._arrange(args, keywords), stream, new=True).run()
 
@@ -195,19 +236,27 @@ class ProgramFunction(ProcessLocal):
             raise
 
     def add_name(self, error: LaunchError) -> None:
-        """Put the program into the message of a failed launch, or of a device without memory, unless it is there."""
+        """Put the program into the message of a failed launch, or of a device without memory,
+        unless it is there.
+        """
         if not str(error).startswith(self.label):
             error.args = (f"{self.label}: {error}", *error.args[1:])
 
     @property
     def open_lengths(self) -> list[str]:
         """The lengths that `state` takes: those in the shapes of the state that no constant has."""
-        own = (name for each in self.program.arrays("state") for length in each.shape for name in names_in(length))
+        own = (
+            name
+            for each in self.program.arrays("state")
+            for length in each.shape
+            for name in names_in(length)
+        )
         known = {name for each in self.program.arrays("constant") for name in each.shape}
         return [name for name in dict.fromkeys(own) if name not in known]
 
     def state(self, **lengths: int) -> dict[str, Array]:
-        """Return new arrays for the state of the program, with their first values, by name: ``s = f.state()``, then ``f(x, state=s)``.
+        """Return new arrays for the state of the program, with their first values, by name: ``s =
+        f.state()``, then ``f(x, state=s)``.
 
         Parameters
         ----------
@@ -217,7 +266,8 @@ class ProgramFunction(ProcessLocal):
         Raises
         ------
         ArgumentError
-            The program has no state; or a length is missing, unknown, or none that the state can have.
+            The program has no state; or a length is missing, unknown, or none that the state can
+            have.
         """
         program, device = self.program, self.device
         if not self.states:
@@ -225,12 +275,23 @@ class ProgramFunction(ProcessLocal):
         names, constants = self.open_lengths, self.constants
         values: dict[Any, int] = {**lengths}
         if unknown := [each for each in lengths if each not in names]:
-            raise self.error(f"its state has no length {unknown[0]!r} to give{did_you_mean(unknown[0], names)}", unknown[0])
+            raise self.error(
+                f"its state has no length {unknown[0]!r} to give{did_you_mean(unknown[0], names)}",
+                unknown[0],
+            )
         if wrong := [each for each, value in lengths.items() if not hasattr(value, "__index__")]:
-            raise self.error(f"the length {wrong[0]!r} is an integer, got {describe_value(lengths[wrong[0]])}", wrong[0])
+            raise self.error(
+                f"the length {wrong[0]!r} is an integer, got {describe_value(lengths[wrong[0]])}",
+                wrong[0],
+            )
         if missing := [each for each in names if each not in lengths]:
-            raise self.error(f"its state also needs {list_names(missing)}: f.state({missing[0]}=…)", missing[0])
-        bind_lengths([(each, each.shape, constants[each.name].shape) for each in program.arrays("constant")], values)
+            raise self.error(
+                f"its state also needs {list_names(missing)}: f.state({missing[0]}=…)", missing[0]
+            )
+        bind_lengths(
+            [(each, each.shape, constants[each.name].shape) for each in program.arrays("constant")],
+            values,
+        )
         result: dict[str, Array] = {}
         for each in program.arrays("state"):
             shape, _ = measure(each, values, self.error)
@@ -239,13 +300,17 @@ class ProgramFunction(ProcessLocal):
                 continue
             first = constants[each.initial]
             if first.shape != shape:
-                raise self.error(f"the state {each.name!r} has the shape {shape}, and {each.initial!r} has {first.shape}", each.name)
+                raise self.error(
+                    f"the state {each.name!r} has the shape {shape}, and {each.initial!r} has {first.shape}",
+                    each.name,
+                )
             result[each.name] = device.empty(shape, each.type)
             result[each.name].copy_from(first)
         return result
 
     def on(self, device: Device | str) -> ProgramFunction:
-        """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.
+        """Return the program on one device. Its calls take arrays of that device, and copy host
+        arrays there.
 
         Raises
         ------
@@ -259,7 +324,9 @@ class ProgramFunction(ProcessLocal):
 
         found = find_device(device) if isinstance(device, str) else device
         if not isinstance(found, Device):
-            raise self.error(f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device")
+            raise self.error(
+                f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device"
+            )
         return self._resolve(found)
 
     def replace(self, *, resolve: Callable[[Device], Any]) -> Self:
@@ -303,10 +370,14 @@ class ProgramFunction(ProcessLocal):
 
     def error(self, text: str, argument: str = "") -> ArgumentError:
         """Return the error for an argument."""
-        return ArgumentError(f"{self.label}: {text}", kind=self.kind, function=self.name, argument=argument)
+        return ArgumentError(
+            f"{self.label}: {text}", kind=self.kind, function=self.name, argument=argument
+        )
 
     def scalar(self, declared: Scalar, value: Any) -> Any:
-        """Return a scalar of a call as Python's number, rounded to its type. Raise ArgumentError if it does not fit the type."""
+        """Return a scalar of a call as Python's number, rounded to its type. Raise ArgumentError if
+        it does not fit the type.
+        """
         kind, pack, unpack = self._plain[declared.name]
         if type(value) is kind:
             try:
@@ -326,7 +397,9 @@ class ProgramFunction(ProcessLocal):
             keywords = {**keywords, **self._state_of(keywords)}
             del keywords["state"]
         if len(args) > len(names):
-            raise self.error(f"it takes {len(names)} arguments by position, {list_names(names)}; {len(args)} given")
+            raise self.error(
+                f"it takes {len(names)} arguments by position, {list_names(names)}; {len(args)} given"
+            )
         values = dict(zip(names, args, strict=False))
         for name, value in keywords.items():
             if name in values:
@@ -335,7 +408,10 @@ class ProgramFunction(ProcessLocal):
                 if name in ("grid", "threads", "block", "shared_memory"):
                     raise self.error(f"it takes no {name}=: {_NO_GRID}", name)
                 known = [*names, *self.outputs]
-                raise self.error(f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}", name)
+                raise self.error(
+                    f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}",
+                    name,
+                )
             values[name] = value
         missing = [each for each in names if each not in values and each not in self.defaults]
         if missing:
@@ -346,17 +422,29 @@ class ProgramFunction(ProcessLocal):
         """Return the arrays of the state that a call gives."""
         given = keywords.get("state")
         if given is None:
-            raise self.error(f"it has a state, {list_names(self.states)}: s = f.state() makes it, and f(…, state=s) uses it", "state")
+            raise self.error(
+                f"it has a state, {list_names(self.states)}: s = f.state() makes it, and f(…, state=s) uses it",
+                "state",
+            )
         if not isinstance(given, Mapping) or any(each not in given for each in self.states):
             got = list_names(given) if isinstance(given, Mapping) else type(given).__name__
-            raise self.error(f"state= takes what f.state() returns, arrays by name: {list_names(self.states)}; got {got}", "state")
+            raise self.error(
+                f"state= takes what f.state() returns, arrays by name: {list_names(self.states)}; got {got}",
+                "state",
+            )
         if alone := [each for each in self.states if each in keywords]:
             raise self.error(f"{alone[0]!r} is of the state, which state= gives", alone[0])
         return {each: given[each] for each in self.states}
 
     def _repr_html_(self) -> str:
-        rows = [declaration_text(each).partition(": ")[::2] for each in self.interface.params if each.extra.get("role") in _CALL_ROLES]
+        rows = [
+            declaration_text(each).partition(": ")[::2]
+            for each in self.interface.params
+            if each.extra.get("role") in _CALL_ROLES
+        ]
         return html_table(f"{self.kind} program {self.name}", rows, ("argument", "type"))
 
     def __repr__(self) -> str:
-        return escape_line(f"<Program {self.kind} {self.name}{interface_text(self.interface, short=True)}>")
+        return escape_line(
+            f"<Program {self.kind} {self.name}{interface_text(self.interface, short=True)}>"
+        )

@@ -1,4 +1,6 @@
-"""ProgramModule: the runtime of the kind `program`. It chooses the device and the kernels of a program."""
+"""ProgramModule: the runtime of the kind `program`. It chooses the device and the kernels of a
+program.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from devmod._modules.programs import candidate_of
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec, read_program
-from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, did_you_mean, list_names, pip_install, quote_name
+from devmod.errors import (
+    ArgumentError,
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    did_you_mean,
+    list_names,
+    pip_install,
+    quote_name,
+)
 from devmod_readers.programs import Program, check_kernels, constant_of, names_in
 from devmod_runtime._device.device import Device
 from devmod_runtime._fork import fork_safe
@@ -28,7 +39,9 @@ _lock = fork_safe(RLock())  # a signal's handler may call a program
 
 
 class ProgramModule(PayloadModule):
-    """Programs. The module imports the kernels and the constants, which a file gives to it before its first `get_function`."""
+    """Programs. The module imports the kernels and the constants, which a file gives to it before
+    its first `get_function`.
+    """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -56,7 +69,8 @@ class ProgramModule(PayloadModule):
         return cls(spec, fmt, fmap, code, wire=data)
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
-        """Return a program on the first device of the first kind on which each of its kernels has a candidate that fits.
+        """Return a program on the first device of the first kind on which each of its kernels has a
+        candidate that fits.
 
         Raises
         ------
@@ -76,15 +90,20 @@ class ProgramModule(PayloadModule):
 
     def _function_on(self, name: str, device: Device) -> Any:
         self.find_function(name)
-        return self._results.get((name, len(self.imports), device), lambda: self._choose(name, device))
+        return self._results.get(
+            (name, len(self.imports), device), lambda: self._choose(name, device)
+        )
 
     def program(self, name: str) -> Program:
-        """Return a program, read and checked without its kernels. Raise FormatError if it is invalid."""
+        """Return a program, read and checked without its kernels. Raise FormatError if it is
+        invalid.
+        """
         program: Program = self._results.get(("program", name), lambda: read_program(name, self))
         return program
 
     def temporary_bytes(self, name: str, lengths: Mapping[str, int]) -> int:
-        """Return the bytes of the buffers of a program's temporaries for lengths and integer scalars by name. It needs no device.
+        """Return the bytes of the buffers of a program's temporaries for lengths and integer
+        scalars by name. It needs no device.
 
         Raises
         ------
@@ -92,40 +111,65 @@ class ProgramModule(PayloadModule):
             A length is missing or unknown, or the program does not take these lengths.
         """
         program = self.program(name)
-        scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
+        scalars: dict[str, Any] = {
+            each.name: each.default for each in program.scalars if each.is_integer
+        }
         names = {*program.length_names, *scalars}
-        needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
+        needed = [
+            length for array in program.arrays("output", "temporary") for length in array.shape
+        ]
         needed += [each for _, *operands in program.requires for each in operands]
         values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
 
         def error(text: str, argument: str) -> ArgumentError:
-            return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
+            return ArgumentError(
+                f"the program {quote_name(name)}: {text}",
+                kind="program",
+                function=name,
+                argument=argument,
+            )
 
         if unknown := [each for each in lengths if each not in names]:
-            raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
+            raise error(
+                f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}",
+                unknown[0],
+            )
         if wrong := [each for each, value in lengths.items() if type(value) is not int]:
-            raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
-        if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
+            raise error(
+                f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0]
+            )
+        if missing := sorted(
+            {each for length in needed for each in names_in(length)} - values.keys()
+        ):
             raise error(f"it also needs {list_names(missing)}", missing[0])
         return sum(Shapes(program, program.lifetimes(), values, error).sizes)
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
-        """Return the constants of a program on a device, where they are copied once, and again after the device lost them."""
+        """Return the constants of a program on a device, where they are copied once, and again
+        after the device lost them.
+        """
         generation = device.generation
         loaders = [each for each in self.imports if each.kind == "const_loader"]
         with _lock:
-            results = _constants.setdefault(loaders[0], Once()) if len(loaders) == 1 else self._results
+            results = (
+                _constants.setdefault(loaders[0], Once()) if len(loaders) == 1 else self._results
+            )
 
         def upload(array: Any) -> Any:
             values: Any = constant_of(program, array, self.imports)
             try:
                 return device.from_numpy(values)
             except DevmodError as error:
-                error.args = (f"the program {quote_name(program.name)}: the constant {array.name!r}: {error}",)
+                error.args = (
+                    f"the program {quote_name(program.name)}: the constant {array.name!r}: {error}",
+                )
                 raise
 
         return {
-            each.name: results.get(("constant", each.name, each.type, len(each.shape), device, generation), partial(upload, each))
+            each.name: results.get(
+                ("constant", each.name, each.type, len(each.shape), device, generation),
+                partial(upload, each),
+            )
             for each in program.arrays("constant")
         }
 
@@ -144,7 +188,9 @@ class ProgramModule(PayloadModule):
                         argument="device",
                     )
         reasons: list[tuple[str, DevmodError]] = []
-        for _, kind, found, kernels, why in program_verdicts(name, [self], device, read=lambda name, _: self.program(name)):
+        for _, kind, found, kernels, why in program_verdicts(
+            name, [self], device, read=lambda name, _: self.program(name)
+        ):
             if isinstance(why, DevmodError):
                 reasons.append((kind, why))
                 continue
@@ -154,22 +200,37 @@ class ProgramModule(PayloadModule):
                 return self._function(program, found, kernels, fixed=device is not None)
             except UNAVAILABLE as error:
                 reasons.append((kind, error))
-        family = next((each for each in UNAVAILABLE if any(isinstance(why, each) for _, why in reasons)), DeviceNotFoundError)
-        lines = "".join(f"\n  {number}. {kind}: {why}" for number, (kind, why) in enumerate(reasons, 1))
+        family = next(
+            (each for each in UNAVAILABLE if any(isinstance(why, each) for _, why in reasons)),
+            DeviceNotFoundError,
+        )
+        lines = "".join(
+            f"\n  {number}. {kind}: {why}" for number, (kind, why) in enumerate(reasons, 1)
+        )
         where = "here" if device is None else f"on {device}"
-        raise family(f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name)
+        raise family(
+            f"the program {quote_name(name)} cannot run {where}:{lines}",
+            kind="program",
+            function=name,
+        )
 
-    def _function(self, program: Program, device: Device, kernels: dict[str, Iterator[Module]], *, fixed: bool) -> ProgramFunction:
+    def _function(
+        self, program: Program, device: Device, kernels: dict[str, Iterator[Module]], *, fixed: bool
+    ) -> ProgramFunction:
         functions, candidates = {}, {}
         for kernel, modules in kernels.items():
             module, functions[kernel] = _first_built(kernel, modules, device)
             candidates[kernel] = [candidate_of(kernel, module)]
         check_kernels(program, candidates)
-        return ProgramFunction(self, program, self.functions[program.name], device, functions, fixed=fixed)
+        return ProgramFunction(
+            self, program, self.functions[program.name], device, functions, fixed=fixed
+        )
 
 
 def _first_built(kernel: str, modules: Iterator[Module], device: Device) -> tuple[Module, Function]:
-    """Return the first candidate of a kernel that can be built for a device, and its function. Raise the error of the first if none can."""
+    """Return the first candidate of a kernel that can be built for a device, and its function.
+    Raise the error of the first if none can.
+    """
     first: DevmodError | None = None
     for module in modules:
         try:

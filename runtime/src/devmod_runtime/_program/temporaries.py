@@ -1,4 +1,6 @@
-"""The memory of temporaries: those that do not live at the same time share a buffer or an image, and the calls in a stream share these."""
+"""The memory of temporaries: those that do not live at the same time share a buffer or an image,
+and the calls in a stream share these.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 
 
-def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) -> tuple[dict[str, int], list[int]]:
-    """Return the number of the buffer of each temporary, and the sizes of the buffers, the largest first.
+def share(
+    sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, int], list[int]]:
+    """Return the number of the buffer of each temporary, and the sizes of the buffers, the largest
+    first.
 
     Parameters
     ----------
@@ -25,8 +30,11 @@ def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) ->
     """
     buffers: list[list[tuple[int, int]]] = []  # the lifetimes in each, sorted
     results, totals = {}, []
-    # In the order of their steps, those of one size take the fewest buffers. One that no step uses needs no memory.
-    for name in sorted(sizes.keys() & lifetimes.keys(), key=lambda each: (-sizes[each], *lifetimes[each], each)):
+    # In the order of their steps, those of one size take the fewest buffers. One that no step uses
+    # needs no memory.
+    for name in sorted(
+        sizes.keys() & lifetimes.keys(), key=lambda each: (-sizes[each], *lifetimes[each], each)
+    ):
         first, last = lifetimes[name]
         number = 0
         for spans in buffers:
@@ -53,15 +61,19 @@ class StreamMemory:
     """The buffers and the images of the temporaries of all programs in one stream."""
 
     def __init__(self) -> None:
-        #: A call has the lock while it queues its launches. One by a signal's handler, within another one, gets memory of its own.
+        #: A call has the lock while it queues its launches. One by a signal's handler, within
+        #: another one, gets memory of its own.
         self.lock = fork_safe(RLock())
         self.is_used = False
         self._generation: object = None
         self._buffers: list[tuple[int, Any]] = []  # the largest first
         self._images: dict[ImageForm, list[Image]] = {}
 
-    def take(self, sizes: Sequence[int], images: Mapping[ImageForm, int], stream: Stream) -> list[Any]:
-        """Return a buffer for each size, in descending order, and the number of images of each form.
+    def take(
+        self, sizes: Sequence[int], images: Mapping[ImageForm, int], stream: Stream
+    ) -> list[Any]:
+        """Return a buffer for each size, in descending order, and the number of images of each
+        form.
 
         Those of earlier calls are used again: the stream is in order.
         """
@@ -87,7 +99,8 @@ class StreamMemory:
         return result
 
 
-#: The number of streams whose buffers are kept. A stream that the program forgot may live on in the caches of launches.
+#: The number of streams whose buffers are kept. A stream that the program forgot may live on in the
+#: caches of launches.
 _MAX_STREAMS = 32
 _memories: WeakKeyDictionary[Stream, StreamMemory] = WeakKeyDictionary()
 _lock = fork_safe(RLock())  # a signal's handler may call a program
@@ -99,7 +112,8 @@ def memory_of(stream: Stream) -> StreamMemory:
         result = _memories.get(stream)
         if result is None:
             if len(_memories) >= _MAX_STREAMS:
-                # A call that has it goes on with its buffers, and the next call in that stream takes others.
+                # A call that has it goes on with its buffers, and the next call in that stream
+                # takes others.
                 del _memories[next(iter(_memories))]
             result = _memories[stream] = StreamMemory()
         return result

@@ -1,4 +1,5 @@
-"""The common code of runtimes for drivers with CUDA's model. Importing it loads no driver and no driver library.
+"""The common code of runtimes for drivers with CUDA's model. Importing it loads no driver and no
+driver library.
 
 - `api` describes one vendor's API, and `driver` calls it by ctypes.
 - `handles` owns the driver's handles. `device` and `copies` use them.

@@ -1,7 +1,8 @@
 """Use arrays and streams of other libraries as devmod's, without a copy.
 
-An array is adopted with the stream in which its library queues its work, so a launch in that stream needs no wait. PyTorch and CuPy have
-a current stream. Other libraries order their work before devmod's stream by DLPack, and the call waits.
+An array is adopted with the stream in which its library queues its work, so a launch in that stream
+needs no wait. PyTorch and CuPy have a current stream. Other libraries order their work before
+devmod's stream by DLPack, and the call waits.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class Adoption:
-    """The arrays and the streams of other libraries for one kind. A subclass adds what only its platform has.
+    """The arrays and the streams of other libraries for one kind. A subclass adds what only its
+    platform has.
 
     Parameters
     ----------
@@ -42,7 +44,8 @@ class Adoption:
     stream_attributes : mapping
         For each library, the attribute of its stream objects with the driver's handle.
     array_advice, stream_advice : str
-        The end of the message for an array and for a stream of a context that is not a device's primary one.
+        The end of the message for an array and for a stream of a context that is not a device's
+        primary one.
     """
 
     array_advice = stream_advice = ""
@@ -53,7 +56,8 @@ class Adoption:
         self.devices = devices
 
     def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
-        """Return a devmod array or image over the memory of another library's, and the stream of its work; None for other objects.
+        """Return a devmod array or image over the memory of another library's, and the stream of
+        its work; None for other objects.
 
         Raises
         ------
@@ -63,7 +67,8 @@ class Adoption:
         return self.adopt_tensor(value) if self.has_dlpack(value) else None
 
     def adopt_stream(self, value: Any) -> DriverStream | None:
-        """Return the stream over another library's stream, always the same object for the same stream; None for other objects.
+        """Return the stream over another library's stream, always the same object for the same
+        stream; None for other objects.
 
         Raises
         ------
@@ -86,29 +91,54 @@ class Adoption:
     def has_dlpack(self, value: Any) -> bool:
         """Return whether DLPack exports an object with memory that the kernels can use."""
         find = getattr(type(value), "__dlpack_device__", None)
-        return find is not None and hasattr(type(value), "__dlpack__") and int(value.__dlpack_device__()[0]) in self.api.dlpack_types
+        return (
+            find is not None
+            and hasattr(type(value), "__dlpack__")
+            and int(value.__dlpack_device__()[0]) in self.api.dlpack_types
+        )
 
     def adopt_tensor(self, value: Any) -> Adopted:
         """Adopt an array by DLPack."""
         device = self.device(int(value.__dlpack_device__()[1]))
         stream = self.current_stream(value, device)
-        # A stream of the library needs no order here: the launch runs in it, or the call orders the streams.
+        # A stream of the library needs no order here: the launch runs in it, or the call orders the
+        # streams.
         order = device.current_stream if stream is None else None
         assert order is None or isinstance(order, DriverStream)
         capsule = export(value, -1 if order is None else order.handle)
-        tensor, read_only = read_capsule(capsule)  # the capsule stays unused, so its own destructor frees the tensor
+        tensor, read_only = read_capsule(
+            capsule
+        )  # the capsule stays unused, so its own destructor frees the tensor
         numbers = c_int64 * tensor.ndim
         shape = tuple(numbers.from_address(tensor.shape)) if tensor.ndim else ()
-        if tensor.strides and not is_contiguous(shape, tuple(numbers.from_address(tensor.strides)), 1):
+        if tensor.strides and not is_contiguous(
+            shape, tuple(numbers.from_address(tensor.strides)), 1
+        ):
             raise strided_error(value)
         dtype = dtype_name((tensor.code, tensor.bits, tensor.lanes))
-        array = self.array(device, (tensor.data or 0) + tensor.byte_offset, shape, dtype, (value, capsule), read_only=read_only)
+        array = self.array(
+            device,
+            (tensor.data or 0) + tensor.byte_offset,
+            shape,
+            dtype,
+            (value, capsule),
+            read_only=read_only,
+        )
         return array, stream
 
     def array(
-        self, device: DriverDevice | None, address: int, shape: tuple[int, ...], dtype: str, owner: object, *, read_only: bool = False
+        self,
+        device: DriverDevice | None,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        owner: object,
+        *,
+        read_only: bool = False,
     ) -> DeviceArray:
-        """Return the array over memory that `check_pointer` accepts. Without a device, it is on the device of the address."""
+        """Return the array over memory that `check_pointer` accepts. Without a device, it is on the
+        device of the address.
+        """
         if array_bytes(parse_dtype(dtype), shape) == 0:
             device = device or self.devices()[0]
             return DeviceArray(device, device.allocate(1), shape, dtype, owner, read_only=read_only)
@@ -128,8 +158,11 @@ class Adoption:
         except DriverError as error:
             raise ConversionError(f"has an address that the driver refuses: {error}") from None
         if kind not in (HOST, DEVICE):
-            raise ConversionError(f"is at {address:#x}, which is no address of {self.api.name}'s memory: its library may have freed it")
-        # Page-locked memory of the host, and memory of no context (managed, from a pool), is for every device.
+            raise ConversionError(
+                f"is at {address:#x}, which is no address of {self.api.name}'s memory: its library may have freed it"
+            )
+        # Page-locked memory of the host, and memory of no context (managed, from a pool), is for
+        # every device.
         device = expected if expected is not None and kind == HOST else self.device(ordinal)
         if context and kind == DEVICE and context != device.context.handle:
             raise ConversionError(
@@ -142,24 +175,36 @@ class Adoption:
         """Return a device by its number."""
         items = self.devices()
         if not 0 <= ordinal < len(items):
-            raise ConversionError(f"is on {self.api.title} device {ordinal}, and this process has {len(items)}")
+            raise ConversionError(
+                f"is on {self.api.title} device {ordinal}, and this process has {len(items)}"
+            )
         return items[ordinal]
 
     # -- streams
 
     def current_stream(self, value: Any, device: DriverDevice) -> DriverStream | None:
-        """Return the stream in which the library of an array queues its work now; None if it has no current stream."""
+        """Return the stream in which the library of an array queues its work now; None if it has no
+        current stream.
+        """
         library = library_of(value)
         if library not in ("torch", "cupy"):
             return None
         cuda = sys.modules[library].cuda
-        stream = cuda.current_stream(device.index) if library == "torch" else cuda.get_current_stream(device.index)
+        stream = (
+            cuda.current_stream(device.index)
+            if library == "torch"
+            else cuda.get_current_stream(device.index)
+        )
         return self.stream_over(getattr(stream, self.stream_attributes[library]), stream, device)
 
     def stream_handle(self, value: Any) -> int | None:
         """Return the driver's handle of another library's stream; None for other objects."""
         attribute = self.stream_attributes.get(library_of(value))
-        handle = getattr(value, attribute, None) if attribute is not None and "Stream" in type(value).__name__ else None
+        handle = (
+            getattr(value, attribute, None)
+            if attribute is not None and "Stream" in type(value).__name__
+            else None
+        )
         return int(handle) if handle is not None else None
 
     def device_of_stream(self, value: Any, handle: int) -> DriverDevice:
@@ -167,19 +212,27 @@ class Adoption:
         items = self.devices()
         driver = items[0].driver
         if handle in self.api.legacy_handles or handle == PER_THREAD_STREAM:
-            # Each device has a stream with such a handle: use the device of the object, else that of the thread's current context.
+            # Each device has a stream with such a handle: use the device of the object, else that
+            # of the thread's current context.
             own = self.device_attribute(value)
             if own is not None:
                 return own
             current = driver.call("current_context")
             if current == driver.no_context:
                 return items[0]
-            return next((each for each in items if each.is_open and each.context.handle == current), items[0])
+            return next(
+                (each for each in items if each.is_open and each.context.handle == current),
+                items[0],
+            )
         try:
             context = driver.call("stream_context", handle)
             device = items[driver.context_device(context)]
         except DriverError as error:
-            raise ArgumentError(f"stream= is a stream that the driver refuses: {error}", kind=self.api.kind, argument="stream") from error
+            raise ArgumentError(
+                f"stream= is a stream that the driver refuses: {error}",
+                kind=self.api.kind,
+                argument="stream",
+            ) from error
         if device.context.handle == context:
             return device
         raise ArgumentError(
@@ -190,7 +243,9 @@ class Adoption:
         )
 
     def device_attribute(self, value: Any) -> DriverDevice | None:
-        """Return the device that a stream's attribute ``device_index`` (PyTorch) or ``device_id`` (CuPy) names; None without one."""
+        """Return the device that a stream's attribute ``device_index`` (PyTorch) or ``device_id``
+        (CuPy) names; None without one.
+        """
         items = self.devices()
         index = getattr(value, "device_index", getattr(value, "device_id", None))
         return items[index] if isinstance(index, int) and 0 <= index < len(items) else None
@@ -204,12 +259,16 @@ def library_of(value: object) -> str:
 def strided_error(value: object) -> ConversionError:
     """Return the error for an array with gaps between its elements."""
     library, name = library_of(value), type(value).__name__
-    advice = {"torch": "pass tensor.contiguous()", "cupy": "pass cupy.ascontiguousarray(array)"}.get(library, "pass array.copy()")
+    advice = {
+        "torch": "pass tensor.contiguous()",
+        "cupy": "pass cupy.ascontiguousarray(array)",
+    }.get(library, "pass array.copy()")
     return ConversionError(f"is a strided {library} {name}; {advice}")
 
 
 def export(value: Any, stream: int) -> object:
-    """Return the DLPack capsule of an array, ordered before the later work of a stream (-1: not ordered).
+    """Return the DLPack capsule of an array, ordered before the later work of a stream (-1: not
+    ordered).
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""The description of one vendor's driver API: its names in messages, its error codes, and its functions."""
+"""The description of one vendor's driver API: its names in messages, its error codes, and its
+functions.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ NON_BLOCKING = 1
 DISABLE_TIMING = 2
 #: The flag of page-locked memory for all contexts.
 PORTABLE = 1
-#: The mode of a capture that other calls of the process, such as a free by the garbage collector, do not end.
+#: The mode of a capture that other calls of the process, such as a free by the garbage collector,
+#: do not end.
 RELAXED_CAPTURE = 2
 #: The number of the attribute of a launch whose blocks all run at once.
 COOPERATIVE = 2
 #: The handle of the default stream of each thread.
 PER_THREAD_STREAM = 2
-#: The kinds of memory that `Driver.locate` returns: page-locked memory of the host, and memory of a device.
+#: The kinds of memory that `Driver.locate` returns: page-locked memory of the host, and memory of a
+#: device.
 HOST, DEVICE = 1, 2
 
 
@@ -30,7 +34,8 @@ class DriverFunction(NamedTuple):
     name : str
         The name in messages and in the vendor's documentation.
     results, parameters : tuple
-        The ctypes types of the results, which the function writes through pointers, and of the other parameters.
+        The ctypes types of the results, which the function writes through pointers, and of the
+        other parameters.
     symbol : str
         The symbol of the library, if it is not the name.
     results_last : bool
@@ -56,7 +61,8 @@ class Api(NamedTuple):
     name : str
         The API in messages, such as "CUDA" or "HIP".
     functions : mapping
-        The function of each operation. An operation is a name that `Driver.call`, `Driver.create_into` or `Handles` takes.
+        The function of each operation. An operation is a name that `Driver.call`,
+        `Driver.create_into` or `Handles` takes.
     limits : mapping
         The number of the device attribute for each limit of a device.
     version_text : callable
@@ -64,16 +70,18 @@ class Api(NamedTuple):
     error_name, error_text : str
         The symbols of the functions that return the name and the description of an error code.
     out_of_memory, not_ready, not_supported, not_found, implicit_capture : str
-        The names of error codes. `implicit_capture` is that of the legacy default stream while a stream is captured that waits for it.
+        The names of error codes. `implicit_capture` is that of the legacy default stream while a
+        stream is captured that waits for it.
     wrong_context : tuple of str
         The errors of a launch whose thread has another context, or none.
     refusals : frozenset of str
-        The errors of a load by which the device never runs the binary, such as one without a binary for it. A bundle then tries the next
-        candidate. Memory that is full is none of them.
+        The errors of a load by which the device never runs the binary, such as one without a binary
+        for it. A bundle then tries the next candidate. Memory that is full is none of them.
     sticky : frozenset of str
         The errors after which the driver refuses every later call of the process on the device.
     legacy_stream : int
-        The handle of the legacy default stream. No library creates this stream, and the driver does not capture it.
+        The handle of the legacy default stream. No library creates this stream, and the driver does
+        not capture it.
     legacy_handles : tuple of int
         All handles of the legacy default stream.
     dlpack_type : int
@@ -140,5 +148,7 @@ class DriverError(Exception):
 
 
 def describe(error: DriverError) -> str:
-    """Return the vendor's name and description of an error: ``CUDA_ERROR_INVALID_VALUE (invalid argument)``."""
+    """Return the vendor's name and description of an error: ``CUDA_ERROR_INVALID_VALUE (invalid
+    argument)``.
+    """
     return f"{error.name} ({error.text})" if error.text else error.name

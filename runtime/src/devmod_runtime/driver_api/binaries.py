@@ -8,7 +8,14 @@ from typing import Any
 
 from devmod import Target
 from devmod.backend import Once, find_spec
-from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, FunctionNotFoundError, did_you_mean, list_names
+from devmod.errors import (
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    FunctionNotFoundError,
+    did_you_mean,
+    list_names,
+)
 from devmod_readers.variables import read_variables
 from devmod_runtime import Builds, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
@@ -16,8 +23,13 @@ from devmod_runtime.driver_api.device import DriverDevice, DriverStream
 from devmod_runtime.driver_api.handles import Handle
 
 
-def architecture_rules(kind: str) -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
-    """Return `architecture` and `rank` of the spec of a kind. A program may have replaced the spec."""
+def architecture_rules(
+    kind: str,
+) -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
+    """Return `architecture` and `rank` of the spec of a kind.
+
+    A program may have replaced the spec.
+    """
     spec = find_spec(kind)
     assert spec is not None
     assert spec.architecture is not None
@@ -38,26 +50,36 @@ class DriverBinaries(Builds):
         Values for constants of the source.
     """
 
-    def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        fmt: str,
+        code: bytes,
+        names: Sequence[str],
+        constants: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(fmt, code, constants)
         self.names = names
-        #: The binaries of the receiver's compiler by architecture, those that run, and those that are loaded by device.
+        #: The binaries of the receiver's compiler by architecture, those that run, and those that
+        #: are loaded by device.
         self._built, self._compiled, self._loaded = Once(), Once(), Once()
 
     def check(self) -> None:
-        """Check the start of the payload, or the text and the options of a source, for the receiver's compiler. No device is needed.
+        """Check the start of the payload, or the text and the options of a source, for the
+        receiver's compiler. No device is needed.
 
         Raises
         ------
         FormatError
-            No device supports the payload, the source may read a file, or the receiver does not pass an option to its compiler.
+            No device supports the payload, the source may read a file, or the receiver does not
+            pass an option to its compiler.
         """
         if not self.text:
             self.check_payload(self.fmt, self.code)
         self.check_options()
 
     def compiled(self, arch: str) -> tuple[str, bytes]:
-        """Return the format and the bytes of the binary for an architecture. A source is compiled, once for all threads.
+        """Return the format and the bytes of the binary for an architecture. A source is compiled,
+        once for all threads.
 
         Raises
         ------
@@ -69,7 +91,9 @@ class DriverBinaries(Builds):
         return self._compiled.get(arch, lambda: self._replaced(arch) or self._build(arch))
 
     def compile_early(self, arch: str) -> None:
-        """Compile a source before its first use. A compiler that is set later (R31) is used nevertheless."""
+        """Compile a source before its first use. A compiler that is set later (R31) is used
+        nevertheless.
+        """
         replaced = self._replaced(arch)
         if replaced is None:
             self._build(arch)
@@ -77,8 +101,12 @@ class DriverBinaries(Builds):
             self._compiled.get(arch, lambda: replaced)
 
     def _replaced(self, arch: str) -> tuple[str, bytes] | None:
-        """Return the binary that a replaced compiler gives for an architecture; None without such a compiler."""
-        result = run_compiler(self.source.encode() if self._set else self.code, Target(self.kind, arch=arch))
+        """Return the binary that a replaced compiler gives for an architecture; None without such a
+        compiler.
+        """
+        result = run_compiler(
+            self.source.encode() if self._set else self.code, Target(self.kind, arch=arch)
+        )
         if result is None:
             return None
         binaries = type(self)(*result, self.names)
@@ -95,11 +123,15 @@ class DriverBinaries(Builds):
     @staticmethod
     @abstractmethod
     def check_payload(fmt: str, code: bytes) -> None:
-        """Check the start of a payload, without a device. Raise FormatError if no device supports it."""
+        """Check the start of a payload, without a device. Raise FormatError if no device supports
+        it.
+        """
 
     @abstractmethod
     def compile_source(self, arch: str) -> tuple[str, bytes]:
-        """Return the format and the bytes of the binary that the receiver's compiler makes of `text` for an architecture."""
+        """Return the format and the bytes of the binary that the receiver's compiler makes of
+        `text` for an architecture.
+        """
 
     @abstractmethod
     def load(self, device: Any) -> LoadedBinary:
@@ -119,7 +151,8 @@ class DriverBinaries(Builds):
 
 
 class LoadedBinary:
-    """A binary that the driver has loaded on a device. It is unloaded after the last reference is gone.
+    """A binary that the driver has loaded on a device. It is unloaded after the last reference is
+    gone.
 
     Parameters
     ----------
@@ -144,7 +177,11 @@ class LoadedBinary:
     """
 
     def __init__(
-        self, device: DriverDevice, data: bytes, kernels: Mapping[str, Any] | None, explain: Callable[[DriverError], DevmodError]
+        self,
+        device: DriverDevice,
+        data: bytes,
+        kernels: Mapping[str, Any] | None,
+        explain: Callable[[DriverError], DevmodError],
     ) -> None:
         self.device, self.context = device, device.context
         self._data, self._kernels = data, kernels
@@ -156,16 +193,24 @@ class LoadedBinary:
             raise explain(error) from error
 
     def entry(self, name: str) -> Any:
-        """Return what the binary declares about a kernel; None if only the driver can read the binary."""
+        """Return what the binary declares about a kernel; None if only the driver can read the
+        binary.
+        """
         return None if self._kernels is None else self._kernels[name]
 
     def note_stream(self, stream: DriverStream) -> None:
-        """Note a stream that is used for launches of the binary's kernels: the binary is unloaded after them."""
-        if stream.owner is not None and not isinstance(stream.owner, Handle):  # of another library, which may destroy it
+        """Note a stream that is used for launches of the binary's kernels: the binary is unloaded
+        after them.
+        """
+        if stream.owner is not None and not isinstance(
+            stream.owner, Handle
+        ):  # of another library, which may destroy it
             self._module.note_foreign_stream()
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what all functions with the kernel `name` share, such as the attributes that were set: the result of the first `make`."""
+        """Return what all functions with the kernel `name` share, such as the attributes that were
+        set: the result of the first `make`.
+        """
         return self._states.get(name, make)
 
     def function(self, name: str) -> int:
@@ -179,14 +224,22 @@ class LoadedBinary:
             The driver cannot load it.
         """
         try:
-            with self.context, self.context.driver.relaxed():  # a driver may load a function with its first use
-                return int(self.context.driver.call("get_function", self._module.value, name.encode()))
+            with (
+                self.context,
+                self.context.driver.relaxed(),
+            ):  # a driver may load a function with its first use
+                return int(
+                    self.context.driver.call("get_function", self._module.value, name.encode())
+                )
         except DriverError as error:
             kind = self.device.kind
             if error.name != self.context.driver.api.not_found:
-                raise self.device.driver_error(f"{self.device} cannot load the kernel {name!r}", error) from error
+                raise self.device.driver_error(
+                    f"{self.device} cannot load the kernel {name!r}", error
+                ) from error
             raise FormatError(
-                f"the loaded {kind} binary has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
+                f"the loaded {kind} binary has no kernel {name!r}, which the payload's fmap names: {describe(error)}",
+                kind=kind,
             ) from error
 
     def variable(self, name: str) -> tuple[int, int]:
@@ -213,10 +266,14 @@ class LoadedBinary:
     def _find_variable(self, symbol: str) -> tuple[int, int] | None:
         try:
             with self.context:
-                address, nbytes = self.context.driver.call("get_global", self._module.value, symbol.encode())
+                address, nbytes = self.context.driver.call(
+                    "get_global", self._module.value, symbol.encode()
+                )
         except DriverError as error:
             if error.name != self.context.driver.api.not_found:
-                raise self.device.driver_error(f"{self.device} cannot return the address of the global {symbol!r}", error) from error
+                raise self.device.driver_error(
+                    f"{self.device} cannot return the address of the global {symbol!r}", error
+                ) from error
             return None
         return address, nbytes
 
@@ -228,4 +285,8 @@ def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodErro
         return device.driver_error(f"{device} loads no module", error)
     log = f": {error.log}" if error.log else ""
     text = f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}"
-    return DeviceNotFoundError(text, kind=kind) if error.name in api.refusals else FormatError(text, kind=kind)
+    return (
+        DeviceNotFoundError(text, kind=kind)
+        if error.name in api.refusals
+        else FormatError(text, kind=kind)
+    )

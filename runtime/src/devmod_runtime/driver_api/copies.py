@@ -1,7 +1,8 @@
 """Copies between the host and a device that do not wait: through page-locked memory, in pieces.
 
-The driver copies pageable memory in the stream's order only if the calling thread waits for it. Page-locked memory is slow to allocate,
-so each device keeps its pieces, and a large array waits for its first pieces.
+The driver copies pageable memory in the stream's order only if the calling thread waits for it.
+Page-locked memory is slow to allocate, so each device keeps its pieces, and a large array waits for
+its first pieces.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from devmod_runtime._device.host import address_of as address_of
 from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
 from devmod_runtime.driver_api.handles import Context, Handle
 
-#: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
+#: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in
+#: flight on a device.
 PIECE, SMALL_PIECE = 4 << 20, 64 << 10
 MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
 
@@ -30,21 +32,26 @@ class _Transfer:
     context
         The context.
     data
-        The host's memory that the driver uses, or to which the bytes of the piece are copied at the end.
+        The host's memory that the driver uses, or to which the bytes of the piece are copied at the
+        end.
     piece, size
-        The piece of page-locked memory, if the copy needs one, and its bytes. It is free again when this object is collected.
+        The piece of page-locked memory, if the copy needs one, and its bytes. It is free again when
+        this object is collected.
 
     Attributes
     ----------
     event : Handle or None
-        The event after the copy; None while a thread queues the copy, and if an interrupt came meanwhile.
+        The event after the copy; None while a thread queues the copy, and if an interrupt came
+        meanwhile.
     address : int
         The address of the piece; 0 without one.
     """
 
     __slots__ = ("__weakref__", "_context", "_data", "_once", "address", "event", "size", "token")
 
-    def __init__(self, context: Context, data: memoryview | None, piece: Handle | None = None, size: int = 0) -> None:
+    def __init__(
+        self, context: Context, data: memoryview | None, piece: Handle | None = None, size: int = 0
+    ) -> None:
         self.event: Handle | None = None
         self.address = piece.value if piece is not None else 0
         self.size = size
@@ -56,7 +63,9 @@ class _Transfer:
     @property
     def done(self) -> bool:
         """Whether the device has done the copy, or has an error, which `finish` raises."""
-        return self.event is not None and self._context.driver.is_done("is_event_done", self.event.value)
+        return self.event is not None and self._context.driver.is_done(
+            "is_event_done", self.event.value
+        )
 
     def finish(self) -> None:
         """Wait for the copy, and write its bytes to the host's array. The context is current."""
@@ -88,7 +97,9 @@ class Transfers:
         self.pending: deque[_Transfer] = deque()
 
     def start(self, pointer: int, data: memoryview, stream: int, *, to_device: bool) -> None:
-        """Queue a copy from `data` to the device, or from the device to `data`; `finish` then writes the last part of `data`."""
+        """Queue a copy from `data` to the device, or from the device to `data`; `finish` then
+        writes the last part of `data`.
+        """
         driver, address = self._context.driver, address_of(data)
 
         def copy(host: int, start: int, size: int) -> None:
@@ -144,7 +155,8 @@ class Transfers:
         transfer.event = event
 
     def _take(self, nbytes: int, out: memoryview | None) -> _Transfer | None:
-        """Return a copy of `nbytes` bytes, or to `out`, with a piece of page-locked memory; None if the host has too little.
+        """Return a copy of `nbytes` bytes, or to `out`, with a piece of page-locked memory; None if
+        the host has too little.
 
         If too many copies are in flight, the call waits for the first one.
         """

@@ -33,14 +33,17 @@ class DriverStream(Stream):
     handle : int
         The driver's handle. The default stream of a device has `Api.legacy_stream`.
     owner
-        The object that destroys the stream: a `Handle`, or the stream object of another library. None for a default stream.
+        The object that destroys the stream: a `Handle`, or the stream object of another library.
+        None for a default stream.
     is_default : bool
         Whether it is the default stream, which the driver does not capture.
     is_captured : bool
-        Whether the driver captures the stream, or the captured launches are not queued yet. A launch then holds `lock`: a launch of
-        another thread would otherwise run before earlier ones of that thread.
+        Whether the driver captures the stream, or the captured launches are not queued yet. A
+        launch then holds `lock`: a launch of another thread would otherwise run before earlier ones
+        of that thread.
     lock
-        Held while a capture begins or ends, and for other operations than launches, which the driver refuses during a capture.
+        Held while a capture begins or ends, and for other operations than launches, which the
+        driver refuses during a capture.
     """
 
     device: DriverDevice
@@ -51,7 +54,9 @@ class DriverStream(Stream):
         self.handle = handle
         self.owner = owner
         self.is_default = handle in device.api.legacy_handles
-        self.lock: AbstractContextManager[object] = nullcontext() if self.is_default else fork_safe(RLock())
+        self.lock: AbstractContextManager[object] = (
+            nullcontext() if self.is_default else fork_safe(RLock())
+        )
         self.is_captured = False
         #: The capture of the stream's batches; None before the first batch.
         self._capture: Capture | None = None
@@ -59,17 +64,23 @@ class DriverStream(Stream):
     def batch(self) -> AbstractContextManager[object]:
         """As `Stream.batch`: the launches become one graph of the driver.
 
-        The launches of the default stream, and of a stream that another library captures, are queued one by one.
+        The launches of the default stream, and of a stream that another library captures, are
+        queued one by one.
         """
         check_driver(self.device.kind)
         if self.is_default:
             return nullcontext()
         with self.lock:
             capture = self._capture = self._capture or Capture(self)
-            return capture.batch() if capture.batches or not self._is_captured_elsewhere() else nullcontext()
+            return (
+                capture.batch()
+                if capture.batches or not self._is_captured_elsewhere()
+                else nullcontext()
+            )
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
-        """Return prepared launches as one graph of the driver, which a call without arguments queues.
+        """Return prepared launches as one graph of the driver, which a call without arguments
+        queues.
 
         Parameters
         ----------
@@ -79,7 +90,8 @@ class DriverStream(Stream):
         Raises
         ------
         ArgumentError
-            A launch is for another stream, or this is the default stream, which the driver does not capture.
+            A launch is for another stream, or this is the default stream, which the driver does not
+            capture.
         LaunchError
             The driver refuses the graph.
         """
@@ -93,8 +105,11 @@ class DriverStream(Stream):
                 )
         return Graph(self, launches, self)
 
-    def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
-        """As `Stream.prepare`: the calls are one graph, captured once in a stream of its own. `devmod.guard` does not see its launches.
+    def prepare(
+        self, make: Callable[[Stream], Sequence[Callable[[], object]]]
+    ) -> Callable[[], object]:
+        """As `Stream.prepare`: the calls are one graph, captured once in a stream of its own.
+        `devmod.guard` does not see its launches.
 
         While another library captures this stream, the calls are queued one by one.
         """
@@ -115,8 +130,14 @@ class DriverStream(Stream):
         return queue
 
     def uncaptured(self) -> AbstractContextManager[object]:
-        """Return a context manager: an active batch submits its launches and captures none while the body runs. The thread holds `lock`."""
-        return _suspended([], [self._capture]) if self._capture is not None and self._capture.is_begun else nullcontext()
+        """Return a context manager: an active batch submits its launches and captures none while
+        the body runs. The thread holds `lock`.
+        """
+        return (
+            _suspended([], [self._capture])
+            if self._capture is not None and self._capture.is_begun
+            else nullcontext()
+        )
 
     def _is_captured_elsewhere(self) -> bool:
         with self.device.calls("{} cannot begin a batch") as context, context:
@@ -129,14 +150,24 @@ class DriverStream(Stream):
             self.device.transfers.finish()
 
     def record(self) -> DriverEvent:
-        with self.device.calls("{} cannot record an event") as context, self.lock, self.uncaptured(), context:
+        with (
+            self.device.calls("{} cannot record an event") as context,
+            self.lock,
+            self.uncaptured(),
+            context,
+        ):
             event = context.events.create(0)
             context.driver.call("record_event", event.value, self.handle)
         return DriverEvent(self.device, event)
 
     def wait(self, event: Event) -> None:
         event = check_event(event, DriverEvent, self.device)
-        with self.device.calls("{} cannot wait for an event") as context, self.lock, self.uncaptured(), context:
+        with (
+            self.device.calls("{} cannot wait for an event") as context,
+            self.lock,
+            self.uncaptured(),
+            context,
+        ):
             context.driver.call("wait_event", self.handle, event.handle, 0)
 
 
@@ -168,7 +199,8 @@ class DriverEvent(Event):
             return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
 
 
-# -- Graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again.
+# -- Graphs: the launches of a batch in one submission, and prepared launches that are submitted
+# together again and again.
 
 
 class Capture:
@@ -185,7 +217,8 @@ class Capture:
     def __init__(self, stream: DriverStream) -> None:
         self.stream = stream
         self.batches: set[object] = set()
-        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An interrupt may leave one.
+        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An
+        #: interrupt may leave one.
         self._graphs: list[Any] = []
 
     def batch(self) -> Batch:
@@ -213,12 +246,15 @@ class Capture:
 
     @property
     def is_begun(self) -> bool:
-        """Whether `_begin_capture` was called and `_submit` has not returned. After an interrupt the driver may capture nothing yet."""
+        """Whether `_begin_capture` was called and `_submit` has not returned. After an interrupt
+        the driver may capture nothing yet.
+        """
         return self in self.stream.device.context.captures
 
     def _begin_capture(self) -> None:
         context = self.stream.device.context
-        # Registered before it begins, so that memory of captured launches is not freed. The next operation ends an interrupted capture.
+        # Registered before it begins, so that memory of captured launches is not freed. The next
+        # operation ends an interrupted capture.
         context.captures[self] = None
         if context.waits:
             context.captures.pop(self, None)
@@ -229,10 +265,14 @@ class Capture:
                 context.driver.call("begin_capture", self.stream.handle, RELAXED_CAPTURE)
         except DriverError as error:
             self._end()
-            raise self.stream.device.driver_error(f"{self.stream.device} cannot begin a batch", error) from error
+            raise self.stream.device.driver_error(
+                f"{self.stream.device} cannot begin a batch", error
+            ) from error
 
     def _submit(self) -> None:
-        """End the capture and queue its graph once. After an interrupt, the next call completes both."""
+        """End the capture and queue its graph once. After an interrupt, the next call completes
+        both.
+        """
         context = self.stream.device.context
         driver, stream = context.driver, self.stream.handle
         try:
@@ -244,7 +284,9 @@ class Capture:
                     self._queue(self._graphs)
         except DriverError as error:
             self._end()
-            raise self.stream.device.driver_error(f"{self.stream.device} refused the launches of a batch", error) from error
+            raise self.stream.device.driver_error(
+                f"{self.stream.device} refused the launches of a batch", error
+            ) from error
         self._end()
 
     def _end(self) -> None:
@@ -268,7 +310,9 @@ class Capture:
 
 @contextmanager
 def _suspended(waits: list[object], captures: Sequence[Any]) -> Iterator[None]:
-    """Submit what is captured so far, and capture nothing while the body runs, until the end of which the `waits` are marked."""
+    """Submit what is captured so far, and capture nothing while the body runs, until the end of
+    which the `waits` are marked.
+    """
     for each in captures:
         each.pause()
     try:
@@ -284,7 +328,8 @@ _CAPTURE_DELAY = 0.001
 
 
 class Graph:
-    """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues all of them in their order.
+    """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues
+    all of them in their order.
 
     It keeps the launches and their arrays alive.
 
@@ -298,10 +343,13 @@ class Graph:
         The stream of the graph.
     """
 
-    def __init__(self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream) -> None:
+    def __init__(
+        self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream
+    ) -> None:
         check_driver(stream.device.kind)
         self._stream, self._launches = target, tuple(launches)
-        #: CUDA and HIP forbid calls of several threads at once with one graph. A wait for the device waits for the capture, which holds it.
+        #: CUDA and HIP forbid calls of several threads at once with one graph. A wait for the
+        #: device waits for the capture, which holds it.
         self._lock = fork_safe(RLock())
         api = stream.device.api
         if stream.is_default:
@@ -312,7 +360,13 @@ class Graph:
                 argument="stream",
             )
         failure = f"{{}} cannot create a graph of {len(launches)} launches"
-        with stream.device.calls(failure) as context, stream.lock, stream.uncaptured(), self._captured(context), context:
+        with (
+            stream.device.calls(failure) as context,
+            stream.lock,
+            stream.uncaptured(),
+            self._captured(context),
+            context,
+        ):
             driver = context.driver
             stream.is_captured = True
             driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
@@ -321,7 +375,8 @@ class Graph:
                     if not isinstance(each, Launch):
                         each()
                     elif each._shape is not None:
-                        # Not each(): a guard or a profile would wait for the launch, which only the graph runs.
+                        # Not each(): a guard or a profile would wait for the launch, which only the
+                        # graph runs.
                         each._kernel.prepare(stream, each._shape, each._values[0])()
             except BaseException:
                 with suppress(DriverError):  # the error of the launch says more
@@ -337,7 +392,9 @@ class Graph:
 
     @contextmanager
     def _captured(self, context: Context) -> Iterator[None]:
-        """Let no thread wait for the device or destroy a handle while the body runs. Begin it between such waits."""
+        """Let no thread wait for the device or destroy a handle while the body runs. Begin it
+        between such waits.
+        """
         while True:
             with self._lock:
                 context.captures[self] = None
@@ -366,7 +423,14 @@ class Graph:
             The driver refuses them.
         """
         stream = self._stream
-        with stream.device.calls(f"{{}} refused a graph of {len(self._launches)} launches") as context, stream.lock, self._lock, context:
+        with (
+            stream.device.calls(
+                f"{{}} refused a graph of {len(self._launches)} launches"
+            ) as context,
+            stream.lock,
+            self._lock,
+            context,
+        ):
             context.driver.call("launch_graph", self._executable.value, stream.handle)
 
     def __repr__(self) -> str:
@@ -376,7 +440,8 @@ class Graph:
 # -- Devices. The first use of a device retains its primary context.
 
 
-#: The names in `DriverDevice.limits` of the limits with which functions are compared. Static shared memory has no opt-in limit.
+#: The names in `DriverDevice.limits` of the limits with which functions are compared. Static shared
+#: memory has no opt-in limit.
 _LIMITS = {
     "block_x": "max_block_dim_x",
     "block_y": "max_block_dim_y",
@@ -391,9 +456,11 @@ _LAST_SPECIAL = 2
 
 
 class Calls:
-    """The context manager of calls of the driver. Its value is the primary context, and an error of the driver becomes a LaunchError.
+    """The context manager of calls of the driver. Its value is the primary context, and an error of
+    the driver becomes a LaunchError.
 
-    A class, because a generator takes 1 µs more. It holds nothing, so an interrupt may come anywhere in it.
+    A class, because a generator takes 1 µs more. It holds nothing, so an interrupt may come
+    anywhere in it.
     """
 
     __slots__ = ("_device", "_failure", "_nbytes")
@@ -407,7 +474,9 @@ class Calls:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, DriverError):
-            raise self._device.driver_error(self._failure.format(self._device), error, self._nbytes) from error
+            raise self._device.driver_error(
+                self._failure.format(self._device), error, self._nbytes
+            ) from error
 
 
 class DriverDevice(Device):
@@ -436,20 +505,30 @@ class DriverDevice(Device):
         self.index = index
         self.handle = driver.call("device", index)
         self.arch = driver.device_arch(self.handle)
-        self.name = driver.device_name(self.handle) or self.arch.partition(":")[0]  # some cards have no name in an older HIP
+        self.name = (
+            driver.device_name(self.handle) or self.arch.partition(":")[0]
+        )  # some cards have no name in an older HIP
         self.memory = driver.call("device_memory", self.handle)
         self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
         self._once = Once()
-        #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle stays valid.
-        self._foreign_streams: weakref.WeakValueDictionary[int, DriverStream] = weakref.WeakValueDictionary()
+        #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle
+        #: stays valid.
+        self._foreign_streams: weakref.WeakValueDictionary[int, DriverStream] = (
+            weakref.WeakValueDictionary()
+        )
         self._lock = fork_safe(RLock())
 
     @cached_property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The limits of the device by the vendor's names. Element types are aligned, so views may begin at every element."""
+        """The limits of the device by the vendor's names. Element types are aligned, so views may
+        begin at every element.
+        """
         check_driver(self.kind)
         try:
-            limits = {name: self.driver.call("device_attribute", number, self.handle) for name, number in self.api.limits.items()}
+            limits = {
+                name: self.driver.call("device_attribute", number, self.handle)
+                for name, number in self.api.limits.items()
+            }
         except DriverError as error:
             raise self.driver_error(f"the limits of {self} cannot be read", error) from error
         return limits | {"view_alignment": 1}
@@ -473,7 +552,9 @@ class DriverDevice(Device):
             try:
                 return Context(self.driver, self.handle)
             except DriverError as error:
-                raise self.driver_error(f"{self} cannot retain its primary context", error) from error
+                raise self.driver_error(
+                    f"{self} cannot retain its primary context", error
+                ) from error
 
         return self._once.get("context", retain)
 
@@ -492,7 +573,9 @@ class DriverDevice(Device):
         return self.stream_type(self, handle.value, handle)
 
     def foreign_stream(self, handle: int, owner: object) -> DriverStream:
-        """Return the stream over a stream of another library, which `owner` keeps alive: the same object for the same handle."""
+        """Return the stream over a stream of another library, which `owner` keeps alive: the same
+        object for the same handle.
+        """
         with self._lock:
             stream = self._foreign_streams.get(handle)
             if stream is None:
@@ -509,7 +592,11 @@ class DriverDevice(Device):
             return
         with self.calls("{} reports a fault of a launch") as context:
             # The driver refuses to wait for the device during a capture.
-            with _suspended([context.begin_wait()], [*context.captures]), context, context.driver.relaxed():
+            with (
+                _suspended([context.begin_wait()], [*context.captures]),
+                context,
+                context.driver.relaxed(),
+            ):
                 context.wait("synchronize_context")
                 context.drain()
             self.transfers.finish()
@@ -538,7 +625,9 @@ class DriverDevice(Device):
         return int(memory), 0
 
     def place(self, memory: Any) -> tuple[int, int]:
-        return (0, int(memory)) if isinstance(memory, int) else (memory.handle, 0)  # the array of an image is at no address
+        return (
+            (0, int(memory)) if isinstance(memory, int) else (memory.handle, 0)
+        )  # the array of an image is at no address
 
     def address(self, memory: Any) -> int:
         return int(memory)
@@ -549,12 +638,14 @@ class DriverDevice(Device):
         Parameters
         ----------
         stream
-            The number of the stream in DLPack. None: the legacy default stream. -1: the consumer orders the work.
+            The number of the stream in DLPack. None: the legacy default stream. -1: the consumer
+            orders the work.
 
         Returns
         -------
         int or None
-            The number of the stream in ``__cuda_array_interface__``; None if the consumer orders the work.
+            The number of the stream in ``__cuda_array_interface__``; None if the consumer orders
+            the work.
 
         Raises
         ------
@@ -565,15 +656,28 @@ class DriverDevice(Device):
         api = self.api
         if stream is None:
             consumer = api.legacy_stream
-        elif type(stream) is not int or stream < -1 or (0 <= stream <= _LAST_SPECIAL and stream not in api.dlpack_streams):
-            raise BufferError(f"stream={stream!r} is no stream of {api.name} in DLPack: expected {api.dlpack_stream_text}")
+        elif (
+            type(stream) is not int
+            or stream < -1
+            or (0 <= stream <= _LAST_SPECIAL and stream not in api.dlpack_streams)
+        ):
+            raise BufferError(
+                f"stream={stream!r} is no stream of {api.name} in DLPack: expected {api.dlpack_stream_text}"
+            )
         elif stream == -1:
             return None
         else:
             consumer = api.dlpack_streams.get(stream, stream)
-        with self.calls("{} cannot order its work before that of another library") as context, context:
+        with (
+            self.calls("{} cannot order its work before that of another library") as context,
+            context,
+        ):
             context.streams.settle()
-            foreign = [stream for each in self._foreign_streams.valuerefs() if (stream := each()) is not None]
+            foreign = [
+                stream
+                for each in self._foreign_streams.valuerefs()
+                if (stream := each()) is not None
+            ]
             own = context.streams_in_use()  # with the objects that keep the handles valid
             for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
                 context.order(consumer, handle)
@@ -597,7 +701,9 @@ class DriverDevice(Device):
         self._queue(f"{{}} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes)
 
     def start_clear(self, memory: Any, nbytes: int, stream: DriverStream) -> None:
-        self._queue(f"{{}} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes, wait=False)
+        self._queue(
+            f"{{}} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes, wait=False
+        )
 
     def start_write(self, memory: Any, data: memoryview, stream: DriverStream) -> None:
         self._start(memory, data, stream, to_device=True)
@@ -605,14 +711,26 @@ class DriverDevice(Device):
     def start_read(self, memory: Any, out: memoryview, stream: DriverStream) -> None:
         self._start(memory, out, stream, to_device=False)
 
-    def _start(self, memory: Any, data: memoryview, stream: DriverStream, *, to_device: bool) -> None:
+    def _start(
+        self, memory: Any, data: memoryview, stream: DriverStream, *, to_device: bool
+    ) -> None:
         failure = f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} {{}} failed"
         with self.calls(failure), stream.lock, stream.uncaptured():
             self.transfers.start(memory, data, stream.handle, to_device=to_device)
 
-    def _queue(self, failure: str, stream: DriverStream, operation: str, *arguments: Any, wait: bool = True) -> None:
-        """Queue an operation of the driver whose last parameter is the stream, and wait for it if `wait` is true."""
-        with self.calls(failure) as context, stream.lock, stream.uncaptured(), context, context.driver.relaxed():
+    def _queue(
+        self, failure: str, stream: DriverStream, operation: str, *arguments: Any, wait: bool = True
+    ) -> None:
+        """Queue an operation of the driver whose last parameter is the stream, and wait for it if
+        `wait` is true.
+        """
+        with (
+            self.calls(failure) as context,
+            stream.lock,
+            stream.uncaptured(),
+            context,
+            context.driver.relaxed(),
+        ):
             try:
                 context.driver.call(operation, *arguments, stream.handle)
             finally:
@@ -650,8 +768,11 @@ class DriverDevice(Device):
         return LaunchError(text, kind=self.kind)
 
 
-def list_devices(once: Once, open_driver: Callable[[], Any], make: type[DeviceT], command: str) -> list[DeviceT]:
-    """Return the devices of a driver in its order, always the same objects. If there is none, the next call searches again.
+def list_devices(
+    once: Once, open_driver: Callable[[], Any], make: type[DeviceT], command: str
+) -> list[DeviceT]:
+    """Return the devices of a driver in its order, always the same objects. If there is none, the
+    next call searches again.
 
     Parameters
     ----------

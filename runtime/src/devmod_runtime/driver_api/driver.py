@@ -1,7 +1,9 @@
-"""One opened driver: the functions of its library by ctypes. Handles are integers, which `Handles` creates and destroys.
+"""One opened driver: the functions of its library by ctypes. Handles are integers, which `Handles`
+creates and destroys.
 
-A ctypes function returns only after its result is stored. A vendor's package converts the status in Python code, so KeyboardInterrupt may
-be raised there after the driver has created a handle, or after it has queued a graph.
+A ctypes function returns only after its result is stored. A vendor's package converts the status in
+Python code, so KeyboardInterrupt may be raised there after the driver has created a handle, or
+after it has queued a graph.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ Dims = tuple[int, int, int]
 
 
 class Failures(dict):  # type: ignore[type-arg]
-    """A function of C for the result of a call: its ``__getitem__`` returns for a success, and calls a Python function otherwise.
+    """A function of C for the result of a call: its ``__getitem__`` returns for a success, and
+    calls a Python function otherwise.
 
     Parameters
     ----------
@@ -41,7 +44,8 @@ class Failures(dict):  # type: ignore[type-arg]
 class ParameterBlock:
     """The packed parameters of a launch, and the array by which the driver finds them (``extra``).
 
-    A launch reads the block before it returns. Launches of several threads at once need a block each.
+    A launch reads the block before it returns. Launches of several threads at once need a block
+    each.
 
     Parameters
     ----------
@@ -68,15 +72,20 @@ class ParameterBlock:
         self.buffer = ctypes.create_string_buffer(max(nbytes, 1))
         self._size = ctypes.c_size_t(nbytes)
         start = ctypes.addressof(self.buffer)
-        # The marks of the buffer's address and of the address of its size are 1 and 2 in CUDA and HIP.
+        # The marks of the buffer's address and of the address of its size are 1 and 2 in CUDA and
+        # HIP.
         self._extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(self._size), end)
         self.extra = ctypes.addressof(self._extra)
-        self._pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
+        self._pointers = (ctypes.c_void_p * max(len(offsets), 1))(
+            *(start + offset for offset in offsets)
+        )
         self.pointers = ctypes.addressof(self._pointers)
 
 
 class RelaxedCapture:
-    """The relaxed capture mode of the thread for the body of a ``with`` statement. After an interrupt the mode may stay."""
+    """The relaxed capture mode of the thread for the body of a ``with`` statement. After an
+    interrupt the mode may stay.
+    """
 
     __slots__ = ("_driver", "_exchange", "_mode")
 
@@ -88,7 +97,9 @@ class RelaxedCapture:
         self._mode = byref(c_int(RELAXED_CAPTURE))
         status = self._exchange(self._mode)
         if status:
-            raise self._driver.error(self._driver.api.functions["exchange_capture_mode"].name, status)
+            raise self._driver.error(
+                self._driver.api.functions["exchange_capture_mode"].name, status
+            )
 
     def __exit__(self, *_: object) -> None:
         self._exchange(self._mode)  # the driver has written the mode before
@@ -97,7 +108,8 @@ class RelaxedCapture:
 class Driver(ABC):
     """One opened driver.
 
-    The methods work on the thread's current context, unless they have a parameter `context`. They raise DriverError.
+    The methods work on the thread's current context, unless they have a parameter `context`. They
+    raise DriverError.
 
     Parameters
     ----------
@@ -127,11 +139,15 @@ class Driver(ABC):
     # -- functions of the library
 
     def symbol(self, name: str) -> Any:
-        """Return a new object of ctypes for a symbol; the API's error "not supported" if the driver lacks it."""
+        """Return a new object of ctypes for a symbol; the API's error "not supported" if the driver
+        lacks it.
+        """
         try:
             return self.library[name]  # a new object each time, unlike an attribute
         except AttributeError:
-            raise DriverError(self.api.not_supported, "this driver has no such function", name) from None
+            raise DriverError(
+                self.api.not_supported, "this driver has no such function", name
+            ) from None
 
     def check(self, name: str, *arguments: Any) -> None:
         """Call a function with arguments of ctypes."""
@@ -141,7 +157,10 @@ class Driver(ABC):
 
     def error(self, call: str, status: int) -> DriverError:
         """Return the error for a status that is not a success."""
-        name, text = (self.status_text(symbol, status) for symbol in (self.api.error_name, self.api.error_text))
+        name, text = (
+            self.status_text(symbol, status)
+            for symbol in (self.api.error_name, self.api.error_text)
+        )
         return DriverError(name or f"error {status}", text if text != name else "", call)
 
     def status_text(self, symbol: str, status: int) -> str:
@@ -151,7 +170,9 @@ class Driver(ABC):
         return (text.value or b"").decode()
 
     def prototype(self, operation: str) -> tuple[Any, tuple[Any, ...], bool]:
-        """Return ctypes' function, the types of its results, and whether their pointers come after the other parameters."""
+        """Return ctypes' function, the types of its results, and whether their pointers come after
+        the other parameters.
+        """
         prototype = self._prototypes.get(operation)
         if prototype is None:
             name, results, parameters, symbol, is_last = self.api.functions[operation]
@@ -162,7 +183,8 @@ class Driver(ABC):
         return prototype
 
     def call(self, operation: str, *arguments: Any) -> Any:
-        """Call the function of an operation, and return its results: None, a number, or a tuple of numbers.
+        """Call the function of an operation, and return its results: None, a number, or a tuple of
+        numbers.
 
         Parameters
         ----------
@@ -185,12 +207,14 @@ class Driver(ABC):
     # -- handles in lists
 
     def create_into(self, cell: list[Any], operation: str, *arguments: Any) -> int:
-        """Call a function that creates a handle, and return the handle. No interrupt comes between the creation and its place in `cell`.
+        """Call a function that creates a handle, and return the handle. No interrupt comes between
+        the creation and its place in `cell`.
 
         Parameters
         ----------
         cell
-            An empty list, to which the object of ctypes with the handle is added. It stays empty if the call fails.
+            An empty list, to which the object of ctypes with the handle is added. It stays empty if
+            the call fails.
         operation
             The operation.
         arguments
@@ -206,7 +230,8 @@ class Driver(ABC):
         return int(place.value or 0)
 
     def destroy_from(self, cell: list[Any], operation: str) -> None:
-        """Remove the handle of `create_into` from `cell` and destroy it with one call of C. The driver's error is ignored.
+        """Remove the handle of `create_into` from `cell` and destroy it with one call of C. The
+        driver's error is ignored.
 
         Raises
         ------
@@ -216,9 +241,13 @@ class Driver(ABC):
         deque(map(self.prototype(operation)[0], map(list.pop, (cell,))), 0)
 
     def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
-        """Queue an executable graph and remove its graph, the handle of `create_into`, from `cell`, with one call of C."""
+        """Queue an executable graph and remove its graph, the handle of `create_into`, from `cell`,
+        with one call of C.
+        """
         launch = self.prototype("launch_graph")[0]
-        ((status, _),) = list(zip(starmap(launch, ((executable, stream),)), map(list.pop, (cell,)), strict=True))
+        ((status, _),) = list(
+            zip(starmap(launch, ((executable, stream),)), map(list.pop, (cell,)), strict=True)
+        )
         if status:
             raise self.error(self.api.functions["launch_graph"].name, status)
 
@@ -255,8 +284,12 @@ class Driver(ABC):
     # -- contexts
 
     @abstractmethod
-    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
-        """Return ``__enter__`` and ``__exit__`` of a ``with`` statement whose body runs with a context as the thread's current one."""
+    def context_functions(
+        self, context: int
+    ) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+        """Return ``__enter__`` and ``__exit__`` of a ``with`` statement whose body runs with a
+        context as the thread's current one.
+        """
 
     @abstractmethod
     def context_device(self, context: int) -> int:
@@ -270,18 +303,24 @@ class Driver(ABC):
 
     @abstractmethod
     def locate(self, address: int) -> tuple[int, int, int]:
-        """Return the context, the kind (`HOST` or `DEVICE`; another number if it is unknown), and the device's number of an address."""
+        """Return the context, the kind (`HOST` or `DEVICE`; another number if it is unknown), and
+        the device's number of an address.
+        """
 
     # -- streams and events
 
     def relaxed(self) -> RelaxedCapture:
-        """Return a context manager whose body may allocate, load and wait while another library captures a stream: it ends no capture."""
+        """Return a context manager whose body may allocate, load and wait while another library
+        captures a stream: it ends no capture.
+        """
         if self._exchange is None:
             self._exchange = self.symbol(self.api.functions["exchange_capture_mode"].name)
         return RelaxedCapture(self, self._exchange)
 
     def is_done(self, query: str, handle: int) -> bool:
-        """Return False if the device has not reached the end of a stream or an event; True also for an error, which the wait raises."""
+        """Return False if the device has not reached the end of a stream or an event; True also for
+        an error, which the wait raises.
+        """
         try:
             self.call(query, handle)
         except DriverError as error:
@@ -311,7 +350,14 @@ class Driver(ABC):
     # -- launches
 
     @abstractmethod
-    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+    def launch_config(
+        self,
+        grid: Dims,
+        block: Dims,
+        shared_memory: int,
+        stream: int,
+        attributes: Sequence[tuple[int, bytes]] = (),
+    ) -> Any:
         """Return a launch configuration as `prepare_launch` takes it.
 
         Parameters
@@ -327,8 +373,12 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
-        """Return the name of the driver's function that launches, its object of ctypes, and its arguments."""
+    def launch_call(
+        self, config: Any, function: int, block: ParameterBlock
+    ) -> tuple[str, Any, tuple[Any, ...]]:
+        """Return the name of the driver's function that launches, its object of ctypes, and its
+        arguments.
+        """
 
     def prepare_launch(
         self,
@@ -340,7 +390,8 @@ class Driver(ABC):
     ) -> Callable[[], object]:
         """Return a function of C without parameters that launches. It keeps `block` alive.
 
-        The thread's current context is not queried: if it is the wrong one, the launch is repeated with `context`.
+        The thread's current context is not queried: if it is the wrong one, the launch is repeated
+        with `context`.
 
         Parameters
         ----------
@@ -370,13 +421,17 @@ class Driver(ABC):
         launches = starmap(launch[1], repeat(launch[2]))
         return map(Failures(0, repeat_launch).__getitem__, launches).__next__
 
-    def _launch_again(self, context: int, launch: tuple[str, Any, tuple[Any, ...]], status: int) -> None:
-        """Repeat a launch that failed with `status`, with `context` current. Another context of the thread is current again afterwards.
+    def _launch_again(
+        self, context: int, launch: tuple[str, Any, tuple[Any, ...]], status: int
+    ) -> None:
+        """Repeat a launch that failed with `status`, with `context` current. Another context of the
+        thread is current again afterwards.
 
         Raises
         ------
         DriverError
-            The error of the launch, if `context` was current or if the error has another cause; else that of the second launch.
+            The error of the launch, if `context` was current or if the error has another cause;
+            else that of the second launch.
         """
         name, call, arguments = launch
         error: DriverError = self.error(name, status)
@@ -389,7 +444,8 @@ class Driver(ABC):
             self.call("set_context", context)
             status = call(*arguments)
         else:
-            # Not `set_context` afterwards: another library may have destroyed the context that was current.
+            # Not `set_context` afterwards: another library may have destroyed the context that was
+            # current.
             push, pop = self.context_functions(context)
             push()
             try:

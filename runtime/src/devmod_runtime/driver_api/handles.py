@@ -1,7 +1,8 @@
 """Handles of the driver that are destroyed with the objects that use them, in any thread.
 
-KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle. One call of C creates a handle and stores it in
-the lease's list; another one removes it from there and destroys it. The creation of the next handle completes interrupted work.
+KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle. One call
+of C creates a handle and stores it in the lease's list; another one removes it from there and
+destroys it. The creation of the next handle completes interrupted work.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Handle:
         self._token: object = None
 
     def destroy_after(self, user: Handle) -> None:
-        """Destroy another handle before this one. In a cycle of references, Python collects both in any order."""
+        """Destroy another handle before this one. In a cycle of references, Python collects both in
+        any order.
+        """
         self._end.users += (user._end,)
 
     def note_foreign_stream(self) -> None:
@@ -51,7 +54,8 @@ class Handle:
 class _End:
     """Destroys a handle when its object is gone.
 
-    A finalizer of the handle's object would run while weak references still return that object: another thread would use the handle.
+    A finalizer of the handle's object would run while weak references still return that object:
+    another thread would use the handle.
     """
 
     __slots__ = ("cell", "handles", "users")
@@ -85,7 +89,8 @@ class Handles:
         self._context = context
         self._driver = context.driver
         self._create, self._destroy, self._last = create, destroy, last
-        #: The leases of all handles. The value of each is a list with the driver's result, empty after the handle is destroyed.
+        #: The leases of all handles. The value of each is a list with the driver's result, empty
+        #: after the handle is destroyed.
         self._leases: dict[int, Lease] = {}
         #: Leases whose users were collected.
         self._ended: deque[Lease] = deque()
@@ -109,7 +114,8 @@ class Handles:
         return handle
 
     def destroy(self, cell: list[Any]) -> bool:
-        """Destroy the handle of a cell, once, and return whether it is gone: a capture delays the end of what captured work may use.
+        """Destroy the handle of a cell, once, and return whether it is gone: a capture delays the
+        end of what captured work may use.
 
         Errors are ignored: the driver may be gone, or refuse all calls.
         """
@@ -149,7 +155,8 @@ class Handles:
     def _end(self, cell: list[Any]) -> bool:
         """Destroy the handle of a cell and empty it; False if a capture delays it.
 
-        The context is current, and calls do not invalidate captures. IndexError if another thread has emptied the cell.
+        The context is current, and calls do not invalidate captures. IndexError if another thread
+        has emptied the cell.
         """
         self._driver.destroy_from(cell, self._destroy)
         return True
@@ -170,16 +177,21 @@ class Streams(Handles):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        #: Held while a handle without an object is used or destroyed: another thread may do the latter.
+        #: Held while a handle without an object is used or destroyed: another thread may do the
+        #: latter.
         self._lock = fork_safe(RLock())
 
     def referenced(self) -> list[Handle]:
-        """Return the objects of the streams that are still referenced. A stream is not destroyed while its object is."""
+        """Return the objects of the streams that are still referenced. A stream is not destroyed
+        while its object is.
+        """
         handles = [lease() for lease in [*self._leases.values()]]
         return [handle for handle in handles if handle is not None and handle.value]
 
     def settle(self) -> None:
-        """Put the work of streams without an object, which are not destroyed yet, before the later work of the default stream."""
+        """Put the work of streams without an object, which are not destroyed yet, before the later
+        work of the default stream.
+        """
         with self._lock:
             for lease in [*self._leases.values()]:
                 if lease() is None and lease.value:
@@ -208,8 +220,8 @@ class Modules(Handles):
     def _end(self, cell: list[Any]) -> bool:
         if self._context.is_captured():
             return False
-        # Launches of its kernels may be queued, and a driver need not wait. The streams of other libraries may be gone, so that only the
-        # context can be asked for them.
+        # Launches of its kernels may be queued, and a driver need not wait. The streams of other
+        # libraries may be gone, so that only the context can be asked for them.
         if len(cell) > 1:
             self._driver.call("synchronize_context")
         else:
@@ -237,13 +249,16 @@ class Memory(int):
         return memory
 
 
-# -- A device's primary context, which devmod shares with PyTorch, CuPy and the other libraries of the process.
+# -- A device's primary context, which devmod shares with PyTorch, CuPy and the other libraries of
+# the process.
 
 
 class Context:
-    """The primary context of a device. ``with context:`` makes it the thread's current one, and restores the previous one.
+    """The primary context of a device. ``with context:`` makes it the thread's current one, and
+    restores the previous one.
 
-    It is retained at the first use and never released: at exit the driver may be gone before Python's objects.
+    It is retained at the first use and never released: at exit the driver may be gone before
+    Python's objects.
 
     Parameters
     ----------
@@ -259,19 +274,25 @@ class Context:
     memory, host_memory, streams, events, modules, graphs, arrays, textures, surfaces
         The handles of each kind. Graphs are executable. Arrays have the texels of images.
     captures : dict
-        The active captures of batches, as keys. While there is one, no handle is destroyed: a captured launch may use it.
+        The active captures of batches, as keys. While there is one, no handle is destroyed: a
+        captured launch may use it.
     waits : set
-        Not empty while a thread waits for streams of the context, which the driver refuses during a capture: no batch is captured then.
+        Not empty while a thread waits for streams of the context, which the driver refuses during a
+        capture: no batch is captured then.
     """
 
     def __new__(cls, driver: Driver, device: int) -> Context:
-        """Return an object of a new subclass whose ``__enter__`` and ``__exit__`` are the driver's functions.
+        """Return an object of a new subclass whose ``__enter__`` and ``__exit__`` are the driver's
+        functions.
 
-        CUDA's are functions of C. An interrupt at the start or the end of a Python function would leave the context current.
+        CUDA's are functions of C. An interrupt at the start or the end of a Python function would
+        leave the context current.
         """
         handle = driver.retain_primary_context(device)
         push, pop = driver.context_functions(handle)
-        context: Context = object.__new__(type(cls.__name__, (cls,), {"__enter__": push, "__exit__": pop}))
+        context: Context = object.__new__(
+            type(cls.__name__, (cls,), {"__enter__": push, "__exit__": pop})
+        )
         context.handle = handle
         return context
 
@@ -293,7 +314,8 @@ class Context:
         page_lockers.insert(0, ref(self, page_lockers.remove))
 
     if TYPE_CHECKING:
-        # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.
+        # The driver keeps a stack for each thread, so nested bodies and several threads need no
+        # state here.
         def __enter__(self) -> None: ...
 
         def __exit__(self, *details: object) -> None: ...
@@ -318,7 +340,8 @@ class Context:
         return wait
 
     def wait(self, operation: str, *handles: int) -> None:
-        """Call a function of the driver that waits for a stream, an event or the context. KeyboardInterrupt ends the wait at once.
+        """Call a function of the driver that waits for a stream, an event or the context.
+        KeyboardInterrupt ends the wait at once.
 
         The context is current, and calls do not invalidate captures.
         """
@@ -341,27 +364,39 @@ class Context:
             return not unfinished
 
         caller = get_ident()
-        marks: list[object] = []  # no capture begins during a wait in another thread, which may go on after an interrupt
+        marks: list[
+            object
+        ] = []  # no capture begins during a wait in another thread, which may go on after an interrupt
         query = "is_event_done" if operation == "synchronize_event" else "is_stream_done"
-        streams = {} if handles else self.streams_in_use()  # it keeps them: a collected one would be destroyed during the wait
+        streams = (
+            {} if handles else self.streams_in_use()
+        )  # it keeps them: a collected one would be destroyed during the wait
         unfinished = [*(handles or streams)]
         wait_interruptibly(wait, is_done)
 
     def order(self, later: int, earlier: int) -> None:
-        """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""
+        """Delay the later work of a stream until the present end of another one. The thread has the
+        context as its current one.
+        """
         event: Handle = self.events.create(DISABLE_TIMING)
         self.driver.call("record_event", event.value, earlier)
         self.driver.call("wait_event", later, event.value, 0)
 
     def streams_in_use(self) -> dict[int, Handle | None]:
-        """Return the handles of the legacy default stream and of devmod's streams, each with the object that keeps it valid.
+        """Return the handles of the legacy default stream and of devmod's streams, each with the
+        object that keeps it valid.
 
         Streams of other libraries are not in it: their owners may have destroyed them.
         """
-        return {self.driver.api.legacy_stream: None, **{handle.value: handle for handle in self.streams.referenced()}}
+        return {
+            self.driver.api.legacy_stream: None,
+            **{handle.value: handle for handle in self.streams.referenced()},
+        }
 
     def is_captured(self) -> bool:
-        """Return whether one of these streams, or one that the legacy default stream waits for, is captured. The context is current."""
+        """Return whether one of these streams, or one that the legacy default stream waits for, is
+        captured. The context is current.
+        """
         streams = self.streams_in_use()
         try:
             return any(self.driver.call("is_capturing", each) for each in streams)
@@ -371,22 +406,38 @@ class Context:
             raise
 
     def synchronize_streams(self) -> None:
-        """Wait for the work of these streams. The context is current. A wait for the context would end the capture of any stream in it."""
+        """Wait for the work of these streams. The context is current. A wait for the context would
+        end the capture of any stream in it.
+        """
         self.streams.settle()
         streams = self.streams_in_use()
         for handle in streams:
             self.driver.call("synchronize_stream", handle)
 
     def end_capture(self, capture: object) -> None:
-        """Remove a capture from `captures`, and destroy the handles whose users were collected meanwhile."""
+        """Remove a capture from `captures`, and destroy the handles whose users were collected
+        meanwhile.
+        """
         self.captures.pop(capture, None)
         self.drain()
 
     def drain(self) -> None:
         """Destroy the handles whose end a capture has delayed, if none is active."""
         if not self.captures:
-            tables = (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs)
-            for handles in (*tables, self.textures, self.surfaces, self.arrays):  # an array after what reads it
+            tables = (
+                self.memory,
+                self.host_memory,
+                self.streams,
+                self.events,
+                self.modules,
+                self.graphs,
+            )
+            for handles in (
+                *tables,
+                self.textures,
+                self.surfaces,
+                self.arrays,
+            ):  # an array after what reads it
                 handles.drain()
 
 

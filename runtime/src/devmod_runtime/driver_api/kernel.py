@@ -1,4 +1,6 @@
-"""The functions of a module, and their kernels on a device: the limits of a launch, and launches with packed parameters."""
+"""The functions of a module, and their kernels on a device: the limits of a launch, and launches
+with packed parameters.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,29 @@ if TYPE_CHECKING:
 
     Dims = tuple[int, int, int]
 
-#: The exceptions of other libraries for a closed object, and of reading an attribute that has another form than its protocol.
-_FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
+#: The exceptions of other libraries for a closed object, and of reading an attribute that has
+#: another form than its protocol.
+_FOREIGN = (
+    AttributeError,
+    BufferError,
+    LookupError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 # -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
 #
-# The binary of a kernel has the offsets and the sizes of its parameters. A binary without them has the places that a C++ compiler chooses
-# for the types of the arguments, by their alignment.
+# The binary of a kernel has the offsets and the sizes of its parameters. A binary without them has
+# the places that a C++ compiler chooses for the types of the arguments, by their alignment.
 
 
 #: The bytes and the alignment of a pointer.
 POINTER_BYTES = 8
-#: The bytes of a parameter of kind "local", which is an offset into dynamic shared memory. No call passes one.
+#: The bytes of a parameter of kind "local", which is an offset into dynamic shared memory. No call
+#: passes one.
 OFFSET_BYTES = 4
 #: The largest alignment of a vector type.
 _MAX_ALIGN = 16
@@ -81,7 +93,8 @@ class ParameterLayout:
     places
         The place of each argument, in their order.
     pointers
-        For each argument, whether it is a pointer: its value is an int, and that of others is bytes.
+        For each argument, whether it is a pointer: its value is an int, and that of others is
+        bytes.
     parameters
         The places of the parameters in the binary, if several arguments are one of them.
 
@@ -95,9 +108,15 @@ class ParameterLayout:
         Takes the value of each argument, and returns the bytes of the block.
     """
 
-    def __init__(self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()) -> None:
+    def __init__(
+        self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()
+    ) -> None:
         # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
-        is_aligned = all(offset % 8 == 0 for (offset, _), is_pointer in zip(places, pointers, strict=True) if is_pointer)
+        is_aligned = all(
+            offset % 8 == 0
+            for (offset, _), is_pointer in zip(places, pointers, strict=True)
+            if is_pointer
+        )
         order, pointer = ("@", "N") if is_aligned else ("<", "Q")
         end, layout = 0, order
         for (offset, size), is_pointer in zip(places, pointers, strict=True):
@@ -126,8 +145,8 @@ def parameter_layout(
     places
         The parameters in the binary; None if they are unknown.
     find_problem
-        A further check of a parameter in the binary by its number, and the title of its argument: returns what the kernel takes in its
-        place; "" if it is right.
+        A further check of a parameter in the binary by its number, and the title of its argument:
+        returns what the kernel takes in its place; "" if it is right.
 
     Raises
     ------
@@ -139,9 +158,16 @@ def parameter_layout(
         return ParameterLayout(_natural_places(arguments), pointers)
     label = f"the {kind} kernel {info.name!r}"
     followers = (number for number, argument in enumerate(arguments) if argument.follows)
-    groups = group_values([(argument.size, argument.align) for argument in arguments], followers, [place.size for place in places])
+    groups = group_values(
+        [(argument.size, argument.align) for argument in arguments],
+        followers,
+        [place.size for place in places],
+    )
     if len(places) != len(groups):
-        raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(groups)}", kind=kind)
+        raise FormatError(
+            f"{label} takes {len(places)} arguments, and the payload's fmap has {len(groups)}",
+            kind=kind,
+        )
     end = 0
     value_places: list[Place] = []
     for number, (place, group) in enumerate(zip(places, groups, strict=True)):
@@ -154,23 +180,37 @@ def parameter_layout(
             )
         problem = find_problem(number, title)
         if problem:
-            raise FormatError(f"{label} takes {problem} as argument {number + 1}, and the payload's fmap has {title}", kind=kind)
+            raise FormatError(
+                f"{label} takes {problem} as argument {number + 1}, and the payload's fmap has {title}",
+                kind=kind,
+            )
         if place.offset < end:
-            raise FormatError(f"{label} is damaged: its argument {number + 1} overlaps the one before it", kind=kind)
+            raise FormatError(
+                f"{label} is damaged: its argument {number + 1} overlaps the one before it",
+                kind=kind,
+            )
         end = place.offset + place.size
-        value_places += [Place(place.offset + offset, value.size) for offset, value in zip(group.offsets, values, strict=True)]
+        value_places += [
+            Place(place.offset + offset, value.size)
+            for offset, value in zip(group.offsets, values, strict=True)
+        ]
     return ParameterLayout(value_places, pointers, places)
 
 
 def has_places(params: Iterable[Param]) -> bool:
-    """Return whether the images and samplers among parameters have places: else each is a parameter of its own."""
+    """Return whether the images and samplers among parameters have places: else each is a parameter
+    of its own.
+    """
     return any(param.at is not None for param in params if param.kind in ("image", "sampler"))
 
 
 def declared_arguments(
-    kind: str, info: FunctionInfo, special: Callable[[int], DeclaredArgument | None] = lambda number: None
+    kind: str,
+    info: FunctionInfo,
+    special: Callable[[int], DeclaredArgument | None] = lambda number: None,
 ) -> list[DeclaredArgument]:
-    """Return the arguments of a function that are parameters of its kernel: a sampler is a part of the image before it.
+    """Return the arguments of a function that are parameters of its kernel: a sampler is a part of
+    the image before it.
 
     Where no image and no sampler has a place, each is a parameter of its own, as in OpenCL C.
 
@@ -199,8 +239,11 @@ def declared_arguments(
             is_image = param.kind == "image" or not is_combined
             place = len(arguments) - (not is_image)
             before = values[number - 1].kind if number else ""
-            # An image behind a struct of several values has the number of the kernel's parameter, which the binary has.
-            if is_combined and ((param.at != place and not followers) or not (is_image or before == "image")):
+            # An image behind a struct of several values has the number of the kernel's parameter,
+            # which the binary has.
+            if is_combined and (
+                (param.at != place and not followers) or not (is_image or before == "image")
+            ):
                 raise FormatError(
                     f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
                     f"kernel's parameter, {max(place, 0)}, and a sampler behind its image",
@@ -209,12 +252,24 @@ def declared_arguments(
                 )
             if is_image:
                 title = "an image" if param.kind == "image" else "a sampler"
-                arguments.append(DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True))
+                arguments.append(
+                    DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True)
+                )
         elif param is not None and param.kind == "local":
-            arguments.append(DeclaredArgument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES))
+            arguments.append(
+                DeclaredArgument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES)
+            )
         elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):
             is_member = number in followers
-            arguments.append(DeclaredArgument(_title(param, arg_type), POINTER_BYTES, POINTER_BYTES, is_pointer=True, follows=is_member))
+            arguments.append(
+                DeclaredArgument(
+                    _title(param, arg_type),
+                    POINTER_BYTES,
+                    POINTER_BYTES,
+                    is_pointer=True,
+                    follows=is_member,
+                )
+            )
         else:
             arguments.append(_scalar(param, arg_type)._replace(follows=number in followers))
     return arguments
@@ -248,7 +303,9 @@ def _natural_places(arguments: Sequence[DeclaredArgument]) -> list[Place]:
 
 
 class DriverLaunchConfig(NamedTuple):
-    """The checked configuration of a launch, as the driver takes it: parameters of `Driver.launch_config`."""
+    """The checked configuration of a launch, as the driver takes it: parameters of
+    `Driver.launch_config`.
+    """
 
     grid: Dims
     block: Dims
@@ -257,7 +314,8 @@ class DriverLaunchConfig(NamedTuple):
 
 
 class DriverKernel(Kernel):
-    """A kernel on one device. A subclass sets the layout and defines `shape`, with the limits that its driver has of its own.
+    """A kernel on one device. A subclass sets the layout and defines `shape`, with the limits that
+    its driver has of its own.
 
     Parameters
     ----------
@@ -293,7 +351,9 @@ class DriverKernel(Kernel):
 
     @property
     def pack(self) -> Callable[..., bytes]:
-        """The function that takes the value of each argument, and returns the bytes of the parameter block."""
+        """The function that takes the value of each argument, and returns the bytes of the
+        parameter block.
+        """
         return self.layout.pack
 
     @property
@@ -302,10 +362,13 @@ class DriverKernel(Kernel):
         block: Dims | None = self.entry.block if self.entry is not None else None
         return block
 
-    def caller(self, stream: DriverStream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
+    def caller(
+        self, stream: DriverStream, shape: DriverLaunchConfig
+    ) -> Callable[[Sequence[Any]], None]:
         # Every call runs this function, so it uses local names.
         pack, lock = self.pack, stream.lock
-        # Launches that no call is using. Only one thread writes to a parameter block; list.pop and list.append are atomic.
+        # Launches that no call is using. Only one thread writes to a parameter block; list.pop and
+        # list.append are atomic.
         free = [self._new_launch(stream, shape)]
         take, give, error_type = free.pop, free.append, DriverError
 
@@ -327,7 +390,9 @@ class DriverKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(
+        self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]
+    ) -> Callable[[], object]:
         buffer, launch = self._new_launch(stream, shape)
         buffer.raw = self.pack(*values)
         if stream.is_default:
@@ -340,7 +405,9 @@ class DriverKernel(Kernel):
             else:
                 launch()
 
-        return map(launch_in_order, repeat(None)).__next__  # a function of C without parameters, as `launch` is
+        return map(
+            launch_in_order, repeat(None)
+        ).__next__  # a function of C without parameters, as `launch` is
 
     def time(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> float:
         call = self.caller(stream, shape)
@@ -350,12 +417,22 @@ class DriverKernel(Kernel):
             end = stream.record()
         return end.elapsed(begin)
 
-    def _new_launch(self, stream: DriverStream, shape: DriverLaunchConfig) -> tuple[Any, Callable[[], object]]:
-        """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
+    def _new_launch(
+        self, stream: DriverStream, shape: DriverLaunchConfig
+    ) -> tuple[Any, Callable[[], object]]:
+        """Return the memory of a parameter block, and a C function that launches with the
+        parameters in it.
+        """
         self.binary.note_stream(stream)
-        block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)
-        config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
-        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._refused_launch)
+        block = ParameterBlock(
+            self.layout.size, self.driver.api.parameters_end, self.layout.offsets
+        )
+        config = self.driver.launch_config(
+            shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes
+        )
+        return block.buffer, self.driver.prepare_launch(
+            self.context.handle, config, self.function, block, self._refused_launch
+        )
 
     # -- the limits of a launch, checked before the driver is called
 
@@ -369,13 +446,21 @@ class DriverKernel(Kernel):
         for axis, count in zip("xyz", block, strict=True):
             limit = limits[f"max_block_dim_{axis}"]
             if count > limit:
-                raise self.launch_error(f"its max_block_dim_{axis} is {limit}, got block={block}", "block")
+                raise self.launch_error(
+                    f"its max_block_dim_{axis} is {limit}, got block={block}", "block"
+                )
         threads = prod(block)
         limit = limits["max_threads_per_block"]
         if threads > limit:
-            raise self.launch_error(f"its max_threads_per_block is {limit}, and block={block} has {threads} threads", "block")
+            raise self.launch_error(
+                f"its max_threads_per_block is {limit}, and block={block} has {threads} threads",
+                "block",
+            )
         if self.required_block not in (None, block):
-            raise self.launch_error(f"the kernel is built for blocks of {self.required_block} threads, got block={block}", "block")
+            raise self.launch_error(
+                f"the kernel is built for blocks of {self.required_block} threads, got block={block}",
+                "block",
+            )
         built_threads = self.entry.max_threads if self.entry is not None else 0
         if built_threads and threads > built_threads:
             raise self.launch_error(
@@ -388,7 +473,9 @@ class DriverKernel(Kernel):
         for axis, count in zip("xyz", launch.grid, strict=True):
             limit = self.device.limits[f"max_grid_dim_{axis}"]
             if count > limit:
-                raise self.launch_error(f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid")
+                raise self.launch_error(
+                    f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid"
+                )
 
     def check_shared_memory(self, launch: LaunchConfig) -> None:
         """Check the dynamic shared memory, with the kernel's own, against the device."""
@@ -397,7 +484,8 @@ class DriverKernel(Kernel):
         if launch.shared_memory + static > limit:
             own = f", and the kernel declares {static} bytes of its own" if static else ""
             raise self.launch_error(
-                f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}", "shared_memory"
+                f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}",
+                "shared_memory",
             )
 
     @property
@@ -413,7 +501,9 @@ class DriverKernel(Kernel):
             raise self.launch_error("it does not support cooperative launches")
         try:
             with self.context:
-                each = self.driver.call("max_active_blocks", self.function, prod(launch.block), launch.shared_memory)
+                each = self.driver.call(
+                    "max_active_blocks", self.function, prod(launch.block), launch.shared_memory
+                )
         except DriverError as error:
             raise self.query_error(error) from error
         most = each * self.device.limits["multiprocessor_count"]
@@ -427,14 +517,19 @@ class DriverKernel(Kernel):
     # -- errors of the driver
 
     def query_error(self, error: DriverError) -> LaunchError:
-        """Return the error for a query of the kernel's attributes or its occupancy that the driver refuses."""
+        """Return the error for a query of the kernel's attributes or its occupancy that the driver
+        refuses.
+        """
         return self._refusal("query", error)  # a driver may load a function with its first use
 
     def _refused_launch(self, error: DriverError) -> LaunchError:
         return self._refusal("launch", error)
 
     def _refusal(self, what: str, error: DriverError) -> LaunchError:
-        result = self.device.driver_error(f"{self.device} refused a {what} of the {self.device.kind} function {self.info.name!r}", error)
+        result = self.device.driver_error(
+            f"{self.device} refused a {what} of the {self.device.kind} function {self.info.name!r}",
+            error,
+        )
         result.function = self.info.name
         return result
 
@@ -471,7 +566,9 @@ class DriverLauncher(BuildLauncher):
         except (DevmodError, ConversionError):
             raise
         except _FOREIGN as error:
-            raise ConversionError(f"is not exported by its library: {describe_error(error)}") from error
+            raise ConversionError(
+                f"is not exported by its library: {describe_error(error)}"
+            ) from error
 
     def adopt_stream(self, value: object) -> Stream | None:
         try:

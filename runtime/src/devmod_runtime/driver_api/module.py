@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 
 class DriverModule(GlobalsModule):
-    """A module whose binary a driver loads. The first get_function on a device loads it, once for all functions."""
+    """A module whose binary a driver loads. The first get_function on a device loads it, once for
+    all functions.
+    """
 
     @abstractmethod
     def make_binaries(self) -> DriverBinaries:
         """Return the binaries of the payload, unchecked."""
 
     def binaries(self) -> Any:
-        """Return the module's binaries, one for each device. The first call checks the payload, without a driver.
+        """Return the module's binaries, one for each device. The first call checks the payload,
+        without a driver.
 
         Raises
         ------
@@ -36,7 +39,9 @@ class DriverModule(GlobalsModule):
             try:
                 binaries.check()
             except DevmodError:
-                if binaries.fmt != binaries.source_format or not has_compiler(self.kind):  # a replaced compiler may take other sources
+                if binaries.fmt != binaries.source_format or not has_compiler(
+                    self.kind
+                ):  # a replaced compiler may take other sources
                     raise
             return binaries
 
@@ -48,7 +53,9 @@ class DriverModule(GlobalsModule):
         return [info.name for info in self.functions.values()]
 
     def find_global(self, name: str, device: Any) -> tuple[Memory, int, object]:
-        """Return the memory of a ``__device__`` or ``__constant__`` variable in the binary of a device, its bytes, and the binary."""
+        """Return the memory of a ``__device__`` or ``__constant__`` variable in the binary of a
+        device, its bytes, and the binary.
+        """
         from devmod_runtime.driver_api.handles import Memory
 
         binary = self.binaries().get(device)

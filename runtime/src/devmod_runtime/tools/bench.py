@@ -1,4 +1,6 @@
-"""`devmod.bench`: functions of several files, on several devices, with several sizes and blocks, side by side."""
+"""`devmod.bench`: functions of several files, on several devices, with several sizes and blocks,
+side by side.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
-from devmod.errors import ArgumentError, DevmodError, FunctionNotFoundError, ToolchainNotFoundError, pip_install
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
+    FunctionNotFoundError,
+    ToolchainNotFoundError,
+    pip_install,
+)
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
@@ -48,8 +56,31 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-_COLUMNS = ("file", "function", "device", "sizes", "block", "median", "quartile1", "quartile3", "gb_per_s", "clock", "problem")
-_TITLES = ("file", "function", "device", "sizes", "block", "median", "25 %", "75 %", "GB/s", "clock")
+_COLUMNS = (
+    "file",
+    "function",
+    "device",
+    "sizes",
+    "block",
+    "median",
+    "quartile1",
+    "quartile3",
+    "gb_per_s",
+    "clock",
+    "problem",
+)
+_TITLES = (
+    "file",
+    "function",
+    "device",
+    "sizes",
+    "block",
+    "median",
+    "25 %",
+    "75 %",
+    "GB/s",
+    "clock",
+)
 
 
 _PLOTS = (".svg", ".png", ".pdf")
@@ -71,11 +102,13 @@ class Measurement(NamedTuple):
     median, quartile1, quartile3
         The seconds of a launch; nan if there is a problem.
     gb_per_s
-        The bytes of the arrays that the kernel reads and writes, in 1e9 bytes for each second of the median. An array that it may both
-        read and write counts twice; of a program the constants too, without the temporaries. None if an array of a kernel was made from
-        the interface, or if there is a problem.
+        The bytes of the arrays that the kernel reads and writes, in 1e9 bytes for each second of
+        the median. An array that it may both read and write counts twice; of a program the
+        constants too, without the temporaries. None if an array of a kernel was made from the
+        interface, or if there is a problem.
     clock
-        "device" for its own time stamps; "host" for the time from the launch to the end of the wait, if the device has none.
+        "device" for its own time stamps; "host" for the time from the launch to the end of the
+        wait, if the device has none.
     problem
         Why there are no times; "" if there are.
     """
@@ -95,7 +128,18 @@ class Measurement(NamedTuple):
     @property
     def label(self) -> str:
         """What was measured, as one text."""
-        return " ".join(filter(None, (self.file, self.function, self.device, self.sizes, self.block and f"block {self.block}")))
+        return " ".join(
+            filter(
+                None,
+                (
+                    self.file,
+                    self.function,
+                    self.device,
+                    self.sizes,
+                    self.block and f"block {self.block}",
+                ),
+            )
+        )
 
 
 class Benchmark:
@@ -115,7 +159,9 @@ class Benchmark:
         return {"measurements": [each._asdict() for each in self.measurements]}
 
     def to_csv(self) -> str:
-        """Return the measurements as CSV, with the names of the columns in the first line and times in seconds."""
+        """Return the measurements as CSV, with the names of the columns in the first line and times
+        in seconds.
+        """
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(_COLUMNS)
@@ -123,9 +169,11 @@ class Benchmark:
         return text.getvalue()
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write a plot: the median of each measurement with its quartiles. A single size with several values is the axis of lines.
+        """Write a plot: the median of each measurement with its quartiles. A single size with
+        several values is the axis of lines.
 
-        The suffix of `path` is the format: .svg, .png or .pdf. The file is written whole, or it is unchanged.
+        The suffix of `path` is the format: .svg, .png or .pdf. The file is written whole, or it is
+        unchanged.
 
         Raises
         ------
@@ -138,27 +186,49 @@ class Benchmark:
         try:
             from matplotlib.figure import Figure
         except ImportError:
-            raise ToolchainNotFoundError(f"a plot needs matplotlib, which is not installed: {pip_install('matplotlib')}") from None
+            raise ToolchainNotFoundError(
+                f"a plot needs matplotlib, which is not installed: {pip_install('matplotlib')}"
+            ) from None
         good = [each for each in self.measurements if not each.problem]
         lines: dict[str, list[tuple[int, Measurement]]] = {}
         for each in good:
             if each.sizes.count("=") == 1:
-                lines.setdefault(each._replace(sizes="").label, []).append((int(each.sizes.partition("=")[2]), each))
+                lines.setdefault(each._replace(sizes="").label, []).append(
+                    (int(each.sizes.partition("=")[2]), each)
+                )
         is_curve = bool(lines) and all(len(points) > 1 for points in lines.values())
         figure = Figure(figsize=(8, 4.5 if is_curve else 1 + 0.4 * len(good)), layout="constrained")
         axes = figure.add_subplot()
         if is_curve:
             for label, points in lines.items():
                 numbers = [size for size, _ in points]
-                axes.plot(numbers, [each.median * 1e3 for _, each in points], marker="o", label=label)
-                axes.fill_between(
-                    numbers, [each.quartile1 * 1e3 for _, each in points], [each.quartile3 * 1e3 for _, each in points], alpha=0.2
+                axes.plot(
+                    numbers, [each.median * 1e3 for _, each in points], marker="o", label=label
                 )
-            axes.set(xlabel=good[0].sizes.partition("=")[0], ylabel="milliseconds", xscale="log", yscale="log")
+                axes.fill_between(
+                    numbers,
+                    [each.quartile1 * 1e3 for _, each in points],
+                    [each.quartile3 * 1e3 for _, each in points],
+                    alpha=0.2,
+                )
+            axes.set(
+                xlabel=good[0].sizes.partition("=")[0],
+                ylabel="milliseconds",
+                xscale="log",
+                yscale="log",
+            )
             axes.legend()
         else:
-            errors = [[each.median - each.quartile1 for each in good], [each.quartile3 - each.median for each in good]]
-            axes.barh([each.label for each in good], [each.median * 1e3 for each in good], xerr=np.array(errors) * 1e3, height=0.6)
+            errors = [
+                [each.median - each.quartile1 for each in good],
+                [each.quartile3 - each.median for each in good],
+            ]
+            axes.barh(
+                [each.label for each in good],
+                [each.median * 1e3 for each in good],
+                xerr=np.array(errors) * 1e3,
+                height=0.6,
+            )
             axes.invert_yaxis()
             axes.set(xlabel="milliseconds")
         content = BytesIO()
@@ -169,14 +239,24 @@ class Benchmark:
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [_TITLES]
         for each in self.measurements:
-            times = [duration_text(seconds) for seconds in (each.median, each.quartile1, each.quartile3)]
+            times = [
+                duration_text(seconds) for seconds in (each.median, each.quartile1, each.quartile3)
+            ]
             rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
             figures = ["", "", "", "", each.problem] if each.problem else [*times, rate, each.clock]
             rows.append((each.file, each.function, each.device, each.sizes, each.block, *figures))
-        used = [number for number in range(len(_TITLES)) if number not in (3, 4) or any(row[number] for row in rows[1:])]
+        used = [
+            number
+            for number in range(len(_TITLES))
+            if number not in (3, 4) or any(row[number] for row in rows[1:])
+        ]
         table = [[escape_line(row[number]) for number in used] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)]
-        return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in table)
+        widths = [
+            max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)
+        ]
+        return "\n".join(
+            "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in table
+        )
 
     __repr__ = __str__
 
@@ -185,7 +265,9 @@ def plot_format(path: str | os.PathLike[str]) -> str:
     """Return the format of a plot by its suffix, or raise ArgumentError."""
     suffix = Path(path).suffix.lower()
     if suffix not in _PLOTS:
-        raise ArgumentError(f"plot({os.fspath(path)!r}): expected a file {', '.join(_PLOTS)}", argument="path")
+        raise ArgumentError(
+            f"plot({os.fspath(path)!r}): expected a file {', '.join(_PLOTS)}", argument="path"
+        )
     return suffix[1:]
 
 
@@ -202,7 +284,8 @@ def bench(
     repeat: int = 20,
     warmup: int = 3,
 ) -> Benchmark:
-    """Measure functions by prepared launches: each module, function, device, combination of sizes, and block.
+    """Measure functions by prepared launches: each module, function, device, combination of sizes,
+    and block.
 
     Parameters
     ----------
@@ -211,10 +294,12 @@ def bench(
     names
         The functions. Default: all functions of the modules.
     arguments
-        Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for numbers: "random:float32[N,N]".
-        They are used for each function that has such a parameter. Missing arguments are made from the interface: arrays of 262,144
-        random numbers, integers of 16, floats of 0.5. The name of a program's length has a number; arrays of a program have the declared
-        shapes, for the lengths of `arguments` and `sizes`, and for small ones that it accepts.
+        Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for
+        numbers: "random:float32[N,N]". They are used for each function that has such a parameter.
+        Missing arguments are made from the interface: arrays of 262,144 random numbers, integers of
+        16, floats of 0.5. The name of a program's length has a number; arrays of a program have the
+        declared shapes, for the lengths of `arguments` and `sizes`, and for small ones that it
+        accepts.
     threads, grid
         As for a call; a str is a text such as "N,N".
     blocks
@@ -237,28 +322,38 @@ def bench(
 
     Notes
     -----
-    Each array is copied to the device once, and each launch gets what the one before has written. A combination that cannot be measured,
-    such as a function without a candidate for a device or a block beyond its limit, has a `problem`.
+    Each array is copied to the device once, and each launch gets what the one before has written. A
+    combination that cannot be measured, such as a function without a candidate for a device or a
+    block beyond its limit, has a `problem`.
     """
     for name, count, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
         if not isinstance(count, int) or count < least:
-            raise ArgumentError(f"bench({name}): expected an int of {least} or more, got {count!r}", argument=name)
+            raise ArgumentError(
+                f"bench({name}): expected an int of {least} or more, got {count!r}", argument=name
+            )
     labelled = {"": modules} if isinstance(modules, Module) else dict(modules)
     wanted = [names] if isinstance(names, str) else names
     targets = [find_device(each) if isinstance(each, str) else each for each in devices]
     functions = functions_of(labelled, wanted)
     measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup)
-    return benchmark_of([measure(each) for each in combinations(functions, targets, sizes or {}, blocks)])
+    return benchmark_of(
+        [measure(each) for each in combinations(functions, targets, sizes or {}, blocks)]
+    )
 
 
-def functions_of(modules: Mapping[str, Module], wanted: Sequence[str] | None) -> list[tuple[str, str]]:
+def functions_of(
+    modules: Mapping[str, Module], wanted: Sequence[str] | None
+) -> list[tuple[str, str]]:
     """Return the label and the name of each function to measure."""
     return [
         (label, name)
         for label, module in modules.items()
         for name in (wanted if wanted is not None else list(module))
         # Of several files, another one may have it.
-        if wanted is None or len(modules) == 1 or name in module or not any(name in each for each in modules.values())
+        if wanted is None
+        or len(modules) == 1
+        or name in module
+        or not any(name in each for each in modules.values())
     ]
 
 
@@ -272,17 +367,33 @@ class Combination(NamedTuple):
     block: Dims
 
     def measurement(
-        self, device: str, times: Sequence[float] = (float("nan"),) * 3, gb_per_s: float | None = None, clock: str = "", problem: str = ""
+        self,
+        device: str,
+        times: Sequence[float] = (float("nan"),) * 3,
+        gb_per_s: float | None = None,
+        clock: str = "",
+        problem: str = "",
     ) -> Measurement:
         """Return its row."""
         sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
-        block = "" if self.block is None else self.block if isinstance(self.block, str) else ",".join(map(str, _dims(self.block)))
+        block = (
+            ""
+            if self.block is None
+            else self.block
+            if isinstance(self.block, str)
+            else ",".join(map(str, _dims(self.block)))
+        )
         low, median, high = times
-        return Measurement(self.label, self.name, device, sizes, block, median, low, high, gb_per_s, clock, problem)
+        return Measurement(
+            self.label, self.name, device, sizes, block, median, low, high, gb_per_s, clock, problem
+        )
 
 
 def combinations(
-    functions: Sequence[tuple[str, str]], devices: Sequence[Device | str | None], sizes: Mapping[str, Sequence[int]], blocks: Sequence[Dims]
+    functions: Sequence[tuple[str, str]],
+    devices: Sequence[Device | str | None],
+    sizes: Mapping[str, Sequence[int]],
+    blocks: Sequence[Dims],
 ) -> list[Combination]:
     """Return the combinations in the order of the rows."""
     each_size = [dict(zip(sizes, values, strict=True)) for values in product(*sizes.values())]
@@ -313,20 +424,32 @@ class Measure(NamedTuple):
     warmup: int
 
     def _own_arguments(self, function: Function) -> dict[str, Any]:
-        """Return the arguments that the function has. A name that no function has is passed to all of them, which raise the error."""
+        """Return the arguments that the function has. A name that no function has is passed to all
+        of them, which raise the error.
+        """
 
         def is_known(name: str) -> bool:
             for label, each in self.functions:
-                with suppress(DevmodError):  # it fits no device here, which is the problem of its own rows
+                with suppress(
+                    DevmodError
+                ):  # it fits no device here, which is the problem of its own rows
                     if has_argument(self.modules[label][each], name):
                         return True
             return False
 
-        return {name: value for name, value in self.given.items() if has_argument(function, name) or not is_known(name)}
+        return {
+            name: value
+            for name, value in self.given.items()
+            if has_argument(function, name) or not is_known(name)
+        }
 
     def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
-        device = find_device(combination.device) if isinstance(combination.device, str) else combination.device
+        device = (
+            find_device(combination.device)
+            if isinstance(combination.device, str)
+            else combination.device
+        )
         sizes = combination.sizes
         clock, problem, times, nbytes = "", "", [np.nan], 0
         refused = None
@@ -336,11 +459,17 @@ class Measure(NamedTuple):
             function, given = function.on(device), self._own_arguments(function)
             host = arguments_of(function, given, sizes, Invented())
             call = on_device(function, host, device)
-            is_sized = {name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))} <= {*given}
-            if program_of(function) is not None:  # its arrays have the sizes that it declares, and the outputs of a call
+            is_sized = {
+                name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))
+            } <= {*given}
+            if (
+                program_of(function) is not None
+            ):  # its arrays have the sizes that it declares, and the outputs of a call
                 is_sized, (_, call) = True, call_once(function, call, device)
             nbytes = _moved(function, call) if is_sized else 0
-            launch = function.bind(*call.positional, **call.named, **self._launch(function, combination))
+            launch = function.bind(
+                *call.positional, **call.named, **self._launch(function, combination)
+            )
             times, clock = _times(launch, self.repeat, self.warmup)
         except FunctionNotFoundError:
             raise
@@ -350,7 +479,9 @@ class Measure(NamedTuple):
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
         rate = nbytes / median * 1e-9 if nbytes and median > 0 else None
-        return combination.measurement(device_label(device) if device else "", (low, median, high), rate, clock, problem), refused
+        return combination.measurement(
+            device_label(device) if device else "", (low, median, high), rate, clock, problem
+        ), refused
 
     def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
         if not has_grid(function):
@@ -398,19 +529,29 @@ def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the function that measures a combination, for `devmod_runtime.tools.launches.launched`."""
+    """Return the function that measures a combination, for
+    `devmod_runtime.tools.launches.launched`.
+    """
     functions = [(label, name) for label, name in settings["functions"]]
-    measure = Measure(open_modules(settings), functions, *(settings[each] for each in Measure._fields[2:]))
+    measure = Measure(
+        open_modules(settings), functions, *(settings[each] for each in Measure._fields[2:])
+    )
 
     def answer(item: Sequence[Any]) -> list[Any]:
         measurement, refused = measure(Combination(*item))
-        return [measurement, refused and [str(refused), refused.kind, refused.function, refused.argument]]
+        return [
+            measurement,
+            refused and [str(refused), refused.kind, refused.function, refused.argument],
+        ]
 
     return answer
 
 
-def measure_elsewhere(planned: Sequence[Combination], timeout: float | None, settings: Mapping[str, Any]) -> Benchmark:
-    """Return the benchmark of combinations, measured in another process. One that ends it has a problem.
+def measure_elsewhere(
+    planned: Sequence[Combination], timeout: float | None, settings: Mapping[str, Any]
+) -> Benchmark:
+    """Return the benchmark of combinations, measured in another process. One that ends it has a
+    problem.
 
     Parameters
     ----------
@@ -419,17 +560,31 @@ def measure_elsewhere(planned: Sequence[Combination], timeout: float | None, set
     timeout
         The limit for a combination in seconds, or None.
     settings
-        Those of the files, and "functions", "given", "threads", "grid", "repeat" and "warmup", the fields of `Measure`.
+        Those of the files, and "functions", "given", "threads", "grid", "repeat" and "warmup", the
+        fields of `Measure`.
     """
     measured: list[tuple[Measurement, ArgumentError | None]] = []
     results = launched(__name__, planned, timeout, settings)
     for each, (answer, end) in zip(planned, results, strict=True):
         if end is not None:
             run = f"devmod run {quote(each.label)} {quote(each.name)}"
-            advice = "Set a longer --timeout" if end.code is None else f"{run} with --guard finds the argument of a write outside of it"
-            measured.append((each.measurement(str(each.device or ""), problem=describe_launch(end, advice)), None))
+            advice = (
+                "Set a longer --timeout"
+                if end.code is None
+                else f"{run} with --guard finds the argument of a write outside of it"
+            )
+            measured.append(
+                (
+                    each.measurement(str(each.device or ""), problem=describe_launch(end, advice)),
+                    None,
+                )
+            )
         else:
             row, refused = answer
-            error = ArgumentError(refused[0], kind=refused[1], function=refused[2], argument=refused[3]) if refused else None
+            error = (
+                ArgumentError(refused[0], kind=refused[1], function=refused[2], argument=refused[3])
+                if refused
+                else None
+            )
             measured.append((Measurement(*row), error))
     return benchmark_of(measured)

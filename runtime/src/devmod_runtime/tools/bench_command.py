@@ -42,20 +42,71 @@ Exit status:
   1  something could not be measured, or an error
 """,
 )
-@click.argument("items", nargs=-1, required=True, metavar="FILE... [FUNCTION]... [NAME=VALUE]...", shell_complete=complete_function)
-@click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension; names of sizes stand for numbers, as in N,N*2.")
-@click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
-@click.option("--block", "blocks", multiple=True, metavar="X[,Y[,Z]]", help="The threads of a block. Several are compared.")
-@click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER]", shell_complete=complete_kind("devmod.device"),
-              help="The device. Several are compared.")  # fmt: skip
-@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER[,NUMBER...]", help="What NAME stands for. Several are compared.")
-@click.option("--repeat", type=click.IntRange(1), default=20, show_default=True, help="The number of measured launches.")
-@click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="The number of launches before them.")
-@click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
-              help="The time limit for a row with its build. Default: none.")  # fmt: skip
+@click.argument(
+    "items",
+    nargs=-1,
+    required=True,
+    metavar="FILE... [FUNCTION]... [NAME=VALUE]...",
+    shell_complete=complete_function,
+)
+@click.option(
+    "--threads",
+    metavar="X[,Y[,Z]]",
+    help="The threads in each dimension; names of sizes stand for numbers, as in N,N*2.",
+)
+@click.option(
+    "--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads."
+)
+@click.option(
+    "--block",
+    "blocks",
+    multiple=True,
+    metavar="X[,Y[,Z]]",
+    help="The threads of a block. Several are compared.",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="KIND[:NUMBER]",
+    shell_complete=complete_kind("devmod.device"),
+    help="The device. Several are compared.",
+)
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=NUMBER[,NUMBER...]",
+    help="What NAME stands for. Several are compared.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="The number of measured launches.",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="The number of launches before them.",
+)
+@click.option(
+    "--timeout",
+    type=FiniteRange(0, min_open=True),
+    metavar="SECONDS",
+    help="The time limit for a row with its build. Default: none.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a plot: .svg, .png or .pdf.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a plot: .svg, .png or .pdf.",
+)
 @debug_option
 @click.pass_context
 def command(
@@ -73,12 +124,13 @@ def command(
     as_csv: bool,
     plot: Path | None,
 ) -> None:
-    """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block. Print the median and the quartiles.
+    """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block.
+    Print the median and the quartiles.
 
-    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. All functions with an argument of the name
-    get it. Arguments that are missing are made from the interface. The launches are in another process: a row whose kernel ends it has that
-    as its reason. An item that is no NAME=VALUE is a FILE if there is such a file, and
-    else a FUNCTION.
+    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. All
+    functions with an argument of the name get it. Arguments that are missing are made from the
+    interface. The launches are in another process: a row whose kernel ends it has that as its
+    reason. An item that is no NAME=VALUE is a FILE if there is such a file, and else a FUNCTION.
     """
     if as_json and as_csv:
         raise click.UsageError("expected --json or --csv, got both")
@@ -92,17 +144,34 @@ def command(
     names = [each for each in others if each not in files]
     if not files:
         raise click.UsageError(f"there is no file {names[0]!r}" if names else "expected a file")
-    values = {name: read_counts(text, {}, f"--size {name}") for name, text in split_assignments(sizes, "--size").items()}
+    values = {
+        name: read_counts(text, {}, f"--size {name}")
+        for name, text in split_assignments(sizes, "--size").items()
+    }
     with plugins_at_work():
         settings = file_settings(files)
         modules = open_modules(settings)
         missing = [name for name in names if not any(name in each for each in modules.values())]
         if missing:
             known = dict.fromkeys(name for each in modules.values() for name in each)
-            raise ArgumentError(f"there is no file and no function {missing[0]!r}; the functions: {list_names(known)}", argument=missing[0])
+            raise ArgumentError(
+                f"there is no file and no function {missing[0]!r}; the functions: {list_names(known)}",
+                argument=missing[0],
+            )
         functions = functions_of(modules, names or None)
-        settings |= {"functions": functions, "given": given, "threads": threads, "grid": grid, "repeat": repeat, "warmup": warmup}
-        benchmark = measure_elsewhere(combinations(functions, devices or (None,), values, blocks or (None,)), timeout, settings)
+        settings |= {
+            "functions": functions,
+            "given": given,
+            "threads": threads,
+            "grid": grid,
+            "repeat": repeat,
+            "warmup": warmup,
+        }
+        benchmark = measure_elsewhere(
+            combinations(functions, devices or (None,), values, blocks or (None,)),
+            timeout,
+            settings,
+        )
         if plot is not None:
             benchmark.plot(plot)
     if as_json:
@@ -112,6 +181,8 @@ def command(
     else:
         echo_lines(str(benchmark))
         if plot is not None:
-            echo(f"{plot}: a plot of {sum(not each.problem for each in benchmark.measurements)} measurements")
+            echo(
+                f"{plot}: a plot of {sum(not each.problem for each in benchmark.measurements)} measurements"
+            )
     if any(each.problem for each in benchmark.measurements):
         context.exit(1)

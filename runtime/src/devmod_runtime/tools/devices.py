@@ -1,4 +1,6 @@
-"""The devices of one kind, for `devmod devices`. Other processes list them, and do not import the command line."""
+"""The devices of one kind, for `devmod devices`. Other processes list them, and do not import the
+command line.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def main(request: dict[str, Any]) -> None:
 
 
 def listing(kind: str) -> tuple[list[dict[str, object]], str]:
-    """Return the devices of a kind, and its problem or "". A runtime without its driver must not hide the devices of the others."""
+    """Return the devices of a kind, and its problem or "". A runtime without its driver must not
+    hide the devices of the others.
+    """
     try:
         return [_description(device) for device in probe(kind)], ""
     except KeyboardInterrupt:
@@ -32,4 +36,7 @@ def listing(kind: str) -> tuple[list[dict[str, object]], str]:
 
 def _description(device: Device) -> dict[str, object]:
     values = {name: getattr(device, name) for name in FIELDS}
-    return {name: value if isinstance(value, (str, int)) else str(value) for name, value in values.items()}
+    return {
+        name: value if isinstance(value, (str, int)) else str(value)
+        for name, value in values.items()
+    }

@@ -7,12 +7,22 @@ import os
 import click
 
 from devmod import registered
-from devmod.commands import FiniteRange, debug_option, echo, plugins_at_work, print_json, print_table, quiet_drivers, size
+from devmod.commands import (
+    FiniteRange,
+    debug_option,
+    echo,
+    plugins_at_work,
+    print_json,
+    print_table,
+    quiet_drivers,
+    size,
+)
 from devmod.errors import pip_install
 from devmod.worker import answers
 from devmod_runtime.tools.devices import FIELDS, listing
 
-#: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of it.
+#: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of
+#: it.
 _ARCH_WIDTH = 24
 
 
@@ -26,13 +36,20 @@ Examples:
 """,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--timeout", type=FiniteRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
-              help="The time limit for the devices of one runtime.")  # fmt: skip
+@click.option(
+    "--timeout",
+    type=FiniteRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time limit for the devices of one runtime.",
+)
 @debug_option
 def command(as_json: bool, timeout: float) -> None:
     """List the devices of every installed runtime.
 
-    This opens the drivers, in other processes: a driver that crashes or does not answer is listed as a problem.
+    This opens the drivers, in other processes: a driver that crashes or does not answer is listed
+    as a problem.
     """
     quiet_drivers()
     results: list[dict[str, object]] = []
@@ -41,24 +58,41 @@ def command(as_json: bool, timeout: float) -> None:
     kinds = sorted(claims, reverse=True)  # webgpu first: wgpu takes the longest to import
     with plugins_at_work():  # runtimes that are registered in this process list their devices here
         listed = answers(
-            listing.__module__, kinds, listing, timeout, here=lambda kind: claims[kind].object is not None, processes=os.cpu_count() or 1
+            listing.__module__,
+            kinds,
+            listing,
+            timeout,
+            here=lambda kind: claims[kind].object is not None,
+            processes=os.cpu_count() or 1,
         )
         for kind, (answer, end) in sorted(zip(kinds, listed, strict=True)):
-            devices, problem = answer if end is None else ([], f"listing the devices of {claims[kind].provider} {end}")
+            devices, problem = (
+                answer
+                if end is None
+                else ([], f"listing the devices of {claims[kind].provider} {end}")
+            )
             results += devices
             if problem or not devices:
-                problems.append(f"{kind}: {problem or 'its runtime is installed and finds no device'}")
+                problems.append(
+                    f"{kind}: {problem or 'its runtime is installed and finds no device'}"
+                )
     if as_json:
         print_json({"devices": results, "problems": problems})
         return
     if results:
         rows = [
-            {**each, "arch": _cut(str(each["arch"])), "memory": size(int(str(each["memory"]))) if each["memory"] else ""}
+            {
+                **each,
+                "arch": _cut(str(each["arch"])),
+                "memory": size(int(str(each["memory"]))) if each["memory"] else "",
+            }
             for each in results
         ]
         print_table(FIELDS, [[str(each[name]) for name in FIELDS] for each in rows])
     elif not claims:
-        echo(f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}")
+        echo(
+            f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}"
+        )
     for problem in problems:
         echo(f"! {problem}")
 

@@ -1,4 +1,6 @@
-"""The comparison of a kernel's arrays with expected ones, for `devmod run`, `devmod.verify` and `devmod.testing`."""
+"""The comparison of a kernel's arrays with expected ones, for `devmod run`, `devmod.verify` and
+`devmod.testing`.
+"""
 
 from __future__ import annotations
 
@@ -43,41 +45,65 @@ class Difference(NamedTuple):
         return f"[{', '.join(map(str, self.place))}]"
 
 
-#: The relative tolerance of verify by the bytes of a float: a sum in another order passes, a result that went through a smaller type fails.
+#: The relative tolerance of verify by the bytes of a float: a sum in another order passes, a result
+#: that went through a smaller type fails.
 _RTOL = {8: 1e-10, 4: 2e-5, 2: 1e-2, 1: 0.25}
 _RTOL_BFLOAT16 = 5e-2
 
 
 def default_rtol(array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
     """Return the tolerance for two arrays by the less exact of their types."""
-    sizes = [each.dtype.itemsize // (2 if each.dtype.kind == "c" else 1) for each in (array, expected) if each.dtype.kind not in "biu"]
+    sizes = [
+        each.dtype.itemsize // (2 if each.dtype.kind == "c" else 1)
+        for each in (array, expected)
+        if each.dtype.kind not in "biu"
+    ]
     if not sizes:
         return 0.0
     is_bfloat16 = any(each.dtype.name == "bfloat16" for each in (array, expected))
-    return max(_RTOL_BFLOAT16 if is_bfloat16 else 0.0, *(_RTOL.get(each, _RTOL[8]) for each in sizes))
+    return max(
+        _RTOL_BFLOAT16 if is_bfloat16 else 0.0, *(_RTOL.get(each, _RTOL[8]) for each in sizes)
+    )
 
 
 def worst_difference(
-    name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float | None, atol: float | None
+    name: str,
+    array: np.ndarray[Any, Any],
+    expected: np.ndarray[Any, Any],
+    rtol: float | None,
+    atol: float | None,
 ) -> Difference:
-    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without one, that of the largest error.
+    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without
+    one, that of the largest error.
 
-    None is the tolerance of the type: `default_rtol`, and for `atol` the same number. Integers have no relative tolerance.
+    None is the tolerance of the type: `default_rtol`, and for `atol` the same number. Integers have
+    no relative tolerance.
 
     Raises
     ------
     ArgumentError
         The arrays have other numbers of elements, or structs of other types.
     """
-    if array.size != expected.size or (array.shape != expected.shape and 1 not in (array.ndim, expected.ndim)):
-        raise ArgumentError(f"{name} has the shape {array.shape}, and the expected array {expected.shape}", argument=name)
+    if array.size != expected.size or (
+        array.shape != expected.shape and 1 not in (array.ndim, expected.ndim)
+    ):
+        raise ArgumentError(
+            f"{name} has the shape {array.shape}, and the expected array {expected.shape}",
+            argument=name,
+        )
     expected = expected.reshape(array.shape)
     if not array.size:
         return Difference(0.0, (), None, None, False)
     if array.dtype.names or expected.dtype.names:
         if array.dtype.names != expected.dtype.names:
-            raise ArgumentError(f"{name} is of {array.dtype}, and the expected array of {expected.dtype}", argument=name)
-        members = [worst_difference(f"{name}.{each}", array[each], expected[each], rtol, atol) for each in array.dtype.names or ()]
+            raise ArgumentError(
+                f"{name} is of {array.dtype}, and the expected array of {expected.dtype}",
+                argument=name,
+            )
+        members = [
+            worst_difference(f"{name}.{each}", array[each], expected[each], rtol, atol)
+            for each in array.dtype.names or ()
+        ]
         return max(members, key=lambda each: (each.is_error, each.error))
     if all(each.dtype.kind in "biu" for each in (array, expected)):
         rtol = 0.0
@@ -90,18 +116,29 @@ def worst_difference(
     worst = excess if (excess > 0).any() else error
     index = np.unravel_index(int(np.argmax(worst)), array.shape)
     place = tuple(int(each) for each in index)
-    return Difference(float(error[place]), place, _number(array[place]), _number(expected[place]), bool(excess[place] > 0))
+    return Difference(
+        float(error[place]),
+        place,
+        _number(array[place]),
+        _number(expected[place]),
+        bool(excess[place] > 0),
+    )
 
 
 def errors_and_allowed(
     array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the absolute error of each element, which is nan if one value of two is no number, and the tolerance for it."""
-    # Integers of 64 bits as objects: neither they nor the difference of int64 and uint64 have a type without rounding.
+    """Return the absolute error of each element, which is nan if one value of two is no number, and
+    the tolerance for it.
+    """
+    # Integers of 64 bits as objects: neither they nor the difference of int64 and uint64 have a
+    # type without rounding.
     types = (array.dtype, expected.dtype)
     exact = all(each.kind in "iub" for each in types) and any(each.itemsize == 8 for each in types)
     wide = object if exact else complex if any(each.kind == "c" for each in types) else float
-    with np.errstate(all="ignore"):  # a signalling nan, such as memory that no kernel wrote, makes the conversion itself warn
+    with np.errstate(
+        all="ignore"
+    ):  # a signalling nan, such as memory that no kernel wrote, makes the conversion itself warn
         left, right = array.astype(wide), expected.astype(wide)
         error = np.asarray(np.where(left == right, 0, np.abs(left - right)), float)
         allowed = np.array(atol + rtol * np.abs(right), float)
@@ -113,6 +150,10 @@ def errors_and_allowed(
 
 def _number(value: Any) -> Any:
     try:
-        return value.tolist() if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b" else float(value)
+        return (
+            value.tolist()
+            if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b"
+            else float(value)
+        )
     except (TypeError, ValueError, AttributeError):
         return describe_value(value)

@@ -1,4 +1,6 @@
-"""A small kernel for each kind, which `devmod.doctor` runs on each device, and `devmod.verify` on one where a candidate has failed."""
+"""A small kernel for each kind, which `devmod.doctor` runs on each device, and `devmod.verify` on
+one where a candidate has failed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ _TEXTS = {
         "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn f() { x[0] = 1; }",
     ),
 }
-#: Of the others, the bytes of a module that `devmod.compile` wrote: GLSL for vulkan, and C for v65 of hexagon.
+#: Of the others, the bytes of a module that `devmod.compile` wrote: GLSL for vulkan, and C for v65
+#: of hexagon.
 _MODULES = {
     "vulkan": (
         "eNpdUUlLw1AQnjRd1GqtOx4Ul6NSxA1BcDlIFAoevHgLMXnFYFpDErX1pIJ3FxSvaq2g/0LwP3kRnJmONDqP4c03yzfz5j2H/vH5Y+muXrbcyvWtvqbdv+15h/bBllMtVF"
@@ -58,18 +61,26 @@ _MODULES = {
 def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
     """Return whether a small kernel runs on each device of the kind."""
     try:
-        devices = {device_label(each): each.name for each in probe(kind)} if kind in _TEXTS or kind in _MODULES else {}
+        devices = (
+            {device_label(each): each.name for each in probe(kind)}
+            if kind in _TEXTS or kind in _MODULES
+            else {}
+        )
     except DevmodError:  # the row of the devices has it
         devices = {}
     if not devices:
         return []
     problems = device_problems([*devices])
-    rows = [("kernel", "problem", f"{label} ({devices[label]}) does not run a small kernel: {text}") for label, text in problems.items()]
+    rows = [
+        ("kernel", "problem", f"{label} ({devices[label]}) does not run a small kernel: {text}")
+        for label, text in problems.items()
+    ]
     return rows or [("kernel", "ok", "a small kernel runs")]
 
 
 def device_problems(labels: Sequence[str]) -> dict[str, str]:
-    """Return why a small kernel does not run, for each device that does not run it. Each is tried in another process.
+    """Return why a small kernel does not run, for each device that does not run it. Each is tried
+    in another process.
 
     Parameters
     ----------
@@ -77,8 +88,17 @@ def device_problems(labels: Sequence[str]) -> dict[str, str]:
         The devices, such as "opencl:1".
     """
     in_process = local_kinds()
-    results = answers(__name__, labels, device_problem, _TIMEOUT, here=lambda label: label.partition(":")[0] in in_process)
-    problems = {label: answer if end is None else f"its launch {end}" for label, (answer, end) in zip(labels, results, strict=True)}
+    results = answers(
+        __name__,
+        labels,
+        device_problem,
+        _TIMEOUT,
+        here=lambda label: label.partition(":")[0] in in_process,
+    )
+    problems = {
+        label: answer if end is None else f"its launch {end}"
+        for label, (answer, end) in zip(labels, results, strict=True)
+    }
     return {label: text for label, text in problems.items() if text}
 
 
@@ -88,7 +108,9 @@ def main(request: dict[str, Any]) -> None:
 
 
 def device_problem(label: str) -> str:
-    """Build and run a small kernel on a device. Return what fails; "" if nothing does, or if the kind has no such kernel."""
+    """Build and run a small kernel on a device. Return what fails; "" if nothing does, or if the
+    kind has no such kernel.
+    """
     try:
         device = find_device(label)
         module = _small_module(device.kind)
@@ -113,5 +135,16 @@ def _small_module(kind: str) -> Module | None:
     fmt, text = _TEXTS[kind]
     at = (0, 0) if kind == "webgpu" else 0 if kind == "metal" else None
     block = (1, 1, 1) if kind == "webgpu" else None
-    info = FunctionInfo("f", ["handle"], GRID_TAGS, (), Interface([Param("x", "buffer", "float32", "rw", at=at)], block=block))
-    return create_own(kind, {"f": text.encode()} if kind in ("metal", "webgpu") else text.encode(), fmt, {"f": info})
+    info = FunctionInfo(
+        "f",
+        ["handle"],
+        GRID_TAGS,
+        (),
+        Interface([Param("x", "buffer", "float32", "rw", at=at)], block=block),
+    )
+    return create_own(
+        kind,
+        {"f": text.encode()} if kind in ("metal", "webgpu") else text.encode(),
+        fmt,
+        {"f": info},
+    )

@@ -1,6 +1,8 @@
-"""`devmod.guard`: zones of known bytes around each array, and copies of read-only arguments, compared after each launch.
+"""`devmod.guard`: zones of known bytes around each array, and copies of read-only arguments,
+compared after each launch.
 
-A guard replaces what `Opening` answers and three methods of `Device` while it is active, so calls without one have no instruction for it.
+A guard replaces what `Opening` answers and three methods of `Device` while it is active, so calls
+without one have no instruction for it.
 
 docs/design/runtime.md has the reasons.
 """
@@ -81,15 +83,17 @@ _numbers = count()
 def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     """Find writes past the ends of arrays, and to arrays that a kernel declares read-only.
 
-    Each array that is made in the context, and the copy of each host array of a call, has a zone of known bytes directly before and after
-    it, other ones than the arrays before and after it. Each launch in the context waits, and the zones of its arrays are compared. A new
-    array has 0xFD in each byte, so that a read of an element that was never written shows -4.2e37 in float32, or -33686019 in int32.
+    Each array that is made in the context, and the copy of each host array of a call, has a zone of
+    known bytes directly before and after it, other ones than the arrays before and after it. Each
+    launch in the context waits, and the zones of its arrays are compared. A new array has 0xFD in
+    each byte, so that a read of an element that was never written shows -4.2e37 in float32, or
+    -33686019 in int32.
 
     Parameters
     ----------
     bytes
-        The size of a zone in bytes, 1 or more. It is rounded up to the alignment of the device. A write farther away is not found, and may
-        still end the process.
+        The size of a zone in bytes, 1 or more. It is rounded up to the alignment of the device. A
+        write farther away is not found, and may still end the process.
 
     Raises
     ------
@@ -99,37 +103,48 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     Warns
     -----
     UserWarning
-        A shader of Vulkan or WebGPU uses the run-time length of an array, whose zone it cannot reach then.
+        A shader of Vulkan or WebGPU uses the run-time length of an array, whose zone it cannot
+        reach then.
 
     Notes
     -----
-    A launch in the context raises GuardError if a zone has changed, or an array that the interface of the function declares read-only.
-    The steps of a program are launched one by one, each temporary has memory of its own, and the error names the step.
-    Arrays that were made before, and those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the size of
-    the zones for a whole program.
+    A launch in the context raises GuardError if a zone has changed, or an array that the interface
+    of the function declares read-only. The steps of a program are launched one by one, each
+    temporary has memory of its own, and the error names the step. Arrays that were made before, and
+    those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the
+    size of the zones for a whole program.
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
-        raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
+        raise ArgumentError(
+            f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}",
+            argument="bytes",
+        )
     with replaced(_methods(Zones(bytes, _numbers)), order=0):
         yield
 
 
-#: The guard of each launch of `guarded_twice`. A result that alternates by itself, or differs by luck, differs in one of the guards too.
+#: The guard of each launch of `guarded_twice`. A result that alternates by itself, or differs by
+#: luck, differs in one of the guards too.
 _ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1)
-#: The value of each byte of a new array in the two guards: float32 has -4.2e37 and 0.05, so that neither a square nor the sign hides it.
+#: The value of each byte of a new array in the two guards: float32 has -4.2e37 and 0.05, so that
+#: neither a square nor the sign hides it.
 _FILLS = (FILL, 0x3D)
 
 
-def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, Any]]], again: bool = True) -> Any:
-    """Launch in two guards with other bytes around arrays and in new ones. Results that differ depend on these bytes.
+def guarded_twice(
+    function: Any, launch: Callable[[], tuple[Any, Mapping[str, Any]]], again: bool = True
+) -> Any:
+    """Launch in two guards with other bytes around arrays and in new ones. Results that differ
+    depend on these bytes.
 
     Parameters
     ----------
     function
         The function that is launched.
     launch
-        Makes the arrays and launches. It returns a result, and the arrays that the function has written, on the host. It is called more
-        often if these differ, since the order of threads may be the cause.
+        Makes the arrays and launches. It returns a result, and the arrays that the function has
+        written, on the host. It is called more often if these differ, since the order of threads
+        may be the cause.
     again
         Whether a second launch has the same arguments. False: one launch.
 
@@ -145,7 +160,9 @@ def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, An
     """
 
     def guarded(number: int, fill: int | None = None) -> tuple[Any, Mapping[str, Any]]:
-        with replaced(_methods(Zones(4096, count(number), _FILLS[number if fill is None else fill])), order=0):
+        with replaced(
+            _methods(Zones(4096, count(number), _FILLS[number if fill is None else fill])), order=0
+        ):
             return launch()
 
     result, first = guarded(0)
@@ -153,29 +170,40 @@ def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, An
         warnings.simplefilter("ignore")  # the first launch has given them
         arrays = (first, guarded(1)[1] if again else first)
         found = _differing(arrays[1], first)
-        if found is None or any(_differing(guarded(number)[1], arrays[number]) for number in _ORDER[2:]):
+        if found is None or any(
+            _differing(guarded(number)[1], arrays[number]) for number in _ORDER[2:]
+        ):
             return result
-        unwritten = _differing(guarded(0, 1)[1], first) if isinstance(function, ProgramFunction) else None
+        unwritten = (
+            _differing(guarded(0, 1)[1], first) if isinstance(function, ProgramFunction) else None
+        )
     name, difference = unwritten or found
     one, other = f"{name}{difference.subscript} is {difference.expected!r}", repr(difference.value)
     if unwritten:
         text = f"returns or reads memory that nothing wrote: {one} or {other} by what new outputs and temporaries had before. Write all "
         text += "elements, or declare the array with = 0"
     else:
-        text = (
-            f"has read outside of its arrays: {one}, and {other} with other bytes there. Compare the indices in the kernel with the sizes "
-        )
+        text = f"has read outside of its arrays: {one}, and {other} with other bytes there. Compare the indices in the kernel with the sizes "
         text += "of the arrays"
-    error = GuardError(f"{function.label} {text}", kind=function.kind, function=function.name, argument=name)
+    error = GuardError(
+        f"{function.label} {text}", kind=function.kind, function=function.name, argument=name
+    )
     place, shape = difference.place, first[name].shape
     error.index = int(np.ravel_multi_index((*place[: len(shape)], 0), (*shape, 1)))
     error.value, error.fault = difference.expected, "unwritten" if unwritten else "read"
     raise error
 
 
-def _differing(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> tuple[str, Difference] | None:
-    """Return the first array that differs by more than the tolerance of its type, and the difference."""
-    differences = ((name, worst_difference(name, array, expected[name], None, None)) for name, array in arrays.items())
+def _differing(
+    arrays: Mapping[str, Any], expected: Mapping[str, Any]
+) -> tuple[str, Difference] | None:
+    """Return the first array that differs by more than the tolerance of its type, and the
+    difference.
+    """
+    differences = (
+        (name, worst_difference(name, array, expected[name], None, None))
+        for name, array in arrays.items()
+    )
     return next((each for each in differences if each[1].is_error), None)
 
 
@@ -191,7 +219,8 @@ def guard_program() -> None:
     digits = text.lstrip("0")
     if not (text.isascii() and text.isdigit() and 0 < len(digits) <= 10):
         raise ArgumentError(
-            f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096", argument="DEVMOD_GUARD"
+            f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096",
+            argument="DEVMOD_GUARD",
         )
     add(_methods(Zones(int(digits), _numbers)), order=0)
 
@@ -209,8 +238,9 @@ class GuardedMemory(DeviceArray):
     start, end : int
         The first byte of the array, and the first one after it.
     is_filled : bool
-        Whether the zones have their bytes before a launch. After a finding they get them at the next launch: a driver whose memory the
-        kernel has changed may end the process at any request, and the finding is first.
+        Whether the zones have their bytes before a launch. After a finding they get them at the
+        next launch: a driver whose memory the kernel has changed may end the process at any
+        request, and the finding is first.
     """
 
     __slots__ = ("end", "is_filled", "number", "start")
@@ -222,7 +252,9 @@ class GuardedMemory(DeviceArray):
     def damage(self) -> Damage | None:
         """Return the changed bytes of the zones. None without a change."""
         low, high = self[: self.start].numpy(), self[self.end :].numpy()
-        changed_low, changed_high = (np.flatnonzero(zone != _zone(self.number, zone.size)) for zone in (low, high))
+        changed_low, changed_high = (
+            np.flatnonzero(zone != _zone(self.number, zone.size)) for zone in (low, high)
+        )
         if not changed_low.size and not changed_high.size:
             return None
         count = changed_low.size + changed_high.size
@@ -232,9 +264,15 @@ class GuardedMemory(DeviceArray):
         return Damage(int(changed_low[-1]), low.tobytes(), -self.start, count)
 
     def assign(self, values: Any) -> None:
-        """Set the bytes of the array. Devices write and clear whole words, which may have bytes of a zone."""
+        """Set the bytes of the array. Devices write and clear whole words, which may have bytes of
+        a zone.
+        """
         low, high = _zone(self.number, self.start), _zone(self.number, self.nbytes - self.end)
-        self.copy_from(np.concatenate([low, np.broadcast_to(np.asarray(values, np.uint8), self.end - self.start), high]))
+        self.copy_from(
+            np.concatenate(
+                [low, np.broadcast_to(np.asarray(values, np.uint8), self.end - self.start), high]
+            )
+        )
 
     def fill_zones(self) -> None:
         """Fill the zones after a finding."""
@@ -272,25 +310,44 @@ class Damage(NamedTuple):
 
 
 def _zone(number: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return the bytes of a zone of the array with a number: those of two arrays in succession differ in each byte.
+    """Return the bytes of a zone of the array with a number: those of two arrays in succession
+    differ in each byte.
 
-    The last byte of an element has an odd place and is one of four, so that all numbers are of one magnitude: a kernel that adds a number
-    of a zone to one of another zone changes it. The sign changes from array to array: a kernel may write positive numbers alone.
+    The last byte of an element has an odd place and is one of four, so that all numbers are of one
+    magnitude: a kernel that adds a number of a zone to one of another zone changes it. The sign
+    changes from array to array: a kernel may write positive numbers alone.
     """
     places = np.arange(nbytes, dtype=np.uint32)
     codes = (places * np.uint32(0x9E3779B1) >> 24) + np.uint32(number & 0xFFFFFF)
-    return (np.where(places % 2, 0x64 + codes % 4, 0x10 + codes % 96) | number % 2 << 7).astype(np.uint8)
+    return (np.where(places % 2, 0x64 + codes % 4, 0x10 + codes % 96) | number % 2 << 7).astype(
+        np.uint8
+    )
 
 
-def _guarded(zones: Zones, device: Device, shape: Sequence[int], dtype: str, read: Callable[[], memoryview] | None = None) -> DeviceArray:
-    """Return a new array between two zones, with the bytes that `read` returns, or else the fill value."""
+def _guarded(
+    zones: Zones,
+    device: Device,
+    shape: Sequence[int],
+    dtype: str,
+    read: Callable[[], memoryview] | None = None,
+) -> DeviceArray:
+    """Return a new array between two zones, with the bytes that `read` returns, or else the fill
+    value.
+    """
     unit = max(device.limits.get("view_alignment", 1), _UNIT)
     zone = -(-zones.nbytes // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
-    memory = device.allocate(total)  # before memory of the host: if both are too small, the error is that of a program without a guard
+    memory = device.allocate(
+        total
+    )  # before memory of the host: if both are too small, the error is that of a program without a guard
     root = GuardedMemory(device, memory, (total,), "uint8")
-    root.number, root.start, root.end, root.is_filled = next(zones.numbers), zone, zone + nbytes, True
+    root.number, root.start, root.end, root.is_filled = (
+        next(zones.numbers),
+        zone,
+        zone + nbytes,
+        True,
+    )
     root.assign(zones.fill if read is None else np.frombuffer(read(), np.uint8))
     # An empty array is bytes of the zone behind it, where a write shows.
     view = DeviceArray(device, device.slice(memory, zone, nbytes or _UNIT), shape, dtype)
@@ -302,9 +359,21 @@ def _guarded(zones: Zones, device: Device, shape: Sequence[int], dtype: str, rea
 
 
 class GuardedCall(KernelCall):
-    """A call whose arrays are compared after the launch. The parameters are the zones, and those of `KernelCall`."""
+    """A call whose arrays are compared after the launch. The parameters are the zones, and those of
+    `KernelCall`.
+    """
 
-    def __init__(self, zones: Zones, function: Function, args: Any, grid: Any, block: Any, threads: Any, *rest: Any, **more: Any) -> None:
+    def __init__(
+        self,
+        zones: Zones,
+        function: Function,
+        args: Any,
+        grid: Any,
+        block: Any,
+        threads: Any,
+        *rest: Any,
+        **more: Any,
+    ) -> None:
         self._zones = zones
         #: The arguments whose arrays have zones, and the memory of these.
         self.guarded: list[tuple[Argument, DeviceArray, GuardedMemory]] = []
@@ -355,7 +424,10 @@ class GuardedCall(KernelCall):
         device = stream.device
         arguments = self.function._signature.arguments
         values = list(self.values)
-        arrays = [_guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read) for each in self.transfers]
+        arrays = [
+            _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
+            for each in self.transfers
+        ]
         for number, transfer_number in self._transfer_of.items():
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]
@@ -372,18 +444,28 @@ class GuardedCall(KernelCall):
         return result
 
     def keep(self) -> None:
-        """Fill the zones, and copy the arrays that the kernel declares read-only. One that another argument may write to is not copied."""
+        """Fill the zones, and copy the arrays that the kernel declares read-only. One that another
+        argument may write to is not copied.
+        """
         for _, _, memory in self.guarded:
             memory.fill_zones()
-        written = [array for argument, array, _ in self.guarded if argument.written or argument.kind != "buffer"]
+        written = [
+            array
+            for argument, array, _ in self.guarded
+            if argument.written or argument.kind != "buffer"
+        ]
         self._contents = [
             (argument, array, _bytes_of(array))
             for argument, array, _ in self.guarded
-            if argument.kind == "buffer" and not argument.written and not any(map(array.overlaps, written))
+            if argument.kind == "buffer"
+            and not argument.written
+            and not any(map(array.overlaps, written))
         ]
 
     def check(self) -> None:
-        """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays, or a read-only array."""
+        """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays, or a
+        read-only array.
+        """
         for argument, array, memory in self.guarded:
             damage = memory.damage()
             if damage is not None:
@@ -395,12 +477,18 @@ class GuardedCall(KernelCall):
             if after != before:
                 raise self._read_only(argument, array, before, after)
 
-    def _outside(self, argument: Argument, array: DeviceArray, base: GuardedMemory, damage: Damage) -> GuardError:
-        size = max(array_bytes(parse_dtype(array.dtype)), 1)  # packed elements have less than a byte
+    def _outside(
+        self, argument: Argument, array: DeviceArray, base: GuardedMemory, damage: Damage
+    ) -> GuardError:
+        size = max(
+            array_bytes(parse_dtype(array.dtype)), 1
+        )  # packed elements have less than a byte
         index, data = damage.element(size)
         # The kernel counts from the start of a view.
         index -= (array._offset - base.start) // size if array.nbytes else 0
-        index *= max(8 // array_bytes(parse_dtype(array.dtype), (8,)), 1)  # a byte of a packed type has several elements
+        index *= max(
+            8 // array_bytes(parse_dtype(array.dtype), (8,)), 1
+        )  # a byte of a packed type has several elements
         value = _value_of(array, data)
         return self._guard_error(
             argument,
@@ -411,7 +499,9 @@ class GuardedCall(KernelCall):
             "Compare the bound in the kernel with this number of elements, or pass a larger array",
         )
 
-    def _read_only(self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray) -> GuardError:
+    def _read_only(
+        self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray
+    ) -> GuardError:
         elements = _elements(array, before), _elements(array, after)
         changed = (elements[0] != elements[1]).any(axis=1)
         index = int(np.argmax(changed))
@@ -425,7 +515,9 @@ class GuardedCall(KernelCall):
             "Remove the write, or declare the parameter as one that the kernel writes",
         )
 
-    def _guard_error(self, argument: Argument, index: int, value: object, what: str, detail: str, advice: str) -> GuardError:
+    def _guard_error(
+        self, argument: Argument, index: int, value: object, what: str, detail: str, advice: str
+    ) -> GuardError:
         name = argument.name or f"argument {argument.number + 1}"
         error = GuardError(
             f"{self.function.label} {what}: {name}[{index}] {detail}. {advice}",
@@ -447,7 +539,11 @@ def _elements(array: DeviceArray, data: bytearray) -> np.ndarray[Any, np.dtype[n
     """Return the bytes of each element, a row for each. A packed element has a byte of its own."""
     base, shape, _ = scalar_shape(array.dtype, array.shape)
     packed = packing_problem(array.dtype)
-    separate = unpack(memoryview(data), parse_dtype(base)[1], prod(shape)) if packed else np.frombuffer(data, np.uint8)
+    separate = (
+        unpack(memoryview(data), parse_dtype(base)[1], prod(shape))
+        if packed
+        else np.frombuffer(data, np.uint8)
+    )
     return separate.reshape(prod(array.shape), -1)
 
 
@@ -458,7 +554,9 @@ def _value_of(array: DeviceArray, data: bytes) -> object:
 
 
 class GuardedProgramCall(CheckedProgramCall):
-    """A program's call whose steps are calls of their own, with memory of its own for each temporary."""
+    """A program's call whose steps are calls of their own, with memory of its own for each
+    temporary.
+    """
 
     _uses_in_place = False
 
@@ -470,7 +568,14 @@ class GuardedProgramCall(CheckedProgramCall):
         """Return the prepared launch."""
         arrays = self._named(self._arrays, ())
         make = partial(self._steps, arrays)
-        return Launch(self._function, GuardedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+        return Launch(
+            self._function,
+            GuardedProgram(self._function),
+            self._stream,
+            make,
+            (),
+            tuple(arrays.values()),
+        )  # type: ignore[arg-type]
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         for each in self._steps(self._named(arrays, ()), self._stream):
@@ -478,9 +583,15 @@ class GuardedProgramCall(CheckedProgramCall):
 
     def _new(self, declared: Any) -> Any:
         if not declared.format:
-            return _guarded(self._zones, self._device, self._shapes.lengths[declared.name], declared.type)
+            return _guarded(
+                self._zones, self._device, self._shapes.lengths[declared.name], declared.type
+            )
         image = super()._new(declared)
-        self._device.write_image(image, memoryview(bytes([self._zones.fill]) * self._shapes.nbytes[declared.name]), self._stream)
+        self._device.write_image(
+            image,
+            memoryview(bytes([self._zones.fill]) * self._shapes.nbytes[declared.name]),
+            self._stream,
+        )
         return image
 
     def _uploaded(self, declared: Any, view: HostView) -> Any:
@@ -500,7 +611,9 @@ class GuardedProgramCall(CheckedProgramCall):
                 base.assign(0)
             else:
                 clear(getattr(array, "memory", array), nbytes, stream)
-        launch = step.call(stream, self._shapes.values, arrays, self._scalars, partial(GuardedCall, self._zones))
+        launch = step.call(
+            stream, self._shapes.values, arrays, self._scalars, partial(GuardedCall, self._zones)
+        )
         try:
             launch.launch()
         except (ArgumentError, LaunchError) as error:
@@ -510,7 +623,9 @@ class GuardedProgramCall(CheckedProgramCall):
 class GuardedProgram(PreparedProgram):
     """A program's prepared launch whose steps are launched one by one."""
 
-    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+    def _sequence(
+        self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]
+    ) -> Callable[[], object]:
         calls = make(stream)
         return lambda: [each() for each in calls]
 
@@ -526,7 +641,13 @@ def _methods(zones: Zones) -> Methods:
 
     def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
         lengths, name = _shape_of(shape), dtype_of(dtype)
-        return _guarded(zones, self, lengths, name, lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
+        return _guarded(
+            zones,
+            self,
+            lengths,
+            name,
+            lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))),
+        )
 
     def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
         view = _view_to_copy(array)

@@ -1,4 +1,6 @@
-"""The arguments of `devmod run`, `devmod bench` and `devmod verify`: values from text and files, and inputs from the interface alone."""
+"""The arguments of `devmod run`, `devmod bench` and `devmod verify`: values from text and files,
+and inputs from the interface alone.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod._values.param import numpy_dtype
 from devmod.backend import parse_dtype
-from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
+    FormatError,
+    did_you_mean,
+    list_names,
+    pip_install,
+)
 from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.lengths import choose_lengths, known_lengths
@@ -34,18 +43,32 @@ else:
     from devmod._util.numpy import np
 
 #: ``random``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
-_ARRAY = re.compile(r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?")
+_ARRAY = re.compile(
+    r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?"
+)
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
-#: The inputs from an interface: integers are small, so that products of sizes stay inside of the arrays.
+#: The inputs from an interface: integers are small, so that products of sizes stay inside of the
+#: arrays.
 _INTEGER, _FLOAT, _LENGTH = 16, 0.5, 1 << 18
-#: The largest product of the integers of `distinct_numbers`, and the most elements of an array for it.
+#: The largest product of the integers of `distinct_numbers`, and the most elements of an array for
+#: it.
 _MOST_PRODUCT, _MOST_ELEMENTS = 1 << 18, 1 << 20
-#: The texels of an image in each dimension, and the most bytes of one input: what a kernel declares may be a stranger's.
+#: The texels of an image in each dimension, and the most bytes of one input: what a kernel declares
+#: may be a stranger's.
 _TEXELS, _MOST_BYTES = 64, 1 << 28
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
-_UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, BadZipFile, ZlibError)
-#: The format of an image that declares none, by what the kernel reads or writes. Each device with images has the first.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    BadZipFile,
+    ZlibError,
+)
+#: The format of an image that declares none, by what the kernel reads or writes. Each device with
+#: images has the first.
 _FORMATS = {"": "rgba8unorm", "float": "rgba8unorm", "int": "rgba32sint", "uint": "rgba32uint"}
 
 
@@ -86,7 +109,10 @@ def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
             factors.append(int(part))
         else:
             what = "numbers or names of sizes" if sizes else "numbers"
-            raise ArgumentError(f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}", argument=argument)
+            raise ArgumentError(
+                f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}",
+                argument=argument,
+            )
     return prod(factors)
 
 
@@ -103,7 +129,8 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
     name, text
         The name of the argument, and the text of its value.
     param
-        The parameter of the interface, whose type and size an array without them has; None if it is unknown.
+        The parameter of the interface, whose type and size an array without them has; None if it is
+        unknown.
     sizes
         The names that stand for numbers in shapes and scalars.
 
@@ -119,7 +146,11 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
         return _generated(name, match, param, sizes)
     if text.startswith("local:"):
         return Local(read_count(text[6:], sizes, name))
-    if text.rpartition(":")[0].endswith(".npz") or Path(text).suffix.lower() in (".npy", ".npz", *PICTURES):
+    if text.rpartition(":")[0].endswith(".npz") or Path(text).suffix.lower() in (
+        ".npy",
+        ".npz",
+        *PICTURES,
+    ):
         return read_array(name, text, param)
     if any(part.strip() in sizes for part in text.split("*")):
         return read_count(text, sizes, name)
@@ -128,10 +159,14 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
     try:
         return literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise ArgumentError(f"{name}={text}: expected {_FORMS}{did_you_mean(text, sizes)}", argument=name) from None
+        raise ArgumentError(
+            f"{name}={text}: expected {_FORMS}{did_you_mean(text, sizes)}", argument=name
+        ) from None
 
 
-def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Mapping[str, int]) -> Any:
+def _generated(
+    name: str, match: re.Match[str], param: Param | None, sizes: Mapping[str, int]
+) -> Any:
     typed = param
     if match["type"]:
         try:
@@ -143,20 +178,26 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Mapp
         dtype = np.dtype(np.uint8)
     if dtype is None:
         raise ArgumentError(
-            f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]", argument=name
+            f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]",
+            argument=name,
         )
     if match["shape"] is not None:
         shape = read_counts(match["shape"], sizes, name)
     elif param is not None and param.kind == "buffer" and param.size:
         shape = (-(-param.size // dtype.itemsize),)
     else:
-        raise ArgumentError(f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]", argument=name)
+        raise ArgumentError(
+            f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]",
+            argument=name,
+        )
     value = read_value(name, match["value"], None, sizes) if match["value"] else None
     try:
         if match["value"]:
             with np.errstate(all="raise"):
                 return np.full((*shape, *dtype.shape), value, dtype.base)
-        return np.zeros(shape, dtype) if match["word"] == "zeros" else random_array(name, shape, dtype)
+        return (
+            np.zeros(shape, dtype) if match["word"] == "zeros" else random_array(name, shape, dtype)
+        )
     except (NotFromInterfaceError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
 
@@ -167,8 +208,9 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Mapp
 def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[Any, Any]:
     """Return the array of a file: .npy, an .npz with one array or ``FILE.npz:KEY``, or a picture.
 
-    A picture has the shape height × width × channels. It is of uint8; of float32 from 0 to 1 for a parameter of float32; and one uint32
-    or one vector of four channels a pixel for a parameter of such a type.
+    A picture has the shape height × width × channels. It is of uint8; of float32 from 0 to 1 for a
+    parameter of float32; and one uint32 or one vector of four channels a pixel for a parameter of
+    such a type.
 
     Raises
     ------
@@ -188,17 +230,29 @@ def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[A
             raise _unreadable(name, path, error) from None
     if suffix in PICTURES:
         return _picture(name, path, param)
-    raise ArgumentError(f"{name}={path}: expected a file .npy, .npz:KEY or a picture ({', '.join(PICTURES)})", argument=name)
+    raise ArgumentError(
+        f"{name}={path}: expected a file .npy, .npz:KEY or a picture ({', '.join(PICTURES)})",
+        argument=name,
+    )
 
 
 def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a damaged file open
+        with (
+            open(path, "rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):  # NumPy leaves a damaged file open
             if not key and len(arrays.files) == 1:
                 key = arrays.files[0]
             if key in arrays.files:
                 return arrays[key]  # type: ignore[no-any-return]
-            problem = "has no array" if not arrays.files else f"has no array {key!r}" if key else "has several arrays"
+            problem = (
+                "has no array"
+                if not arrays.files
+                else f"has no array {key!r}"
+                if key
+                else "has several arrays"
+            )
             known = f"; it has {list_names(arrays.files)}" if arrays.files else ""
             raise ArgumentError(f"{name}: {path} {problem}{known}", argument=name)
     except _UNREADABLE as error:
@@ -218,7 +272,10 @@ def _pillow(name: str, path: str) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise ArgumentError(f"{name}={path}: a picture needs Pillow, which is missing: {pip_install('pillow')}", argument=name) from None
+        raise ArgumentError(
+            f"{name}={path}: a picture needs Pillow, which is missing: {pip_install('pillow')}",
+            argument=name,
+        ) from None
     return Image
 
 
@@ -245,14 +302,20 @@ def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
 
 
 def check_output(name: str, path: str) -> None:
-    """Raise ArgumentError for a file that `write_array` cannot write, by its suffix, and OSError if its folder is missing."""
+    """Raise ArgumentError for a file that `write_array` cannot write, by its suffix, and OSError if
+    its folder is missing.
+    """
     if Path(path).suffix.lower() not in (".npy", *PICTURES):
-        raise ArgumentError(f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})", argument=name)
+        raise ArgumentError(
+            f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})",
+            argument=name,
+        )
     Path(path).parent.stat()
 
 
 def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
-    """Write an array to a file .npy, or as a picture. The file is written whole, or it is unchanged.
+    """Write an array to a file .npy, or as a picture. The file is written whole, or it is
+    unchanged.
 
     Raises
     ------
@@ -271,7 +334,9 @@ def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
 def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: BytesIO) -> None:
     suffix = Path(path).suffix.lower()
     pixels = array
-    if pixels.dtype == np.uint32 and pixels.ndim == 2:  # a pixel is one word, red in the lowest byte
+    if (
+        pixels.dtype == np.uint32 and pixels.ndim == 2
+    ):  # a pixel is one word, red in the lowest byte
         pixels = np.ascontiguousarray(pixels).view(np.uint8).reshape(*pixels.shape, 4)
     if pixels.dtype.kind == "f":
         pixels = np.rint(np.clip(np.nan_to_num(pixels), 0, 1) * 255)  # nan is black
@@ -285,7 +350,11 @@ def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: By
         )
     pillow = _pillow(name, path)
     picture = pillow.fromarray(pixels)
-    picture = picture.convert("RGB") if suffix in (".jpg", ".jpeg") and picture.mode == "RGBA" else picture
+    picture = (
+        picture.convert("RGB")
+        if suffix in (".jpg", ".jpeg") and picture.mode == "RGBA"
+        else picture
+    )
     picture.save(content, pillow.registered_extensions()[suffix])
 
 
@@ -293,7 +362,8 @@ def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: By
 
 
 def random_array(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an array that depends on the name, the shape and the type alone: floats from 0 to 1, and integers from 0 to 15.
+    """Return an array that depends on the name, the shape and the type alone: floats from 0 to 1,
+    and integers from 0 to 15.
 
     Raises
     ------
@@ -303,7 +373,9 @@ def random_array(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> np.nd
     return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype)
 
 
-def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _random(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
     if dtype.subdtype is not None:
         base, lengths = dtype.subdtype
         return _random(generator, (*shape, *lengths), base)
@@ -319,8 +391,12 @@ def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dt
     return generator.random(shape, np.float32).astype(dtype)
 
 
-def _small(name: str, dtype: np.dtype[Any], number_of: Callable[[str, np.dtype[Any]], float]) -> np.ndarray[Any, Any]:
-    """Return one value with the numbers of `number_of`, which gets the name of the value, of a member, or of a lane as in ``size[0]``."""
+def _small(
+    name: str, dtype: np.dtype[Any], number_of: Callable[[str, np.dtype[Any]], float]
+) -> np.ndarray[Any, Any]:
+    """Return one value with the numbers of `number_of`, which gets the name of the value, of a
+    member, or of a lane as in ``size[0]``.
+    """
     if dtype.subdtype is not None:
         base, lengths = dtype.subdtype
         if len(lengths) > 1 or lengths[0] > 4:
@@ -343,7 +419,8 @@ class Invented(NamedTuple):
     Attributes
     ----------
     numbers
-        The numbers of scalars, of members and of lanes by their names. Other integers are 16, and other floats 0.5.
+        The numbers of scalars, of members and of lanes by their names. Other integers are 16, and
+        other floats 0.5.
     length
         The number of an array's elements.
     declared
@@ -355,11 +432,17 @@ class Invented(NamedTuple):
     declared: Mapping[str, Param] = {}
 
     def completed(self, param: Param) -> Param:
-        """Return a parameter with the type of a buffer or the format of an image that another candidate declares for it."""
+        """Return a parameter with the type of a buffer or the format of an image that another
+        candidate declares for it.
+        """
         known = self.declared.get(param.name, param)
         if param.kind == known.kind == "image":
             return param.replace(format=param.format or known.format)
-        return param if param.type or param.kind != known.kind else param.replace(type=known.type, members=known.members)
+        return (
+            param
+            if param.type or param.kind != known.kind
+            else param.replace(type=known.type, members=known.members)
+        )
 
     def number(self, name: str, dtype: np.dtype[Any]) -> float:
         """Return the number of a scalar of a type that is not a struct."""
@@ -375,10 +458,11 @@ def equal_numbers(interfaces: Iterable[Interface]) -> Invented:
 
 
 def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -> Invented:
-    """Return inputs in which the numbers differ, and one integer or more is greater than a block and no multiple of it.
+    """Return inputs in which the numbers differ, and one integer or more is greater than a block
+    and no multiple of it.
 
-    Such integers are multiples of 4 if the blocks allow that: kernels of vectors expect it. The product of all is 2**18 at most, unless
-    there are too many.
+    Such integers are multiples of 4 if the blocks allow that: kernels of vectors expect it. The
+    product of all is 2**18 at most, unless there are too many.
 
     Parameters
     ----------
@@ -392,16 +476,23 @@ def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -
     block = max(blocks, default=1)
     block = block if block > 1 else _INTEGER
     large = range(2 * block - 4, block, -8) if block >= 8 else range(2 * block - 1, block, -2)
-    large_values = [each for each in large if not any(each % length == 0 for length in blocks if length > 1)] or [2 * block - 1]
+    large_values = [
+        each for each in large if not any(each % length == 0 for length in blocks if length > 1)
+    ] or [2 * block - 1]
     values: list[int] = []
     for count, step in ((3, 4), (2, 4), (1, 4), (1, 1)):
         values = large_values[:count]
-        values += [each for each in range(2 * step, (len(integers) + 5) * step, step) if each not in values]
+        values += [
+            each for each in range(2 * step, (len(integers) + 5) * step, step) if each not in values
+        ]
         values = values[: len(integers)]
         if prod(values) <= _MOST_PRODUCT:
             break
     numbers: dict[str, float] = dict(zip(integers, values, strict=True))
-    numbers |= {name: (place % 6 + 2) / 8 for place, name in enumerate(name for name in kinds if name not in numbers)}
+    numbers |= {
+        name: (place % 6 + 2) / 8
+        for place, name in enumerate(name for name in kinds if name not in numbers)
+    }
     return Invented(numbers, _length(prod(values)))
 
 
@@ -412,12 +503,18 @@ def _length(product: int) -> int:
 
 def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     """Return NumPy's kind of each number that the scalars of functions have, by name."""
-    kinds: dict[str, str] = {name: "i" for interface in interfaces for name in _lengths_in(interface)}
+    kinds: dict[str, str] = {
+        name: "i" for interface in interfaces for name in _lengths_in(interface)
+    }
     for param in (each for interface in interfaces for each in interface.params):
         if param.kind in ("scalar", "uniform") and param.default is None:
             with suppress(FormatError, NotFromInterfaceError):
                 if param.dtype is not None:
-                    _small(param.name, param.dtype, lambda name, dtype: bool(kinds.setdefault(name, dtype.kind)))
+                    _small(
+                        param.name,
+                        param.dtype,
+                        lambda name, dtype: bool(kinds.setdefault(name, dtype.kind)),
+                    )
     return {name: kind for name, kind in kinds.items() if kind != "b"}
 
 
@@ -437,22 +534,43 @@ class RandomImage(NamedTuple):
 
 
 def declared_params(interfaces: Iterable[Interface]) -> dict[str, Param]:
-    """Return the first buffer with a type, if all of that name agree on it, and the first image with a format, by their names."""
-    params = [each for interface in interfaces for each in interface.params if (each.type if each.kind == "buffer" else each.format)]
+    """Return the first buffer with a type, if all of that name agree on it, and the first image
+    with a format, by their names.
+    """
+    params = [
+        each
+        for interface in interfaces
+        for each in interface.params
+        if (each.type if each.kind == "buffer" else each.format)
+    ]
     types: dict[str, set[Any]] = {}
     for each in params:
-        types.setdefault(each.name, set()).add(parse_dtype(each.type)[:2] if each.kind == "buffer" else each.kind)
-    return {each.name: each for each in reversed(params) if each.kind == "image" or len(types[each.name]) == 1}
+        types.setdefault(each.name, set()).add(
+            parse_dtype(each.type)[:2] if each.kind == "buffer" else each.kind
+        )
+    return {
+        each.name: each
+        for each in reversed(params)
+        if each.kind == "image" or len(types[each.name]) == 1
+    }
 
 
 def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
-    """Return one thread for each texel of the images from `default_value`; None for functions without images."""
-    axes = [int(each.type[:1] or 2) for interface in interfaces for each in interface.params if each.kind == "image"]
+    """Return one thread for each texel of the images from `default_value`; None for functions
+    without images.
+    """
+    axes = [
+        int(each.type[:1] or 2)
+        for interface in interfaces
+        for each in interface.params
+        if each.kind == "image"
+    ]
     return [_TEXELS] * max(axes) if axes else None
 
 
 def default_value(param: Param, invented: Invented) -> Any:
-    """Return a value for a parameter: an array of random numbers, of more if the kernel declares more, or a small scalar.
+    """Return a value for a parameter: an array of random numbers, of more if the kernel declares
+    more, or a small scalar.
 
     An image has 64 texels in each dimension, in the format that the kernel declares.
 
@@ -466,7 +584,10 @@ def default_value(param: Param, invented: Invented) -> Any:
     if param.kind == "image":
         if param.type == "1d_buffer":
             raise NotFromInterfaceError("it is an image over a buffer")
-        shape, layers = (_TEXELS,) * int(param.type[:1] or 2), _INTEGER if param.type.endswith("_array") else 0
+        shape, layers = (
+            (_TEXELS,) * int(param.type[:1] or 2),
+            _INTEGER if param.type.endswith("_array") else 0,
+        )
         return RandomImage(shape, param.format or _FORMATS[param.sample], layers)
     if param.kind == "local":
         raise NotFromInterfaceError("the size of this local memory is unknown")
@@ -479,13 +600,20 @@ def default_value(param: Param, invented: Invented) -> Any:
     if dtype is None:
         raise NotFromInterfaceError("its type is unknown")
     if param.kind == "buffer":
-        # The same numbers for elements of one lane and of several: candidates of one function may differ in that.
+        # The same numbers for elements of one lane and of several: candidates of one function may
+        # differ in that.
         lanes = prod(dtype.shape)
         size = max(dtype.itemsize, 1)
-        elements = max(min(invented.length // lanes, _MOST_BYTES // size), -(-param.size // size), 1)
+        elements = max(
+            min(invented.length // lanes, _MOST_BYTES // size), -(-param.size // size), 1
+        )
         if elements * size > _MOST_BYTES:
-            raise NotFromInterfaceError(f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}")
-        return random_array(param.name, (elements * lanes,), dtype.base).reshape(elements, *dtype.shape)
+            raise NotFromInterfaceError(
+                f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}"
+            )
+        return random_array(param.name, (elements * lanes,), dtype.base).reshape(
+            elements, *dtype.shape
+        )
     value = _small(param.name, dtype, invented.number)
     return value[()] if dtype.names else value.tolist()
 
@@ -514,18 +642,26 @@ def has_grid(function: Function) -> bool:
 
 def interface_of(function: Function) -> Interface | None:
     """Return the interface of a call."""
-    return function._signature.interface if program_of(function) is None else function.info.interface
+    return (
+        function._signature.interface if program_of(function) is None else function.info.interface
+    )
 
 
 def parameters(function: Function) -> dict[str, Param]:
-    """Return the parameters of a function by the names of a call, in their order. A parameter without a name has its number from 1."""
+    """Return the parameters of a function by the names of a call, in their order. A parameter
+    without a name has its number from 1.
+    """
     interface = interface_of(function)
     if (program := program_of(function)) is not None and interface is not None:
         declared = {each.name: each for each in interface.params}
         return {name: declared[name] for name in (*program.names, *program.outputs)}
     if interface is None:
-        return {str(number): Param("", "buffer" if each == "handle" else "scalar", "" if each == "handle" else each)
-                for number, each in enumerate(function.info.arg_types, 1)}  # fmt: skip
+        return {
+            str(number): Param(
+                "", "buffer" if each == "handle" else "scalar", "" if each == "handle" else each
+            )
+            for number, each in enumerate(function.info.arg_types, 1)
+        }
     names = function._order.names
     if len(names) != len(interface.params):  # without names, or with the members of structs
         names = tuple(each.name or str(number) for number, each in enumerate(interface.params, 1))
@@ -543,7 +679,12 @@ def has_argument(function: Function, name: str) -> bool:
     return is_length or name in params or f"{name}_" in params or name in _records(function)
 
 
-def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None = None) -> Arguments:
+def arguments_of(
+    function: Function,
+    given: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    invented: Invented | None = None,
+) -> Arguments:
     """Return the arguments of a call on the host.
 
     Parameters
@@ -551,11 +692,13 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     function
         The function.
     given
-        Name to value; a str is a text for `read_value`. The name of a length of a program has a number.
+        Name to value; a str is a text for `read_value`. The name of a length of a program has a
+        number.
     sizes
         As for `read_value`; they are lengths of a program too.
     invented
-        What missing arguments are made of. Default: they are not made; the call has its defaults, and samplers.
+        What missing arguments are made of. Default: they are not made; the call has its defaults,
+        and samplers.
 
     Raises
     ------
@@ -571,9 +714,15 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     if invented is not None:
         params = {name: invented.completed(each) for name, each in params.items()}
     # A parameter called "in" is the keyword in_ of a call.
-    given = {name if name in params or f"{name}_" not in params else f"{name}_": value for name, value in given.items()}
+    given = {
+        name if name in params or f"{name}_" not in params else f"{name}_": value
+        for name, value in given.items()
+    }
     _check_names(function, given, params, records)
-    values = {name: read_value(name, value, params.get(name), sizes) if isinstance(value, str) else value for name, value in given.items()}
+    values = {
+        name: read_value(name, value, params.get(name), sizes) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
     in_records = {number for name in given if name in records for number in records[name].numbers}
     for number, (name, param) in enumerate(params.items()):
         if name in values or number in in_records or param.default is not None:
@@ -590,13 +739,22 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     if any(name.isdecimal() for name in values):
         in_order = sorted(values, key=lambda name: int(name) if name.isdecimal() else 0)
         if in_order != [str(number) for number in range(1, len(values) + 1)]:
-            raise ArgumentError(f"expected all arguments by number, 1=… to {len(params)}=…, got {list_names(values)}", argument=in_order[0])
+            raise ArgumentError(
+                f"expected all arguments by number, 1=… to {len(params)}=…, got {list_names(values)}",
+                argument=in_order[0],
+            )
         return Arguments(tuple(values[name] for name in in_order), {})
     return Arguments((), values)
 
 
-def _check_names(function: Any, given: Iterable[str], params: Iterable[str], others: Collection[str]) -> None:
-    lengths = f"; its lengths: {list_names(others)}" if others and program_of(function) is not None else ""
+def _check_names(
+    function: Any, given: Iterable[str], params: Iterable[str], others: Collection[str]
+) -> None:
+    lengths = (
+        f"; its lengths: {list_names(others)}"
+        if others and program_of(function) is not None
+        else ""
+    )
     for name in given:
         if name not in params and name not in others:
             suggestion = did_you_mean(name, [*params, *others])
@@ -609,14 +767,22 @@ def _check_names(function: Any, given: Iterable[str], params: Iterable[str], oth
 
 
 def _program_arguments(
-    function: ProgramFunction, params: Mapping[str, Param], given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None
+    function: ProgramFunction,
+    params: Mapping[str, Param],
+    given: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    invented: Invented | None,
 ) -> Arguments:
-    """Return the arguments of a program. An array without a shape of its own has the declared one, for known lengths or small ones."""
+    """Return the arguments of a program. An array without a shape of its own has the declared one,
+    for known lengths or small ones.
+    """
     declared, names = function.program.declared, function.program.length_names
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
     values: dict[str, Any] = {}
-    made: dict[str, str] = {}  # the text of an array without its shape; "" for an argument that is not given
+    made: dict[
+        str, str
+    ] = {}  # the text of an array without its shape; "" for an argument that is not given
     for name, value in given.items():
         match = _ARRAY.fullmatch(value) if isinstance(value, str) else None
         if name in names:
@@ -624,7 +790,9 @@ def _program_arguments(
         elif match and match["shape"] is None and isinstance(array := declared[name], Array):
             made[name] = f"{match['word']}:{match['type'] or array.type}"
         else:
-            values[name] = read_value(name, value, params[name], sizes) if isinstance(value, str) else value
+            values[name] = (
+                read_value(name, value, params[name], sizes) if isinstance(value, str) else value
+            )
     stated = dict(lengths)
     constraints = known_lengths(function, values, lengths)
     for _, name, length in constraints:
@@ -632,52 +800,88 @@ def _program_arguments(
             text = f"{function.label}: {name}={stated[name]}, and an array has {length} there"
             raise ArgumentError(text, kind=function.kind, function=function.name, argument=name)
     if invented is not None:
-        made |= dict.fromkeys((each for each in function.names if each not in given and each not in function.defaults), "")
+        made |= dict.fromkeys(
+            (
+                each
+                for each in function.names
+                if each not in given and each not in function.defaults
+            ),
+            "",
+        )
     numbers = invented or Invented()
     if made:
         wanted: list[Mapping[str, float]] = [numbers.numbers, {}]
-        found = next(filter(None, (choose_lengths(function, lengths, constraints, each) for each in wanted)), None)
+        found = next(
+            filter(None, (choose_lengths(function, lengths, constraints, each) for each in wanted)),
+            None,
+        )
         if found is None and (names or function.sizes):
-            text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
-            raise ArgumentError(text, kind=function.kind, function=function.name) if invented is None else NotFromInterfaceError(text)
+            text = (
+                f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
+            )
+            raise (
+                ArgumentError(text, kind=function.kind, function=function.name)
+                if invented is None
+                else NotFromInterfaceError(text)
+            )
         lengths = found or {}
     for name, text in made.items():
         array = declared[name]
         if isinstance(array, Array):
             values[name] = _declared_array(function, array, lengths, text)
         else:
-            values[name] = lengths[name] if name in lengths else default_value(params[name], numbers)
+            values[name] = (
+                lengths[name] if name in lengths else default_value(params[name], numbers)
+            )
     return Arguments((), {name: values[name] for name in params if name in values})
 
 
-def _declared_array(function: ProgramFunction, array: Array, lengths: Mapping[str, int], text: str) -> Any:
+def _declared_array(
+    function: ProgramFunction, array: Array, lengths: Mapping[str, int], text: str
+) -> Any:
     try:
         shape = tuple(evaluate(each, dict(lengths)) for each in array.shape)
     except ExpressionError as error:
         raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
     if min(shape, default=0) < 0:
-        raise function.error(f"the shape of {array.name!r} is {shape}, which has a negative length", array.name)
+        raise function.error(
+            f"the shape of {array.name!r} is {shape}, which has a negative length", array.name
+        )
     if not text and array.nbytes(shape) > _MOST_BYTES:
-        raise NotFromInterfaceError(f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}")
+        raise NotFromInterfaceError(
+            f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}"
+        )
     if text:
         channels = array.texel.channels if array.texel is not None else 1
         sizes = (*shape, channels) if channels > 1 else shape
         return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", None, {})
-    return RandomImage(shape[::-1], array.format, 0) if array.format else random_array(array.name, shape, numpy_dtype(array.type))
+    return (
+        RandomImage(shape[::-1], array.format, 0)
+        if array.format
+        else random_array(array.name, shape, numpy_dtype(array.type))
+    )
 
 
-def call_once(function: Function, arguments: Arguments, device: Device, **launch: Any) -> tuple[Any, Arguments]:
-    """Call a function. Return its result, and the arguments on the device with the outputs that a program has made."""
+def call_once(
+    function: Function, arguments: Arguments, device: Device, **launch: Any
+) -> tuple[Any, Arguments]:
+    """Call a function. Return its result, and the arguments on the device with the outputs that a
+    program has made.
+    """
     result = function(*arguments.positional, **arguments.named, **launch)
     program = program_of(function)
     if program is None or not program.outputs:
         return result, arguments
-    outputs = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    outputs = dict(
+        zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True)
+    )
     return None, on_device(function, Arguments((), arguments.named | outputs), device)
 
 
 def on_device(function: Function, arguments: Arguments, device: Device) -> Arguments:
-    """Return arguments with their arrays, images and samplers on a device, and a new state if a program has one."""
+    """Return arguments with their arrays, images and samplers on a device, and a new state if a
+    program has one.
+    """
     params = parameters(function)
 
     def copy(name: str, value: Any) -> Any:
@@ -685,23 +889,40 @@ def on_device(function: Function, arguments: Arguments, device: Device) -> Argum
         kind = param.kind if param is not None else "buffer"
         try:
             if kind == "sampler":
-                return device.sampler(filter=value or "nearest") if value is None or isinstance(value, str) else value
+                return (
+                    device.sampler(filter=value or "nearest")
+                    if value is None or isinstance(value, str)
+                    else value
+                )
             if isinstance(value, RandomImage):
                 return _image_on_device(name, value, device)
-            if not isinstance(value, np.ndarray) or not (value.ndim or kind == "buffer") or kind in ("scalar", "uniform"):
+            if (
+                not isinstance(value, np.ndarray)
+                or not (value.ndim or kind == "buffer")
+                or kind in ("scalar", "uniform")
+            ):
                 return value
             if kind == "image":
-                return device.image_from_numpy(value, param.format or None if param is not None else None)
+                return device.image_from_numpy(
+                    value, param.format or None if param is not None else None
+                )
             return device.from_numpy(value)
         except DevmodError as error:
-            raise ArgumentError(f"{name}: {error}", kind=device.kind, function=function.name, argument=name) from None
+            raise ArgumentError(
+                f"{name}: {error}", kind=device.kind, function=function.name, argument=name
+            ) from None
 
     named = {name: copy(name, value) for name, value in arguments.named.items()}
     if (program := program_of(function)) is not None and program.states and "state" not in named:
         lengths: dict[str, int] = {}
         known_lengths(program, named, lengths)
-        named["state"] = program.state(**{name: lengths[name] for name in program.open_lengths if name in lengths})
-    return Arguments(tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)), named)
+        named["state"] = program.state(
+            **{name: lengths[name] for name in program.open_lengths if name in lengths}
+        )
+    return Arguments(
+        tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)),
+        named,
+    )
 
 
 def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
@@ -711,19 +932,30 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
         raise NotFromInterfaceError(f"{name}: {error}") from None
     if value.format.endswith("norm"):
         generator, limits = np.random.default_rng(crc32(name.encode())), np.iinfo(image.texel.dtype)
-        texels = generator.integers(limits.min, limits.max, image.array_shape, limits.dtype, endpoint=True)
+        texels = generator.integers(
+            limits.min, limits.max, image.array_shape, limits.dtype, endpoint=True
+        )
     else:
         texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype))
     image.copy_from(texels)
     return image
 
 
-def results_of(function: Function, arguments: Arguments, written: Collection[str] = ()) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays that a function may have written to, and those of `written`, on the host."""
+def results_of(
+    function: Function, arguments: Arguments, written: Collection[str] = ()
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the arrays that a function may have written to, and those of `written`, on the
+    host.
+    """
     params, program = parameters(function), program_of(function)
     state = arguments.named["state"] if program is not None and program.states else {}
     return {
         name: value.numpy()
         for name, value in (*arguments.items(), *state.items())
-        if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or {name, params[name].name} & {*written})
+        if hasattr(value, "numpy")
+        and (
+            name not in params
+            or params[name].access != "r"
+            or {name, params[name].name} & {*written}
+        )
     }

@@ -1,4 +1,6 @@
-"""Launches of `devmod run` and `devmod bench` in another process: a kernel that writes far outside ends its process, or hangs it."""
+"""Launches of `devmod run` and `devmod bench` in another process: a kernel that writes far outside
+ends its process, or hangs it.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,11 @@ def open_modules(settings: Mapping[str, Any]) -> dict[str, Module]:
     return {each: open_file(each, b64decode(settings["stdin"]))[1] for each in settings["files"]}
 
 
-def launched(launcher: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]) -> Iterator[tuple[Any, End | None]]:
-    """Yield the result of each item as `devmod.worker.answers` does, or raise an error that has the text of the other process's.
+def launched(
+    launcher: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]
+) -> Iterator[tuple[Any, End | None]]:
+    """Yield the result of each item as `devmod.worker.answers` does, or raise an error that has the
+    text of the other process's.
 
     Files with a kind that is registered in this process are used here.
 
@@ -58,8 +63,12 @@ def launched(launcher: str, items: Sequence[Any], seconds: float | None, setting
     """
     settings = {**settings, "launcher": launcher}
     kinds = local_kinds()
-    is_here = bool(kinds) and any(each.kind in kinds for module in open_modules(settings).values() for each in walk(module))
-    for answer, end in answers(__name__, items, _launcher(settings), seconds, here=lambda _: is_here, settings=settings):
+    is_here = bool(kinds) and any(
+        each.kind in kinds for module in open_modules(settings).values() for each in walk(module)
+    )
+    for answer, end in answers(
+        __name__, items, _launcher(settings), seconds, here=lambda _: is_here, settings=settings
+    ):
         if end is None and "error" in answer:
             error = CompileError(answer["error"], log=answer["log"])
             error.add_note(answer["traceback"])
@@ -68,7 +77,9 @@ def launched(launcher: str, items: Sequence[Any], seconds: float | None, setting
 
 
 def main(request: dict[str, Any]) -> None:
-    """Answer in the new process with the result of each item, or with its error. Warnings are printed."""
+    """Answer in the new process with the result of each item, or with its error. Warnings are
+    printed.
+    """
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = show_warning
     launch = _launcher(request)
@@ -78,13 +89,19 @@ def main(request: dict[str, Any]) -> None:
             return launch(item)
         except BaseException as error:  # noqa: BLE001 - a driver or a plugin may raise any, and the command prints it
             text, log = error_text(error)
-            return {"error": text, "log": log, "traceback": "".join(format_exception(error)).rstrip()}
+            return {
+                "error": text,
+                "log": log,
+                "traceback": "".join(format_exception(error)).rstrip(),
+            }
 
     answer_items(request, answer)
 
 
 def _launcher(settings: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
-    """Return the function of the items. Its module, which imports NumPy, is imported where it launches."""
+    """Return the function of the items. Its module, which imports NumPy, is imported where it
+    launches.
+    """
     find = cache(lambda: import_module(settings["launcher"]).launcher(settings))
     return lambda item: {"value": find()(item)}
 

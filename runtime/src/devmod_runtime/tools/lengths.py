@@ -1,8 +1,17 @@
-"""The lengths of a program's arrays, for inputs from its declarations: those of the given arrays, or small ones that it accepts."""
+"""The lengths of a program's arrays, for inputs from its declarations: those of the given arrays,
+or small ones that it accepts.
+"""
 
 from __future__ import annotations
 
-from devmod_readers.programs import COMPARISONS, Array, ExpressionError, bind_lengths, evaluate, names_in
+from devmod_readers.programs import (
+    COMPARISONS,
+    Array,
+    ExpressionError,
+    bind_lengths,
+    evaluate,
+    names_in,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +24,19 @@ if TYPE_CHECKING:
     Constraint = tuple[str, Any, Any]
 
 #: The lengths that are tried, in this order.
-_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))))
+_LENGTHS = tuple(
+    dict.fromkeys(
+        (16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))
+    )
+)
 
 
-def known_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]) -> list[Constraint]:
-    """Add the lengths of given arrays and of constants, and the given integers in expressions. Return what the other lengths must meet."""
+def known_lengths(
+    function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]
+) -> list[Constraint]:
+    """Add the lengths of given arrays and of constants, and the given integers in expressions.
+    Return what the other lengths must meet.
+    """
     program, values = function.program, {**function.constants, **values}
     for each in program.scalars:
         number: Any = values.get(each.name, each.default)
@@ -34,15 +51,21 @@ def _lengths_of(array: Array, value: Any) -> Sequence[int]:
     shape: tuple[int, ...] = tuple(getattr(value, "shape", ()))
     if not array.format:
         return shape
-    return shape[::-1] if hasattr(value, "layers") else shape[:2]  # an image has its width first, NumPy's array its height
+    return (
+        shape[::-1] if hasattr(value, "layers") else shape[:2]
+    )  # an image has its width first, NumPy's array its height
 
 
 def choose_lengths(
-    function: ProgramFunction, lengths: dict[str, int], constraints: Iterable[Constraint], wanted: Mapping[str, float]
+    function: ProgramFunction,
+    lengths: dict[str, int],
+    constraints: Iterable[Constraint],
+    wanted: Mapping[str, float],
 ) -> dict[str, int] | None:
     """Return lengths, and integers in expressions, that a program accepts; None if none is found.
 
-    All names get one number, the first that meets what the program requires. A name that an equation gives gets that number.
+    All names get one number, the first that meets what the program requires. A name that an
+    equation gives gets that number.
 
     Parameters
     ----------
@@ -55,11 +78,25 @@ def choose_lengths(
     """
     program = function.program
     shapes = [each for array in program.arrays() for each in array.shape if isinstance(each, tuple)]
-    needed: list[Constraint] = [*program.requires, *constraints, *((">=", each, 1) for each in shapes)]
+    needed: list[Constraint] = [
+        *program.requires,
+        *constraints,
+        *((">=", each, 1) for each in shapes),
+    ]
     names = [each for each in (*program.length_names, *function.sizes) if each not in lengths]
-    equations = [(one, two) for operator, *sides in needed if operator == "==" for one, two in (sides, sides[::-1]) if one in names]
+    equations = [
+        (one, two)
+        for operator, *sides in needed
+        if operator == "=="
+        for one, two in (sides, sides[::-1])
+        if one in names
+    ]
     # The call has the error of what known lengths do not meet.
-    open_ = [each for each in needed if any(name in names for side in each[1:] for name in names_in(side))]
+    open_ = [
+        each
+        for each in needed
+        if any(name in names for side in each[1:] for name in names_in(side))
+    ]
     for number in _LENGTHS:
         values = {name: int(wanted.get(name, number)) for name in names} | lengths
         for name, expression in equations:

@@ -1,4 +1,5 @@
-"""What `devmod.guard` and `devmod.profile` replace while they are active: attributes of `Opening`, and public methods.
+"""What `devmod.guard` and `devmod.profile` replace while they are active: attributes of `Opening`,
+and public methods.
 
 Without an observer, each is the original one, so no call has an instruction for it.
 """
@@ -12,14 +13,16 @@ from typing import Any
 
 from devmod_runtime._launch.function import _references as references
 
-#: From a class and the name of a method to the function that makes the new method from the present one.
-#: A method that the class does not have is None.
+#: From a class and the name of a method to the function that makes the new method from the present
+#: one. A method that the class does not have is None.
 Methods = Mapping[tuple[type, str], Callable[[Any], Any]]
 
 _lock = threading.Lock()
-#: The active observers, in the order in which they replace methods: guards before profiles, so that a profile sees a guard's work.
+#: The active observers, in the order in which they replace methods: guards before profiles, so that
+#: a profile sees a guard's work.
 _active: list[tuple[int, object, Methods]] = []
-#: The methods of each class itself before the first of their observers; None for one that it does not have.
+#: The methods of each class itself before the first of their observers; None for one that it does
+#: not have.
 _originals: dict[tuple[type, str], Any] = {}
 
 
@@ -56,7 +59,8 @@ def _apply() -> None:
             setattr(owner, name, method)
         else:
             delattr(owner, name)
-    # Without an observer, drop the original: other code may replace the method later, and the class can be freed.
+    # Without an observer, drop the original: other code may replace the method later, and the class
+    # can be freed.
     observed = {place for _, _, methods in _active for place in methods}
     for place in _originals.keys() - observed:
         del _originals[place]

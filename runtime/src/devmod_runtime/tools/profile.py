@@ -1,4 +1,5 @@
-"""`devmod.profile`: a record of each call, launch, copy, build and wait, with the time on the host and on the device.
+"""`devmod.profile`: a record of each call, launch, copy, build and wait, with the time on the host
+and on the device.
 
 A profile replaces methods while it is active, so a program without one is as fast as before.
 
@@ -35,7 +36,8 @@ from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.observed import Methods, replaced
 
-#: The methods of a device that copy and return when the copy is done. The stream is the last argument, and the bytes are the one before.
+#: The methods of a device that copy and return when the copy is done. The stream is the last
+#: argument, and the bytes are the one before.
 _COPIES = {
     "write": "copy to the device",
     "read": "copy to the host",
@@ -62,8 +64,9 @@ class Record(NamedTuple):
     action
         "call" (a function, with its checks and copies), "launch", "copy", "build" or "wait".
     name
-        The name of the function, or what was copied or waited for. A launch in the call of a program has both names, as in
-        "normalize: scale", and a prepared program is one launch with its name.
+        The name of the function, or what was copied or waited for. A launch in the call of a
+        program has both names, as in "normalize: scale", and a prepared program is one launch with
+        its name.
     device
         The kind and the number of the device, such as "opencl:0"; "" if there is none yet.
     start
@@ -71,7 +74,8 @@ class Record(NamedTuple):
     host
         The seconds on the host. A launch is queued in this time.
     on_device
-        The seconds of a launch or of a queued copy on the device; None for other actions, and where devices have no times.
+        The seconds of a launch or of a queued copy on the device; None for other actions, and where
+        devices have no times.
     nbytes
         The bytes of the arrays that a call or a launch gets, each counted once, or of a copy.
     thread
@@ -89,7 +93,9 @@ class Record(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A row of the table: records of one action, name and device. The times are in seconds; None where devices have no times."""
+    """A row of the table: records of one action, name and device. The times are in seconds; None
+    where devices have no times.
+    """
 
     action: str
     name: str
@@ -100,15 +106,16 @@ class _Sum(NamedTuple):
     gb_per_s: float | None
 
 
-#: What is recorded: the action, the name, the device, the begin and the end in nanoseconds, the bytes and the thread. A tuple takes a tenth
-#: of the time of a `Record`.
+#: What is recorded: the action, the name, the device, the begin and the end in nanoseconds, the
+#: bytes and the thread. A tuple takes a tenth of the time of a `Record`.
 _Entry = tuple[str, str, str, int, int, int, int]
 
 
 class _Pending(NamedTuple):
     """What a stream has in its queue, whose time on the device is not read yet.
 
-    It is the record; the stream; when the host queued the first event, in nanoseconds; and the events around it.
+    It is the record; the stream; when the host queued the first event, in nanoseconds; and the
+    events around it.
     """
 
     entry: _Entry
@@ -119,7 +126,9 @@ class _Pending(NamedTuple):
 
 
 class _OnDevice(NamedTuple):
-    """The start on the device, in seconds after an event that the device's launches have in common; the seconds there; and the stream."""
+    """The start on the device, in seconds after an event that the device's launches have in common;
+    the seconds there; and the stream.
+    """
 
     start: float
     seconds: float
@@ -145,13 +154,16 @@ class _Local(threading.local):
 
 
 class Profile:
-    """A profile of a part of a program. `devmod.profile` returns one: ``with devmod.profile() as p:``."""
+    """A profile of a part of a program. `devmod.profile` returns one: ``with devmod.profile() as
+    p:``.
+    """
 
     def __init__(self, *, device_times: bool = True) -> None:
         self._device_times = device_times
         self._entries: list[_Entry] = []
         self._pending: deque[_Pending] = deque()
-        #: Of each device: an event, and the seconds from the first event to it. Drivers give the time between two events alone.
+        #: Of each device: an event, and the seconds from the first event to it. Drivers give the
+        #: time between two events alone.
         self._base: dict[Device, tuple[Event, float]] = {}
         #: Of each device: the seconds of the profile when it reached the first event, at the least.
         self._offset: dict[Device, float] = {}
@@ -170,8 +182,13 @@ class Profile:
 
     def __enter__(self) -> Self:
         if self._start:
-            raise ArgumentError("a profile is used once: call devmod.profile() again", argument="profile")
-        self._hooked = any(claim.name.partition(".")[0] == "devmod_launch" for claim in registry.claims("devmod.hooks"))
+            raise ArgumentError(
+                "a profile is used once: call devmod.profile() again", argument="profile"
+            )
+        self._hooked = any(
+            claim.name.partition(".")[0] == "devmod_launch"
+            for claim in registry.claims("devmod.hooks")
+        )
         self._start, self._process, self._is_active = perf_counter_ns(), os.getpid(), True
         self._stack.enter_context(replaced(self._methods(), order=1))
         return self
@@ -185,7 +202,9 @@ class Profile:
 
     @property
     def records(self) -> list[Record]:
-        """What the program did, in the order in which it ended. The times on the device are there when the context has ended."""
+        """What the program did, in the order in which it ended. The times on the device are there
+        when the context has ended.
+        """
         if not self._is_active:
             self._read_times()  # of another thread's launch that began in the context
         return [self._record(entry) for entry in self._entries]
@@ -194,7 +213,16 @@ class Profile:
         action, name, device, begin, end, nbytes, thread = entry
         on_device = self._on_device.get(id(entry))
         seconds = on_device.seconds if on_device is not None else None
-        return Record(action, name, device, (begin - self._start) * 1e-9, (end - begin) * 1e-9, seconds, nbytes, thread)
+        return Record(
+            action,
+            name,
+            device,
+            (begin - self._start) * 1e-9,
+            (end - begin) * 1e-9,
+            seconds,
+            nbytes,
+            thread,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows of the table as plain data, with times in seconds."""
@@ -206,33 +234,50 @@ class Profile:
         for each in self.records:
             if each.action != "call":
                 groups.setdefault((each.action, each.name, each.device), []).append(each)
-        for (action, name, device), group in sorted(groups.items(), key=lambda item: -sum(each.on_device or each.host for each in item[1])):
+        for (action, name, device), group in sorted(
+            groups.items(), key=lambda item: -sum(each.on_device or each.host for each in item[1])
+        ):
             times = [each.on_device for each in group if each.on_device is not None]
             host, on_device = sum(each.host for each in group), sum(times)
             seconds = on_device if times else host
             nbytes = sum(each.nbytes for each in group)
-            has_rate = action == "launch" or (action == "copy" and (bool(times) or name not in _QUEUED_COPIES.values()))
+            has_rate = action == "launch" or (
+                action == "copy" and (bool(times) or name not in _QUEUED_COPIES.values())
+            )
             rate = nbytes / seconds / 1e9 if nbytes and seconds and has_rate else None
             yield _Sum(action, name, device, len(group), host, on_device if times else None, rate)
 
     def table(self) -> str:
-        """Return a table of the kernels, copies, builds and waits: how many, the seconds on the host and on the device, and GB/s."""
+        """Return a table of the kernels, copies, builds and waits: how many, the seconds on the
+        host and on the device, and GB/s.
+        """
         rows = [("", "device", "count", "host", "device", "GB/s")]
         for each in self._sums():
-            label = each.name if each.action in ("launch", "copy") else f"{each.action}{' for' * (each.action == 'wait')} {each.name}"
+            label = (
+                each.name
+                if each.action in ("launch", "copy")
+                else f"{each.action}{' for' * (each.action == 'wait')} {each.name}"
+            )
             on_device = "" if each.on_device is None else duration_text(each.on_device)
             rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
-            rows.append((label, each.device, str(each.number), duration_text(each.host), on_device, rate))
+            rows.append(
+                (label, each.device, str(each.number), duration_text(each.host), on_device, rate)
+            )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for row in rows:
             pairs = zip(row, widths, strict=True)
-            cells = [cell.ljust(width) if number < 2 else cell.rjust(width) for number, (cell, width) in enumerate(pairs)]
+            cells = [
+                cell.ljust(width) if number < 2 else cell.rjust(width)
+                for number, (cell, width) in enumerate(pairs)
+            ]
             lines.append("  ".join(cells).rstrip())
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread, and one for each stream of a device."""
+        """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread,
+        and one for each stream of a device.
+        """
         events: list[dict[str, Any]] = []
         streams: dict[Stream, int] = {}
         for entry in [*self._entries]:
@@ -243,16 +288,27 @@ class Profile:
                 start = on_device.start + self._offset[on_device.stream.device]
                 # The device may have reached the first event before the host queued the launch.
                 early = min(max(each.start - start, 0.0), on_device.seconds)
-                events.append(_trace_event(each, track, 2, start + early, on_device.seconds - early))
-        names = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in (("host", 1), ("device", 2))]
+                events.append(
+                    _trace_event(each, track, 2, start + early, on_device.seconds - early)
+                )
+        names = [
+            {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
+            for name, pid in (("host", 1), ("device", 2))
+        ]
         tracks, counts = [], Counter[str]()
         for stream, tid in streams.items():
             label = device_label(stream.device)
             counts[label] += 1
             name = label if counts[label] == 1 else f"{label}, stream {counts[label]}"
-            tracks.append({"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}})
+            tracks.append(
+                {"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}}
+            )
         with replacing(path) as file:
-            file.write(json.dumps({"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}).encode())
+            file.write(
+                json.dumps(
+                    {"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}
+                ).encode()
+            )
 
     def __repr__(self) -> str:
         return f"<Profile of {len(self._entries)} records>"
@@ -263,7 +319,9 @@ class Profile:
         methods: dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {
             (Function, "__call__"): self._call,
             (ProgramFunction, "__call__"): self._call,
-            (Opening, "build"): partial(self._outermost, about=lambda function, device: ("build", function.name, device, 0)),
+            (Opening, "build"): partial(
+                self._outermost, about=lambda function, device: ("build", function.name, device, 0)
+            ),
             (Opening, "queue"): self._queue,
         }
         for base in (Device, Stream):
@@ -273,11 +331,17 @@ class Profile:
         return methods
 
     def _watch(self, base: Any) -> Callable[[Any], Any]:
-        """Return what replaces `__init_subclass__`: it records the methods of classes that a driver's import defines later."""
+        """Return what replaces `__init_subclass__`: it records the methods of classes that a
+        driver's import defines later.
+        """
 
         def make(original: Any) -> Any:
             def new_class(owner: Any, /, **keywords: Any) -> None:
-                before = super(base, owner).__init_subclass__ if original is None else original.__get__(None, owner)
+                before = (
+                    super(base, owner).__init_subclass__
+                    if original is None
+                    else original.__get__(None, owner)
+                )
                 before(**keywords)
                 self._stack.enter_context(replaced(self._methods_of(owner), order=1))
 
@@ -285,7 +349,9 @@ class Profile:
 
         return make
 
-    def _methods_of(self, owner: type) -> dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    def _methods_of(
+        self, owner: type
+    ) -> dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]:
         """Return what replaces the methods of a class of devices or streams that copy and wait."""
         found: dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {}
         for name in owner.__dict__.keys() & _COPIES.keys():
@@ -297,12 +363,17 @@ class Profile:
             found[owner, "upload"] = partial(self._outermost, about=about)
         if "synchronize" in owner.__dict__:
             found[owner, "synchronize"] = partial(
-                self._outermost, about=lambda queue: ("wait", "the device", getattr(queue, "device", queue), 0)
+                self._outermost,
+                about=lambda queue: ("wait", "the device", getattr(queue, "device", queue), 0),
             )
         return found
 
-    def _outermost(self, original: Callable[..., Any], about: Callable[..., tuple[str, str, Any, int]]) -> Callable[..., Any]:
-        """Return a method that records its time, unless another recorded method of devices or streams has called it."""
+    def _outermost(
+        self, original: Callable[..., Any], about: Callable[..., tuple[str, str, Any, int]]
+    ) -> Callable[..., Any]:
+        """Return a method that records its time, unless another recorded method of devices or
+        streams has called it.
+        """
         local = self._local
 
         @wraps(original)
@@ -317,12 +388,16 @@ class Profile:
                 end = perf_counter_ns()
                 local.inside = False
                 action, name, device, nbytes = about(*args)
-                self._entries.append((action, name, device_label(device), begin, end, nbytes, get_ident()))
+                self._entries.append(
+                    (action, name, device_label(device), begin, end, nbytes, get_ident())
+                )
 
         return recorded
 
     def _copy(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        """Return a method that waits for the stream before it copies: else the time of the copy has that of the launches before it."""
+        """Return a method that waits for the stream before it copies: else the time of the copy has
+        that of the launches before it.
+        """
         copy = self._outermost(original, lambda *args: ("copy", name, args[0], args[-2].nbytes))
 
         @wraps(original)
@@ -360,20 +435,33 @@ class Profile:
             try:
                 return original(function, *args, **keywords)
             finally:
-                add(("call", function.name, call[0], begin, perf_counter_ns(), call[1], get_ident()))
+                add(
+                    ("call", function.name, call[0], begin, perf_counter_ns(), call[1], get_ident())
+                )
 
         return recorded
 
     def _queue(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def queue(launch: Callable[..., Any], name: str, stream: Stream, arguments: Iterable[Any] | None) -> Callable[..., Any]:
+        def queue(
+            launch: Callable[..., Any], name: str, stream: Stream, arguments: Iterable[Any] | None
+        ) -> Callable[..., Any]:
             own = None if arguments is None else ["", _bytes_of(arguments)]
             return self._launch(original(launch, name, stream, arguments), name, stream, own)
 
         return queue
 
-    def _launch(self, original: Callable[..., Any], name: str, stream: Stream, own: list[Any] | None) -> Callable[..., Any]:
-        """Return a function that queues a launch, with bytes of its own or of the thread's present call, and records it."""
-        device, kind, local, add = device_label(stream.device), stream.device.kind, self._local, self._entries.append
+    def _launch(
+        self, original: Callable[..., Any], name: str, stream: Stream, own: list[Any] | None
+    ) -> Callable[..., Any]:
+        """Return a function that queues a launch, with bytes of its own or of the thread's present
+        call, and records it.
+        """
+        device, kind, local, add = (
+            device_label(stream.device),
+            stream.device.kind,
+            self._local,
+            self._entries.append,
+        )
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             call = own or local.call
@@ -395,14 +483,20 @@ class Profile:
         def passed_on(*args: Any, **keywords: Any) -> Any:
             result = record(*args, **keywords)
             if result is not NotImplemented and not self._local.passing:
-                own = next(each for each in reversed(self._entries) if each[0] == "launch" and each[-1] == get_ident())
+                own = next(
+                    each
+                    for each in reversed(self._entries)
+                    if each[0] == "launch" and each[-1] == get_ident()
+                )
                 self._pass_on(kind, self._record(own))
             return result
 
         return passed_on if self._hooked else record
 
     def _pass_on(self, kind: str, record: Record) -> None:
-        """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each distribution, and not an error of the launch."""
+        """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each
+        distribution, and not an error of the launch.
+        """
         self._local.passing = True
         try:
             for claim, call in hooks.callers("devmod_launch", kind):
@@ -413,15 +507,31 @@ class Profile:
                     if provider not in self._warned:
                         self._warned.add(provider)
                         text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
-                        warnings.warn(escape(f"{text}; the profile hides further errors of the hook"), RuntimeWarning, stacklevel=4)
+                        warnings.warn(
+                            escape(f"{text}; the profile hides further errors of the hook"),
+                            RuntimeWarning,
+                            stacklevel=4,
+                        )
         finally:
             self._local.passing = False
 
     def _queued(
-        self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]
+        self,
+        action: str,
+        name: str,
+        stream: Stream,
+        nbytes_of: Callable[[], int],
+        original: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """Return a function that queues a launch or a copy, and records it with an event before and after it."""
-        order, device, event, pending = self._order(stream), device_label(stream.device), self._event, self._pending
+        """Return a function that queues a launch or a copy, and records it with an event before and
+        after it.
+        """
+        order, device, event, pending = (
+            self._order(stream),
+            device_label(stream.device),
+            self._event,
+            self._pending,
+        )
 
         def queued(*args: Any, **keywords: Any) -> Any:
             with order:
@@ -445,14 +555,18 @@ class Profile:
     # -- times on the device
 
     def _order(self, stream: Stream) -> Any:
-        """Return the lock that keeps a launch and its events together. Streams of one device may be one queue.
+        """Return the lock that keeps a launch and its events together. Streams of one device may be
+        one queue.
 
-        A stream with a lock of its own holds it while it calls prepared launches, so another lock could block both threads.
+        A stream with a lock of its own holds it while it calls prepared launches, so another lock
+        could block both threads.
         """
         lock = getattr(stream, "lock", None)
         if hasattr(lock, "acquire"):
             return lock
-        return self._locks.get(stream.device) or self._locks.setdefault(stream.device, fork_safe(threading.RLock()))
+        return self._locks.get(stream.device) or self._locks.setdefault(
+            stream.device, fork_safe(threading.RLock())
+        )
 
     def _event(self, stream: Stream) -> Event | None:
         """Return an event at the end of the stream's queue; None if the stream has no times."""
@@ -480,7 +594,9 @@ class Profile:
                 found.setdefault(each.stream.device, []).append(each)
             for device, records in found.items():
                 with suppress(DevmodError):  # that of a record is found below
-                    device.read_times([event for each in records for event in (each.begin, each.end)])
+                    device.read_times(
+                        [event for each in records for event in (each.begin, each.end)]
+                    )
                 for each in records:
                     self._read_time(each)
                 self._compare_clocks(each.stream)
@@ -513,11 +629,17 @@ class Profile:
         return seconds
 
     def _reached(self, device: Device, seconds: float, queued: int) -> None:
-        """Note that the device reached an event, so many seconds after its first one, when the host had queued it, or later."""
-        self._offset[device] = max(self._offset.get(device, -inf), (queued - self._start) * 1e-9 - seconds)
+        """Note that the device reached an event, so many seconds after its first one, when the host
+        had queued it, or later.
+        """
+        self._offset[device] = max(
+            self._offset.get(device, -inf), (queued - self._start) * 1e-9 - seconds
+        )
 
     def _compare_clocks(self, stream: Stream) -> None:
-        """Compare the clocks by one more event: the device reaches it at once, unless other threads have filled the queue."""
+        """Compare the clocks by one more event: the device reaches it at once, unless other threads
+        have filled the queue.
+        """
         if stream in self._untimed:
             return
         now = perf_counter_ns()
@@ -531,8 +653,9 @@ def profile(*, device_times: bool = True) -> Profile:
     Parameters
     ----------
     device_times
-        Whether to put an event of the stream before and after each launch, whose difference is the time on the device. It costs what the
-        driver takes for two events; docs/profiling.md has the figures.
+        Whether to put an event of the stream before and after each launch, whose difference is the
+        time on the device. It costs what the driver takes for two events; docs/profiling.md has the
+        figures.
 
     Returns
     -------
@@ -541,8 +664,8 @@ def profile(*, device_times: bool = True) -> Profile:
 
     Notes
     -----
-    Other tracers get each launch by the hook ``devmod_launch``, as it is queued. A hook that raises an error does not stop the launch: a
-    RuntimeWarning names its distribution, once in a profile.
+    Other tracers get each launch by the hook ``devmod_launch``, as it is queued. A hook that raises
+    an error does not stop the launch: a RuntimeWarning names its distribution, once in a profile.
     """
     return Profile(device_times=device_times)
 
@@ -552,7 +675,11 @@ def _bytes_of(values: Iterable[Any]) -> int:
     total = 0
     counted = set()
     for each in values:
-        if type(each) not in _NO_ARRAYS and id(each) not in counted and getattr(each, "shape", True):
+        if (
+            type(each) not in _NO_ARRAYS
+            and id(each) not in counted
+            and getattr(each, "shape", True)
+        ):
             counted.add(id(each))
             total += getattr(each, "nbytes", 0)
     return total
@@ -574,7 +701,18 @@ def duration_text(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-def _trace_event(record: Record, track: int, pid: int, start: float, seconds: float) -> dict[str, Any]:
+def _trace_event(
+    record: Record, track: int, pid: int, start: float, seconds: float
+) -> dict[str, Any]:
     about = {"device": record.device, "bytes": record.nbytes}
     name = record.name if record.action in ("call", "launch") else f"{record.action}: {record.name}"
-    return {"name": name, "cat": record.action, "ph": "X", "pid": pid, "tid": track, "ts": start * 1e6, "dur": seconds * 1e6, "args": about}
+    return {
+        "name": name,
+        "cat": record.action,
+        "ph": "X",
+        "pid": pid,
+        "tid": track,
+        "ts": start * 1e6,
+        "dur": seconds * 1e6,
+        "args": about,
+    }

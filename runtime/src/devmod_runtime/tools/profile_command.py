@@ -10,7 +10,14 @@ from traceback import format_exception
 
 import click
 
-from devmod.commands import debug_option, echo, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.commands import (
+    debug_option,
+    echo,
+    echo_lines,
+    plugins_at_work,
+    print_json,
+    quiet_drivers,
+)
 from devmod_runtime.tools.profile import Profile
 
 
@@ -25,15 +32,32 @@ Examples:
   devmod profile --json train.py > profile.json   # the rows as data; what the script prints goes to standard error
 """,
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write a trace in Chrome's format to FILE.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, and the output of SCRIPT on standard error.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a trace in Chrome's format to FILE.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the table as JSON, and the output of SCRIPT on standard error.",
+)
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @debug_option
 @click.pass_context
-def command(context: click.Context, output: Path | None, as_json: bool, script: str, arguments: tuple[str, ...]) -> None:
-    """Run the Python script SCRIPT with ARGUMENTS. Print a table of its kernels, copies, builds and waits on standard error.
+def command(
+    context: click.Context,
+    output: Path | None,
+    as_json: bool,
+    script: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run the Python script SCRIPT with ARGUMENTS. Print a table of its kernels, copies, builds and
+    waits on standard error.
 
     The exit status is that of the script.
     """

@@ -49,18 +49,27 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        "report": the result as data; "lines": as text; "agrees": whether each expected array agrees.
+        "report": the result as data; "lines": as text; "agrees": whether each expected array
+        agrees.
     """
-    function, expected, saved, printed = (options[each] for each in ("function", "expected", "saved", "printed"))
+    function, expected, saved, printed = (
+        options[each] for each in ("function", "expected", "saved", "printed")
+    )
     kernel = module[function]
-    target = kernel.default_device() if options["device"] is None else find_device(options["device"])
+    target = (
+        kernel.default_device() if options["device"] is None else find_device(options["device"])
+    )
     kernel = kernel.on(target)
     host, params = arguments_of(kernel, options["given"], {}), parameters(kernel)
     for name in (*expected, *saved, *printed):
         _check_name(kernel, name, host)
     wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
     if program_of(kernel) is None and not options["guard"]:
-        warn_of_dimensions(kernel, dict(host.items()).values(), *map(options["sizes"].get, ("grid", "block", "threads")))
+        warn_of_dimensions(
+            kernel,
+            dict(host.items()).values(),
+            *map(options["sizes"].get, ("grid", "block", "threads")),
+        )
 
     def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
         call = on_device(kernel, host, target)
@@ -72,16 +81,23 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         arrays = results_of(kernel, call, (*expected, *saved, *printed))
         return (result, seconds, recorded, arrays), arrays
 
-    result, seconds, recorded, results = guarded_twice(kernel, launch) if options["guard"] else launch()[0]
+    result, seconds, recorded, results = (
+        guarded_twice(kernel, launch) if options["guard"] else launch()[0]
+    )
     times = [each.on_device for each in recorded.records if each.action == "launch"]
     report: dict[str, Any] = {
         "function": function,
         "device": device_label(target),
         "device_name": target.name,
         "host": seconds,
-        "on_device": sum(each for each in times if each is not None) if times and None not in times else None,
+        "on_device": sum(each for each in times if each is not None)
+        if times and None not in times
+        else None,
         "result": result,
-        "arrays": {name: {"type": str(array.dtype), "shape": list(array.shape)} for name, array in results.items()},
+        "arrays": {
+            name: {"type": str(array.dtype), "shape": list(array.shape)}
+            for name, array in results.items()
+        },
         "printed": {name: str(results[name]) for name in printed},
         "expected": {},
         "saved": saved,
@@ -91,17 +107,35 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     differences: dict[str, Difference] = {}
     for name, path in expected.items():
         result = results[name]
-        is_scaled = path.lower().endswith(PICTURES) and result.dtype.kind == "f" and wanted[name].dtype.kind == "u"  # an image, as saved
+        is_scaled = (
+            path.lower().endswith(PICTURES)
+            and result.dtype.kind == "f"
+            and wanted[name].dtype.kind == "u"
+        )  # an image, as saved
         expected_array = wanted[name] / 255 if is_scaled else wanted[name]
-        differences[name] = worst_difference(name, result, expected_array, options["rtol"], options["atol"])
+        differences[name] = worst_difference(
+            name, result, expected_array, options["rtol"], options["atol"]
+        )
         report["expected"][name] = {"file": path, **_plain(differences[name])}
-    return {"report": report, "lines": list(_lines(report, differences)), "agrees": not any(each.is_error for each in differences.values())}
+    return {
+        "report": report,
+        "lines": list(_lines(report, differences)),
+        "agrees": not any(each.is_error for each in differences.values()),
+    }
 
 
 def _check_name(function: Function, name: str, call: Arguments) -> None:
     program = program_of(function)
-    arrays = [each for each, param in parameters(function).items() if param.kind in ("buffer", "image") and each in dict(call.items())]
-    arrays += [] if program is None else [each for each in (*program.outputs, *program.states) if each not in arrays]
+    arrays = [
+        each
+        for each, param in parameters(function).items()
+        if param.kind in ("buffer", "image") and each in dict(call.items())
+    ]
+    arrays += (
+        []
+        if program is None
+        else [each for each in (*program.outputs, *program.states) if each not in arrays]
+    )
     if name not in arrays:
         raise ArgumentError(
             f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
@@ -110,12 +144,22 @@ def _check_name(function: Function, name: str, call: Arguments) -> None:
 
 
 def _plain(each: Difference) -> dict[str, Any]:
-    return {"error": each.error, "index": each.place, "value": each.value, "expected": each.expected, "agrees": not each.is_error}
+    return {
+        "error": each.error,
+        "index": each.place,
+        "value": each.value,
+        "expected": each.expected,
+        "agrees": not each.is_error,
+    }
 
 
 def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> Iterator[str]:
     seconds = report["on_device"]
-    on_device = f"{duration_text(seconds)} on the device" if seconds is not None else "no time on the device"
+    on_device = (
+        f"{duration_text(seconds)} on the device"
+        if seconds is not None
+        else "no time on the device"
+    )
     yield f"{report['function']} on {report['device']} ({report['device_name']}): {on_device}, {duration_text(report['host'])} on the host"
     if report["result"] is not None:
         yield f"returned {report['result']}"
@@ -127,6 +171,10 @@ def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> 
         yield from report["printed"].get(name, "").splitlines()
     for name, each in differences.items():
         path = report["expected"][name]["file"]
-        values = f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}" if each.place else ""
+        values = (
+            f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}"
+            if each.place
+            else ""
+        )
         verdict = "differs from" if each.is_error else "agrees with"
         yield f"{name} {verdict} {path}: worst error {each.error:.3g} {values}".rstrip()

@@ -65,23 +65,67 @@ Exit status:
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension.")
-@click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
-@click.option("--block", metavar="X[,Y[,Z]]", help="The threads of a block.")
-@click.option("--device", metavar="KIND[:NUMBER]", shell_complete=complete_kind("devmod.device"),
-              help="The device. Default: that of a call in Python.")  # fmt: skip
-@click.option("--expect", multiple=True, metavar="NAME=FILE", help="Compare an array with a file after the launch.")
-@click.option("--rtol", type=FiniteRange(0), default=1e-5, show_default=True,
-              help="The tolerance of --expect, relative to the expected value.")  # fmt: skip
-@click.option("--atol", type=FiniteRange(0), default=1e-6, show_default=True, help="The absolute tolerance of --expect.")
 @click.option(
-    "--print", "printed", multiple=True, metavar="NAME", help="Print an array after the launch, a large one in NumPy's short form."
+    "--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads."
 )
-@click.option("--save", multiple=True, metavar="NAME=FILE", help="Write an array to a file .npy or a picture after the launch.")
-@click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
-              help="The time limit for the launch with its build. Default: none.")  # fmt: skip
-@click.option("--guard", is_flag=True, help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.")
-@click.option("--sanitize", is_flag=False, flag_value="", metavar="[=CHECKS]",
-              help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.")  # fmt: skip
+@click.option("--block", metavar="X[,Y[,Z]]", help="The threads of a block.")
+@click.option(
+    "--device",
+    metavar="KIND[:NUMBER]",
+    shell_complete=complete_kind("devmod.device"),
+    help="The device. Default: that of a call in Python.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Compare an array with a file after the launch.",
+)
+@click.option(
+    "--rtol",
+    type=FiniteRange(0),
+    default=1e-5,
+    show_default=True,
+    help="The tolerance of --expect, relative to the expected value.",
+)
+@click.option(
+    "--atol",
+    type=FiniteRange(0),
+    default=1e-6,
+    show_default=True,
+    help="The absolute tolerance of --expect.",
+)
+@click.option(
+    "--print",
+    "printed",
+    multiple=True,
+    metavar="NAME",
+    help="Print an array after the launch, a large one in NumPy's short form.",
+)
+@click.option(
+    "--save",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Write an array to a file .npy or a picture after the launch.",
+)
+@click.option(
+    "--timeout",
+    type=FiniteRange(0, min_open=True),
+    metavar="SECONDS",
+    help="The time limit for the launch with its build. Default: none.",
+)
+@click.option(
+    "--guard",
+    is_flag=True,
+    help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.",
+)
+@click.option(
+    "--sanitize",
+    is_flag=False,
+    flag_value="",
+    metavar="[=CHECKS]",
+    help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -101,15 +145,21 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Launch FUNCTION of FILE, a kernel or a program, once with the arguments, each NAME=VALUE. Print its time on the host and the device.
+    """Launch FUNCTION of FILE, a kernel or a program, once with the arguments, each NAME=VALUE.
+    Print its time on the host and the device.
 
-    The launch is in another process, so a kernel that ends its process is an error. FILE is as for `devmod inspect`. A function whose
-    parameters have no names takes 1=VALUE 2=VALUE and so on. Without FUNCTION, the functions of FILE are listed.
+    The launch is in another process, so a kernel that ends its process is an error. FILE is as for
+    `devmod inspect`. A function whose parameters have no names takes 1=VALUE 2=VALUE and so on.
+    Without FUNCTION, the functions of FILE are listed.
     """
     quiet_drivers()
     if function is None:
-        functions = {name: signature_text(name, info) for name, info in open_file(file)[1].functions.items()}
-        print_json({"functions": functions}) if as_json else echo_lines("\n".join(functions.values()))
+        functions = {
+            name: signature_text(name, info) for name, info in open_file(file)[1].functions.items()
+        }
+        print_json({"functions": functions}) if as_json else echo_lines(
+            "\n".join(functions.values())
+        )
         return
     if sanitize is not None:
         context.exit(_run_with_checks(context, sanitize))
@@ -118,14 +168,29 @@ def command(
     for name, path in saved.items():
         check_output(name, path)
     sizes: dict[str, Any] = {
-        name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text
+        name: read_counts(text, {}, f"--{name}")
+        for name, text in (("threads", threads), ("grid", grid), ("block", block))
+        if text
     }
-    options |= {"function": function, "given": given, "sizes": sizes, "expected": expected, "saved": saved}
+    options |= {
+        "function": function,
+        "given": given,
+        "sizes": sizes,
+        "expected": expected,
+        "saved": saved,
+    }
     with plugins_at_work():
-        ((result, end),) = launched("devmod_runtime.tools.run", [options], timeout, file_settings([file]))
+        ((result, end),) = launched(
+            "devmod_runtime.tools.run", [options], timeout, file_settings([file])
+        )
     if end is not None:
-        advice, place = _advice(file, function, end, options["guard"]), f" on {options['device']}" if options["device"] else ""
-        raise DevmodError(f"{function!r} of {file}{place}: {describe_launch(end, advice)}", function=function)
+        advice, place = (
+            _advice(file, function, end, options["guard"]),
+            f" on {options['device']}" if options["device"] else "",
+        )
+        raise DevmodError(
+            f"{function!r} of {file}{place}: {describe_launch(end, advice)}", function=function
+        )
     if as_json:
         print_json(result["report"])
     else:
@@ -136,16 +201,31 @@ def command(
 
 
 def _run_with_checks(context: click.Context, checks: str) -> int:
-    """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its exit status."""
+    """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its
+    exit status.
+    """
     if find_spec("devmod_simulators") is None:
-        raise DevmodError(not_installed("--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"))
+        raise DevmodError(
+            not_installed(
+                "--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"
+            )
+        )
     words = ["--device", "cuda"]
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))
-        if isinstance(parameter, click.Option) and parameter.name not in ("sanitize", "device") and value not in (None, False):
+        if (
+            isinstance(parameter, click.Option)
+            and parameter.name not in ("sanitize", "device")
+            and value not in (None, False)
+        ):
             for each in value if isinstance(value, tuple) else [value]:
                 words += parameter.opts[-1:] if each is True else [parameter.opts[-1], str(each)]
-    words += ["--", context.params["file"], context.params["function"], *context.params["arguments"]]
+    words += [
+        "--",
+        context.params["file"],
+        context.params["function"],
+        *context.params["arguments"],
+    ]
     return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
 
 

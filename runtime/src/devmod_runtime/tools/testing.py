@@ -1,6 +1,7 @@
 """`devmod.testing`: compare kernels with references. docs/find-out-what-is-wrong.md shows the use.
 
-`devmod_pytest` has the mark ``devices`` of pytest, and imports this module for the first test with that mark.
+`devmod_pytest` has the mark ``devices`` of pytest, and imports this module for the first test with
+that mark.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ __all__ = ["assert_kernel"]
 
 
 def assert_kernel(
-    f: Function, reference: Callable[..., Any], cases: Iterable[Mapping[str, Any]], *, rtol: float | None = None, atol: float = 0.0
+    f: Function,
+    reference: Callable[..., Any],
+    cases: Iterable[Mapping[str, Any]],
+    *,
+    rtol: float | None = None,
+    atol: float = 0.0,
 ) -> None:
     """Call a kernel with each case, and compare its arrays with those of a reference.
 
@@ -42,23 +48,27 @@ def assert_kernel(
     f
         The function or the program, such as ``module["blur"].on(device)``.
     reference
-        Called with copies of the case's arguments, by name and without the keywords of the launch. It returns the expected array of the
-        argument that the kernel writes, or a mapping from names of arguments to expected arrays. Other arrays are not compared. The outputs
-        of a program count as arguments.
+        Called with copies of the case's arguments, by name and without the keywords of the launch.
+        It returns the expected array of the argument that the kernel writes, or a mapping from
+        names of arguments to expected arrays. Other arrays are not compared. The outputs of a
+        program count as arguments.
     cases
-        The keywords of each call, such as ``{"y": y, "x": x, "n": 100, "threads": 100}``. NumPy arrays are copied, so no call changes them.
-        A case with another array, such as one of a device, is called once, so reads outside of its arrays are not found.
+        The keywords of each call, such as ``{"y": y, "x": x, "n": 100, "threads": 100}``. NumPy
+        arrays are copied, so no call changes them. A case with another array, such as one of a
+        device, is called once, so reads outside of its arrays are not found.
     rtol, atol
-        The tolerance: ``abs(result - expected) <= atol + rtol * abs(expected)``. The default of `rtol` is 16 times the type's precision
-        (1.9e-06 for float32), and 0 for integers. A NaN equals a NaN.
+        The tolerance: ``abs(result - expected) <= atol + rtol * abs(expected)``. The default of
+        `rtol` is 16 times the type's precision (1.9e-06 for float32), and 0 for integers. A NaN
+        equals a NaN.
 
     Raises
     ------
     AssertionError
-        An element differs by more than the tolerance. The message has the element with the worst error.
+        An element differs by more than the tolerance. The message has the element with the worst
+        error.
     GuardError
-        The kernel has written outside of an array: each call is made in a `devmod.guard`. Or it has read outside: its results in two
-        guards differ by more than the tolerance of their types.
+        The kernel has written outside of an array: each call is made in a `devmod.guard`. Or it has
+        read outside: its results in two guards differ by more than the tolerance of their types.
     ArgumentError
         There is no case, or the reference returned no expected array.
     """
@@ -74,7 +84,13 @@ def assert_kernel(
         raise ArgumentError("assert_kernel: expected one case or more, got none", argument="cases")
 
 
-def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], rtol: float | None, atol: float) -> None:
+def _check(
+    f: Function,
+    reference: Callable[..., Any],
+    case: Mapping[str, Any],
+    rtol: float | None,
+    atol: float,
+) -> None:
     __tracebackhide__ = True
     arguments = {name: value for name, value in case.items() if name not in LAUNCH_KEYWORDS}
     expected = _expected(f, reference(**_copies(arguments)), arguments)
@@ -83,8 +99,14 @@ def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], 
     def launch() -> tuple[dict[str, Any], dict[str, Any]]:
         results = _copies(case)
         returned = f(**results)
-        results |= zip(outputs, returned if isinstance(returned, tuple) else (returned,), strict=True) if outputs else {}
-        return results, {name: value for name, value in results.items() if isinstance(value, np.ndarray)}
+        results |= (
+            zip(outputs, returned if isinstance(returned, tuple) else (returned,), strict=True)
+            if outputs
+            else {}
+        )
+        return results, {
+            name: value for name, value in results.items() if isinstance(value, np.ndarray)
+        }
 
     results = guarded_twice(f, launch, all(map(_is_unchanged, arguments.values())))
     for name, array in expected.items():
@@ -92,19 +114,30 @@ def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], 
 
 
 def _copies(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+    return {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in values.items()
+    }
 
 
 def _is_unchanged(value: object) -> bool:
-    """Return whether a second call has the same argument: `_copies` copies it, or a kernel does not write to it."""
-    return isinstance(value, (np.ndarray, Mapping)) or not (isinstance(value, Image) or hasattr(value, "__setitem__"))
+    """Return whether a second call has the same argument: `_copies` copies it, or a kernel does not
+    write to it.
+    """
+    return isinstance(value, (np.ndarray, Mapping)) or not (
+        isinstance(value, Image) or hasattr(value, "__setitem__")
+    )
 
 
 def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the expected arrays by the names of their arguments."""
     if not isinstance(value, Mapping):
         interface = f.info.interface
-        params = [each for each in interface.params if each.extra.get("role") != "temporary"] if interface else []
+        params = (
+            [each for each in interface.params if each.extra.get("role") != "temporary"]
+            if interface
+            else []
+        )
         written = [each.name for each in params if each.kind == "buffer" and "w" in each.access]
         if value is None or len(written) != 1:
             names = ", ".join(written) or "none that is known"
@@ -114,7 +147,11 @@ def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mappi
                 argument="reference",
             )
         value = {written[0]: value}
-    unknown = [name for name in value if not isinstance(arguments.get(name), np.ndarray) and name not in getattr(f, "outputs", ())]
+    unknown = [
+        name
+        for name in value
+        if not isinstance(arguments.get(name), np.ndarray) and name not in getattr(f, "outputs", ())
+    ]
     if unknown or not value:
         raise ArgumentError(
             f"assert_kernel: the reference returned an array for {unknown[0]!r}, and the case has no NumPy array of that name"
@@ -125,14 +162,20 @@ def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mappi
     return value
 
 
-def _compare(label: str, name: str, result: Any, expected: Any, rtol: float | None, atol: float) -> None:
+def _compare(
+    label: str, name: str, result: Any, expected: Any, rtol: float | None, atol: float
+) -> None:
     """Raise AssertionError if an element differs by more than the tolerance."""
     __tracebackhide__ = True
     if result.shape != expected.shape:
-        raise AssertionError(f"{label} has the shape {result.shape}, and the reference has {expected.shape}")
+        raise AssertionError(
+            f"{label} has the shape {result.shape}, and the reference has {expected.shape}"
+        )
     if result.dtype.names or expected.dtype.names:
         if result.dtype.names != expected.dtype.names:
-            raise AssertionError(f"{label} is of {result.dtype}, and the reference of {expected.dtype}")
+            raise AssertionError(
+                f"{label} is of {result.dtype}, and the reference of {expected.dtype}"
+            )
         for each in result.dtype.names:
             _compare(f"{label}.{each}", f"{name}.{each}", result[each], expected[each], rtol, atol)
         return
@@ -153,7 +196,9 @@ def _compare(label: str, name: str, result: Any, expected: Any, rtol: float | No
 
 
 def _precision(dtype: Any) -> float:
-    """Return the distance from 1 to the next number of a type. bfloat16 and fp8 are types of ml_dtypes."""
+    """Return the distance from 1 to the next number of a type. bfloat16 and fp8 are types of
+    ml_dtypes.
+    """
     if dtype.kind in "fc" and dtype.type.__module__ == "numpy":
         return float(np.finfo(dtype).eps)
     import ml_dtypes
@@ -164,7 +209,9 @@ def _precision(dtype: Any) -> float:
 def _describe(case: Mapping[str, Any]) -> str:
     """Return the arguments of a case, with the type and the shape of each array."""
     return ", ".join(
-        f"{name}={value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else f"{name}={describe_value(value)}"
+        f"{name}={value.dtype}{list(value.shape)}"
+        if isinstance(value, np.ndarray)
+        else f"{name}={describe_value(value)}"
         for name, value in case.items()
     )
 
@@ -188,7 +235,8 @@ class DeviceParameter(NamedTuple):
 
 
 def device_parameters(kinds: Sequence[str]) -> list[DeviceParameter]:
-    """Return the devices of these kinds, or else of all installed kinds. A kind without a device has one item with the reason.
+    """Return the devices of these kinds, or else of all installed kinds. A kind without a device
+    has one item with the reason.
 
     Raises
     ------
@@ -199,12 +247,19 @@ def device_parameters(kinds: Sequence[str]) -> list[DeviceParameter]:
     for kind in kinds:
         if kind not in installed and find_spec(kind) is None:
             known = {*installed, *registry.registered("devmod.targets")}
-            raise ArgumentError(f"the mark devices: unknown kind {kind!r}{did_you_mean(kind, known)}", argument="kinds")
+            raise ArgumentError(
+                f"the mark devices: unknown kind {kind!r}{did_you_mean(kind, known)}",
+                argument="kinds",
+            )
     result = []
     for kind in kinds or sorted(installed):
         try:
             found, reason = probe(kind), f"there is no {kind} device"
         except DevmodError as error:
             found, reason = [], str(error)
-        result += [DeviceParameter(f"{kind}:{each.index}", each) for each in found] or [DeviceParameter(kind, None, reason)]
-    return result or [DeviceParameter("none", None, "no backend of devmod is installed, so there is no device")]
+        result += [DeviceParameter(f"{kind}:{each.index}", each) for each in found] or [
+            DeviceParameter(kind, None, reason)
+        ]
+    return result or [
+        DeviceParameter("none", None, "no backend of devmod is installed, so there is no device")
+    ]

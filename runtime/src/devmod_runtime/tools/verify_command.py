@@ -1,11 +1,21 @@
-"""`devmod verify`: check a file, and compare the results of its candidates on the devices of this machine."""
+"""`devmod verify`: check a file, and compare the results of its candidates on the devices of this
+machine.
+"""
 
 from __future__ import annotations
 
 import click
 
 from devmod._cli._describe import open_file
-from devmod.commands import FiniteRange, complete_function, debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.commands import (
+    FiniteRange,
+    complete_function,
+    debug_option,
+    echo_lines,
+    plugins_at_work,
+    print_json,
+    quiet_drivers,
+)
 from devmod.errors import list_names
 from devmod_runtime.tools.inputs import read_counts, split_assignments
 from devmod_runtime.tools.verify import verify
@@ -34,14 +44,38 @@ Exit status:
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks.")
-@click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks of each launch, in place of --threads.")
-@click.option("--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own.")
-@click.option("--rtol", type=FiniteRange(0), help="The tolerance for floats, relative to the expected value. Default: by their type.")
-@click.option("--atol", type=FiniteRange(0), help="The absolute tolerance. Default: by the type; 0 for integers.")
-@click.option("--timeout", type=FiniteRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
-              help="The time limit for the two launches of a candidate with its build.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Fail if nothing was compared for a function, such as one with one candidate.")
+@click.option(
+    "--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks."
+)
+@click.option(
+    "--grid", metavar="X[,Y[,Z]]", help="The blocks of each launch, in place of --threads."
+)
+@click.option(
+    "--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own."
+)
+@click.option(
+    "--rtol",
+    type=FiniteRange(0),
+    help="The tolerance for floats, relative to the expected value. Default: by their type.",
+)
+@click.option(
+    "--atol",
+    type=FiniteRange(0),
+    help="The absolute tolerance. Default: by the type; 0 for integers.",
+)
+@click.option(
+    "--timeout",
+    type=FiniteRange(0, min_open=True),
+    default=120,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time limit for the two launches of a candidate with its build.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Fail if nothing was compared for a function, such as one with one candidate.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -59,25 +93,36 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
+    """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of
+    FUNCTION, or of all functions, and compare.
 
-    Each candidate runs with two inputs on each device of this machine that it fits, in another process and under a guard, with the same
-    random inputs from its interface. A candidate that ends the process has failed. A function that cannot be called from its interface
-    alone is listed with the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get
-    it.
+    Each candidate runs with two inputs on each device of this machine that it fits, in another
+    process and under a guard, with the same random inputs from its interface. A candidate that ends
+    the process has failed. A function that cannot be called from its interface alone is listed with
+    the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of
+    the name get it.
     """
     quiet_drivers()
     if function and "=" in function:
         arguments, function = (function, *arguments), None
     given = split_assignments(arguments, "verify")
-    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text}
+    sizes = {
+        name: read_counts(text, {}, f"--{name}")
+        for name, text in (("threads", threads), ("grid", grid), ("block", block))
+        if text
+    }
     with plugins_at_work():
-        verification = verify(open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout)
+        verification = verify(
+            open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout
+        )
     if as_json:
         print_json(verification.to_dict())
     else:
         echo_lines(str(verification))
     if verification.uncompared:
-        echo_lines(f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}", err=True)
+        echo_lines(
+            f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}",
+            err=True,
+        )
     if not verification.ok or (strict and verification.uncompared):
         context.exit(1)

@@ -1,1 +1,3 @@
-"""Stand-ins for shared libraries of vendors: C sources, their build, and the processes that execute kernels for them."""
+"""Stand-ins for shared libraries of vendors: C sources, their build, and the processes that execute
+kernels for them.
+"""

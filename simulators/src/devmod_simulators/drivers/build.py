@@ -1,4 +1,6 @@
-"""Build a stand-in: C files become one shared library. A wheel has it built; in a source tree it is built once for the same contents."""
+"""Build a stand-in: C files become one shared library. A wheel has it built; in a source tree it is
+built once for the same contents.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from pathlib import Path
 PACKAGED = Path(__file__).resolve().parent / "built"
 #: `make clean` removes it.
 CACHE = Path(__file__).resolve().parents[4] / "build" / "simulators"
-FLAGS = ("-std=gnu11", "-O1", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations")
+FLAGS = (
+    "-std=gnu11",
+    "-O1",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-deprecated-declarations",
+)
 #: More options of the compiler, such as -fsanitize=address,undefined.
 VARIABLE = "DEVMOD_STANDIN_CFLAGS"
 
@@ -28,7 +40,8 @@ class BuildError(Exception):
 
 
 def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[Path]]) -> Path:
-    """Return the path of a shared library: the one in the wheel, or one that is built once for the same contents.
+    """Return the path of a shared library: the one in the wheel, or one that is built once for the
+    same contents.
 
     Parameters
     ----------
@@ -37,7 +50,8 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
     folders
         The folders of C files. The last one may have ``exports.map``.
     includes
-        A function that returns the folders of the vendor's headers. A change in them is not noticed.
+        A function that returns the folders of the vendor's headers. A change in them is not
+        noticed.
 
     Raises
     ------
@@ -50,14 +64,21 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
     if packaged.exists():
         return packaged
     headers = includes()
-    from devmod.backend import find_program  # it searches no current folder; a wheel's build has no devmod
+    from devmod.backend import (
+        find_program,
+    )  # it searches no current folder; a wheel's build has no devmod
 
     compiler = find_program(os.environ.get("CC", "cc"))
     if not compiler:
         raise UnavailableError(
             f"no C compiler is installed (cc), which builds the stand-in for {soname}; Debian and Ubuntu: apt-get install gcc libc6-dev"
         )
-    command = [compiler, "-g", *os.environ.get(VARIABLE, "").split(), *arguments(soname, folders, headers)]
+    command = [
+        compiler,
+        "-g",
+        *os.environ.get(VARIABLE, "").split(),
+        *arguments(soname, folders, headers),
+    ]
     digest = hashlib.sha256("\n".join(command).encode())
     for path in (path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()):
         digest.update(path.read_bytes())
@@ -82,7 +103,11 @@ def arguments(soname: str, folders: Sequence[Path], includes: Sequence[Path]) ->
         *FLAGS,
         *(f"-I{path}" for path in (*folders, *includes)),
         f"-Wl,-soname,{soname}",
-        *(f"-Wl,--version-script={path}" for folder in folders for path in folder.glob("exports.map")),
+        *(
+            f"-Wl,--version-script={path}"
+            for folder in folders
+            for path in folder.glob("exports.map")
+        ),
         "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
         "-Wl,-z,defs",
         *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
@@ -98,6 +123,8 @@ def compile_library(command: Sequence[str], target: Path) -> None:
     BuildError
         The files do not compile.
     """
-    process = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [*command, "-o", str(target)], capture_output=True, text=True, check=False
+    )
     if process.returncode:
         raise BuildError(f"the stand-in for {target.name} does not compile:\n{process.stderr}")

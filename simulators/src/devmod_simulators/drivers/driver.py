@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: The settings that `StandinDriver.set` changes, with the name of the environment variable in a child process.
+#: The settings that `StandinDriver.set` changes, with the name of the environment variable in a
+#: child process.
 PREFIX = "DEVMOD_STANDIN_"
 
 
@@ -16,7 +17,8 @@ class ViolationError(Exception):
 
 
 class StandinDriver:
-    """The stand-in driver in this process. It has devices between `show` and `hide` alone, so that other tests see none.
+    """The stand-in driver in this process. It has devices between `show` and `hide` alone, so that
+    other tests see none.
 
     Parameters
     ----------
@@ -84,7 +86,8 @@ class StandinDriver:
 
     @contextmanager
     def shown(self) -> Iterator[StandinDriver]:
-        """Have devices in the body, with default settings; afterwards forget settings, violations and sticky errors.
+        """Have devices in the body, with default settings; afterwards forget settings, violations
+        and sticky errors.
 
         Raises
         ------
@@ -112,22 +115,38 @@ class StandinDriver:
     @property
     def report(self) -> dict[str, int]:
         """The numbers of live objects by kind, and the blocks and bytes of memory by device."""
-        pairs = (line.split(" ") for line in self._lines() if not line.startswith(("violation ", "reason ")))
+        pairs = (
+            line.split(" ")
+            for line in self._lines()
+            if not line.startswith(("violation ", "reason "))
+        )
         return {name: int(value) for name, value in pairs}
 
     @property
     def violations(self) -> list[str]:
-        """The uses of the API that have no defined result with a real driver: stale handles, double frees, memory out of range."""
-        return [line.removeprefix("violation ") for line in self._lines() if line.startswith("violation ")]
+        """The uses of the API that have no defined result with a real driver: stale handles, double
+        frees, memory out of range.
+        """
+        return [
+            line.removeprefix("violation ")
+            for line in self._lines()
+            if line.startswith("violation ")
+        ]
 
     @property
     def reason(self) -> str:
-        """The reason of the last error that has a text of its own: a kernel's fault, a module that cannot be loaded."""
-        return next(line.removeprefix("reason ") for line in self._lines() if line.startswith("reason "))
+        """The reason of the last error that has a text of its own: a kernel's fault, a module that
+        cannot be loaded.
+        """
+        return next(
+            line.removeprefix("reason ") for line in self._lines() if line.startswith("reason ")
+        )
 
     @property
     def last_launch(self) -> dict[str, str]:
-        """The last launch: ``name``, ``grid``, ``block``, ``shared`` and so on, ``params`` in hexadecimal."""
+        """The last launch: ``name``, ``grid``, ``block``, ``shared`` and so on, ``params`` in
+        hexadecimal.
+        """
         name, *fields = self._library.standin_last_launch().decode().split(" ")
         return {"name": name, **dict(field.split("=") for field in fields)}
 

@@ -1,4 +1,6 @@
-"""A stand-in for a vendor's library, such as `libcuda`: building it, and giving it to a child process or to this one."""
+"""A stand-in for a vendor's library, such as `libcuda`: building it, and giving it to a child
+process or to this one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _PACKAGE = _DRIVERS.parent
 
 
 class StandinLibrary:
-    """A shared library with the functions of a vendor's. A process of its own does the work that needs a compiler or a device.
+    """A shared library with the functions of a vendor's. A process of its own does the work that
+    needs a compiler or a device.
 
     Parameters
     ----------
@@ -34,11 +37,17 @@ class StandinLibrary:
     command
         The arguments of this Python for that process.
     includes
-        A function that returns the folders of the headers that it needs, or raises UnavailableError.
+        A function that returns the folders of the headers that it needs, or raises
+        UnavailableError.
     """
 
     def __init__(
-        self, soname: str, folders: Sequence[Path], setting: str, command: Sequence[str], includes: Callable[[], list[Path]] = list
+        self,
+        soname: str,
+        folders: Sequence[Path],
+        setting: str,
+        command: Sequence[str],
+        includes: Callable[[], list[Path]] = list,
     ) -> None:
         self.soname = soname
         self._folders, self._setting, self._includes = folders, setting, includes
@@ -75,10 +84,13 @@ class StandinLibrary:
         BuildError
             The library does not compile.
         """
-        compile_library([*compiler, *arguments(self.soname, self._folders, self._includes())], target)
+        compile_library(
+            [*compiler, *arguments(self.soname, self._folders, self._includes())], target
+        )
 
     def environment(self, **settings: object) -> dict[str, str]:
-        """Return the environment variables by which a child process finds the library, with settings such as ``devices=2``.
+        """Return the environment variables by which a child process finds the library, with
+        settings such as ``devices=2``.
 
         Raises
         ------
@@ -87,7 +99,10 @@ class StandinLibrary:
         """
         paths = [str(self.build().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         values = {self._setting: self._command, **settings}
-        return {"LD_LIBRARY_PATH": os.pathsep.join(paths), **{PREFIX + name.upper(): str(value) for name, value in values.items()}}
+        return {
+            "LD_LIBRARY_PATH": os.pathsep.join(paths),
+            **{PREFIX + name.upper(): str(value) for name, value in values.items()},
+        }
 
 
 class DriverLibrary(StandinLibrary):
@@ -107,7 +122,8 @@ class DriverLibrary(StandinLibrary):
         return False
 
     def load(self) -> StandinDriver:
-        """Load the driver into this process, with the first call, and return it. It has no devices until `StandinDriver.show`.
+        """Load the driver into this process, with the first call, and return it. It has no devices
+        until `StandinDriver.show`.
 
         Libraries that load a driver by this soname later get this one.
 
@@ -125,10 +141,18 @@ def _cuda_headers() -> list[Path]:
         for file in metadata.files("nvidia-cuda-runtime") or ():
             if file.name == "cuda.h":
                 return [Path(str(file.locate())).resolve().parent]
-    raise UnavailableError("cuda.h is not installed, which the stand-in CUDA driver needs: pip install nvidia-cuda-runtime")
+    raise UnavailableError(
+        "cuda.h is not installed, which the stand-in CUDA driver needs: pip install nvidia-cuda-runtime"
+    )
 
 
 #: Gives programs PTX where they ask NVIDIA's compilers for a cubin.
 cubins = StandinLibrary("libdevmod_cubins.so.1", (_PACKAGE / "shims",), "", ())
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
-libcuda = DriverLibrary("libcuda.so.1", (COMMON, _DRIVERS / "libcuda"), "worker", (str(_PACKAGE / "ptx"),), _cuda_headers)
+libcuda = DriverLibrary(
+    "libcuda.so.1",
+    (COMMON, _DRIVERS / "libcuda"),
+    "worker",
+    (str(_PACKAGE / "ptx"),),
+    _cuda_headers,
+)

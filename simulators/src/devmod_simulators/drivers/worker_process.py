@@ -1,4 +1,6 @@
-"""What the workers of stand-in drivers share: the fields of requests and responses, and the loop over the pipes (protocol.md)."""
+"""What the workers of stand-in drivers share: the fields of requests and responses, and the loop
+over the pipes (protocol.md).
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def read(descriptor: int, size: int) -> bytes:
 
 
 def _end_with_the_program() -> None:
-    """End this process when the driver has closed its end of the responses: a kernel may run for hours more, or without end."""
+    """End this process when the driver has closed its end of the responses: a kernel may run for
+    hours more, or without end.
+    """
     poll = select.poll()
     poll.register(RESPONSES, 0)  # the other end is closed: an event that needs no name
     poll.poll()

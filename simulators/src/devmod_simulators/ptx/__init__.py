@@ -1,4 +1,6 @@
-"""An interpreter of PTX: it runs in NumPy what NVRTC and clang compile, on a machine without a GPU."""
+"""An interpreter of PTX: it runs in NumPy what NVRTC and clang compile, on a machine without a
+GPU.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,16 @@ if TYPE_CHECKING:
     from .reports import Report
     from .sanitizer import Sanitizer
 
-__all__ = ["Launch", "Machine", "Module", "PtxError", "Report", "Sanitizer", "launch_with_checks", "run_ptx"]
+__all__ = [
+    "Launch",
+    "Machine",
+    "Module",
+    "PtxError",
+    "Report",
+    "Sanitizer",
+    "launch_with_checks",
+    "run_ptx",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,9 @@ Release = Callable[[Lanes, Array, Array], None]
 
 @dataclass(slots=True)
 class Waiting:
-    """Lanes that wait at a barrier, the block of instructions that they go to, and what they do when they are released."""
+    """Lanes that wait at a barrier, the block of instructions that they go to, and what they do
+    when they are released.
+    """
 
     lanes: Lanes
     next: int
@@ -56,7 +58,10 @@ class Barriers:
 
     def groups(self) -> Iterator[Lanes]:
         """Yield the groups of lanes that wait."""
-        for waiting in [*(each for barrier in self.barriers.values() for each in barrier.waiting), *self.cluster_waiting]:
+        for waiting in [
+            *(each for barrier in self.barriers.values() for each in barrier.waiting),
+            *self.cluster_waiting,
+        ]:
             yield waiting.lanes
 
     def leave(self, lanes: Lanes) -> None:
@@ -66,7 +71,13 @@ class Barriers:
             self.release()
 
     def arrive(
-        self, number: int, lanes: Lanes, threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None
+        self,
+        number: int,
+        lanes: Lanes,
+        threads: int,
+        block: "Block | None",
+        release: Release | None = None,
+        value: Array | None = None,
     ) -> None:
         """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive)."""
         barrier = self.barriers.get(number)
@@ -81,18 +92,25 @@ class Barriers:
         if threads:
             barrier.expected[blocks] = threads
         if value is not None:
-            barrier.count += np.bincount(blocks, weights=lanes.spread(value), minlength=len(self.alive)).astype(S64)
+            barrier.count += np.bincount(
+                blocks, weights=lanes.spread(value), minlength=len(self.alive)
+            ).astype(S64)
         if block is not None:
             barrier.waiting.append(Waiting(lanes, block.next, release))
         self.release()
 
     def release(self) -> bool:
-        """Release the lanes of each block whose barrier is complete, and return whether there were any."""
+        """Release the lanes of each block whose barrier is complete, and return whether there were
+        any.
+        """
         released = bool(self.cluster_waiting) and self.cluster_release()
         for barrier in self.barriers.values():
             expected = np.where(barrier.expected > 0, barrier.expected, self.alive)
-            # Warps count whole: a partial last warp completes a barrier with an explicit number of threads.
-            reached = np.where(barrier.expected > 0, -(-barrier.arrived // 32) * 32, barrier.arrived)
+            # Warps count whole: a partial last warp completes a barrier with an explicit number of
+            # threads.
+            reached = np.where(
+                barrier.expected > 0, -(-barrier.arrived // 32) * 32, barrier.arrived
+            )
             complete = (barrier.arrived > 0) & (reached >= expected)
             if not complete.any():
                 continue
@@ -107,7 +125,9 @@ class Barriers:
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Release the lanes of a group whose block is complete."""
-        lanes = self.part(group, complete[group.lanes.spread(group.lanes.column("block"))], barrier.waiting)
+        lanes = self.part(
+            group, complete[group.lanes.spread(group.lanes.column("block"))], barrier.waiting
+        )
         if lanes is not None:
             if group.release is not None:
                 blocks = lanes.spread(lanes.column("block"))
@@ -120,12 +140,15 @@ class Barriers:
             return group.lanes
         lanes, rest = None, group
         if chosen.any():
-            lanes, others = self.execution.split(group.lanes, chosen, group.lanes.frame.code.blocks[group.next].live)
+            lanes, others = self.execution.split(
+                group.lanes, chosen, group.lanes.frame.code.blocks[group.next].live
+            )
             rest = Waiting(others, group.next, group.release)
         waiting.append(rest)
         return lanes
 
-    # Clusters: each arrival of all threads of a cluster ends a phase; a thread waits for the phase in which it arrived.
+    # Clusters: each arrival of all threads of a cluster ends a phase; a thread waits for the phase
+    # in which it arrived.
 
     def clusters(self, lanes: Lanes) -> Array:
         """Return the number of each lane's cluster."""
@@ -152,7 +175,9 @@ class Barriers:
         released = False
         groups, self.cluster_waiting = self.cluster_waiting, []
         for group in groups:
-            over = self.cluster_phase[self.clusters(group.lanes)] >= self.lane_phase[group.lanes.lanes]
+            over = (
+                self.cluster_phase[self.clusters(group.lanes)] >= self.lane_phase[group.lanes.lanes]
+            )
             lanes = self.part(group, over, self.cluster_waiting)
             if lanes is not None:
                 released = True

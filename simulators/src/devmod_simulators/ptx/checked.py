@@ -1,4 +1,6 @@
-"""Execution with checks: steps that know their instruction, and the order of accesses by barriers, warps and atomics."""
+"""Execution with checks: steps that know their instruction, and the order of accesses by barriers,
+warps and atomics.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,14 +48,24 @@ class Site:
         self.volatile = decoder.has("volatile")
         self.loops = False
         addresses = [operand for operand in decoder.operands if isinstance(operand, Address)]
-        self.origins = {each for operand in addresses for each in origins_of(decoder.program, decoder.function, operand) or {UNKNOWN}}
+        self.origins = {
+            each
+            for operand in addresses
+            for each in origins_of(decoder.program, decoder.function, operand) or {UNKNOWN}
+        }
         if self.root not in _PLAIN or decoder.has("tensor"):  # the address is a descriptor's
             self.origins = {UNKNOWN}
-        self.address = [operand.base.number for operand in addresses if isinstance(operand.base, Register)]
+        self.address = [
+            operand.base.number for operand in addresses if isinstance(operand.base, Register)
+        ]
         self.compares = decoder.has("cas")
         #: The registers that it loads or stores; -1 for a constant.
         moves = self.root in ("ld", "ldu", "st") and decoder.type != "b128"
-        self.values = [getattr(part, "number", -1) for part in decoder.vector(int(self.root == "st"))] if moves else []
+        self.values = (
+            [getattr(part, "number", -1) for part in decoder.vector(int(self.root == "st"))]
+            if moves
+            else []
+        )
 
 
 class Watcher:
@@ -65,21 +77,36 @@ class Watcher:
         self.sites: dict[int, Site] = {}
 
     def decoded(self, code: Code) -> None:
-        """Note the blocks after operations of a warp or a cluster, and the instructions in loops."""
+        """Note the blocks after operations of a warp or a cluster, and the instructions in
+        loops.
+        """
         kinds = (WarpOperation, ClusterBarrier)
-        code.after = {block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)}
+        code.after = {
+            block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)
+        }
         reached = {block.number: reach(code, block.number) for block in code.blocks}
         for block in code.blocks:
             sites = [self.sites[id(each)] for each in block.instructions if id(each) in self.sites]
             for site in sites:
                 site.loops = block.number in reached[block.number]
             if isinstance(block.end, WarpOperation):
-                # What only lanes that have passed it run: the blocks behind it from which nothing leads back to it.
-                leaves = {each.number for each in code.blocks if isinstance(each.end, Leave) and not each.steps}
-                code.behind[block.number] = {each for each in reached[block.number] - leaves if block.number not in reached[each]}
+                # What only lanes that have passed it run: the blocks behind it from which nothing
+                # leads back to it.
+                leaves = {
+                    each.number
+                    for each in code.blocks
+                    if isinstance(each.end, Leave) and not each.steps
+                }
+                code.behind[block.number] = {
+                    each
+                    for each in reached[block.number] - leaves
+                    if block.number not in reached[each]
+                }
 
     def step(self, decoder: Decoder, step: Step) -> Step:
-        """Return a step that tells its execution which instruction it is, and follows values that nothing wrote."""
+        """Return a step that tells its execution which instruction it is, and follows values that
+        nothing wrote.
+        """
         site = self.sites[id(decoder.instruction)] = Site(decoder)
         poison = self.poison
         if site.root not in _MEMORY:
@@ -128,9 +155,19 @@ def reach(code: Code, number: int) -> set[int]:
 
 
 def grain_of(program: Program) -> int:
-    """Return the fewest bytes that a store of a kernel writes, 1 to 4: accesses of fewer bytes can only read."""
-    instructions = [each for function in program.module.reached(program.kernel) for each in function.instructions]
-    stores = (each for each in instructions if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts)
+    """Return the fewest bytes that a store of a kernel writes, 1 to 4: accesses of fewer bytes can
+    only read.
+    """
+    instructions = [
+        each
+        for function in program.module.reached(program.kernel)
+        for each in function.instructions
+    ]
+    stores = (
+        each
+        for each in instructions
+        if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts
+    )
     return min([4, *(max(width_of(type_of(each)), 1) for each in stores)])
 
 
@@ -143,7 +180,15 @@ class CheckedBarriers(Barriers):
         super().__init__(execution)
         self.rows: dict[int, Array] = {}
 
-    def arrive(self, number: int, lanes: Lanes, threads: int, block: Block | None, release: Any = None, value: Any = None) -> None:
+    def arrive(
+        self,
+        number: int,
+        lanes: Lanes,
+        threads: int,
+        block: Block | None,
+        release: Any = None,
+        value: Any = None,
+    ) -> None:
         """Note what the warps that arrive know."""
         execution = self.execution
         now = execution.sanitizer.tick(None)
@@ -154,32 +199,44 @@ class CheckedBarriers(Barriers):
             execution.quiet_time = now
             execution.warp_sync[:] = now
         else:
-            rows = self.rows.setdefault(number, np.zeros((len(self.alive), execution.warps_per_block), S64))
+            rows = self.rows.setdefault(
+                number, np.zeros((len(self.alive), execution.warps_per_block), S64)
+            )
             if barrier is not None:
                 rows[barrier.arrived == 0] = 0
             blocks, warps = execution.warps_of(lanes)
-            blocks, warps = np.divmod(np.unique(blocks * execution.warps_per_block + warps), execution.warps_per_block)
+            blocks, warps = np.divmod(
+                np.unique(blocks * execution.warps_per_block + warps), execution.warps_per_block
+            )
             np.maximum.at(rows, blocks, execution.know[blocks, warps])
             rows[blocks, warps] = now
         super().arrive(number, lanes, threads, block, release, value)
 
     def release(self) -> bool:
-        """Report the blocks that are complete and whose threads wait at several barriers without a number of threads, and release."""
+        """Report the blocks that are complete and whose threads wait at several barriers without a
+        number of threads, and release.
+        """
         execution, blocks = self.execution, self.execution.column("block")
         for barrier in self.barriers.values() if "sync" in execution.sanitizer.checks else ():
             places: dict[Site, list[Array]] = {}
             for each in barrier.waiting:
-                places.setdefault(execution.site_before(each.lanes.frame, each.next), []).append(each.lanes.lanes)
+                places.setdefault(execution.site_before(each.lanes.frame, each.next), []).append(
+                    each.lanes.lanes
+                )
             if len(places) < 2:
                 continue
-            (here, first), *others = [(site, np.concatenate(lanes)) for site, lanes in places.items()]
+            (here, first), *others = [
+                (site, np.concatenate(lanes)) for site, lanes in places.items()
+            ]
             both = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
             both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
             for there, lanes in others:
                 chosen = np.sort(lanes[both[blocks[lanes]]])
                 if len(chosen):
                     detail = f"waits here while {len(first)} threads wait at {source_of(execution.program.module, here.instruction)}"
-                    execution.sanitizer.report(execution, "sync", "divergent barrier", there, chosen, detail)
+                    execution.sanitizer.report(
+                        execution, "sync", "divergent barrier", there, chosen, detail
+                    )
         return super().release()
 
     def release_group(self, barrier: "Barrier", group: Waiting, complete: Array) -> None:
@@ -208,11 +265,16 @@ class CheckedExecution(Execution):
         self.sanitizer: Sanitizer = arena.shadow.sanitizer
         self.site: Site | None = None
         self.touched: list[Touched] = []
-        self.bypassed: dict[tuple[int, int], Array] = {}  # lanes that have gone past an operation at which others of their warp wait
+        self.bypassed: dict[
+            tuple[int, int], Array
+        ] = {}  # lanes that have gone past an operation at which others of their warp wait
         self.quiet_time = self.sanitizer.tick(None)
         super().__init__(program, launch, arena, blocks)
-        # The times until which accesses are known: of other warps of the block by each warp, of its own warp by each lane, of other blocks.
-        self.know = np.full((len(blocks), self.warps_per_block, self.warps_per_block), self.quiet_time, S64)
+        # The times until which accesses are known: of other warps of the block by each warp, of its
+        # own warp by each lane, of other blocks.
+        self.know = np.full(
+            (len(blocks), self.warps_per_block, self.warps_per_block), self.quiet_time, S64
+        )
         self.warp_sync = np.full(self.count, self.quiet_time, S64)
         self.seen = np.full(len(blocks), self.sanitizer.begin, S64)
 
@@ -227,7 +289,9 @@ class CheckedExecution(Execution):
     # Bounds
 
     def limits(self, memory: Memory) -> Any:
-        """Return the addresses that the instruction may access: those of the variable or the allocation that its address comes from."""
+        """Return the addresses that the instruction may access: those of the variable or the
+        allocation that its address comes from.
+        """
         key, known = (self.site, memory.space), self.sanitizer.limits
         if key not in known:
             known[key] = self.find_limits(*key)
@@ -257,14 +321,25 @@ class CheckedExecution(Execution):
         start, size = self.program.shared[name]
         return start, start + size if size else self.shared.size
 
-    def refuse(self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, limits: Any) -> Array | None:
-        """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
+    def refuse(
+        self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, limits: Any
+    ) -> Array | None:
+        """Report the lanes whose access is out of bounds or misaligned, and return which they
+        are.
+        """
         site, checks, value = self.site, self.sanitizer.checks, address.astype(S64)
-        outside = (value < limits[0]) | (value > limits[1] - size) if limits else memory.outside(address, size)
+        outside = (
+            (value < limits[0]) | (value > limits[1] - size)
+            if limits
+            else memory.outside(address, size)
+        )
         askew = misaligned(address, size)
         if site is None or not (outside | askew).any():
             return None
-        for check, kind, bad in (("bounds", "out of bounds", outside), ("align", "misaligned", askew & ~outside)):
+        for check, kind, bad in (
+            ("bounds", "out of bounds", outside),
+            ("align", "misaligned", askew & ~outside),
+        ):
             if not bad.any():
                 continue
             if check not in checks and not (check == "bounds" and "free" in checks):
@@ -273,38 +348,67 @@ class CheckedExecution(Execution):
             place = self.place(site, memory, int(address[positions[0]]))
             if check == "bounds" and place.freed:
                 check, kind = "free", "use after free"
-            detail = f"{counted(size)} at {place.element}" + (f"; {place.array}" if place.array else "")
+            detail = f"{counted(size)} at {place.element}" + (
+                f"; {place.array}" if place.array else ""
+            )
             if check == "align":
                 detail += f"; 0x{int(address[positions[0]]):x} is no multiple of {size}"
             if check in checks or check == "bounds":
                 numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
-                self.sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, numbers, detail, place.name, place.index)
+                self.sanitizer.report(
+                    self,
+                    check,
+                    f"{kind} ({access.split()[0]})",
+                    site,
+                    numbers,
+                    detail,
+                    place.name,
+                    place.index,
+                )
         return np.asarray(outside | askew)
 
     def place(self, site: Site, memory: Any, address: int, is_own: bool = True) -> Place:
-        """Return what is at an address: of the array that the instruction means, or of the one that is there."""
+        """Return what is at an address: of the array that the instruction means, or of the one that
+        is there.
+        """
         sanitizer = self.sanitizer
         space, limits = memory.space, self.limits(memory) if is_own else None
-        name = next((name for kind, name in site.origins if is_own and kind in (space, {"global": "const"}.get(space))), "")
+        name = next(
+            (
+                name
+                for kind, name in site.origins
+                if is_own and kind in (space, {"global": "const"}.get(space))
+            ),
+            "",
+        )
         if space == "shared" and not name:
             places = {each: self.shared_limits(each) for each in self.program.shared}
-            name, limits = next(((name, each) for name, each in places.items() if each[0] <= address < each[1]), ("", limits))
+            name, limits = next(
+                ((name, each) for name, each in places.items() if each[0] <= address < each[1]),
+                ("", limits),
+            )
         if limits and name and space != "local":
             return variable_place(space, name, address, type_of(site.instruction), limits)
         if space != "global":
             return Place(f"byte {address} of {memory.size} bytes of {space} memory")
         freed = sanitizer.freed_at(address)
-        owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
+        owner = (
+            freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
+        )
         return sanitizer.describe(site, address, owner)
 
     # Accesses and their order
 
     def touch(self, each: Touched, bad: Array | None) -> None:
-        """Note an access, of the lanes that are not out of bounds: for races, and for the values that nothing wrote."""
+        """Note an access, of the lanes that are not out of bounds: for races, and for the values
+        that nothing wrote.
+        """
         site, shadow, lanes = self.site, each.memory, each.lanes
         if bad is not None:
             good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
-            each.index, each.place, *self.stored = (lanes.spread(some)[good] for some in (each.index, each.place, *self.stored))
+            each.index, each.place, *self.stored = (
+                lanes.spread(some)[good] for some in (each.index, each.place, *self.stored)
+            )
             each.lanes = lanes = lanes.select(good, [])
         if site is None or not lanes.count:
             return
@@ -329,26 +433,47 @@ class CheckedExecution(Execution):
                 shadow.write(self, lanes, part, strong, each.access)
 
     def same(self, positions: Array) -> Array:
-        """Return whether memory has the values already that lanes store; no, if they are not known."""
+        """Return whether memory has the values already that lanes store;
+
+        no, if they are not known.
+        """
         lanes, place = self.access.lanes, self.access.lanes.spread(self.access.place)[positions]
-        equal = [lanes.spread(value)[positions] == self.access.view[number:][place] for number, value in enumerate(self.stored)]
+        equal = [
+            lanes.spread(value)[positions] == self.access.view[number:][place]
+            for number, value in enumerate(self.stored)
+        ]
         return np.all(equal, axis=0) if equal else np.zeros(len(positions), bool)
 
     def differ(self, lost: Array, won: Array) -> Array:
-        """Return whether lanes of one store have other values than those that come later at their element."""
+        """Return whether lanes of one store have other values than those that come later at their
+        element.
+        """
         values = [self.access.lanes.spread(value) for value in self.stored]
-        return np.any([value[lost] != value[won] for value in values], axis=0) if values else np.zeros(len(lost), bool)
+        return (
+            np.any([value[lost] != value[won] for value in values], axis=0)
+            if values
+            else np.zeros(len(lost), bool)
+        )
 
-    def places(self, lanes: Lanes, positions: Array, before: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Return the times of records, block and warp of lanes, the warps of the records, and which are of the same block."""
+    def places(
+        self, lanes: Lanes, positions: Array, before: Array
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Return the times of records, block and warp of lanes, the warps of the records, and which
+        are of the same block.
+        """
         block, thread = np.divmod(before & THREAD, self.threads)
-        own, inner = (np.broadcast_to(lanes.column(name), (lanes.count,))[positions] for name in ("block", "thread"))
+        own, inner = (
+            np.broadcast_to(lanes.column(name), (lanes.count,))[positions]
+            for name in ("block", "thread")
+        )
         return before >> 32, own, inner >> 5, thread >> 5, block == own + self.blocks.start
 
     def unordered(self, lanes: Lanes, positions: Array, before: Array) -> Array:
         """Return whether each lane at `positions` has no order with an earlier access."""
         time, own, warp, other, inside = self.places(lanes, positions, before)
-        known = np.where(warp == other, self.warp_sync[lanes.lanes[positions]], self.know[own, warp, other])
+        known = np.where(
+            warp == other, self.warp_sync[lanes.lanes[positions]], self.know[own, warp, other]
+        )
         result = np.asarray(time >= np.where(inside, known, self.seen[own]))
         earlier = time < self.sanitizer.begin
         if earlier.any():
@@ -366,12 +491,23 @@ class CheckedExecution(Execution):
         self.warp_sync[lanes.lanes[positions[inside][same]]] = self.sanitizer.now
 
     def meet(self, lanes: Lanes) -> None:
-        """Let the blocks of lanes know all accesses before now: those that update one element in one instruction, for example."""
+        """Let the blocks of lanes know all accesses before now: those that update one element in
+        one instruction, for example.
+        """
         blocks = np.unique(lanes.column("block"))
         self.seen[blocks] = self.know[blocks] = self.sanitizer.now
         self.warp_sync[lanes.lanes] = self.sanitizer.now
 
-    def race(self, lanes: Lanes, positions: Array, index: Array, before: Array, access: str, other: str, shadow: Shadow) -> None:
+    def race(
+        self,
+        lanes: Lanes,
+        positions: Array,
+        index: Array,
+        before: Array,
+        access: str,
+        other: str,
+        shadow: Shadow,
+    ) -> None:
         """Report lanes whose access races with an earlier one."""
         site = self.site
         assert site is not None
@@ -381,22 +517,39 @@ class CheckedExecution(Execution):
         kind = access.split()[0]
         place = self.element(site, int(index[first]) * shadow.grain, shadow)
         if record >> 32 < self.sanitizer.begin:
-            title, who = "race between streams", f"{self.sanitizer.order.describe(record >> 32)}, in another stream,"
+            title, who = (
+                "race between streams",
+                f"{self.sanitizer.order.describe(record >> 32)}, in another stream,",
+            )
         else:
             title, launch = "race", self.launch
-            places = zip(divmod(record & THREAD, self.threads), (launch.grid, launch.block), strict=True)
-            block, thread = (tuple(map(int, np.unravel_index(value, extent[::-1])[::-1])) for value, extent in places)
+            places = zip(
+                divmod(record & THREAD, self.threads), (launch.grid, launch.block), strict=True
+            )
+            block, thread = (
+                tuple(map(int, np.unravel_index(value, extent[::-1])[::-1]))
+                for value, extent in places
+            )
             who = f"block {block}, thread {thread}"
             other += f" it at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
         detail = f"{place.element}; {who} {other if title == 'race' else f'{other} it'}, and nothing orders the two"
         order = np.argsort(numbers, kind="stable")
         title += f" ({kind} and {other.split()[0][:-1]})"
-        self.sanitizer.report(self, "race", title, site, numbers[order], detail, place.name, place.index)
+        self.sanitizer.report(
+            self, "race", title, site, numbers[order], detail, place.name, place.index
+        )
 
     def element(self, site: Site, offset: int, shadow: Shadow) -> Place:
         """Return the element at an offset in a memory."""
-        memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[shadow.space]
-        return self.place(site, memory, offset % memory.stride if shadow.space != "global" else memory.base + offset, False)
+        memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[
+            shadow.space
+        ]
+        return self.place(
+            site,
+            memory,
+            offset % memory.stride if shadow.space != "global" else memory.base + offset,
+            False,
+        )
 
     # Ends of blocks
 
@@ -415,7 +568,9 @@ class CheckedExecution(Execution):
         self.site = site
         for parked, number in self.parked:
             if parked.code is frame.code and block.number in frame.code.behind.get(number, ()):
-                slots = self.bypassed.setdefault((id(frame.code), number), np.zeros(self.slots, bool))
+                slots = self.bypassed.setdefault(
+                    (id(frame.code), number), np.zeros(self.slots, bool)
+                )
                 slots[lanes.column("slot")] = True
         self.touched.clear()
         poison = self.program.watcher.poison
@@ -426,40 +581,79 @@ class CheckedExecution(Execution):
             poison.memory(block.site, lanes, self.touched)
         self.site = None
 
-    def find_absent(self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int) -> None:
+    def find_absent(
+        self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int
+    ) -> None:
         """Report the lanes whose mask names lanes that have gone past the operation."""
         gone = self.bypassed.pop((id(code), number), None)
         if gone is None or "sync" not in self.sanitizer.checks:
             return
-        absent = mask & np.packbits(gone, bitorder="little").view(np.uint32)[warps.warps] & ~warps.bits()[warps.warps]
+        absent = (
+            mask
+            & np.packbits(gone, bitorder="little").view(np.uint32)[warps.warps]
+            & ~warps.bits()[warps.warps]
+        )
         positions = np.flatnonzero(absent)
         if len(positions):
             lane = int(absent[positions[0]]).bit_length() - 1
             members = int(np.broadcast_to(mask, absent.shape)[positions[0]])
             detail = f"its mask 0x{members:x} names lane {lane}, which is absent"
-            self.sanitizer.report(self, "sync", "absent lanes", site, lanes.lanes[positions], detail)
+            self.sanitizer.report(
+                self, "sync", "absent lanes", site, lanes.lanes[positions], detail
+            )
 
     def site_before(self, frame: Frame, number: int) -> Site:
         """Return the instruction after which lanes come to a block."""
-        return next(block.site for block in frame.code.blocks if block.next == number and isinstance(block.end, BarrierOperation))
+        return next(
+            block.site
+            for block in frame.code.blocks
+            if block.next == number and isinstance(block.end, BarrierOperation)
+        )
 
     def deadlock(self) -> None:
         """Report where threads wait, and raise the error."""
-        groups: Sequence[tuple[Site, Lanes]] = [(lanes.frame.code.blocks[number].site, lanes) for (_, number), lanes in self.parked.items()]
-        groups = [*groups, *((self.site_before(each.lanes.frame, each.next), each.lanes)
-                             for barrier in self.barriers.barriers.values() for each in barrier.waiting)]  # fmt: skip
+        groups: Sequence[tuple[Site, Lanes]] = [
+            (lanes.frame.code.blocks[number].site, lanes)
+            for (_, number), lanes in self.parked.items()
+        ]
+        groups = [
+            *groups,
+            *(
+                (self.site_before(each.lanes.frame, each.next), each.lanes)
+                for barrier in self.barriers.barriers.values()
+                for each in barrier.waiting
+            ),
+        ]
         if "sync" in self.sanitizer.checks and groups:
             module = self.program.module
-            waits = "; ".join(f"{lanes.count} wait at {source_of(module, site.instruction)}" for site, lanes in groups)
+            waits = "; ".join(
+                f"{lanes.count} wait at {source_of(module, site.instruction)}"
+                for site, lanes in groups
+            )
             site, lanes = groups[0]
-            self.sanitizer.report(self, "sync", "deadlock", site, lanes.lanes, f"waits for threads that never come: {waits}")
+            self.sanitizer.report(
+                self,
+                "sync",
+                "deadlock",
+                site,
+                lanes.lanes,
+                f"waits for threads that never come: {waits}",
+            )
         super().deadlock()
 
 
 def launch_with_checks(
-    sanitizer: Sanitizer, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: Ranges, work: Work = (0, 0)
+    sanitizer: Sanitizer,
+    module: "Module",
+    kernel: str,
+    launch: Launch,
+    checks: frozenset[str],
+    ranges: Ranges,
+    work: Work = (0, 0),
 ) -> list[Report]:
-    """Run a kernel with checks. `sanitizer.reports` has what was found, also if it raises an error."""
+    """Run a kernel with checks. `sanitizer.reports` has what was found, also if it raises an
+    error.
+    """
     for start, size in ranges:
         if start not in sanitizer.allocations:  # it was allocated before the checks began
             sanitizer.allocated(start, size, "", True)

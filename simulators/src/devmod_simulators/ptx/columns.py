@@ -35,14 +35,23 @@ def _place(index: Array, extent: Triple, axis: str) -> Array:
         return np.zeros(1, U32)
     below = math.prod(extent[:position])
     outer = index // below if below > 1 else index
-    return (outer if math.prod(extent[position + 1 :]) == 1 else outer % extent[position]).astype(U32)
+    return (outer if math.prod(extent[position + 1 :]) == 1 else outer % extent[position]).astype(
+        U32
+    )
 
 
 def _axis_column(execution: Any, base: str, axis: str) -> Array:
     """Compute a special register with three components."""
     launch = execution.launch
-    clusters = tuple(blocks // each for blocks, each in zip(launch.grid, launch.cluster, strict=True))
-    extents = {"ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster, "nclusterid": clusters}
+    clusters = tuple(
+        blocks // each for blocks, each in zip(launch.grid, launch.cluster, strict=True)
+    )
+    extents = {
+        "ntid": launch.block,
+        "nctaid": launch.grid,
+        "cluster_nctaid": launch.cluster,
+        "nclusterid": clusters,
+    }
     if base in extents:
         return _one(extents[base]["xyz".index(axis)])
     if base == "tid":
@@ -74,7 +83,9 @@ _SPECIAL: dict[str, Callable[[Any], Array]] = {
     "smid": lambda execution: (execution.column("block") % 132).astype(U32),
     "nsmid": lambda execution: _one(132),
     "gridid": lambda execution: np.ones(1, U64),
-    "cluster_ctarank": lambda execution: (execution.column("number") % math.prod(execution.launch.cluster)).astype(U32),
+    "cluster_ctarank": lambda execution: (
+        execution.column("number") % math.prod(execution.launch.cluster)
+    ).astype(U32),
     "cluster_nctarank": lambda execution: _one(math.prod(execution.launch.cluster)),
     "is_explicit_cluster": lambda execution: np.array([math.prod(execution.launch.cluster) > 1]),
     "lanemask_eq": _lane_bits(lambda bit: bit),
@@ -89,18 +100,47 @@ _SPECIAL: dict[str, Callable[[Any], Array]] = {
     "current_graph_exec": lambda execution: np.zeros(1, U64),
 }
 
-#: Of the interpreter: the place of a lane in its block, of its block among those that run at once and in the grid.
+#: Of the interpreter: the place of a lane in its block, of its block among those that run at once
+#: and in the grid.
 _PLACES: dict[str, Callable[[Any], Array]] = {
     "lanes": lambda execution: np.arange(execution.count, dtype=S64),
-    "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
-    "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),
+    "thread": lambda execution: np.tile(
+        np.arange(execution.threads, dtype=S64), len(execution.blocks)
+    ),
+    "block": lambda execution: np.repeat(
+        np.arange(len(execution.blocks), dtype=S64), execution.threads
+    ),
     "number": lambda execution: execution.column("block") + execution.blocks.start,
-    "number_thread": lambda execution: execution.column("number") * execution.threads + execution.column("thread"),
-    "slot": lambda execution: execution.column("block") * (execution.warps_per_block * 32) + execution.column("thread"),
-    "shared": lambda execution: execution.column("block") * execution.shared.stride if len(execution.blocks) > 1 else np.zeros(1, S64),
+    "number_thread": lambda execution: (
+        execution.column("number") * execution.threads + execution.column("thread")
+    ),
+    "slot": lambda execution: (
+        execution.column("block") * (execution.warps_per_block * 32) + execution.column("thread")
+    ),
+    "shared": lambda execution: (
+        execution.column("block") * execution.shared.stride
+        if len(execution.blocks) > 1
+        else np.zeros(1, S64)
+    ),
 }
-CHANGING_REGISTERS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"}
-_TRIPLES = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+CHANGING_REGISTERS = {
+    "clock",
+    "clock64",
+    "clock_hi",
+    "globaltimer",
+    "globaltimer_lo",
+    "globaltimer_hi",
+}
+_TRIPLES = (
+    "tid",
+    "ntid",
+    "ctaid",
+    "nctaid",
+    "clusterid",
+    "nclusterid",
+    "cluster_ctaid",
+    "cluster_nctaid",
+)
 SPECIAL_REGISTERS = {*_SPECIAL, *CHANGING_REGISTERS, *(f"envreg{number}" for number in range(32))}
 SPECIAL_REGISTERS |= {f"{name}.{axis}" for name in _TRIPLES for axis in "xyz"}
 
@@ -112,5 +152,8 @@ def make_column(execution: Any, name: str) -> Array:
         return _axis_column(execution, base, axis)
     if name.startswith("envreg"):
         # The cooperative groups of CUDA's headers find the barrier of the grid through these two.
-        return _one({1: execution.workspace >> 32, 2: execution.workspace}.get(int(name[6:]), 0) & 0xFFFFFFFF)
+        return _one(
+            {1: execution.workspace >> 32, 2: execution.workspace}.get(int(name[6:]), 0)
+            & 0xFFFFFFFF
+        )
     return (_SPECIAL.get(name) or _PLACES[name])(execution)

@@ -11,7 +11,21 @@ from .columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from .errors import PtxError, invalid_ptx
 from .lanes import Lanes
 from .memory import CODE_WINDOW
-from .ptx_types import DTYPES, PRED, UNSIGNED, Address, Array, DType, Float, Integer, Name, Negation, Pair, Register, Vector
+from .ptx_types import (
+    DTYPES,
+    PRED,
+    UNSIGNED,
+    Address,
+    Array,
+    DType,
+    Float,
+    Integer,
+    Name,
+    Negation,
+    Pair,
+    Register,
+    Vector,
+)
 
 if TYPE_CHECKING:
     from .program import Program
@@ -44,9 +58,13 @@ def put_all(lanes: Lanes, targets: list[Target], values: Iterable[Array]) -> Non
 
 
 class Decoder:
-    """One instruction while it is decoded. It collects the registers that the instruction reads and writes."""
+    """One instruction while it is decoded. It collects the registers that the instruction reads and
+    writes.
+    """
 
-    def __init__(self, program: "Program", function: "Function", instruction: "Instruction") -> None:
+    def __init__(
+        self, program: "Program", function: "Function", instruction: "Instruction"
+    ) -> None:
         self.program = program
         self.function = function
         self.instruction = instruction
@@ -84,12 +102,16 @@ class Decoder:
 
     def unsupported(self, reason: str = "the interpreter lacks this instruction") -> PtxError:
         """Return the error that the interpreter lacks this instruction."""
-        return PtxError("CUDA_ERROR_NOT_SUPPORTED", f"line {self.instruction.line}: {self.opcode}: {reason}")
+        return PtxError(
+            "CUDA_ERROR_NOT_SUPPORTED", f"line {self.instruction.line}: {self.opcode}: {reason}"
+        )
 
     def count(self, *numbers: int) -> int:
         """Return the number of operands, after a check that it is one of `numbers`."""
         if len(self.operands) not in numbers:
-            raise self.invalid(f"expected {' or '.join(map(str, numbers))} operands, got {len(self.operands)}")
+            raise self.invalid(
+                f"expected {' or '.join(map(str, numbers))} operands, got {len(self.operands)}"
+            )
         return len(self.operands)
 
     def source(self, operand: Any, dtype: DType) -> Source:
@@ -112,10 +134,18 @@ class Decoder:
         """Return a literal as an array of one element."""
         if isinstance(operand, Float):
             if dtype.kind == "f":
-                return np.array([operand.value], np.float64 if dtype.itemsize == 8 else np.float32).astype(dtype)
+                return np.array(
+                    [operand.value], np.float64 if dtype.itemsize == 8 else np.float32
+                ).astype(dtype)
             # An untyped instruction (mov.b32) takes the bits.
-            data = struct.pack("<f" if operand.bits == 32 or dtype.itemsize == 4 else "<d", operand.value)
-            return np.frombuffer(data, UNSIGNED[len(data)]).astype(UNSIGNED[dtype.itemsize]).view(dtype)
+            data = struct.pack(
+                "<f" if operand.bits == 32 or dtype.itemsize == 4 else "<d", operand.value
+            )
+            return (
+                np.frombuffer(data, UNSIGNED[len(data)])
+                .astype(UNSIGNED[dtype.itemsize])
+                .view(dtype)
+            )
         if dtype == PRED:
             return np.array([operand.value != 0])
         if dtype.kind == "f":
@@ -155,12 +185,16 @@ class Decoder:
         unsigned = UNSIGNED[dtype.itemsize]
         mask = (1 << 8 * dtype.itemsize) - 1
         if space == "local":
-            return lambda lanes: np.array([(lanes.frame.base + base + operand.offset) & mask], unsigned).view(dtype)
+            return lambda lanes: np.array(
+                [(lanes.frame.base + base + operand.offset) & mask], unsigned
+            ).view(dtype)
         value = np.array([(base + operand.offset) & mask], unsigned).view(dtype)
         return lambda lanes: value
 
     def address_of(self, name: str) -> tuple[str, int] | None:
-        """Return the space and the address of a variable, a parameter or a function. Those in local memory are relative to the frame."""
+        """Return the space and the address of a variable, a parameter or a function. Those in local
+        memory are relative to the frame.
+        """
         program = self.program
         layout = program.layout(self.function)
         if name in layout:
@@ -183,7 +217,9 @@ class Decoder:
 
         def fetch(lanes: Lanes) -> Array:
             value = lanes.column(name)
-            return (value if value.dtype.itemsize == dtype.itemsize else value.astype(unsigned)).view(dtype)
+            return (
+                value if value.dtype.itemsize == dtype.itemsize else value.astype(unsigned)
+            ).view(dtype)
 
         return fetch
 
@@ -224,7 +260,9 @@ class Decoder:
         return put_wide
 
     def pair(self, operand: Any, first: DType, second: DType) -> tuple[Target, Target]:
-        """Return the functions for the two destinations of an operand. Without a second one, its values are dropped."""
+        """Return the functions for the two destinations of an operand. Without a second one, its
+        values are dropped.
+        """
         both = operand if isinstance(operand, Pair) else Pair(operand, Name("_"))
         return self.target(both.first, first), self.target(both.second, second)
 
@@ -235,7 +273,9 @@ class Decoder:
         return list(operand.parts) if isinstance(operand, Vector) else [operand]
 
     def address(self, operand: Any, dtype: DType) -> tuple[str, Source]:
-        """Return the space of an address operand, where its base tells one, and a function that computes the address."""
+        """Return the space of an address operand, where its base tells one, and a function that
+        computes the address.
+        """
         if isinstance(operand, int):
             operand = self.operands[operand]
         if not isinstance(operand, Address):
@@ -257,31 +297,49 @@ class Decoder:
         raise self.invalid("an address has the wrong form")
 
     def parameter(self, operand: int) -> int | None:
-        """Return where an address operand that names a parameter of the kernel is in the block of parameters; else None."""
+        """Return where an address operand that names a parameter of the kernel is in the block of
+        parameters; else None.
+        """
         address = self.operands[operand]
         known = self.address_of(address.base.text) if isinstance(address.base, Name) else None
-        return known[1] + address.base.offset + address.offset if known and known[0] == "param" else None
+        return (
+            known[1] + address.base.offset + address.offset
+            if known and known[0] == "param"
+            else None
+        )
 
     def base(self, operand: int, dtype: DType) -> tuple[Source, int]:
-        """Return a function that computes the base of an address operand, and the constant that comes to it."""
+        """Return a function that computes the base of an address operand, and the constant that
+        comes to it.
+        """
         address = self.operands[operand]
         if isinstance(address, Address) and isinstance(address.base, Register):
-            return self.register(address.base, UNSIGNED[address.base.dtype.itemsize]), address.offset
+            return self.register(
+                address.base, UNSIGNED[address.base.dtype.itemsize]
+            ), address.offset
         return self.address(operand, dtype)[1], 0
 
 
 @contextmanager
 def form_of(decoder: Decoder) -> Iterator[None]:
-    """Turn the exceptions of a decoder into the error that the interpreter lacks a form of the instruction."""
+    """Turn the exceptions of a decoder into the error that the interpreter lacks a form of the
+    instruction.
+    """
     try:
         yield
     except (LookupError, AttributeError, ValueError, TypeError) as error:
-        raise decoder.unsupported(f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})") from error
+        raise decoder.unsupported(
+            f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})"
+        ) from error
 
 
 def decode(decoder: Decoder) -> Step:
     """Decode an instruction."""
-    maker, watcher, guard = OPERATIONS.get(decoder.parts[0]), decoder.program.watcher, decoder.instruction.guard
+    maker, watcher, guard = (
+        OPERATIONS.get(decoder.parts[0]),
+        decoder.program.watcher,
+        decoder.instruction.guard,
+    )
     if maker is None:
         raise decoder.unsupported()
     step = maker(decoder)
@@ -290,7 +348,13 @@ def decode(decoder: Decoder) -> Step:
     if guard is None:
         return step
     decoder.reads |= decoder.writes
-    step = guarded(step, guard.number, decoder.instruction.negated, sorted(decoder.reads), sorted(decoder.writes))
+    step = guarded(
+        step,
+        guard.number,
+        decoder.instruction.negated,
+        sorted(decoder.reads),
+        sorted(decoder.writes),
+    )
     if watcher is not None:
         step = watcher.guard(decoder, step)
     decoder.reads.add(guard.number)

@@ -1,4 +1,6 @@
-"""What ends a block of instructions: jumps and branches, calls of device functions, returns and exits."""
+"""What ends a block of instructions: jumps and branches, calls of device functions, returns and
+exits.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,7 +46,9 @@ class Branch:
             execution.add(lanes, block.taken if number else block.next)
         else:
             blocks = lanes.frame.code.blocks
-            taken, others = execution.split(lanes, holds, blocks[block.taken].live | blocks[block.next].live)
+            taken, others = execution.split(
+                lanes, holds, blocks[block.taken].live | blocks[block.next].live
+            )
             execution.add(taken, block.taken)
             execution.add(others, block.next)
 
@@ -60,7 +64,9 @@ class Table:
         index = self.index(lanes)
         last = int(index.max())
         if last >= len(block.targets):
-            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range")
+            raise lanes.error(
+                "CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range"
+            )
         if len(index) == 1:
             execution.add(lanes, block.targets[last])
             return
@@ -69,7 +75,9 @@ class Table:
             live |= lanes.frame.code.blocks[target].live
         lanes.flush(live)
         for value in np.unique(index):
-            execution.add(lanes.select(np.flatnonzero(index == value), []), block.targets[int(value)])
+            execution.add(
+                lanes.select(np.flatnonzero(index == value), []), block.targets[int(value)]
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,9 @@ class Leave:
     def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Leave the function or the kernel."""
         if self.kind == "trap":
-            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the kernel executed a trap instruction")
+            raise lanes.error(
+                "CUDA_ERROR_ILLEGAL_INSTRUCTION", "the kernel executed a trap instruction"
+            )
         frame = lanes.frame
         if self.kind == "exit" or frame.parent is None:
             execution.alive[lanes.lanes] = False
@@ -92,7 +102,10 @@ class Leave:
         index = frame.parent_index if lanes.index is None else frame.parent_index[lanes.index]
         for name, variable in zip(frame.results, frame.code.function.results, strict=True):
             copy_local(lanes, frame, variable.name, frame.parent, name, variable.size)
-        execution.add(Lanes(frame.parent, None if len(index) == frame.parent.count else index), frame.return_block)
+        execution.add(
+            Lanes(frame.parent, None if len(index) == frame.parent.count else index),
+            frame.return_block,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +126,18 @@ class Call:
         pointer, module = self.pointer(lanes), execution.program.module
         for value in np.unique(pointer):
             number, remainder = divmod(int(value) - CODE_WINDOW, 16)
-            if remainder or not 0 <= number < len(module.numbers) or not module.text.functions[module.numbers[number]].body:
-                raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"a call goes to 0x{int(value):x}, which is no function")
-            part = lanes if len(pointer) == 1 else lanes.select(np.flatnonzero(pointer == value), [])
+            if (
+                remainder
+                or not 0 <= number < len(module.numbers)
+                or not module.text.functions[module.numbers[number]].body
+            ):
+                raise lanes.error(
+                    "CUDA_ERROR_LAUNCH_FAILED",
+                    f"a call goes to 0x{int(value):x}, which is no function",
+                )
+            part = (
+                lanes if len(pointer) == 1 else lanes.select(np.flatnonzero(pointer == value), [])
+            )
             self.enter(execution, block, part, module.numbers[number])
 
     def enter(self, execution: "Execution", block: "Block", lanes: Lanes, name: str) -> None:
@@ -129,14 +151,19 @@ class Call:
         size = frame.base + code.frame_size
         if size > execution.local.size:
             if size > STACK_BYTES:
-                raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}")
+                raise lanes.error(
+                    "CUDA_ERROR_LAUNCH_FAILED",
+                    f"the stack of a thread overflows at {size} bytes in {name}",
+                )
             execution.local.grow(size + size // 2)
         for argument, variable in zip(self.arguments, code.function.params, strict=False):
             copy_local(lanes, caller, argument, frame, variable.name, variable.size)
         execution.add(Lanes(frame, None), 0)
 
 
-def copy_local(lanes: Lanes, source: Frame, source_name: str, target: Frame, target_name: str, size: int) -> None:
+def copy_local(
+    lanes: Lanes, source: Frame, source_name: str, target: Frame, target_name: str, size: int
+) -> None:
     """Copy a parameter between two frames of the lanes."""
     start, stop = source.place(source_name), target.place(target_name)
     for table in source.execution.local.tables():
@@ -164,7 +191,9 @@ def _call(decoder: Decoder) -> Call:
     while isinstance(after[0], Group):
         before.append(after.pop(0))
     target, *groups = after
-    results, arguments = (tuple(part.text for group in each for part in group.parts) for each in (before, groups[:1]))
+    results, arguments = (
+        tuple(part.text for group in each for part in group.parts) for each in (before, groups[:1])
+    )
     if isinstance(target, Register):
         return Call("", decoder.source(target, DTYPES["u64"]), results, arguments)
     function = decoder.program.module.text.functions.get(target.text)

@@ -18,7 +18,9 @@ CODES = {
 
 
 class PtxError(Failure):
-    """An error of a module or a launch: `name` is CUDA's name of the error, `code` its number, `text` the reason."""
+    """An error of a module or a launch: `name` is CUDA's name of the error, `code` its number,
+    `text` the reason.
+    """
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(CODES[name], text)

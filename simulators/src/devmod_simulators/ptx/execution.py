@@ -30,7 +30,9 @@ STEPS = 1 << 22
 _WORKSPACE = 64
 
 
-def run(program: Program, launch: Launch, arena: Arena, execution: "type[Execution] | None" = None) -> None:
+def run(
+    program: Program, launch: Launch, arena: Arena, execution: "type[Execution] | None" = None
+) -> None:
     """Run a launch: as many blocks at a time as fit."""
     threads = math.prod(launch.block)
     cluster = math.prod(launch.cluster)
@@ -44,7 +46,9 @@ def run(program: Program, launch: Launch, arena: Arena, execution: "type[Executi
         at_once = blocks
     with np.errstate(all="ignore"):
         for start in range(0, blocks, at_once):
-            (execution or Execution)(program, launch, arena, range(start, min(start + at_once, blocks))).run()
+            (execution or Execution)(
+                program, launch, arena, range(start, min(start + at_once, blocks))
+            ).run()
 
 
 class Execution:
@@ -63,7 +67,8 @@ class Execution:
         self.count = len(blocks) * self.threads
         self.warps_per_block = -(-self.threads // 32)
         self.slots = len(blocks) * self.warps_per_block * 32
-        #: Columns by name, and those of every execution of as many blocks of this form, which the program keeps.
+        #: Columns by name, and those of every execution of as many blocks of this form, which the
+        #: program keeps.
         self.columns: dict[str, Array] = {}
         form = (launch.grid, launch.block, launch.cluster, launch.shared, len(blocks))
         if program.columns[0] != form:
@@ -97,7 +102,9 @@ class Execution:
     # Columns: values of each lane that do not change
 
     def column(self, name: str) -> Array:
-        """Return an array with an element for each lane, or with one element if it is the same for all."""
+        """Return an array with an element for each lane, or with one element if it is the same for
+        all.
+        """
         columns = self.columns if name in self.columns or name.startswith(MOVING) else self.kept
         if name not in columns:
             columns[name] = make_column(self, name)
@@ -111,7 +118,10 @@ class Execution:
     def where(self, lane: int) -> list[tuple[int, ...]]:
         """Return block and thread of a lane."""
         columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
-        return [tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns]
+        return [
+            tuple(int(column[lane if len(column) > 1 else 0]) for column in each)
+            for each in columns
+        ]
 
     # The scheduler
 
@@ -143,7 +153,9 @@ class Execution:
         return lanes.part(np.flatnonzero(chosen), live), lanes.part(np.flatnonzero(~chosen), live)
 
     def pick(self, patience: int) -> tuple[Frame, int]:
-        """Return the place to run next: the first block of the deepest call, or the one that has waited for too long."""
+        """Return the place to run next: the first block of the deepest call, or the one that has
+        waited for too long.
+        """
         ready = self.ready
         if len(ready) == 1:
             return next(iter(ready))
@@ -166,7 +178,10 @@ class Execution:
             block = frame.code.blocks[number]
             self.steps += 1
             if self.steps > STEPS:
-                raise lanes.error("CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions")
+                raise lanes.error(
+                    "CUDA_ERROR_LAUNCH_TIMEOUT",
+                    f"the kernel does not end: it ran {STEPS} blocks of instructions",
+                )
             patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
             if not self.ready:
                 patience = LONG_PATIENCE
@@ -180,8 +195,12 @@ class Execution:
                 step = None
                 self.finish(frame, block, lanes)
             except PtxError as error:
-                instruction = block.instructions[block.steps.index(step) if step is not None else -1]
-                raise PtxError(error.name, f"{error.text}, {self.program.module.text.place(instruction)}") from None
+                instruction = block.instructions[
+                    block.steps.index(step) if step is not None else -1
+                ]
+                raise PtxError(
+                    error.name, f"{error.text}, {self.program.module.text.place(instruction)}"
+                ) from None
         if self.workspace and self.arena.heap is not None:
             self.arena.heap.release(self.workspace)
 
@@ -193,7 +212,11 @@ class Execution:
             block = lanes.frame.code.blocks[number]
             lanes.load(block.reads)
             self.finish(lanes.frame, block, lanes)
-        if self.ready or self.barriers.release() or sum(lanes.count for lanes in self.parked.values()) != before:
+        if (
+            self.ready
+            or self.barriers.release()
+            or sum(lanes.count for lanes in self.parked.values()) != before
+        ):
             return
         if not release_warps(self):
             self.deadlock()

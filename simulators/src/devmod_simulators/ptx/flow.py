@@ -1,7 +1,8 @@
 """Control flow: the order of basic blocks and the registers that live at their beginnings.
 
-The scheduler always runs the group of lanes whose block comes first. The order that is computed here makes lanes of a
-divergent branch meet again at the branch's immediate post-dominator: a loop comes before everything behind it.
+The scheduler always runs the group of lanes whose block comes first. The order that is computed
+here makes lanes of a divergent branch meet again at the branch's immediate post-dominator: a loop
+comes before everything behind it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,9 @@ def bits(mask: int) -> list[int]:
 
 
 def components(nodes: Sequence[int], successors: dict[int, list[int]]) -> list[list[int]]:
-    """Return the strongly connected components in topological order (Tarjan's algorithm, without recursion)."""
+    """Return the strongly connected components in topological order (Tarjan's algorithm, without
+    recursion).
+    """
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -86,15 +89,26 @@ def order(entry: int, successors: list[list[int]]) -> list[int]:
                 parts.append(component[0])
                 continue
             inside = set(component)
-            entries = {other for node in nodes if node not in inside for other in edges[node] if other in inside}
+            entries = {
+                other
+                for node in nodes
+                if node not in inside
+                for other in edges[node]
+                if other in inside
+            }
             header = head if head in inside else min(entries or inside)
-            inner = {node: [other for other in edges[node] if other in inside and other != header] for node in component}
+            inner = {
+                node: [other for other in edges[node] if other in inside and other != header]
+                for node in component
+            }
             parts.append((sorted(component), inner, header))
         pending.extend(reversed(parts))
     return result
 
 
-def live_registers(successors: Sequence[Iterable[int]], reads: Sequence[int], writes: Sequence[int]) -> list[int]:
+def live_registers(
+    successors: Sequence[Iterable[int]], reads: Sequence[int], writes: Sequence[int]
+) -> list[int]:
     """Return for each block the registers that live at its beginning, as bits."""
     live = list(reads)
     changed = True

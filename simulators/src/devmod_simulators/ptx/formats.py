@@ -1,4 +1,6 @@
-"""Floating-point formats: unpacking to types that NumPy computes with, packing, rounding, flushing."""
+"""Floating-point formats: unpacking to types that NumPy computes with, packing, rounding,
+flushing.
+"""
 
 import numpy as np
 
@@ -16,7 +18,9 @@ def unpack(kind: str, a: Array) -> Array:
     """Return values of a PTX type as float32 or float64. Types of two numbers give two columns."""
     base = kind.removesuffix("x2")
     if base != kind:
-        return unpack(base, np.ascontiguousarray(a).view(f"u{a.dtype.itemsize // 2}").reshape(-1, 2))
+        return unpack(
+            base, np.ascontiguousarray(a).view(f"u{a.dtype.itemsize // 2}").reshape(-1, 2)
+        )
     if kind in ("f32", "f64", "tf32"):
         return a.view(F64 if kind == "f64" else F32)
     if kind == "f16":
@@ -42,7 +46,11 @@ def pack(kind: str, a: Array, mode: str = "rn") -> Array:
         return brain(a, mode)
     if kind == "tf32":
         bits = narrow(a, "odd").view(U32)
-        rounded = bits + U32.type(0x1000) if mode == "rna" else bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
+        rounded = (
+            bits + U32.type(0x1000)
+            if mode == "rna"
+            else bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
+        )
         return np.where(np.isnan(a), bits, rounded if mode != "rz" else bits) & U32.type(0xFFFFE000)
     return to_fp8(kind, a)
 
@@ -69,7 +77,9 @@ def directed_half(a: Array, mode: str) -> Array:
 
 
 def step(near: Array, sign: Array, mode: str) -> Array:
-    """Return the directed rounding of values whose nearest numbers are `near` and whose errors have the signs `sign`."""
+    """Return the directed rounding of values whose nearest numbers are `near` and whose errors have
+    the signs `sign`.
+    """
     dtype = near.dtype
     infinity = dtype.type(np.inf)
     if mode == "rp":
@@ -81,7 +91,9 @@ def step(near: Array, sign: Array, mode: str) -> Array:
 
 
 def narrow(a: Array, mode: str, error: Array | None = None) -> Array:
-    """Return float64 values as float32. `error` has the signs of the values' own errors. Mode `odd` keeps a sticky last bit."""
+    """Return float64 values as float32. `error` has the signs of the values' own errors. Mode `odd`
+    keeps a sticky last bit.
+    """
     if a.dtype == F32:
         return a
     near = a.astype(F32)
@@ -95,7 +107,9 @@ def narrow(a: Array, mode: str, error: Array | None = None) -> Array:
         return step(near, difference, mode)
     toward_zero = step(near, difference, "rz")
     inexact = difference != 0
-    return np.where(inexact & np.isfinite(near), toward_zero.view(U32) | U32.type(1), near.view(U32)).view(F32)
+    return np.where(
+        inexact & np.isfinite(near), toward_zero.view(U32) | U32.type(1), near.view(U32)
+    ).view(F32)
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -106,7 +120,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the product of float64 values and its rounding error (Dekker), or an error of zero where that overflows."""
+    """Return the product of float64 values and its rounding error (Dekker), or an error of zero
+    where that overflows.
+    """
     splitter = np.float64(134217729.0)
 
     def parts(x: Array) -> tuple[Array, Array]:
@@ -133,8 +149,14 @@ def fp8_values(kind: str) -> Array:
     codes = np.arange(256, dtype=U16)
     if kind == "e5m2":  # the high byte of a float16
         return (codes << U16.type(8)).view(F16).astype(F32)
-    values = ((codes & U16.type(128)) << U16.type(8) | (codes & U16.type(127)) << U16.type(7)).view(F16).astype(F32)
-    return np.where(codes & 127 == 127, np.float32(np.nan), values * np.float32(256))  # its exponents have a bias of 7, not 15
+    values = (
+        ((codes & U16.type(128)) << U16.type(8) | (codes & U16.type(127)) << U16.type(7))
+        .view(F16)
+        .astype(F32)
+    )
+    return np.where(
+        codes & 127 == 127, np.float32(np.nan), values * np.float32(256)
+    )  # its exponents have a bias of 7, not 15
 
 
 def to_fp8(kind: str, a: Array) -> Array:

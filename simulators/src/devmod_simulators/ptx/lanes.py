@@ -18,9 +18,11 @@ _SERIALS = count()
 
 
 class Frame:
-    """A call of a function: the lanes that made it together, with a value of each register for each lane.
+    """A call of a function: the lanes that made it together, with a value of each register for each
+    lane.
 
-    A register that has one value for all lanes is an array of one element. Arrays of registers never change in place.
+    A register that has one value for all lanes is an array of one element. Arrays of registers
+    never change in place.
     """
 
     def __init__(self, execution: "Execution", code: "Code", lanes: Array, base: int) -> None:
@@ -31,7 +33,9 @@ class Frame:
         self.base = base  # where the frame begins in the local memory of each lane
         self.registers: list[Array] = [np.zeros(1, dtype) for dtype in code.function.registers]
         self.depth = 0
-        self.poison: dict[int, Any] = {}  # of registers with values that nothing wrote, while they are followed
+        self.poison: dict[
+            int, Any
+        ] = {}  # of registers with values that nothing wrote, while they are followed
         self.serial = next(_SERIALS)
         self.parent: Frame | None = None
         self.parent_index: Any = None  # the lanes' positions in the parent
@@ -60,7 +64,9 @@ class Frame:
 
 
 class Lanes:
-    """Lanes of a frame at the same place: all of them (`index` is None), or those at the positions in `index`."""
+    """Lanes of a frame at the same place: all of them (`index` is None), or those at the positions
+    in `index`.
+    """
 
     __slots__ = ("columns", "count", "dirty", "frame", "index", "places", "r")
 
@@ -68,11 +74,13 @@ class Lanes:
         self.frame = frame
         self.index = index
         self.count = frame.count if index is None else len(index)
-        #: The registers: those of the frame, or copies of the lanes' values that are written back when lanes part or meet.
+        #: The registers: those of the frame, or copies of the lanes' values that are written back
+        #: when lanes part or meet.
         self.r: list[Any] = frame.registers if index is None else [None] * len(frame.registers)
         self.dirty = 0
         self.columns: dict[str, Array] = {}
-        #: What memory.py knows of the latest arrays of addresses, by their identity: unrolled loops use one with many offsets.
+        #: What memory.py knows of the latest arrays of addresses, by their identity: unrolled loops
+        #: use one with many offsets.
         self.places: dict[int, Place] = {}
 
     @property
@@ -89,7 +97,9 @@ class Lanes:
                 column = self.frame.lanes if self.index is None else self.frame.lanes[self.index]
             else:
                 column = execution.column(name)
-                if len(column) > 1 and not (self.index is None and self.frame.count == execution.count):
+                if len(column) > 1 and not (
+                    self.index is None and self.frame.count == execution.count
+                ):
                     column = column[self.lanes]
             self.columns[name] = column
         return column
@@ -109,7 +119,9 @@ class Lanes:
         self.frame.flush([self], live)
 
     def part(self, positions: Array, live: int) -> "Lanes":
-        """Return the lanes at `positions` of these, with copies of the changed registers in `live`. These lanes end."""
+        """Return the lanes at `positions` of these, with copies of the changed registers in `live`.
+        These lanes end.
+        """
         if self.index is None:
             return Lanes(self.frame, positions)
         part = self.select(positions, bits(self.dirty & live))
@@ -117,7 +129,9 @@ class Lanes:
         return part
 
     def select(self, positions: Array, reads: list[int]) -> "Lanes":
-        """Return the lanes at `positions` of these, with copies of the registers in `reads`. It does not flush."""
+        """Return the lanes at `positions` of these, with copies of the registers in `reads`. It
+        does not flush.
+        """
         part = Lanes(self.frame, positions if self.index is None else self.index[positions])
         for number in reads:
             value = self.r[number]
@@ -132,4 +146,6 @@ class Lanes:
         """Return an error of a lane, with its kernel, block and thread."""
         execution = self.frame.execution
         block, thread = execution.where(int(self.lanes[position if self.count > 1 else 0]))
-        return PtxError(name, f"{text}, kernel {execution.program.name}, block {block}, thread {thread}")
+        return PtxError(
+            name, f"{text}, kernel {execution.program.name}, block {block}, thread {thread}"
+        )

@@ -1,4 +1,6 @@
-"""A device in this process: memory and launches without a driver, for tests of the interpreter itself."""
+"""A device in this process: memory and launches without a driver, for tests of the interpreter
+itself.
+"""
 
 from typing import Any
 
@@ -24,7 +26,10 @@ class Machine:
         self.top = BASE + _ALIGN
 
     def allocate(self, size: int) -> int:
-        """Return the address of new memory. A gap after it makes each access past its end an error."""
+        """Return the address of new memory.
+
+        A gap after it makes each access past its end an error.
+        """
         address = self.top
         self.top += -(-size // _ALIGN) * _ALIGN + _ALIGN
         self.ranges.append((address, size))
@@ -37,7 +42,12 @@ class Machine:
 
     def read(self, address: int, like: Array) -> Array:
         """Return a copy of the memory as an array of the shape and the type of `like`."""
-        return self.arena.bytes[address - BASE : address - BASE + like.nbytes].view(like.dtype).reshape(like.shape).copy()
+        return (
+            self.arena.bytes[address - BASE : address - BASE + like.nbytes]
+            .view(like.dtype)
+            .reshape(like.shape)
+            .copy()
+        )
 
     def load(self, text: str) -> Module:
         """Load a module and place its globals."""
@@ -59,9 +69,13 @@ def triple(value: int | tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def parameter_block(program: Program, values: list[Any]) -> bytes:
-    """Return the parameter block of arguments: numbers, NumPy scalars and arrays (structs) of the parameters' sizes, or bytes."""
+    """Return the parameter block of arguments: numbers, NumPy scalars and arrays (structs) of the
+    parameters' sizes, or bytes.
+    """
     variables = program.kernel.params
-    assert len(values) == len(variables), f"{program.name} takes {len(variables)} arguments, not {len(values)}"
+    assert len(values) == len(variables), (
+        f"{program.name} takes {len(variables)} arguments, not {len(values)}"
+    )
     block = bytearray()
     for variable, value in zip(variables, values, strict=True):
         block += bytes(-len(block) % variable.align)
@@ -71,7 +85,9 @@ def parameter_block(program: Program, values: list[Any]) -> bytes:
             data = np.array(value, np.float64 if variable.size == 8 else np.float32).tobytes()
         else:
             data = bytes(value) if isinstance(value, bytes) else np.asarray(value).tobytes()
-        assert len(data) == variable.size, f"{variable.name} has {variable.size} bytes, not {len(data)}"
+        assert len(data) == variable.size, (
+            f"{variable.name} has {variable.size} bytes, not {len(data)}"
+        )
         block += data
     return bytes(block)
 
@@ -86,7 +102,9 @@ def run_ptx(
     cluster: int | tuple[int, ...] = 1,
     cooperative: bool = False,
 ) -> Module:
-    """Run a kernel of a PTX text. Arrays among the arguments are copied to the device and back in place."""
+    """Run a kernel of a PTX text. Arrays among the arguments are copied to the device and back in
+    place.
+    """
     machine = Machine()
     module = machine.load(text)
     places = {}
@@ -99,7 +117,14 @@ def run_ptx(
         else:
             values.append(argument)
     program = module.program(name)
-    launch = Launch(triple(grid), triple(block), parameter_block(program, values), shared_memory, triple(cluster), cooperative)
+    launch = Launch(
+        triple(grid),
+        triple(block),
+        parameter_block(program, values),
+        shared_memory,
+        triple(cluster),
+        cooperative,
+    )
     try:
         machine.launch(module, name, launch)
     finally:

@@ -1,4 +1,6 @@
-"""The memory of a launch: the arena (global memory), and shared, local and parameter memory of the lanes that run at once."""
+"""The memory of a launch: the arena (global memory), and shared, local and parameter memory of the
+lanes that run at once.
+"""
 
 import bisect
 from typing import TYPE_CHECKING, Any
@@ -11,14 +13,22 @@ from .ptx_types import S64, U8, U64, Array, DType
 if TYPE_CHECKING:
     from .lanes import Lanes
 
-#: Global memory of the device's own, which the host does not reach: the heap of malloc, the workspace of cooperative launches.
+#: Global memory of the device's own, which the host does not reach: the heap of malloc, the
+#: workspace of cooperative launches.
 HEAP = 1 << 47
 #: Where generic addresses of a space begin. Global addresses are below 2**48.
 WINDOW_SHIFT = 44
-WINDOWS = {"global": 0, "const": 0, "shared": 1 << 48, "local": (1 << 48) + (1 << WINDOW_SHIFT), "param": (1 << 48) + (2 << WINDOW_SHIFT)}
+WINDOWS = {
+    "global": 0,
+    "const": 0,
+    "shared": 1 << 48,
+    "local": (1 << 48) + (1 << WINDOW_SHIFT),
+    "param": (1 << 48) + (2 << WINDOW_SHIFT),
+}
 #: Addresses of shared memory of a cluster have the rank of the block plus one above this bit.
 CLUSTER_SHIFT = 24
-#: Addresses in the parameter space at or above this one are parameters of device functions: they are in local memory.
+#: Addresses in the parameter space at or above this one are parameters of device functions: they
+#: are in local memory.
 FUNCTION_PARAMETERS = 1 << 40
 #: Addresses of functions.
 CODE_WINDOW = 0x10_0000
@@ -33,7 +43,10 @@ class Memory:
     """An array of bytes as an array of each element type, and where lanes may access it."""
 
     space, size = "global", 0
-    last = (0, 0)  # addresses that are in order: of the range of the last access, or those of a piece
+    last = (
+        0,
+        0,
+    )  # addresses that are in order: of the range of the last access, or those of a piece
     moves = False  # whether its pieces have grown: their places are not those that lanes remember
 
     def __init__(self, data: Array) -> None:
@@ -44,24 +57,45 @@ class Memory:
         """Return the memory as elements of `dtype`."""
         view = self.views.get(dtype)
         if view is None:
-            view = self.views[dtype] = self.bytes[: len(self.bytes) // dtype.itemsize * dtype.itemsize].view(dtype)
+            view = self.views[dtype] = self.bytes[
+                : len(self.bytes) // dtype.itemsize * dtype.itemsize
+            ].view(dtype)
         return view
 
     def locate(
-        self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int, pieces: Array | None = None
+        self,
+        lanes: "Lanes",
+        address: Array,
+        size: int,
+        dtype: DType,
+        access: str,
+        step: int,
+        pieces: Array | None = None,
     ) -> tuple[Array, Array]:
-        """Return a view and the indices of elements of `dtype`, after a check that each lane may access `size` bytes there.
+        """Return a view and the indices of elements of `dtype`, after a check that each lane may
+        access `size` bytes there.
 
-        `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the memory.
+        `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the
+        memory.
         """
         width = dtype.itemsize
         place = place_of(self, lanes, address)
         low, high, (start, end) = place.low + step, place.high + step + size, self.last
-        if (place.union | step) & (size - 1) or ((low < start or high > end) and not self.has(low, high)):
+        if (place.union | step) & (size - 1) or (
+            (low < start or high > end) and not self.has(low, high)
+        ):
             address, step = stepped(address, step), 0
             place = place_of(self, lanes, address)
             if place.union & (size - 1):
-                raise fault(lanes, address, misaligned(address, size), size, access, self.space, "MISALIGNED")
+                raise fault(
+                    lanes,
+                    address,
+                    misaligned(address, size),
+                    size,
+                    access,
+                    self.space,
+                    "MISALIGNED",
+                )
             if (outside := self.outside(address, size)).any():
                 raise fault(lanes, address, outside, size, access, self.space)
         index = place.indices.get(width)
@@ -88,7 +122,9 @@ class Memory:
 
 
 class Place:
-    """An array of addresses in one memory: their bounds, and the indices of elements by their width."""
+    """An array of addresses in one memory: their bounds, and the indices of elements by their
+    width.
+    """
 
     __slots__ = ("address", "high", "indices", "low", "memory", "union")
 
@@ -98,11 +134,17 @@ class Place:
         if len(address) == 1:
             self.low = self.high = self.union = int(address[0])
         else:
-            self.low, self.high, self.union = int(address.min()), int(address.max()), int(np.bitwise_or.reduce(address))
+            self.low, self.high, self.union = (
+                int(address.min()),
+                int(address.max()),
+                int(np.bitwise_or.reduce(address)),
+            )
 
 
 def place_of(memory: Memory, lanes: "Lanes", address: Array) -> Place:
-    """Return what is known of addresses. Registers never change in place, so an array has one place."""
+    """Return what is known of addresses. Registers never change in place, so an array has one
+    place.
+    """
     place = lanes.places.get(id(address))
     if place is None or place.memory is not memory:
         if len(lanes.places) >= _PLACES:
@@ -127,7 +169,10 @@ class Arena(Memory):
         limit = self.base + len(self.bytes)
         self.starts = [address for address, _ in ranges]
         self.ends = [address + size for address, size in ranges]
-        if any(start < self.base or end > limit for start, end in zip(self.starts, self.ends, strict=True)):
+        if any(
+            start < self.base or end > limit
+            for start, end in zip(self.starts, self.ends, strict=True)
+        ):
             raise PtxError("CUDA_ERROR_INVALID_VALUE", "a range of memory is outside the arena")
         self.last = (0, 0)
         self.start_array = np.array(self.starts, U64)
@@ -149,7 +194,9 @@ class Arena(Memory):
         """Return whether each address is in no range."""
         place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
         ends = np.append(self.end_array, U64.type(0))[place]
-        return np.asarray((place < 0) | (address + np.uint64(size) > ends) | (address > np.uint64(2**63)))
+        return np.asarray(
+            (place < 0) | (address + np.uint64(size) > ends) | (address > np.uint64(2**63))
+        )
 
 
 class Heap(Arena):
@@ -189,7 +236,10 @@ class Heap(Arena):
 
 
 class LaneMemory(Memory):
-    """Memory that each block or each lane has of its own: pieces of one size, one after the other."""
+    """Memory that each block or each lane has of its own:
+
+    pieces of one size, one after the other.
+    """
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
         self.space, self.pieces = space, pieces
@@ -220,10 +270,22 @@ def shifted(view: Array, index: Array, step: int) -> tuple[Array, Array]:
 
 def stepped(address: Array, step: int) -> Array:
     """Return addresses with a constant added, as a device adds it."""
-    return address + np.array(step & ((1 << 8 * address.dtype.itemsize) - 1), address.dtype) if step else address
+    return (
+        address + np.array(step & ((1 << 8 * address.dtype.itemsize) - 1), address.dtype)
+        if step
+        else address
+    )
 
 
-def fault(lanes: "Lanes", address: Array, bad: Array, size: int, access: str, space: str, what: str = "ILLEGAL") -> PtxError:
+def fault(
+    lanes: "Lanes",
+    address: Array,
+    bad: Array,
+    size: int,
+    access: str,
+    space: str,
+    what: str = "ILLEGAL",
+) -> PtxError:
     """Return the error of the first bad address: it is out of bounds, or misaligned."""
     position = int(np.argmax(bad))
     how = {"ILLEGAL": "out of bounds", "MISALIGNED": "misaligned"}[what]

@@ -18,19 +18,30 @@ class Module:
         self.text = parse(text)
         self.raw = text if "\n//| " in text else ""
         self.sources: dict[str, list[str]] = {}  # the lines of files, for reports
-        self.kernels = [function for function in self.text.functions.values() if function.entry and function.body]
+        self.kernels = [
+            function
+            for function in self.text.functions.values()
+            if function.entry and function.body
+        ]
         self.globals = [
-            variable for variable in self.text.variables.values() if variable.space in ("global", "const") and not variable.external
+            variable
+            for variable in self.text.variables.values()
+            if variable.space in ("global", "const") and not variable.external
         ]
         self.addresses: dict[str, int] = {}
         self.programs: dict[tuple[str, frozenset[str]], Program] = {}
         self.numbers = list(self.text.functions)
         for variable in self.text.variables.values():
             if variable.external and variable.space in ("global", "const"):
-                raise PtxError("CUDA_ERROR_INVALID_PTX", f"the external variable {variable.name!r} is not defined")
+                raise PtxError(
+                    "CUDA_ERROR_INVALID_PTX",
+                    f"the external variable {variable.name!r} is not defined",
+                )
 
     def check(self) -> None:
-        """Raise the errors of the text that decoding finds, as a driver does when it loads a module."""
+        """Raise the errors of the text that decoding finds, as a driver does when it loads a
+        module.
+        """
         places = self.addresses
         self.addresses = dict.fromkeys((variable.name for variable in self.globals), 0)
         try:
@@ -48,7 +59,10 @@ class Module:
 
     def place(self, addresses: list[int], arena: Arena) -> None:
         """Set the addresses of the globals and store their initial values."""
-        self.addresses = {variable.name: address for variable, address in zip(self.globals, addresses, strict=True)}
+        self.addresses = {
+            variable.name: address
+            for variable, address in zip(self.globals, addresses, strict=True)
+        }
         self.programs.clear()
         for variable in self.globals:
             data = self.initial_bytes(variable)
@@ -67,7 +81,10 @@ class Module:
                 elif name in self.text.functions:
                     value = CODE_WINDOW + 16 * self.function_number(name)
                 else:
-                    raise PtxError("CUDA_ERROR_INVALID_PTX", f"the initial value of {variable.name!r} names {name!r}, which has no address")
+                    raise PtxError(
+                        "CUDA_ERROR_INVALID_PTX",
+                        f"the initial value of {variable.name!r} names {name!r}, which has no address",
+                    )
             if dtype.kind in "iu":
                 value &= (1 << 8 * dtype.itemsize) - 1
                 array.view(f"u{dtype.itemsize}")[position] = value
@@ -75,7 +92,9 @@ class Module:
                 array[position] = value
         return array.tobytes()
 
-    def program(self, kernel: str, checks: frozenset[str] = frozenset(), watcher: Any = None) -> "Program":
+    def program(
+        self, kernel: str, checks: frozenset[str] = frozenset(), watcher: Any = None
+    ) -> "Program":
         """Return the decoded kernel, with the checks of a `Watcher`."""
         key = kernel, checks
         if key not in self.programs:
@@ -83,7 +102,9 @@ class Module:
         return self.programs[key]
 
     def shared_layout(self, kernel: Function) -> tuple[dict[str, tuple[int, int]], int]:
-        """Return the offset and the size of each shared variable that a kernel reaches, and their sum. Those without a size come last."""
+        """Return the offset and the size of each shared variable that a kernel reaches, and their
+        sum. Those without a size come last.
+        """
         variables: dict[str, Variable] = {}
         for function in self.reached(kernel):
             for instruction in function.instructions:
@@ -93,12 +114,17 @@ class Module:
                         variables[name] = variable
         places, size = {}, 0
         dynamic = [variable for variable in variables.values() if not variable.count]
-        for variable in sorted((variable for variable in variables.values() if variable.count), key=lambda each: -each.align):
+        for variable in sorted(
+            (variable for variable in variables.values() if variable.count),
+            key=lambda each: -each.align,
+        ):
             size = -(-size // variable.align) * variable.align
             places[variable.name] = size, variable.size
             size += variable.size
         align = max([16, *(each.align for each in dynamic)])
-        return places | {variable.name: (-(-size // align) * align, 0) for variable in dynamic}, size
+        return places | {
+            variable.name: (-(-size // align) * align, 0) for variable in dynamic
+        }, size
 
     def reached(self, kernel: Function) -> list[Function]:
         """Return the functions that a kernel can call."""
@@ -110,9 +136,15 @@ class Module:
                 continue
             functions[function.name] = function
             for instruction in function.instructions:
-                if instruction.opcode.startswith("call") and any(isinstance(operand, Register) for operand in instruction.operands):
+                if instruction.opcode.startswith("call") and any(
+                    isinstance(operand, Register) for operand in instruction.operands
+                ):
                     work += self.text.functions.values()  # an indirect call reaches everything
-                work += [self.text.functions[name] for name in _names(instruction.operands) if name in self.text.functions]
+                work += [
+                    self.text.functions[name]
+                    for name in _names(instruction.operands)
+                    if name in self.text.functions
+                ]
         return list(functions.values())
 
 

@@ -3,13 +3,33 @@
 from typing import Any
 
 from .lexer import Lexer
-from .ptx_types import DTYPES, Address, Float, Group, Integer, Name, Negation, Pair, Register, Variable, Vector
+from .ptx_types import (
+    DTYPES,
+    Address,
+    Float,
+    Group,
+    Integer,
+    Name,
+    Negation,
+    Pair,
+    Register,
+    Variable,
+    Vector,
+)
 
-SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
+SPACES = {
+    ".global": "global",
+    ".const": "const",
+    ".shared": "shared",
+    ".local": "local",
+    ".param": "param",
+}
 
 
 class OperandParser(Lexer):
-    """The operands of instructions, whose names have a meaning in the scopes that are open, and declarations of variables."""
+    """The operands of instructions, whose names have a meaning in the scopes that are open, and
+    declarations of variables.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -30,7 +50,11 @@ class OperandParser(Lexer):
             return Negation(self.operand())
         if token == "-":
             value = self.number(self.next())
-            return Integer(-value.value) if isinstance(value, Integer) else Float(-value.value, value.bits)
+            return (
+                Integer(-value.value)
+                if isinstance(value, Integer)
+                else Float(-value.value, value.bits)
+            )
         if token[0].isdigit():
             return self.number(token)
         word = self.word(token)

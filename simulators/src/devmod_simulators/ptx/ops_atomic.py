@@ -1,4 +1,6 @@
-"""Atomic operations: atom and red. Lanes that hit one address act one after the other, in the order of their numbers."""
+"""Atomic operations: atom and red. Lanes that hit one address act one after the other, in the order
+of their numbers.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,16 +26,28 @@ def _decrement(old: Array, limit: Array) -> Array:
 
 
 def _packed(kind: str, function: Update) -> Update:
-    return lambda old, value: pack(kind, function(unpack(kind, old), unpack(kind, value))).view(old.dtype)
+    return lambda old, value: pack(kind, function(unpack(kind, old), unpack(kind, value))).view(
+        old.dtype
+    )
 
 
 _UPDATES: dict[str, Update] = {
-    **REDUCTIONS, "exch": lambda old, value: value, "inc": _increment, "dec": _decrement,
-}  # fmt: skip
-_FLOAT_UPDATES: dict[str, Update] = {"add": np.add, "min": np.fmin, "max": np.fmax, "exch": lambda old, value: value}
+    **REDUCTIONS,
+    "exch": lambda old, value: value,
+    "inc": _increment,
+    "dec": _decrement,
+}
+_FLOAT_UPDATES: dict[str, Update] = {
+    "add": np.add,
+    "min": np.fmin,
+    "max": np.fmax,
+    "exch": lambda old, value: value,
+}
 
 
-def apply(view: Array, index: Array, value: Array, update: Update, wanted: bool, kind: str) -> Array | None:
+def apply(
+    view: Array, index: Array, value: Array, update: Update, wanted: bool, kind: str
+) -> Array | None:
     """Update memory and return the old values where they are wanted."""
     if not wanted and isinstance(update, np.ufunc):
         update.at(view, index, value)
@@ -59,7 +73,9 @@ def apply(view: Array, index: Array, value: Array, update: Update, wanted: bool,
         # Few addresses, many lanes each: accumulate along each address.
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             place = ordered[start]
-            chain = update.accumulate(np.concatenate([view[place : place + 1], values[start : start + length]]))
+            chain = update.accumulate(
+                np.concatenate([view[place : place + 1], values[start : start + length]])
+            )
             result[start : start + length] = chain[:-1]
             view[place] = chain[-1]
     else:
@@ -124,7 +140,9 @@ def _atom(decoder: Decoder) -> Step:
             chosen = slice(None) if positions is None else positions
             for number, value in enumerate(values):
                 if others is not None:
-                    olds[number][chosen] = compare_and_swap(view, index + number, value[chosen], others[chosen])
+                    olds[number][chosen] = compare_and_swap(
+                        view, index + number, value[chosen], others[chosen]
+                    )
                     continue
                 old = apply(view, index + number, value[chosen], update, returns, name)
                 if old is not None:

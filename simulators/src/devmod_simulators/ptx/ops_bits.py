@@ -31,7 +31,9 @@ def population(a: Array) -> Array:
     """Return the number of bits that are set."""
     if hasattr(np, "bitwise_count"):  # NumPy 2
         return np.bitwise_count(a).astype(U32)
-    return np.unpackbits(np.ascontiguousarray(a).view(U8).reshape(len(a), -1), axis=1).sum(axis=1, dtype=U32)
+    return np.unpackbits(np.ascontiguousarray(a).view(U8).reshape(len(a), -1), axis=1).sum(
+        axis=1, dtype=U32
+    )
 
 
 def smear(a: Array) -> Array:
@@ -186,6 +188,12 @@ def _fns(decoder: Decoder) -> Step:
         return 0xFFFFFFFF
 
     def run(mask: Array, base: Array, offset: Array) -> Array:
-        return np.array([find(int(m), int(b), int(o)) for m, b, o in zip(*np.broadcast_arrays(mask, base, offset), strict=True)], U32)
+        return np.array(
+            [
+                find(int(m), int(b), int(o))
+                for m, b, o in zip(*np.broadcast_arrays(mask, base, offset), strict=True)
+            ],
+            U32,
+        )
 
     return compute(decoder, [U32, U32, S32], run)

@@ -30,7 +30,9 @@ def _cvt(decoder: Decoder) -> Step:
     target_type = bits_type(result) if result in _FLOATS else DTYPES[result]
     if kind == "tf32":
         source_type = F32
-    return compute(decoder, [source_type], conversion(decoder, result, kind, target_type), target_type)
+    return compute(
+        decoder, [source_type], conversion(decoder, result, kind, target_type), target_type
+    )
 
 
 def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
@@ -52,7 +54,9 @@ def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Calla
     return clamp
 
 
-def _float_to_float(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
+def _float_to_float(
+    decoder: Decoder, result: str, kind: str, target: DType
+) -> Callable[[Array], Array]:
     mode = decoder.first(("rn", "rz", "rm", "rp", "rna"), "rn")
     integral = next((function for name, function in _INTEGRAL.items() if decoder.has(name)), None)
     ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
@@ -64,7 +68,11 @@ def _float_to_float(decoder: Decoder, result: str, kind: str, target: DType) -> 
         if integral is not None:
             value = integral(value)
         if saturating:
-            value = np.where(np.isnan(value), value.dtype.type(0), np.clip(value, value.dtype.type(0), value.dtype.type(1)))
+            value = np.where(
+                np.isnan(value),
+                value.dtype.type(0),
+                np.clip(value, value.dtype.type(0), value.dtype.type(1)),
+            )
         if relu:
             value = np.where(value < 0, value.dtype.type(0), value)
         packed = pack(result, value, mode)
@@ -76,7 +84,9 @@ def _float_to_float(decoder: Decoder, result: str, kind: str, target: DType) -> 
 
 
 def _float_to_integer(decoder: Decoder, kind: str, target: DType) -> Callable[[Array], Array]:
-    integral = next((function for name, function in _INTEGRAL.items() if decoder.has(name)), np.trunc)
+    integral = next(
+        (function for name, function in _INTEGRAL.items() if decoder.has(name)), np.trunc
+    )
     limits = np.iinfo(target)
     # NaN converts to zero from and to 32 bits and less, else to the highest bit alone.
     nan = 0 if target.itemsize < 8 and kind != "f64" else 1 << (8 * target.itemsize - 1)
@@ -105,7 +115,9 @@ def _to_u64(a: Array) -> Array:
     return np.where(large, low + np.uint64(1 << 63), low)
 
 
-def _integer_to_float(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
+def _integer_to_float(
+    decoder: Decoder, result: str, kind: str, target: DType
+) -> Callable[[Array], Array]:
     mode = decoder.first(("rn", "rz", "rm", "rp"), "rn")
     size = DTYPES[kind].itemsize
 
@@ -115,7 +127,9 @@ def _integer_to_float(decoder: Decoder, result: str, kind: str, target: DType) -
         if mode == "rn" and result in ("f32", "f64"):
             return a.astype(target)
         near = a.astype(F64)
-        exact = np.array([(int(x) > int(y)) - (int(x) < int(y)) for x, y in zip(a, near, strict=True)])
+        exact = np.array(
+            [(int(x) > int(y)) - (int(x) < int(y)) for x, y in zip(a, near, strict=True)]
+        )
         if result == "f64":
             return step(near, exact, mode)
         odd = narrow(near, mode, exact) if result == "f32" else narrow(near, "odd", exact)
@@ -132,9 +146,16 @@ def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
     def run(*operands: Array) -> Array:
         high, *low = (unpack(kind, operand) for operand in operands)
         value = np.stack(np.broadcast_arrays(*low, high), axis=1) if low else high
-        return pack(result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode)
+        return pack(
+            result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode
+        )
 
-    return compute(decoder, [bits_type(kind)] * (2 if kind == "f32" else 1), run, UNSIGNED[DTYPES[result].itemsize])
+    return compute(
+        decoder,
+        [bits_type(kind)] * (2 if kind == "f32" else 1),
+        run,
+        UNSIGNED[DTYPES[result].itemsize],
+    )
 
 
 def _cvt_pack(decoder: Decoder) -> Step:
@@ -150,7 +171,9 @@ def _cvt_pack(decoder: Decoder) -> Step:
         value = low | (high << U32.type(bits))
         return value | (rest[0] << U32.type(2 * bits)) if rest else value
 
-    return compute(decoder, [DTYPES[source], DTYPES[source], U32][: len(decoder.operands) - 1], run, U32)
+    return compute(
+        decoder, [DTYPES[source], DTYPES[source], U32][: len(decoder.operands) - 1], run, U32
+    )
 
 
 @operation("cvta")
@@ -172,7 +195,9 @@ def _isspacep(decoder: Decoder) -> Step:
     space, window = space_of(decoder, ""), np.uint64(WINDOW_SHIFT)
     if space == "global":
         return compute(decoder, [U64], lambda a: a < np.uint64(WINDOWS["shared"]), PRED)
-    wanted = np.uint64(WINDOWS[space] >> WINDOW_SHIFT) if space != "const" else ~np.uint64(0)  # no address is const
+    wanted = (
+        np.uint64(WINDOWS[space] >> WINDOW_SHIFT) if space != "const" else ~np.uint64(0)
+    )  # no address is const
     return compute(decoder, [U64], lambda a: a >> window == wanted, PRED)
 
 
@@ -183,7 +208,9 @@ def _mapa(decoder: Decoder) -> Step:
     keep = dtype.type(0) if dtype == U32 else ~dtype.type((1 << WINDOW_SHIFT) - 1)
 
     def run(address: Array, rank: Array) -> Array:
-        return (address & (low | keep)) | ((rank.astype(dtype) + dtype.type(1)) << dtype.type(CLUSTER_SHIFT))
+        return (address & (low | keep)) | (
+            (rank.astype(dtype) + dtype.type(1)) << dtype.type(CLUSTER_SHIFT)
+        )
 
     return compute(decoder, [dtype, U32], run)
 

@@ -1,4 +1,6 @@
-"""Asynchronous copies to and from shared memory. They happen at once, so to wait for them does nothing."""
+"""Asynchronous copies to and from shared memory. They happen at once, so to wait for them does
+nothing.
+"""
 
 from typing import Any
 
@@ -54,7 +56,9 @@ def _cp(decoder: Decoder) -> Step:
 
 
 def bulk_copy(decoder: Decoder) -> Step:
-    """Decode cp.async.bulk between global and shared memory, without tensor maps. The copy happens at once."""
+    """Decode cp.async.bulk between global and shared memory, without tensor maps. The copy happens
+    at once.
+    """
     if decoder.parts[3] in ("commit_group", "wait_group", "prefetch"):
         return lambda lanes: None
     if decoder.parts[3] == "tensor":
@@ -63,7 +67,11 @@ def bulk_copy(decoder: Decoder) -> Step:
     _, target = decoder.address(0, U64)
     _, origin = decoder.address(1, U64)
     size = decoder.source(2, U32)
-    signal = decoder.address(3, U64)[1] if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts) else None
+    signal = (
+        decoder.address(3, U64)[1]
+        if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts)
+        else None
+    )
     fetch, put = load(source, U64, 2), save(to, U64, 2)
 
     def run(lanes: Lanes) -> None:
@@ -74,7 +82,9 @@ def bulk_copy(decoder: Decoder) -> Step:
         part = lanes.select(positions, [])
 
         def places(address: Array) -> Any:
-            whole = lanes.spread(shared_offset(address) if address.dtype == U64 and to == "shared" else address)[positions]
+            whole = lanes.spread(
+                shared_offset(address) if address.dtype == U64 and to == "shared" else address
+            )[positions]
             return whole + steps.astype(whole.dtype)
 
         put(part, places(target(lanes)), fetch(part, places(origin(lanes))))

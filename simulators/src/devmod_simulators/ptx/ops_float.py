@@ -25,7 +25,9 @@ def bits_type(kind: str) -> Any:
 
 
 def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
-    """Return the step of an instruction with `number` operands of one float type: flush, compute, round, saturate."""
+    """Return the step of an instruction with `number` operands of one float type: flush, compute,
+    round, saturate.
+    """
     kind, dtype = decoder.type, bits_type(decoder.type)
     ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
     mode = decoder.first(MODES, "rn")
@@ -47,10 +49,14 @@ def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) ->
             return pack(kind, result, mode).view(dtype)
         return flush(result) if ftz else result
 
-    return ops_integer.compute(decoder, [dtype] * number, run if ftz or saturating or relu or not plain else function)
+    return ops_integer.compute(
+        decoder, [dtype] * number, run if ftz or saturating or relu or not plain else function
+    )
 
 
-def directed(kind: str, mode: str, exact: Callable[..., tuple[Array, Array]]) -> Callable[..., Array]:
+def directed(
+    kind: str, mode: str, exact: Callable[..., tuple[Array, Array]]
+) -> Callable[..., Array]:
     """Return a function that computes a value and its error in float64 and rounds it."""
     return lambda *values: rounded(kind, *exact(*(value.astype(F64) for value in values)), mode)
 
@@ -67,12 +73,15 @@ def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
         error, rest = two_sum(error, low)
         value, error = two_sum(total, error)
         finite = np.isfinite(total) & np.isfinite(value)
-        return np.where(finite, value, total), np.where(finite, np.where(error == 0, rest, error), 0.0)
+        return np.where(finite, value, total), np.where(
+            finite, np.where(error == 0, rest, error), 0.0
+        )
 
     if kind == "f64" or mode != "rn":
         return directed(kind, mode, exact)
     if kind == "f32":
-        # Rounded twice, to 53 and to 24 bits: the result differs from a fused operation in one of 2**29 cases.
+        # Rounded twice, to 53 and to 24 bits: the result differs from a fused operation in one of
+        # 2**29 cases.
         return _fused_twice
     return lambda a, b, c: a.astype(F64) * b + c
 
@@ -93,9 +102,13 @@ def _add(decoder: Decoder) -> Step:
     mode, kind, subtract = decoder.first(MODES, "rn"), decoder.type, decoder.parts[0] == "sub"
     if len(decoder.types) == 2:  # add.f32.f16 and its kin: the first operand is narrower
         narrow, function = decoder.types[1], np.subtract if subtract else np.add
-        return ops_integer.compute(decoder, [bits_type(narrow), F32], lambda a, b: function(unpack(narrow, a), b), F32)
+        return ops_integer.compute(
+            decoder, [bits_type(narrow), F32], lambda a, b: function(unpack(narrow, a), b), F32
+        )
     if mode != "rn" and kind in ("f32", "f64"):
-        return arithmetic(decoder, 2, directed(kind, mode, (lambda a, b: two_sum(a, -b)) if subtract else two_sum))
+        return arithmetic(
+            decoder, 2, directed(kind, mode, (lambda a, b: two_sum(a, -b)) if subtract else two_sum)
+        )
     return arithmetic(decoder, 2, np.subtract if subtract else np.add)
 
 
@@ -117,7 +130,9 @@ def _fma(decoder: Decoder) -> Step:
 
 
 def _with_error(result: Array, a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a result with the sign of its error, which is that of `a` without the product of `result` and `b`."""
+    """Return a result with the sign of its error, which is that of `a` without the product of
+    `result` and `b`.
+    """
     product, low = two_product(result, b)
     error = ((a - product) - low) * np.sign(b)
     return result, np.where(np.isfinite(result) & np.isfinite(error), error, 0.0)
@@ -130,19 +145,31 @@ def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
 @operation("div")
 def _div(decoder: Decoder) -> Step:
     if not is_float(decoder):
-        return ops_integer.compute(decoder, [decoder.dtype] * 2, ops_integer.quotient(decoder.dtype))
+        return ops_integer.compute(
+            decoder, [decoder.dtype] * 2, ops_integer.quotient(decoder.dtype)
+        )
     mode, kind = decoder.first(MODES, "rn"), decoder.type
-    return arithmetic(decoder, 2, np.divide if mode == "rn" else directed(kind, mode, _exact_quotient))
+    return arithmetic(
+        decoder, 2, np.divide if mode == "rn" else directed(kind, mode, _exact_quotient)
+    )
 
 
 @operation("sqrt")
 def _sqrt(decoder: Decoder) -> Step:
     mode, kind = decoder.first(MODES, "rn"), decoder.type
-    return arithmetic(decoder, 1, np.sqrt if mode == "rn" else directed(kind, mode, lambda a: _with_error(np.sqrt(a), a, np.sqrt(a))))
+    return arithmetic(
+        decoder,
+        1,
+        np.sqrt
+        if mode == "rn"
+        else directed(kind, mode, lambda a: _with_error(np.sqrt(a), a, np.sqrt(a))),
+    )
 
 
 def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return `function` with the low half of its float64 result cleared, as the approximations of hardware have it."""
+    """Return `function` with the low half of its float64 result cleared, as the approximations of
+    hardware have it.
+    """
     mask = np.uint64(0xFFFFFFFF00000000)
     return lambda a: (function(a).view(U64) & mask).view(F64)
 
@@ -154,7 +181,9 @@ def _rcp(decoder: Decoder) -> Step:
     if decoder.has("approx") and kind == "f64":
         return arithmetic(decoder, 1, _approximate(lambda a: one / a))
     if mode != "rn":
-        return arithmetic(decoder, 1, directed(kind, mode, lambda a: _exact_quotient(np.ones(1), a)))
+        return arithmetic(
+            decoder, 1, directed(kind, mode, lambda a: _exact_quotient(np.ones(1), a))
+        )
     return arithmetic(decoder, 1, lambda a: one / a)
 
 
@@ -164,10 +193,22 @@ def _inverse_root(a: Array) -> Array:
 
 @operation("rsqrt")
 def _rsqrt(decoder: Decoder) -> Step:
-    return arithmetic(decoder, 1, _approximate(_inverse_root) if decoder.type == "f64" and decoder.has("ftz") else _inverse_root)
+    return arithmetic(
+        decoder,
+        1,
+        _approximate(_inverse_root)
+        if decoder.type == "f64" and decoder.has("ftz")
+        else _inverse_root,
+    )
 
 
-for _name, _function in {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}.items():
+for _name, _function in {
+    "sin": np.sin,
+    "cos": np.cos,
+    "lg2": np.log2,
+    "ex2": np.exp2,
+    "tanh": np.tanh,
+}.items():
     operation(_name)(lambda decoder, function=_function: arithmetic(decoder, 1, function))  # type: ignore[misc]
 
 
@@ -175,7 +216,11 @@ def _signed_minimum(a: Array, b: Array) -> Array:
     """Return the smaller number; a number is smaller than NaN, and -0 than +0."""
     result = np.fmin(a, b)
     zeros = (a == 0) & (b == 0)
-    return np.where(zeros & (np.signbit(a) | np.signbit(b)), -result.dtype.type(0), result) if zeros.any() else result
+    return (
+        np.where(zeros & (np.signbit(a) | np.signbit(b)), -result.dtype.type(0), result)
+        if zeros.any()
+        else result
+    )
 
 
 @operation("min", "max")
@@ -190,7 +235,11 @@ def _extreme(decoder: Decoder) -> Step:
         result = -_signed_minimum(-x, -y) if larger else _signed_minimum(x, y)
         if propagates:
             result = np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), result)
-        return np.copysign(result, np.where(np.signbit(a) ^ np.signbit(b), -1, 1).astype(a.dtype)) if signs else result
+        return (
+            np.copysign(result, np.where(np.signbit(a) ^ np.signbit(b), -1, 1).astype(a.dtype))
+            if signs
+            else result
+        )
 
     if len(decoder.operands) == 4:
         return arithmetic(decoder, 3, lambda a, b, c: function(function(a, b), c))
@@ -201,22 +250,45 @@ def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Ste
     """Decode neg and abs of floats: they change the sign bit alone."""
     kind = decoder.type
     dtype = UNSIGNED[DTYPES[kind].itemsize]
-    mask = dtype.type({"f16": 0x8000, "bf16": 0x8000, "f16x2": 0x80008000, "bf16x2": 0x80008000, "f32": 1 << 31, "f64": 1 << 63}[kind])
+    mask = dtype.type(
+        {
+            "f16": 0x8000,
+            "bf16": 0x8000,
+            "f16x2": 0x80008000,
+            "bf16x2": 0x80008000,
+            "f32": 1 << 31,
+            "f64": 1 << 63,
+        }[kind]
+    )
     ftz = decoder.has("ftz") and kind == "f32"
-    return ops_integer.compute(decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype) if ftz else a, mask))
+    return ops_integer.compute(
+        decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype) if ftz else a, mask)
+    )
 
 
 @operation("neg")
 def _neg(decoder: Decoder) -> Step:
-    return _sign_bits(decoder, np.bitwise_xor) if is_float(decoder) else ops_integer.compute(decoder, [decoder.dtype], np.negative)
+    return (
+        _sign_bits(decoder, np.bitwise_xor)
+        if is_float(decoder)
+        else ops_integer.compute(decoder, [decoder.dtype], np.negative)
+    )
 
 
 @operation("abs")
 def _abs(decoder: Decoder) -> Step:
-    return _sign_bits(decoder, lambda a, mask: a & ~mask) if is_float(decoder) else ops_integer.compute(decoder, [decoder.dtype], np.abs)
+    return (
+        _sign_bits(decoder, lambda a, mask: a & ~mask)
+        if is_float(decoder)
+        else ops_integer.compute(decoder, [decoder.dtype], np.abs)
+    )
 
 
-operation("copysign")(lambda decoder: ops_integer.compute(decoder, [decoder.dtype] * 2, lambda a, b: np.copysign(b, a)))
+operation("copysign")(
+    lambda decoder: ops_integer.compute(
+        decoder, [decoder.dtype] * 2, lambda a, b: np.copysign(b, a)
+    )
+)
 
 
 @operation("testp")

@@ -1,4 +1,6 @@
-"""Loads and stores of matrices by a warp: wmma.load, wmma.store, ldmatrix, stmatrix; and the choice among all matrix instructions."""
+"""Loads and stores of matrices by a warp: wmma.load, wmma.store, ldmatrix, stmatrix; and the choice
+among all matrix instructions.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,17 +18,28 @@ if TYPE_CHECKING:
     from .ops_warp import Warps
 
 
-def _elements(decoder: Decoder, parts: list[Any], operand: int) -> tuple[str, DType, Callable[[Lanes], list[Array]]]:
-    """Return the space and the type of a fragment's elements, and the function that computes the addresses of each lane's ones."""
+def _elements(
+    decoder: Decoder, parts: list[Any], operand: int
+) -> tuple[str, DType, Callable[[Lanes], list[Array]]]:
+    """Return the space and the type of a fragment's elements, and the function that computes the
+    addresses of each lane's ones.
+    """
     m, n, k = shape_of(decoder)
-    rows, columns = places_in_rows(*{"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n)), len(parts) * values_in_register(decoder.type))
+    rows, columns = places_in_rows(
+        *{"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n)),
+        len(parts) * values_in_register(decoder.type),
+    )
     minor, major = (columns, rows) if decoder.has("row") else (rows, columns)
     space, address = decoder.address(operand, U64)
     stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
     dtype = UNSIGNED[decoder.dtype.itemsize]
 
     def addresses(lanes: Lanes) -> list[Array]:
-        step = lanes.spread(stride(lanes)).astype(S64)[:, None] if stride is not None else np.int64(minor.max() + 1)
+        step = (
+            lanes.spread(stride(lanes)).astype(S64)[:, None]
+            if stride is not None
+            else np.int64(minor.max() + 1)
+        )
         base, lane = lanes.spread(address(lanes)), lanes.column("laneid")
         offsets = ((major[lane] * step + minor[lane]) * dtype.itemsize).astype(base.dtype)
         return [base + offsets[:, number] for number in range(offsets.shape[1])]
@@ -42,7 +55,9 @@ def load_fragment(decoder: Decoder) -> Run:
     fetch = load(space, dtype, 1)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
-        values = np.stack([lanes.spread(fetch(lanes, each)[0]) for each in addresses(lanes)], axis=1)
+        values = np.stack(
+            [lanes.spread(fetch(lanes, each)[0]) for each in addresses(lanes)], axis=1
+        )
         bits = np.ascontiguousarray(values).view(register)
         for number, target in enumerate(targets):
             target(lanes, np.ascontiguousarray(bits[:, number]))
@@ -75,7 +90,9 @@ def _rows(decoder: Decoder, operand: int) -> tuple[Source, int]:
 
 
 def _row_addresses(lanes: Lanes, warps: "Warps", address: Array, number: int) -> Array:
-    """Return for each lane the address of its row of an 8 by 8 matrix: lane `8 * number + i` has that of row `i`."""
+    """Return for each lane the address of its row of an 8 by 8 matrix: lane `8 * number + i` has
+    that of row `i`.
+    """
     table = np.zeros(warps.count * 32, U64)
     table[warps.slots] = lanes.spread(address).astype(U64)
     row = lanes.column("laneid").astype(S64) // 4 + 8 * number
@@ -83,7 +100,9 @@ def _row_addresses(lanes: Lanes, warps: "Warps", address: Array, number: int) ->
 
 
 def load_matrix(decoder: Decoder) -> Run:
-    """Decode ldmatrix: 8 by 8 matrices of 16-bit elements, whose rows have the addresses of eight lanes."""
+    """Decode ldmatrix: 8 by 8 matrices of 16-bit elements, whose rows have the addresses of eight
+    lanes.
+    """
     address, count = _rows(decoder, 1)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
     transposed = decoder.has("trans")
@@ -102,7 +121,9 @@ def load_matrix(decoder: Decoder) -> Run:
             table[warps.slots] = lanes.spread(where).astype(U64)
             first = (warps.slots & ~np.int64(31)) + 8 * number + lane % 4 * 2
             column = (lane // 4 * 2).astype(U64)
-            low, high = (half(lanes, table[first + part] + column)[0].astype(U32) for part in (0, 1))
+            low, high = (
+                half(lanes, table[first + part] + column)[0].astype(U32) for part in (0, 1)
+            )
             targets[number](lanes, low | (high << U32.type(16)))
 
     return run
@@ -128,7 +149,12 @@ def store_matrix(decoder: Decoder) -> Run:
 
 def decode_matrix(decoder: Decoder) -> Run:
     """Decode an instruction of this file."""
-    makers = {"ldmatrix": load_matrix, "stmatrix": store_matrix, "wmma.load": load_fragment, "wmma.store": store_fragment}
+    makers = {
+        "ldmatrix": load_matrix,
+        "stmatrix": store_matrix,
+        "wmma.load": load_fragment,
+        "wmma.store": store_fragment,
+    }
     return makers.get(decoder.parts[0], makers.get(".".join(decoder.parts[:2]), multiply))(decoder)
 
 

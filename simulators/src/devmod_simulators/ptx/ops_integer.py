@@ -12,8 +12,13 @@ from .ptx_types import S16, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
 _WIDER: dict[DType, DType] = {U16: U32, U32: U64, S16: S32, S32: S64}
 
 REDUCTIONS: dict[str, Any] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 def constant(value: int, dtype: DType) -> Array:
@@ -35,8 +40,12 @@ def applied(function: Callable[..., Any], sources: list[Source], out: Target) ->
     return lambda lanes: out(lanes, function(*[source(lanes) for source in sources]))
 
 
-def compute(decoder: Decoder, dtypes: list[DType], function: Callable[..., Any], result: DType | None = None) -> Step:
-    """Return the step of an instruction whose operands have the types `dtypes`; the result has the first one, unless `result` is given."""
+def compute(
+    decoder: Decoder, dtypes: list[DType], function: Callable[..., Any], result: DType | None = None
+) -> Step:
+    """Return the step of an instruction whose operands have the types `dtypes`; the result has the
+    first one, unless `result` is given.
+    """
     decoder.count(len(dtypes) + 1)
     sources = [decoder.source(number, dtype) for number, dtype in enumerate(dtypes, 1)]
     return applied(function, sources, decoder.target(0, result or dtypes[0]))
@@ -45,12 +54,19 @@ def compute(decoder: Decoder, dtypes: list[DType], function: Callable[..., Any],
 def saturate(dtype: DType, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
     """Return `function` computed in 64 bits and clamped to the range of `dtype`."""
     limits = np.iinfo(dtype)
-    return lambda a, b: np.clip(function(a.astype(S64), b.astype(S64)), limits.min, limits.max).astype(dtype)
+    return lambda a, b: np.clip(
+        function(a.astype(S64), b.astype(S64)), limits.min, limits.max
+    ).astype(dtype)
 
 
 def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
     """Return a function of 32-bit integers that applies `function` to both halves."""
-    return lambda *values: function(*(value.view(dtype).reshape(-1, 2) for value in values)).astype(dtype).view(U32).reshape(-1)
+    return lambda *values: (
+        function(*(value.view(dtype).reshape(-1, 2) for value in values))
+        .astype(dtype)
+        .view(U32)
+        .reshape(-1)
+    )
 
 
 def integer_type(decoder: Decoder) -> DType:
@@ -67,7 +83,9 @@ def carry(decoder: Decoder) -> int:
     return attributes["carry register"][0]
 
 
-def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, flag_out: bool) -> Step:
+def with_carry(
+    decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, flag_out: bool
+) -> Step:
     """Return the step of an addition that reads or writes the carry flag."""
     dtype = integer_type(decoder)
     number = carry(decoder)
@@ -79,7 +97,8 @@ def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, 
 
     def run(lanes: Lanes) -> None:
         x, y = a(lanes), b(lanes)
-        # The flag of a subtraction is the carry of x + ~y + 1, the inverse of a borrow: 128-bit divisions of NVRTC read it with addc.
+        # The flag of a subtraction is the carry of x + ~y + 1, the inverse of a borrow: 128-bit
+        # divisions of NVRTC read it with addc.
         y = ~y if subtract else y
         extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(subtract)
         total = x + y
@@ -101,7 +120,9 @@ def add_or_subtract(decoder: Decoder) -> Step:
     if flag_in or flag_out:
         decoder.count(3)
         dtype = integer_type(decoder)
-        return with_carry(decoder, decoder.source(1, dtype), decoder.source(2, dtype), subtract, flag_in, flag_out)
+        return with_carry(
+            decoder, decoder.source(1, dtype), decoder.source(2, dtype), subtract, flag_in, flag_out
+        )
     if decoder.type in ("u16x2", "s16x2"):
         return compute(decoder, [U32, U32], pairs(function, U16))
     if decoder.has("sat"):
@@ -159,12 +180,16 @@ def multiply_add(decoder: Decoder) -> Step:
     if decoder.has("cc") or decoder.parts[0] == "madc":
         decoder.count(4)
         unsigned = UNSIGNED[result.itemsize]
-        a, b, c = (decoder.source(number, kind) for number, kind in enumerate((dtype, dtype, unsigned), 1))
+        a, b, c = (
+            decoder.source(number, kind) for number, kind in enumerate((dtype, dtype, unsigned), 1)
+        )
         total = lambda lanes: function(a(lanes), b(lanes)).view(unsigned)  # noqa: E731
         return with_carry(decoder, total, c, False, decoder.parts[0] == "madc", decoder.has("cc"))
     if decoder.has("sat"):
         limits = np.iinfo(S32)
-        clipped = lambda a, b, c: np.clip(function(a, b).astype(S64) + c, limits.min, limits.max).astype(S32)  # noqa: E731
+        clipped = lambda a, b, c: np.clip(
+            function(a, b).astype(S64) + c, limits.min, limits.max
+        ).astype(S32)  # noqa: E731
         return compute(decoder, [dtype, dtype, result], clipped, S32)
     return compute(decoder, [dtype, dtype, result], lambda a, b, c: function(a, b) + c, result)
 
@@ -202,7 +227,9 @@ def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
 def _rem(decoder: Decoder) -> Step:
     dtype = decoder.dtype
     if dtype.kind == "u":
-        return compute(decoder, [dtype, dtype], lambda a, b: np.where(b == 0, a, np.remainder(a, b)))
+        return compute(
+            decoder, [dtype, dtype], lambda a, b: np.where(b == 0, a, np.remainder(a, b))
+        )
     unsigned = UNSIGNED[dtype.itemsize]
 
     def signed(a: Array, b: Array) -> Array:
@@ -215,9 +242,13 @@ def _rem(decoder: Decoder) -> Step:
 def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
     """Decode min and max of integers."""
     if decoder.type in ("u16x2", "s16x2"):
-        return compute(decoder, [U32, U32], pairs(function, U16 if decoder.type == "u16x2" else S16))
+        return compute(
+            decoder, [U32, U32], pairs(function, U16 if decoder.type == "u16x2" else S16)
+        )
     if decoder.has("relu"):
-        return compute(decoder, [decoder.dtype] * 2, lambda a, b: np.maximum(function(a, b), a.dtype.type(0)))
+        return compute(
+            decoder, [decoder.dtype] * 2, lambda a, b: np.maximum(function(a, b), a.dtype.type(0))
+        )
     return compute(decoder, [decoder.dtype] * 2, function)
 
 
@@ -227,6 +258,11 @@ def _sad(decoder: Decoder) -> Step:
     unsigned = UNSIGNED[dtype.itemsize]
 
     def run(a: Array, b: Array, c: Array) -> Array:
-        return np.where(a > b, a.view(unsigned) - b.view(unsigned), b.view(unsigned) - a.view(unsigned)) + c
+        return (
+            np.where(
+                a > b, a.view(unsigned) - b.view(unsigned), b.view(unsigned) - a.view(unsigned)
+            )
+            + c
+        )
 
     return compute(decoder, [dtype, dtype, unsigned], run, unsigned)

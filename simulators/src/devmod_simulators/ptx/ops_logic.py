@@ -12,7 +12,9 @@ from .ops_integer import compute, integer_type
 from .ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
 
 
-def _bitwise(function: Callable[..., Any], for_predicates: Callable[..., Any]) -> Callable[[Decoder], Step]:
+def _bitwise(
+    function: Callable[..., Any], for_predicates: Callable[..., Any]
+) -> Callable[[Decoder], Step]:
     def decode(decoder: Decoder) -> Step:
         if decoder.type == "pred":
             return compute(decoder, [PRED, PRED], for_predicates)
@@ -24,8 +26,14 @@ def _bitwise(function: Callable[..., Any], for_predicates: Callable[..., Any]) -
 operation("and")(_bitwise(np.bitwise_and, np.logical_and))
 operation("or")(_bitwise(np.bitwise_or, np.logical_or))
 operation("xor")(_bitwise(np.bitwise_xor, np.logical_xor))
-operation("not")(lambda decoder: compute(decoder, [PRED if decoder.type == "pred" else integer_type(decoder)], np.invert))
-operation("cnot")(lambda decoder: compute(decoder, [integer_type(decoder)], lambda a: (a == 0).astype(a.dtype)))
+operation("not")(
+    lambda decoder: compute(
+        decoder, [PRED if decoder.type == "pred" else integer_type(decoder)], np.invert
+    )
+)
+operation("cnot")(
+    lambda decoder: compute(decoder, [integer_type(decoder)], lambda a: (a == 0).astype(a.dtype))
+)
 
 
 @operation("lop3")
@@ -42,11 +50,18 @@ def _lop3(decoder: Decoder) -> Step:
         value = np.zeros(1, U32)
         for minterm in range(8):
             if table >> minterm & 1:
-                value = value | ((x if minterm & 4 else ~x) & (y if minterm & 2 else ~y) & (z if minterm & 1 else ~z))
+                value = value | (
+                    (x if minterm & 4 else ~x)
+                    & (y if minterm & 2 else ~y)
+                    & (z if minterm & 1 else ~z)
+                )
         out(lanes, value)
         if condition is not None:
             nonzero = value != 0
-            predicate(lanes, nonzero & condition(lanes) if combine == "and" else nonzero | condition(lanes))
+            predicate(
+                lanes,
+                nonzero & condition(lanes) if combine == "and" else nonzero | condition(lanes),
+            )
 
     return run
 
@@ -88,26 +103,47 @@ def _unordered(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
 
 
 _COMPARISONS: dict[str, Callable[..., Any]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
-}  # fmt: skip
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+}
 #: Comparisons of numbers that can be NaN. NumPy's are ordered except not_equal.
 _FLOAT_COMPARISONS: dict[str, Callable[..., Any]] = {
     **_COMPARISONS,
     "ne": _ordered(np.not_equal),
-    "equ": _unordered(np.equal), "neu": np.not_equal, "ltu": _unordered(np.less), "leu": _unordered(np.less_equal),
-    "gtu": _unordered(np.greater), "geu": _unordered(np.greater_equal),
-    "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b),
-}  # fmt: skip
-_COMBINATIONS: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+    "equ": _unordered(np.equal),
+    "neu": np.not_equal,
+    "ltu": _unordered(np.less),
+    "leu": _unordered(np.less_equal),
+    "gtu": _unordered(np.greater),
+    "geu": _unordered(np.greater_equal),
+    "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+    "nan": lambda a, b: np.isnan(a) | np.isnan(b),
+}
+_COMBINATIONS: dict[str, Callable[..., Any]] = {
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+}
 
 
 def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
-    """Return the comparison of the second and third operand, as values of `kind`, combined with a fourth one."""
+    """Return the comparison of the second and third operand, as values of `kind`, combined with a
+    fourth one.
+    """
     floating = "f" in kind
     table = _FLOAT_COMPARISONS if floating else _COMPARISONS
     function = table[next(part for part in decoder.parts[1:] if part in table)]
-    dtype = UNSIGNED[DTYPES[kind].itemsize] if floating and kind not in ("f32", "f64") else DTYPES[kind]
+    dtype = (
+        UNSIGNED[DTYPES[kind].itemsize] if floating and kind not in ("f32", "f64") else DTYPES[kind]
+    )
     if any(part in ("lo", "ls", "hi", "hs") for part in decoder.parts):
         dtype = UNSIGNED[dtype.itemsize]
     a, b = decoder.source(1, dtype), decoder.source(2, dtype)
@@ -125,7 +161,9 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
 
     if combine is None or condition is None:
         return run
-    return lambda lanes: combine(run(lanes), condition(lanes) if not kind.endswith("x2") else condition(lanes)[:, None])
+    return lambda lanes: combine(
+        run(lanes), condition(lanes) if not kind.endswith("x2") else condition(lanes)[:, None]
+    )
 
 
 @operation("setp")
@@ -136,7 +174,9 @@ def _setp(decoder: Decoder) -> Step:
     first, second = decoder.pair(target, PRED, PRED)
     halves = kind.endswith("x2")
     if isinstance(target, Pair) and not halves and decoder.first(("and", "or", "xor")):
-        raise decoder.unsupported("the interpreter lacks setp with two destinations and a combination")
+        raise decoder.unsupported(
+            "the interpreter lacks setp with two destinations and a combination"
+        )
 
     def run(lanes: Lanes) -> None:
         holds = compare(lanes)
@@ -154,11 +194,18 @@ def _set(decoder: Decoder) -> Step:
     if kind.endswith("x2"):
         out_pair = decoder.target(0, U32)
         one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result, 0xFFFF)
-        return lambda lanes: out_pair(lanes, np.where(compare(lanes), np.uint16(one), np.uint16(0)).view(U32).reshape(-1))
+        return lambda lanes: out_pair(
+            lanes, np.where(compare(lanes), np.uint16(one), np.uint16(0)).view(U32).reshape(-1)
+        )
     if result == "bf16":
         true, false = dtype.type(0x3F80), dtype.type(0)
     else:
-        true, false = dtype.type(1 if dtype.kind == "f" else -1 if dtype.kind == "i" else np.iinfo(dtype).max), dtype.type(0)
+        true, false = (
+            dtype.type(
+                1 if dtype.kind == "f" else -1 if dtype.kind == "i" else np.iinfo(dtype).max
+            ),
+            dtype.type(0),
+        )
     out = decoder.target(0, dtype)
     return lambda lanes: out(lanes, np.where(compare(lanes), true, false))
 
@@ -174,6 +221,15 @@ def nothing(decoder: Decoder) -> Step:
     return lambda lanes: None
 
 
-operation("prefetch", "prefetchu", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent", "discard", "applypriority", "setmaxnreg")(
-    nothing
-)
+operation(
+    "prefetch",
+    "prefetchu",
+    "membar",
+    "fence",
+    "nanosleep",
+    "griddepcontrol",
+    "pmevent",
+    "discard",
+    "applypriority",
+    "setmaxnreg",
+)(nothing)

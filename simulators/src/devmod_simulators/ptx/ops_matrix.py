@@ -1,7 +1,8 @@
 """Products of matrices by a warp: mma, wmma, ldmatrix, stmatrix.
 
-A fragment is spread over the 32 lanes of a warp. The layouts of mma and ldmatrix are those of the PTX manual. PTX leaves the layouts of
-wmma open; here element number `n` of a matrix in rows is element `n % e` of lane `n // e`, where a lane has `e` elements.
+A fragment is spread over the 32 lanes of a warp. The layouts of mma and ldmatrix are those of the
+PTX manual. PTX leaves the layouts of wmma open; here element number `n` of a matrix in rows is
+element `n % e` of lane `n // e`, where a lane has `e` elements.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
 
 Run = Callable[[Lanes, "Warps", Array], None]
 
-_SHAPES = {"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16", "m16n16k16", "m32n8k16", "m8n32k16", "m16n16k8"}
+_SHAPES = {
+    "m16n8k4",
+    "m16n8k8",
+    "m16n8k16",
+    "m16n8k32",
+    "m8n8k4",
+    "m8n8k16",
+    "m16n16k16",
+    "m32n8k16",
+    "m8n32k16",
+    "m16n16k8",
+}
 _LANE = np.arange(32)
 _GROUP, _IN_GROUP = _LANE // 4, _LANE % 4
 
@@ -62,7 +74,9 @@ def packed(values: Array, kind: str) -> list[Array]:
 
 
 def places_a(kind: str, count: int) -> tuple[Array, Array]:
-    """Return the rows and columns of the elements of the left operand of mma, for each lane and element."""
+    """Return the rows and columns of the elements of the left operand of mma, for each lane and
+    element.
+    """
     each = values_in_register(kind)
     number = np.arange(count * each)
     register, part = number // each, number % each
@@ -80,14 +94,19 @@ def places_b(kind: str, count: int) -> tuple[Array, Array]:
 
 
 def places_c(count: int) -> tuple[Array, Array]:
-    """Return the rows and columns of the elements of the accumulator of mma: `count` for each lane."""
+    """Return the rows and columns of the elements of the accumulator of mma:
+
+    `count` for each lane.
+    """
     number = np.arange(count)
     rows = _GROUP[:, None] + 8 * (number // 2)
     return rows, _IN_GROUP[:, None] * 2 + (number % 2)
 
 
 def places_in_rows(rows: int, columns: int, count: int) -> tuple[Array, Array]:
-    """Return the rows and columns of the elements of a fragment of wmma. A matrix smaller than the fragment comes several times."""
+    """Return the rows and columns of the elements of a fragment of wmma. A matrix smaller than the
+    fragment comes several times.
+    """
     number = (_LANE[:, None] * count + np.arange(count)) % (rows * columns)
     return number // columns, number % columns
 
@@ -125,27 +144,42 @@ def multiply(decoder: Decoder) -> Run:
     d_kind, a_kind, b_kind, c_kind = kinds
     parts = [decoder.vector(number) for number in range(4)]
     sources = [
-        [decoder.source(part, register_type(kind)) for part in each] for each, kind in zip(parts[1:], (a_kind, b_kind, c_kind), strict=True)
+        [decoder.source(part, register_type(kind)) for part in each]
+        for each, kind in zip(parts[1:], (a_kind, b_kind, c_kind), strict=True)
     ]
     targets = [decoder.target(part, register_type(d_kind)) for part in parts[0]]
     counts = [len(each) for each in parts]
     if wide:
         whole = ((m, k), (k, n), (m, n))
         places = [
-            places_in_rows(*each, count * values_in_register(kind)) for each, count, kind in zip(whole, counts[1:], kinds[1:], strict=True)
+            places_in_rows(*each, count * values_in_register(kind))
+            for each, count, kind in zip(whole, counts[1:], kinds[1:], strict=True)
         ]
     else:
         if not (decoder.has("row") and decoder.has("col")) or (m == 8 and a_kind == "f16"):
             raise decoder.unsupported()
-        places = [places_a(a_kind, counts[1]), places_b(b_kind, counts[2]), places_c(counts[3] * values_in_register(c_kind))]
+        places = [
+            places_a(a_kind, counts[1]),
+            places_b(b_kind, counts[2]),
+            places_c(counts[3] * values_in_register(c_kind)),
+        ]
         if m == 8:
             places[0] = (np.repeat(_GROUP[:, None], places[0][0].shape[1], axis=1), places[0][1])
     clamp = decoder.has("satfinite") and d_kind == "s32"
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         a, b, c = (
-            matrix(by_warp(warps, spread(elements([source(lanes) for source in each], kind), lanes.count)), place, rows, columns)
-            for each, kind, place, rows, columns in zip(sources, (a_kind, b_kind, c_kind), places, (m, k, m), (k, n, n), strict=True)
+            matrix(
+                by_warp(
+                    warps, spread(elements([source(lanes) for source in each], kind), lanes.count)
+                ),
+                place,
+                rows,
+                columns,
+            )
+            for each, kind, place, rows, columns in zip(
+                sources, (a_kind, b_kind, c_kind), places, (m, k, m), (k, n, n), strict=True
+            )
         )
         result = product(a, b, c)
         if clamp:

@@ -1,7 +1,8 @@
 """Barriers in shared memory (mbarrier).
 
-A barrier is a 64-bit word. PTX leaves its format open; here it has, from the lowest bit: 20 bits of arrivals that are missing,
-20 bits of arrivals that a phase has, 22 bits of bytes that are missing (with an offset), and the phase in the highest bit.
+A barrier is a 64-bit word. PTX leaves its format open; here it has, from the lowest bit: 20 bits of
+arrivals that are missing, 20 bits of arrivals that a phase has, 22 bits of bytes that are missing
+(with an offset), and the phase in the highest bit.
 """
 
 from collections.abc import Callable
@@ -35,14 +36,21 @@ class Word:
         if not self.missing and not self.bytes:
             self.phase ^= 1
             self.missing = self.arrivals
-        return self.missing | self.arrivals << 20 | (self.bytes + _NO_BYTES) << 40 | self.phase << _PHASE
+        return (
+            self.missing
+            | self.arrivals << 20
+            | (self.bytes + _NO_BYTES) << 40
+            | self.phase << _PHASE
+        )
 
 
 Change = Callable[[Word, int], None]
 
 
 def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> Array:
-    """Change the barrier of each lane by its count, one lane after the other, and return the words before."""
+    """Change the barrier of each lane by its count, one lane after the other, and return the words
+    before.
+    """
     view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
     before = []
     for count, place in zip(counts, lanes.spread(index).tolist(), strict=True):
@@ -65,14 +73,30 @@ def shared_offset(address: Array) -> Array:
 @operation("mbarrier")
 def _mbarrier(decoder: Decoder) -> Step:
     kind = decoder.parts[1]
-    makers = {"arrive": _arrive, "arrive_drop": _arrive, "test_wait": _wait, "try_wait": _wait, "pending_count": _pending}
-    changes = {"init": begin, "expect_tx": expect, "complete_tx": lambda word, count: expect(word, -count)}
+    makers = {
+        "arrive": _arrive,
+        "arrive_drop": _arrive,
+        "test_wait": _wait,
+        "try_wait": _wait,
+        "pending_count": _pending,
+    }
+    changes = {
+        "init": begin,
+        "expect_tx": expect,
+        "complete_tx": lambda word, count: expect(word, -count),
+    }
     if kind == "inval":
         return lambda lanes: None
-    return changing(decoder, 0, decoder.operands[1], changes[kind]) if kind in changes else makers[kind](decoder)
+    return (
+        changing(decoder, 0, decoder.operands[1], changes[kind])
+        if kind in changes
+        else makers[kind](decoder)
+    )
 
 
-def changing(decoder: Decoder, position: int, number: Any, change: Change, out: Target | None = None) -> Step:
+def changing(
+    decoder: Decoder, position: int, number: Any, change: Change, out: Target | None = None
+) -> Step:
     """Return the step of an instruction that changes barriers, and may return the words before."""
     _, address = decoder.address(position, U64)
     count = decoder.source(number, U32)
@@ -107,7 +131,9 @@ def _arrive(decoder: Decoder) -> Step:
     position = 1 if result else 0
     out = decoder.target(0, U64) if result and not isinstance(operands[0], Name) else None
     transaction, drop = decoder.has("expect_tx"), decoder.parts[1] == "arrive_drop"
-    number = operands[position + 1] if len(operands) > position + 1 else Integer(0 if transaction else 1)
+    number = (
+        operands[position + 1] if len(operands) > position + 1 else Integer(0 if transaction else 1)
+    )
 
     def change(word: Word, count: int) -> None:
         arrivals = 1 if transaction else count

@@ -8,16 +8,28 @@ import numpy as np
 
 from .decoder import Decoder, Source, Step, operation, put_all
 from .lanes import Lanes
-from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, HEAP, WINDOW_SHIFT, WINDOWS, fault, place_of, stepped, store
+from .memory import (
+    CLUSTER_SHIFT,
+    FUNCTION_PARAMETERS,
+    HEAP,
+    WINDOW_SHIFT,
+    WINDOWS,
+    fault,
+    place_of,
+    stepped,
+    store,
+)
 from .ops_move import joined, split
 from .ptx_types import S64, U8, U64, UNSIGNED, Array, DType
 
-#: A function that returns a view of memory and the indices of elements there: lanes, addresses, bytes, type of an element, kind of access,
-#: and a constant that is added to the addresses.
+#: A function that returns a view of memory and the indices of elements there: lanes, addresses,
+#: bytes, type of an element, kind of access, and a constant that is added to the addresses.
 Locate = Callable[[Lanes, Array, int, DType, str, int], tuple[Array, Array]]
 
 
-def locate_global(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_global(
+    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
+) -> tuple[Array, Array]:
     """Locate elements in global memory."""
     arena = lanes.frame.execution.arena
     if address.dtype is not U64:
@@ -27,8 +39,12 @@ def locate_global(lanes: Lanes, address: Array, size: int, dtype: DType, access:
     return arena.locate(lanes, address, size, dtype, access, step)
 
 
-def locate_shared(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
-    """Locate elements in shared memory, of the lane's own block or of another one of its cluster."""
+def locate_shared(
+    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
+) -> tuple[Array, Array]:
+    """Locate elements in shared memory, of the lane's own block or of another one of its
+    cluster.
+    """
     execution = lanes.frame.execution
     shared = execution.shared
     pieces = lanes.column("shared")
@@ -45,27 +61,46 @@ def locate_shared(lanes: Lanes, address: Array, size: int, dtype: DType, access:
     return shared.locate(lanes, address, size, dtype, access, step, pieces)
 
 
-def locate_local(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_local(
+    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
+) -> tuple[Array, Array]:
     """Locate elements in local memory."""
     local = lanes.frame.execution.local
     return local.locate(lanes, address, size, dtype, access, step, lanes.lanes * local.stride)
 
 
-def locate_param(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
-    """Locate elements of parameters: of the kernel, or of device functions, which are in local memory."""
+def locate_param(
+    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
+) -> tuple[Array, Array]:
+    """Locate elements of parameters: of the kernel, or of device functions, which are in local
+    memory.
+    """
     if int(address.max()) >= FUNCTION_PARAMETERS:
-        return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step)
+        return locate_local(
+            lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step
+        )
     return lanes.frame.execution.parameters.locate(lanes, address, size, dtype, access, step)
 
 
 LOCATE: dict[str, Locate] = {
-    "global": locate_global, "const": locate_global, "shared": locate_shared, "local": locate_local, "param": locate_param,
-}  # fmt: skip
-_WINDOWS = {WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space]) for space in ("shared", "local", "param")}
+    "global": locate_global,
+    "const": locate_global,
+    "shared": locate_shared,
+    "local": locate_local,
+    "param": locate_param,
+}
+_WINDOWS = {
+    WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space])
+    for space in ("shared", "local", "param")
+}
 
 
-def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Locate, Any], None]) -> None:
-    """Call `action` for the lanes of each space that generic addresses are in, with the addresses there and the lanes' positions."""
+def by_window(
+    lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Locate, Any], None]
+) -> None:
+    """Call `action` for the lanes of each space that generic addresses are in, with the addresses
+    there and the lanes' positions.
+    """
     low, high = int(address.min()), int(address.max())
     if high < HEAP:
         action(lanes, address, locate_global, None)
@@ -78,17 +113,27 @@ def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Loca
     for value in np.unique(window):
         positions = np.flatnonzero(window == value)
         locate, start = _WINDOWS.get(int(value), (locate_global, 0))
-        action(lanes.select(positions, []), address[positions] - np.uint64(start), locate, positions)
+        action(
+            lanes.select(positions, []), address[positions] - np.uint64(start), locate, positions
+        )
 
 
 def space_of(decoder: Decoder, operand_space: str) -> str:
-    """Return the space that an instruction names, or that of its operand in local memory; "" for generic addresses."""
-    named = next((space for part in decoder.parts[1:] if (space := part.split("::")[0]) in WINDOWS), "")
+    """Return the space that an instruction names, or that of its operand in local memory; "" for
+    generic addresses.
+    """
+    named = next(
+        (space for part in decoder.parts[1:] if (space := part.split("::")[0]) in WINDOWS), ""
+    )
     return named or (operand_space if operand_space in ("local", "param") else "")
 
 
-def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array], list[Array]]:
-    """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses that it gets."""
+def load(
+    space: str, dtype: DType, count: int, step: int = 0
+) -> Callable[[Lanes, Array], list[Array]]:
+    """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses
+    that it gets.
+    """
     size = dtype.itemsize * count
 
     def fetch(lanes: Lanes, address: Array, locate: Locate) -> list[Array]:
@@ -127,8 +172,12 @@ def read_bytes(lanes: Lanes, address: int, size: int) -> bytes:
     return load("", U8, 1)(part, np.uint64(address) + np.arange(size, dtype=U64))[0].tobytes()
 
 
-def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array, list[Array]], None]:
-    """Return the function that stores vectors of `count` elements, `step` bytes behind the addresses that it gets."""
+def save(
+    space: str, dtype: DType, count: int, step: int = 0
+) -> Callable[[Lanes, Array, list[Array]], None]:
+    """Return the function that stores vectors of `count` elements, `step` bytes behind the
+    addresses that it gets.
+    """
     size = dtype.itemsize * count
 
     def put(lanes: Lanes, address: Array, values: list[Array], locate: Locate) -> None:
@@ -143,7 +192,11 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes
 
     def generic(lanes: Lanes, address: Array, values: list[Array]) -> None:
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
-            chosen = values if positions is None else [value if len(value) == 1 else value[positions] for value in values]
+            chosen = (
+                values
+                if positions is None
+                else [value if len(value) == 1 else value[positions] for value in values]
+            )
             put(some, there, chosen, locate)
 
         by_window(lanes, address, part)
@@ -152,7 +205,9 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes
 
 
 def operand_of(decoder: Decoder, operand: int) -> tuple[str, Source, int]:
-    """Return the space of an address operand, "" for generic ones, the function that computes it, and the constant that comes to it."""
+    """Return the space of an address operand, "" for generic ones, the function that computes it,
+    and the constant that comes to it.
+    """
     named, address = decoder.address(operand, U64)
     space = space_of(decoder, named)
     if space in ("global", "shared"):
@@ -168,9 +223,16 @@ def _ld(decoder: Decoder) -> Step:
     if dtype.kind == "f":
         dtype = UNSIGNED[dtype.itemsize]
     targets = [decoder.target(part, dtype) for part in parts]
-    if space == "param" and len(parts) == 1 and (place := decoder.parameter(1)) is not None and place % dtype.itemsize == 0:
+    if (
+        space == "param"
+        and len(parts) == 1
+        and (place := decoder.parameter(1)) is not None
+        and place % dtype.itemsize == 0
+    ):
         number, target = place // dtype.itemsize, targets[0]
-        return lambda lanes: target(lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1])
+        return lambda lanes: target(
+            lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1]
+        )
     fetch = load(space, U64 if wide else dtype, len(parts) << wide, step)
     if len(parts) == 1 and not wide:
         (out,) = targets
@@ -179,7 +241,9 @@ def _ld(decoder: Decoder) -> Step:
     def run(lanes: Lanes) -> None:
         values = fetch(lanes, address(lanes))
         if wide:
-            values = [joined(values[number : number + 2], dtype) for number in range(0, len(values), 2)]
+            values = [
+                joined(values[number : number + 2], dtype) for number in range(0, len(values), 2)
+            ]
         put_all(lanes, targets, values)
 
     return run
@@ -193,5 +257,7 @@ def _st(decoder: Decoder) -> Step:
     sources = [decoder.source(part, dtype) for part in parts]
     put = save(space, U64 if wide else dtype, len(parts) << wide, step)
     if wide:
-        return lambda lanes: put(lanes, address(lanes), [each for source in sources for each in split(source(lanes), 2)])
+        return lambda lanes: put(
+            lanes, address(lanes), [each for source in sources for each in split(source(lanes), 2)]
+        )
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])

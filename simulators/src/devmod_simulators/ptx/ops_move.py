@@ -17,7 +17,9 @@ def joined(parts: list[Array], whole: DType) -> Array:
 
 def split(value: Array, count: int) -> list[Array]:
     """Return the parts of registers, the lowest first."""
-    parts = np.ascontiguousarray(value).view(UNSIGNED[value.dtype.itemsize // count]).reshape(-1, count)
+    parts = (
+        np.ascontiguousarray(value).view(UNSIGNED[value.dtype.itemsize // count]).reshape(-1, count)
+    )
     return [parts[:, number].copy() for number in range(count)]
 
 
@@ -27,11 +29,17 @@ def _mov(decoder: Decoder) -> Step:
     destination, operand = decoder.operands
     dtype = decoder.dtype if decoder.type == "pred" else UNSIGNED[decoder.dtype.itemsize]
     if isinstance(operand, Vector):
-        sources = [decoder.source(part, UNSIGNED[dtype.itemsize // len(operand.parts)]) for part in operand.parts]
+        sources = [
+            decoder.source(part, UNSIGNED[dtype.itemsize // len(operand.parts)])
+            for part in operand.parts
+        ]
         return applied(lambda *parts: joined(list(parts), dtype), sources, decoder.target(0, dtype))
     source = decoder.source(1, dtype)
     if isinstance(destination, Vector):
-        targets = [decoder.target(part, UNSIGNED[dtype.itemsize // len(destination.parts)]) for part in destination.parts]
+        targets = [
+            decoder.target(part, UNSIGNED[dtype.itemsize // len(destination.parts)])
+            for part in destination.parts
+        ]
         return lambda lanes: put_all(lanes, targets, split(source(lanes), len(targets)))
     out = decoder.target(0, dtype)
     return lambda lanes: out(lanes, source(lanes))
@@ -48,4 +56,6 @@ def _slct(decoder: Decoder) -> Step:
     kind, sign = decoder.types
     dtype = UNSIGNED[DTYPES[kind].itemsize]
     flushed = flush if decoder.has("ftz") and sign == "f32" else np.asarray
-    return compute(decoder, [dtype, dtype, DTYPES[sign]], lambda a, b, c: np.where(flushed(c) >= 0, a, b))
+    return compute(
+        decoder, [dtype, dtype, DTYPES[sign]], lambda a, b, c: np.where(flushed(c) >= 0, a, b)
+    )

@@ -13,7 +13,9 @@ from .memory import Heap
 from .ops_memory import load, read_bytes, save
 from .ptx_types import U32, U64, Group, Instruction, Name
 
-_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])")
+_CONVERSION = re.compile(
+    r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"
+)
 
 
 def _call_name(instruction: Instruction) -> str:
@@ -75,7 +77,10 @@ def format_text(lane: Lanes, text: str, arguments: int) -> str:
             return (form + "c") % (argument(4)[0],)
         wide = length in ("ll", "l", "z", "j", "t")
         signed = kind in "di"
-        value = struct.unpack(f"<{('q' if signed else 'Q') if wide else ('i' if signed else 'I')}", argument(8 if wide else 4))[0]
+        value = struct.unpack(
+            f"<{('q' if signed else 'Q') if wide else ('i' if signed else 'I')}",
+            argument(8 if wide else 4),
+        )[0]
         if length in ("h", "hh"):
             bits = 16 if length == "h" else 8
             value &= (1 << bits) - 1
@@ -97,9 +102,13 @@ def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
 
 
 def _assertfail(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
-    message, file, function = (_text(lanes, int(_value(lanes, arguments[number], U64)[0])) for number in (0, 1, 3))
+    message, file, function = (
+        _text(lanes, int(_value(lanes, arguments[number], U64)[0])) for number in (0, 1, 3)
+    )
     line = int(_value(lanes, arguments[2], U32)[0])
-    raise lanes.error("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed")
+    raise lanes.error(
+        "CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed"
+    )
 
 
 def heap_of(lanes: Lanes) -> Heap:
@@ -112,14 +121,22 @@ def heap_of(lanes: Lanes) -> Heap:
 
 def _malloc(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
-    _put(lanes, results[0], np.array([heap.allocate(int(size)) for size in _value(lanes, arguments[0], U64)], U64))
+    _put(
+        lanes,
+        results[0],
+        np.array([heap.allocate(int(size)) for size in _value(lanes, arguments[0], U64)], U64),
+    )
 
 
 def _free(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
     for position, address in enumerate(_value(lanes, arguments[0], U64)):
         if address and not heap.release(int(address)):
-            raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return", position)
+            raise lanes.error(
+                "CUDA_ERROR_LAUNCH_FAILED",
+                f"free of 0x{int(address):x}, which malloc did not return",
+                position,
+            )
 
 
 _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}
@@ -128,7 +145,9 @@ _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "
 @operation("call")
 def _call(decoder: Decoder) -> Step:
     groups = [operand for operand in decoder.operands if isinstance(operand, Group)]
-    results = [part.text for part in groups[0].parts] if isinstance(decoder.operands[0], Group) else []
+    results = (
+        [part.text for part in groups[0].parts] if isinstance(decoder.operands[0], Group) else []
+    )
     arguments = [part.text for part in groups[-1].parts]
     function = _CALLS[_call_name(decoder.instruction)]
     return lambda lanes: function(lanes, results, arguments)

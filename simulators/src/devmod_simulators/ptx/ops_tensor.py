@@ -1,4 +1,6 @@
-"""Copies of boxes of tensors (cp.async.bulk.tensor) with the descriptors of the stand-in driver (drivers/libcuda/tensor_map.c)."""
+"""Copies of boxes of tensors (cp.async.bulk.tensor) with the descriptors of the stand-in driver
+(drivers/libcuda/tensor_map.c).
+"""
 
 import struct
 
@@ -11,7 +13,8 @@ from .ops_mbarrier import expect, shared_offset, update
 from .ops_memory import load, read_bytes, save
 from .ptx_types import S32, S64, U64, UNSIGNED, Address, Array
 
-#: magic, address, sizes, strides, type, rank, box, strides of elements, interleave, swizzle, promotion, fill.
+#: magic, address, sizes, strides, type, rank, box, strides of elements, interleave, swizzle,
+#: promotion, fill.
 _DESCRIPTOR = struct.Struct("<8sQ5Q4QII5H5HBBBB")
 #: Bytes of an element, by CUtensorMapDataType.
 _ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
@@ -31,9 +34,15 @@ class TensorMap:
         interleave, swizzle, _, fill = fields[23:]
         if magic.rstrip(b"\0") != b"standin":
             raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the operand is no tensor map")
-        if interleave or swizzle >= len(_SWIZZLE_BITS) or fill or any(step != 1 for step in steps[: self.rank]):
+        if (
+            interleave
+            or swizzle >= len(_SWIZZLE_BITS)
+            or fill
+            or any(step != 1 for step in steps[: self.rank])
+        ):
             raise PtxError(
-                "CUDA_ERROR_NOT_SUPPORTED", "the interpreter lacks tensor maps with interleave, fill, element strides or atoms of swizzle"
+                "CUDA_ERROR_NOT_SUPPORTED",
+                "the interpreter lacks tensor maps with interleave, fill, element strides or atoms of swizzle",
             )
         self.element = _ELEMENT_BYTES[kind]
         self.sizes, self.box = sizes[: self.rank], box[: self.rank]
@@ -42,11 +51,15 @@ class TensorMap:
         self.count = int(np.prod(self.box))
 
     def places(self, corner: list[int]) -> tuple[Array, Array]:
-        """Return the global addresses of a box's elements, and which of them are inside of the tensor."""
+        """Return the global addresses of a box's elements, and which of them are inside of the
+        tensor.
+        """
         number = np.arange(self.count, dtype=S64)
         address = np.full(self.count, self.address, S64)
         inside = np.ones(self.count, bool)
-        for first, size, length, stride in zip(corner, self.sizes, self.box, self.strides, strict=True):
+        for first, size, length, stride in zip(
+            corner, self.sizes, self.box, self.strides, strict=True
+        ):
             place = number % length + first
             number = number // length
             inside &= (place >= 0) & (place < size)
@@ -69,7 +82,9 @@ def _corner(decoder: Decoder, operand: Address) -> list[Source]:
 def tensor_copy(decoder: Decoder) -> Step:
     """Decode cp.async.bulk.tensor in tile mode."""
     into_shared = decoder.parts[5].startswith("shared")
-    if any(part.startswith(("im2col", "multicast", "gather4", "scatter4")) for part in decoder.parts):
+    if any(
+        part.startswith(("im2col", "multicast", "gather4", "scatter4")) for part in decoder.parts
+    ):
         raise decoder.unsupported()
     map_operand, shared_operand = (1, 0) if into_shared else (0, 1)
     operand = decoder.operands[map_operand]
@@ -91,9 +106,13 @@ def tensor_copy(decoder: Decoder) -> Step:
                 values = np.zeros(box.count, dtype)
                 if len(there):
                     values[there] = load("global", dtype, 1)(part, address[there])[0]
-                save("shared", dtype, 1)(lane.select(np.zeros(box.count, int), []), shared, [values])
+                save("shared", dtype, 1)(
+                    lane.select(np.zeros(box.count, int), []), shared, [values]
+                )
             elif len(there):
-                save("global", dtype, 1)(part, address[there], load("shared", dtype, 1)(part, shared[there]))
+                save("global", dtype, 1)(
+                    part, address[there], load("shared", dtype, 1)(part, shared[there])
+                )
             if signal is not None:
                 update(lane, signal(lane), expect, [-box.count * box.element])
 

@@ -1,6 +1,8 @@
-"""Reads of textures, and reads and writes of surfaces, with the descriptors of the stand-in driver (drivers/libcuda/textures.c).
+"""Reads of textures, and reads and writes of surfaces, with the descriptors of the stand-in driver
+(drivers/libcuda/textures.c).
 
-The filter is that of the appendix "Texture Fetching" of CUDA's programming guide, with weights of 8 bits behind the point.
+The filter is that of the appendix "Texture Fetching" of CUDA's programming guide, with weights of 8
+bits behind the point.
 """
 
 import struct
@@ -14,10 +16,17 @@ from .lanes import Lanes
 from .ops_memory import load, read_bytes, save
 from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
 
-#: magic, array, address, width, height, depth, dimensions, layered, format, channels, address modes, filter, flags.
+#: magic, array, address, width, height, depth, dimensions, layered, format, channels, address
+#: modes, filter, flags.
 _DESCRIPTOR = struct.Struct("<8s5Q4I3III")
 #: The dimensions of a geometry, and whether it has layers.
-_GEOMETRIES = {"1d": (1, False), "2d": (2, False), "3d": (3, False), "a1d": (1, True), "a2d": (2, True)}
+_GEOMETRIES = {
+    "1d": (1, False),
+    "2d": (2, False),
+    "3d": (3, False),
+    "a1d": (1, True),
+    "a2d": (2, True),
+}
 #: NumPy's type of the texels, by CUarray_format.
 _FORMATS = {1: "u1", 2: "u2", 3: "u4", 8: "i1", 9: "i2", 10: "i4", 16: "f2", 32: "f4"}
 _REPEAT, _CLAMP, _MIRROR, _BORDER = range(4)
@@ -29,9 +38,25 @@ class Descriptor:
 
     def __init__(self, lanes: Lanes, address: int, magic: bytes) -> None:
         data = read_bytes(lanes, address, _DESCRIPTOR.size)
-        name, _, self.address, *extent, self.dimensions, layered, kind, self.channels, x, y, z, linear, flags = _DESCRIPTOR.unpack(data)
+        (
+            name,
+            _,
+            self.address,
+            *extent,
+            self.dimensions,
+            layered,
+            kind,
+            self.channels,
+            x,
+            y,
+            z,
+            linear,
+            flags,
+        ) = _DESCRIPTOR.unpack(data)
         if name.rstrip(b"\0") != magic:
-            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object")
+            raise lanes.error(
+                "CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object"
+            )
         self.extent, self.layered, self.dtype = extent, bool(layered), np.dtype(_FORMATS[kind])
         self.modes, self.linear, self.flags = (x, y, z), bool(linear), flags
         self.texel = self.channels * self.dtype.itemsize
@@ -46,7 +71,9 @@ class Descriptor:
     def place(self, indices: list[Array]) -> Array:
         """Return the addresses of texels: x, y, z."""
         x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
-        return (self.address + ((z * self.extent[1] + y) * self.extent[0] + x) * self.texel).astype(U64)
+        return (self.address + ((z * self.extent[1] + y) * self.extent[0] + x) * self.texel).astype(
+            U64
+        )
 
     def texels(self, lanes: Lanes, indices: list[Array]) -> list[Array]:
         """Return the channels of texels as numbers."""
@@ -54,19 +81,30 @@ class Descriptor:
         values = [value.view(self.dtype) for value in fetch(lanes, self.place(indices))]
         if self.dtype.kind == "f" or self.flags & _READ_AS_INTEGER:
             return values
-        return [np.maximum(value / np.float32(np.iinfo(self.dtype).max), np.float32(-1)) for value in values]
+        return [
+            np.maximum(value / np.float32(np.iinfo(self.dtype).max), np.float32(-1))
+            for value in values
+        ]
 
     def taps(self, axis: int, coordinate: Array) -> list[tuple[Array, Array, Array]]:
-        """Return the indices that a coordinate reads, which of them are inside, and their weights."""
+        """Return the indices that a coordinate reads, which of them are inside, and their
+        weights.
+        """
         length, mode = self.extent[axis], self.modes[axis]
         place = coordinate.astype(np.float64) * (length if self.flags & _NORMALIZED else 1)
         place = np.nan_to_num(np.clip(place, -(2.0**31), 2.0**31))
         first = np.floor(place - 0.5 if self.linear else place)
-        weight = np.floor((place - 0.5 - first) * 256 + 0.5) / 256 if self.linear else np.zeros(len(place))
+        weight = (
+            np.floor((place - 0.5 - first) * 256 + 0.5) / 256
+            if self.linear
+            else np.zeros(len(place))
+        )
         result = []
         for step in range(1 + self.linear):
             index = first.astype(S64) + step
-            inside = (index >= 0) & (index < length) if mode == _BORDER else np.ones(len(index), bool)
+            inside = (
+                (index >= 0) & (index < length) if mode == _BORDER else np.ones(len(index), bool)
+            )
             if mode == _REPEAT:
                 index = index % length
             elif mode == _MIRROR:
@@ -87,7 +125,9 @@ class Descriptor:
             inside = np.logical_and.reduce([each[1] for each in taps])
             weight = np.prod([each[2] for each in taps], axis=0)
             for number, value in enumerate(self.texels(lanes, [each[0] for each in taps] + behind)):
-                total[number] = total[number] + (np.where(inside, value, 0) if is_whole else np.where(inside, value * weight, 0))
+                total[number] = total[number] + (
+                    np.where(inside, value, 0) if is_whole else np.where(inside, value * weight, 0)
+                )
             if self.channels < 4:
                 total[3] = total[3] + (np.where(inside, 1, 0) if is_whole else inside * weight)
         if is_whole:
@@ -118,7 +158,11 @@ class _Access:
         """Call `action` for the lanes of each object."""
         objects, reads = self.object(lanes), sorted(self.decoder.reads)
         for address in np.unique(objects):
-            positions = None if len(objects) == 1 or (objects == address).all() else np.flatnonzero(objects == address)
+            positions = (
+                None
+                if len(objects) == 1 or (objects == address).all()
+                else np.flatnonzero(objects == address)
+            )
             part = lanes if positions is None else lanes.select(positions, reads)
             descriptor = Descriptor(part, int(address), self.magic)
             descriptor.check(part, self.geometry)
@@ -127,7 +171,11 @@ class _Access:
 
 @operation("tex")
 def _tex(decoder: Decoder) -> Step:
-    if decoder.types[-1:] != ["f32"] or decoder.types[-2] not in ("f32", "s32", "u32") or decoder.has("grad"):
+    if (
+        decoder.types[-1:] != ["f32"]
+        or decoder.types[-2] not in ("f32", "s32", "u32")
+        or decoder.has("grad")
+    ):
         raise decoder.unsupported()
     operand = decoder.operands[1]
     if len(operand.more) != 1:
@@ -140,7 +188,9 @@ def _tex(decoder: Decoder) -> Step:
 
         def fetch(part: Lanes, positions: Array | None, texture: Descriptor) -> None:
             coordinates = [each(part) for each in access.coordinates]
-            values = texture.fetch(part, coordinates, access.layer(part) if access.layer is not None else None)
+            values = texture.fetch(
+                part, coordinates, access.layer(part) if access.layer is not None else None
+            )
             for whole, value in zip(results, values, strict=True):
                 whole[slice(None) if positions is None else positions] = value
 
@@ -165,26 +215,32 @@ def _surface(decoder: Decoder) -> Step:
 
     def places(lanes: Lanes, surface: Descriptor) -> tuple[Array, Array]:
         """Return the addresses, and which of them are inside of the surface."""
-        indices = [lanes.spread(each(lanes)).view(np.int32).astype(S64) for each in access.coordinates]
+        indices = [
+            lanes.spread(each(lanes)).view(np.int32).astype(S64) for each in access.coordinates
+        ]
         if access.layer is not None:
             indices += [np.zeros(lanes.count, S64)] * (2 - len(indices))
             indices.append(lanes.spread(access.layer(lanes)).astype(S64))
         row = surface.extent[0] * surface.texel
         limits = [row - size, *(each - 1 for each in surface.extent[1:])][: len(indices)]
-        inside = np.logical_and.reduce([(each >= 0) & (each <= limit) for each, limit in zip(indices, limits, strict=True)])
+        inside = np.logical_and.reduce(
+            [(each >= 0) & (each <= limit) for each, limit in zip(indices, limits, strict=True)]
+        )
         inside &= indices[0] % size == 0
         if mode == "trap" and not inside.all():
             position = int(np.flatnonzero(~inside)[0])
             at = ", ".join(str(int(each[position])) for each in indices)
-            text = (
-                f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and {surface.extent[1:]}"
-            )
+            text = f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and {surface.extent[1:]}"
             raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"{text}, or not aligned", position)
         if mode == "clamp":
-            indices = [np.clip(each, 0, max(limit, 0)) for each, limit in zip(indices, limits, strict=True)]
+            indices = [
+                np.clip(each, 0, max(limit, 0)) for each, limit in zip(indices, limits, strict=True)
+            ]
             inside = np.ones(lanes.count, bool)
         x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
-        return np.where(inside, surface.address + (z * surface.extent[1] + y) * row + x, surface.address).astype(U64), inside
+        return np.where(
+            inside, surface.address + (z * surface.extent[1] + y) * row + x, surface.address
+        ).astype(U64), inside
 
     def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, dtype) for _ in targets]
@@ -192,8 +248,12 @@ def _surface(decoder: Decoder) -> Step:
         def act(part: Lanes, positions: Array | None, surface: Descriptor) -> None:
             address, inside = places(part, surface)
             if is_load:
-                for whole, value in zip(results, load("global", dtype, len(targets))(part, address), strict=True):
-                    whole[slice(None) if positions is None else positions] = np.where(inside, value, 0)
+                for whole, value in zip(
+                    results, load("global", dtype, len(targets))(part, address), strict=True
+                ):
+                    whole[slice(None) if positions is None else positions] = np.where(
+                        inside, value, 0
+                    )
                 return
             there = np.flatnonzero(inside)
             values = [part.spread(source(part))[there] for source in sources]

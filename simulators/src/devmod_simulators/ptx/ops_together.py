@@ -1,4 +1,6 @@
-"""Instructions whose result depends on other lanes: warp operations and barriers. Each ends a block."""
+"""Instructions whose result depends on other lanes: warp operations and barriers. Each ends a
+block.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,7 +56,9 @@ class WarpOperation:
 
 
 def release_warps(execution: "Execution") -> bool:
-    """Release lanes at different bar.warp.sync instructions whose warps are complete together, and return whether there were any."""
+    """Release lanes at different bar.warp.sync instructions whose warps are complete together, and
+    return whether there were any.
+    """
     groups = []
     for key, lanes in execution.parked.items():
         block = lanes.frame.code.blocks[key[1]]
@@ -115,7 +119,10 @@ class BarrierOperation:
         def release(released: Lanes, count: Array, arrived: Array) -> None:
             if released.index is not None:
                 released.dirty |= writes
-            out(released, {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}[reduction])
+            out(
+                released,
+                {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}[reduction],
+            )
 
         execution.barriers.arrive(number, lanes, threads, block, release, self.predicate(lanes))
 
@@ -140,7 +147,11 @@ def decode_together(decoder: Decoder) -> Any:
     root = decoder.parts[0]
     if root in ("bar", "barrier"):
         return _barrier(decoder)
-    mask, run = (lambda lanes: _ALL, decode_matrix(decoder)) if root in MATRIX else WARP_OPERATIONS[root](decoder)
+    mask, run = (
+        (lambda lanes: _ALL, decode_matrix(decoder))
+        if root in MATRIX
+        else WARP_OPERATIONS[root](decoder)
+    )
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
 
 
@@ -149,9 +160,22 @@ def _barrier(decoder: Decoder) -> Any:
         return ClusterBarrier(decoder.has("wait"))
     if decoder.has("warp"):
         return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
-    operands, reduction, out, predicate = list(decoder.operands), decoder.first(("popc", "and", "or")), None, None
+    operands, reduction, out, predicate = (
+        list(decoder.operands),
+        decoder.first(("popc", "and", "or")),
+        None,
+        None,
+    )
     if reduction:
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
         predicate = decoder.source(operands.pop(), PRED)
     number, threads = (*(decoder.source(each, U32) for each in operands), None, None)[:2]
-    return BarrierOperation(number, threads, decoder.has("arrive"), reduction, predicate, out, sum(1 << each for each in decoder.writes))
+    return BarrierOperation(
+        number,
+        threads,
+        decoder.has("arrive"),
+        reduction,
+        predicate,
+        out,
+        sum(1 << each for each in decoder.writes),
+    )

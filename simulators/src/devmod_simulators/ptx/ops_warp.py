@@ -33,7 +33,9 @@ class Warps:
         return table
 
     def bits(self, flags: Array | None = None) -> Array:
-        """Return 32 bits for each warp: the lanes whose flag is set, by default all of the group."""
+        """Return 32 bits for each warp: the lanes whose flag is set, by default all of the
+        group.
+        """
         table = self.present
         if flags is not None:
             table = np.zeros(len(self.present), bool)
@@ -149,7 +151,11 @@ def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))
-        sets = np.unique(np.stack([warps.warps.astype(U64), lanes.spread(members).astype(U64)]), axis=1, return_inverse=True)[1].reshape(-1)
+        sets = np.unique(
+            np.stack([warps.warps.astype(U64), lanes.spread(members).astype(U64)]),
+            axis=1,
+            return_inverse=True,
+        )[1].reshape(-1)
         order = np.argsort(sets, kind="stable")
         starts = np.flatnonzero(np.diff(sets[order], prepend=-1))
         if dtype == F32 and decoder.has("abs"):
@@ -178,5 +184,10 @@ def _activemask(decoder: Decoder) -> tuple[Source | None, Run]:
 
 
 WARP_OPERATIONS: dict[str, Callable[[Decoder], tuple[Source | None, Run]]] = {
-    "shfl": _shfl, "vote": _vote, "match": _match, "redux": _redux, "elect": _elect, "activemask": _activemask,
-}  # fmt: skip
+    "shfl": _shfl,
+    "vote": _vote,
+    "match": _match,
+    "redux": _redux,
+    "elect": _elect,
+    "activemask": _activemask,
+}

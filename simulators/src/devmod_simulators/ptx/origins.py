@@ -1,4 +1,6 @@
-"""Where addresses come from: the parameter or the variable whose memory an instruction accesses, by the flow of registers."""
+"""Where addresses come from: the parameter or the variable whose memory an instruction accesses, by
+the flow of registers.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +13,34 @@ if TYPE_CHECKING:
 Origin = tuple[str, Any]
 #: A value that may be any address: it was loaded, or a function has returned it.
 UNKNOWN: Origin = ("", "")
-#: Instructions whose result points where an operand does. What others compute is no address, such as a product.
+#: Instructions whose result points where an operand does. What others compute is no address, such
+#: as a product.
 _PASSING = {"mov", "cvta", "add", "sub", "selp", "and", "or", "min", "max", "cvt", "mad"}
 _LOADING = {"ld", "ldu", "atom", "shfl", "call", "tex", "suld", "mapa"}
-_WITHOUT_RESULT = {"st", "red", "bar", "barrier", "cp", "bra", "ret", "exit", "membar", "fence", "mbarrier", "prefetch"}
+_WITHOUT_RESULT = {
+    "st",
+    "red",
+    "bar",
+    "barrier",
+    "cp",
+    "bra",
+    "ret",
+    "exit",
+    "membar",
+    "fence",
+    "mbarrier",
+    "prefetch",
+}
 
 
 def variable_of(program: "Program", function: Function, name: str) -> set[Origin]:
     """Return the origin that a variable of a function or of its module is."""
     variable = function.variables.get(name) or program.module.text.variables.get(name)
-    return {(variable.space, name)} if variable is not None and variable.space in ("shared", "local", "global", "const") else set()
+    return (
+        {(variable.space, name)}
+        if variable is not None and variable.space in ("shared", "local", "global", "const")
+        else set()
+    )
 
 
 def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
@@ -44,28 +64,50 @@ def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
             result: set[Origin] = set()
             if root in _LOADING:
                 result = {UNKNOWN}
-                base = instruction.operands[1].base if root == "ld" and isinstance(instruction.operands[1], Address) else None
+                base = (
+                    instruction.operands[1].base
+                    if root == "ld" and isinstance(instruction.operands[1], Address)
+                    else None
+                )
                 place = program.layout(function).get(base.text) if isinstance(base, Name) else None
                 if place is not None and place[0] == "param":
                     wide = modifiers.endswith("64")
-                    result = {("param", place[1] + base.offset + instruction.operands[1].offset)} if wide and base is not None else set()
+                    result = (
+                        {("param", place[1] + base.offset + instruction.operands[1].offset)}
+                        if wide and base is not None
+                        else set()
+                    )
             elif root in _PASSING:
-                for operand in instruction.operands[3:4] if root == "mad" else instruction.operands[1:]:
+                for operand in (
+                    instruction.operands[3:4] if root == "mad" else instruction.operands[1:]
+                ):
                     result |= of(operand)
             target = instruction.operands[0]
             for part in target.parts if isinstance(target, Vector) else [target]:
-                if isinstance(part, Register) and not result <= known.setdefault(part.number, set()):
+                if isinstance(part, Register) and not result <= known.setdefault(
+                    part.number, set()
+                ):
                     known[part.number] |= result
                     changed = True
     return known
 
 
 def origins_of(program: "Program", function: Function, address: Any) -> set[Origin]:
-    """Return the origins of the address operand of an instruction; a set with UNKNOWN, or an empty one, tells nothing."""
+    """Return the origins of the address operand of an instruction; a set with UNKNOWN, or an empty
+    one, tells nothing.
+    """
     if function.name not in program.flows:
         program.flows[function.name] = flow(program, function)
     base = address.base if isinstance(address, Address) else address
     if isinstance(base, Name):
         place = program.layout(function).get(base.text)
-        return {("block", place[1])} if place and place[0] == "param" else variable_of(program, function, base.text)
-    return program.flows[function.name].get(base.number, set()) if isinstance(base, Register) else set()
+        return (
+            {("block", place[1])}
+            if place and place[0] == "param"
+            else variable_of(program, function, base.text)
+        )
+    return (
+        program.flows[function.name].get(base.number, set())
+        if isinstance(base, Register)
+        else set()
+    )

@@ -25,7 +25,9 @@ class Parser(OperandParser):
 
     def element_size(self, name: str) -> int:
         """Return the bytes of an element of a variable."""
-        variable = (self.function.variables if self.function else {}).get(name) or self.result.variables.get(name)
+        variable = (self.function.variables if self.function else {}).get(
+            name
+        ) or self.result.variables.get(name)
         if variable is None:
             raise self.fail(f"there is no variable {name!r}")
         return DTYPES[variable.type].itemsize
@@ -48,7 +50,9 @@ class Parser(OperandParser):
                     self.next()
                 self.skip_group("{", "}")
             elif token == ".file":
-                self.result.files[self.integer(self.tokens[self.at + 1])] = self.tokens[self.at + 2].strip('"')
+                self.result.files[self.integer(self.tokens[self.at + 1])] = self.tokens[
+                    self.at + 2
+                ].strip('"')
                 self.skip_line()
             elif token in (".loc", ".alias", ".pragma"):
                 self.skip_line() if token == ".loc" else self.skip_statement()
@@ -103,7 +107,9 @@ class Parser(OperandParser):
             function.body = True
             self.function = function
             self.scopes, self.scope_numbers, self.source = [], [], (0, 0, 0)
-            function.variables |= {variable.name: variable for variable in function.params + function.results}
+            function.variables |= {
+                variable.name: variable for variable in function.params + function.results
+            }
             self.block()
             self.function = None
         known = self.result.functions.get(function.name)
@@ -142,11 +148,15 @@ class Parser(OperandParser):
             self.register_declaration(function)
         elif token in SPACES:
             for variable in self.variables():
-                function.variables[variable.name] = variable.joined(function.variables.get(variable.name))
+                function.variables[variable.name] = variable.joined(
+                    function.variables.get(variable.name)
+                )
         elif token == ".loc":
             begin = self.at + 1
             self.skip_line()
-            numbers = [self.integer(token) for token in self.tokens[begin : self.at] if token.isdigit()]
+            numbers = [
+                self.integer(token) for token in self.tokens[begin : self.at] if token.isdigit()
+            ]
             self.source = tuple(numbers[:3])
             if "inlined_at" in self.tokens[begin : self.at]:
                 self.result.inlined[self.source] = tuple(numbers[-3:])
@@ -217,7 +227,11 @@ class Parser(OperandParser):
                 if isinstance(operands[-1], Group) or self.tokens[self.at] == "(":
                     continue
                 raise self.fail(f"expected ',' or ';', got {self.tokens[self.at]!r}")
-        function.instructions.append(Instruction(opcode, operands, line, guard, negated, tuple(self.scope_numbers), self.source))
+        function.instructions.append(
+            Instruction(
+                opcode, operands, line, guard, negated, tuple(self.scope_numbers), self.source
+            )
+        )
 
 
 def parse(text: str) -> Text:

@@ -1,6 +1,8 @@
-"""Values that nothing wrote: loads mark them, and each instruction passes on the bits that depend on them.
+"""Values that nothing wrote: loads mark them, and each instruction passes on the bits that depend
+on them.
 
-A frame has such bits for registers alone that have any, so programs without such values pay for a look at an empty dictionary.
+A frame has such bits for registers alone that have any, so programs without such values pay for a
+look at an empty dictionary.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,9 @@ _MOVES = {"mov", "cvta", "cvt", "and", "or", "shl", "shr", "selp", "prmt"}
 
 
 class Bits:
-    """The bits of a register, for each lane of a frame: those that depend on bytes that nothing wrote."""
+    """The bits of a register, for each lane of a frame: those that depend on bytes that nothing
+    wrote.
+    """
 
     def __init__(self, count: int) -> None:
         self.bits = np.zeros(count, U64)
@@ -36,7 +40,14 @@ def where(lanes: Lanes) -> Any:
     return slice(None) if lanes.index is None else lanes.index
 
 
-def put(lanes: Lanes, register: int, bits: Array = _NONE, computed: Any = False, place: Any = 0, memory: Shadow | None = None) -> None:
+def put(
+    lanes: Lanes,
+    register: int,
+    bits: Array = _NONE,
+    computed: Any = False,
+    place: Any = 0,
+    memory: Shadow | None = None,
+) -> None:
     """Set the bits of a register of lanes; by default it was written."""
     poison = lanes.frame.poison
     if register not in poison and bits.any():
@@ -67,7 +78,11 @@ def is_move(decoder: Decoder) -> bool:
     root = decoder.parts[0]
     if root in ("shl", "shr"):
         return isinstance(decoder.operands[2], Integer)
-    return root in _MOVES and "b128" not in decoder.types and (root != "cvt" or all(kind[0] in "sub" for kind in decoder.types))
+    return (
+        root in _MOVES
+        and "b128" not in decoder.types
+        and (root != "cvt" or all(kind[0] in "sub" for kind in decoder.types))
+    )
 
 
 class Poison:
@@ -76,13 +91,24 @@ class Poison:
     def __init__(self, checks: frozenset[str]) -> None:
         self.copies = "copies" in checks
 
-    def report(self, site: "Site", lanes: Lanes, bad: Array, place: Array, memory: Any, use: str, what: str = "depends on") -> None:
+    def report(
+        self,
+        site: "Site",
+        lanes: Lanes,
+        bad: Array,
+        place: Array,
+        memory: Any,
+        use: str,
+        what: str = "depends on",
+    ) -> None:
         """Report that lanes use bytes at a place in a memory."""
         positions = np.flatnonzero(np.broadcast_to(bad, (lanes.count,)))
         execution: Any = lanes.frame.execution
         first = int(np.broadcast_to(place, (lanes.count,))[positions[0]])
         detail = f"{what} {execution.element(site, first, memory).element}, which nothing wrote"
-        execution.sanitizer.report(execution, "init", f"uninitialised ({use})", site, lanes.lanes[positions], detail)
+        execution.sanitizer.report(
+            execution, "init", f"uninitialised ({use})", site, lanes.lanes[positions], detail
+        )
 
     def use(self, site: "Site", lanes: Lanes, register: int, use: str, bad: Any = True) -> None:
         """Report the lanes that use a register, and take its value as written from now on."""
@@ -90,19 +116,30 @@ class Poison:
         if known is not None and (bad := bad & (known.bits[where(lanes)] != 0)).any():
             self.report(site, lanes, bad, known.place[where(lanes)], known.memory, use)
             here = where(lanes)
-            put(lanes, register, np.where(bad, np.uint64(0), known.bits[here]), known.computed[here] & ~bad, known.place[here])
+            put(
+                lanes,
+                register,
+                np.where(bad, np.uint64(0), known.bits[here]),
+                known.computed[here] & ~bad,
+                known.place[here],
+            )
 
     def plain(self, decoder: Decoder, step: Step) -> Step:
         """Return a step of an instruction without memory that passes on the bits.
 
-        An instruction that moves bits runs again with other values of the bits: those of its result that change depend on them.
+        An instruction that moves bits runs again with other values of the bits: those of its result
+        that change depend on them.
         """
         reads, writes = sorted(decoder.reads), sorted(decoder.writes)
         moves = is_move(decoder)
 
         def follow(lanes: Lanes) -> None:
             here, before, runs = where(lanes), list(lanes.r), []
-            sources = {register: lanes.frame.poison[register] for register in reads if register in lanes.frame.poison}
+            sources = {
+                register: lanes.frame.poison[register]
+                for register in reads
+                if register in lanes.frame.poison
+            }
             for changed in [*([each] for each in sources), [*sources]] if moves else []:
                 for register in changed:
                     lanes.r[register] = flipped(before[register], sources[register].bits[here])
@@ -161,10 +198,28 @@ class Poison:
             elif site.root == "st":
                 self.store(site, each)
             else:
-                if site.root in ("atom", "red") and "exch" not in site.instruction.opcode and (bad := each.states()[0] != WRITTEN).any():
-                    self.report(site, each.lanes, bad, each.index * each.dtype.itemsize, each.memory, "atomic", "updates")
-                same = copied is not None and copied.dtype == each.dtype and len(copied.index) == len(each.index)
-                each.set_states(copied.states() if same and copied is not None else [WRITTEN] * each.count)
+                if (
+                    site.root in ("atom", "red")
+                    and "exch" not in site.instruction.opcode
+                    and (bad := each.states()[0] != WRITTEN).any()
+                ):
+                    self.report(
+                        site,
+                        each.lanes,
+                        bad,
+                        each.index * each.dtype.itemsize,
+                        each.memory,
+                        "atomic",
+                        "updates",
+                    )
+                same = (
+                    copied is not None
+                    and copied.dtype == each.dtype
+                    and len(copied.index) == len(each.index)
+                )
+                each.set_states(
+                    copied.states() if same and copied is not None else [WRITTEN] * each.count
+                )
 
     def load(self, site: "Site", each: Touched) -> None:
         """Mark the registers of lanes that have loaded bytes that nothing wrote."""
@@ -172,20 +227,46 @@ class Poison:
         for part, (register, state) in enumerate(zip(site.values, each.states(), strict=False)):
             if register >= 0 and state.any():
                 table = state.view(U8).reshape(-1, size)
-                bits = number(np.where(table == WRITTEN, U8.type(0), U8.type(255)).reshape(-1).view(each.dtype))
-                put(each.lanes, register, bits, (table == COMPUTED).any(axis=1), (each.index + part) * size, each.memory)
+                bits = number(
+                    np.where(table == WRITTEN, U8.type(0), U8.type(255))
+                    .reshape(-1)
+                    .view(each.dtype)
+                )
+                put(
+                    each.lanes,
+                    register,
+                    bits,
+                    (table == COMPUTED).any(axis=1),
+                    (each.index + part) * size,
+                    each.memory,
+                )
 
     def store(self, site: "Site", each: Touched) -> None:
-        """Mark the bytes that lanes have stored as what their registers are, and report those in global memory."""
+        """Mark the bytes that lanes have stored as what their registers are, and report those in
+        global memory.
+        """
         states = [np.zeros(1, each.dtype)] * each.count
         for part, register in enumerate(site.values):
             known = each.lanes.frame.poison.get(register)
             if known is not None and each.memory.space == "global":
                 computed = known.computed[where(each.lanes)]
-                self.use(site, each.lanes, register, "stored result" if computed.any() else "copy", computed | self.copies)
+                self.use(
+                    site,
+                    each.lanes,
+                    register,
+                    "stored result" if computed.any() else "copy",
+                    computed | self.copies,
+                )
                 known = each.lanes.frame.poison.get(register)
             if known is not None:
-                table = known.bits[where(each.lanes)].astype(each.dtype).view(U8).reshape(-1, each.dtype.itemsize)
+                table = (
+                    known.bits[where(each.lanes)]
+                    .astype(each.dtype)
+                    .view(U8)
+                    .reshape(-1, each.dtype.itemsize)
+                )
                 state = np.where(known.computed[where(each.lanes)], COMPUTED, UNWRITTEN)[:, None]
-                states[part] = np.where(table == 0, WRITTEN, state).astype(U8).reshape(-1).view(each.dtype)
+                states[part] = (
+                    np.where(table == 0, WRITTEN, state).astype(U8).reshape(-1).view(each.dtype)
+                )
         each.set_states(states)

@@ -17,7 +17,23 @@ if TYPE_CHECKING:
     from .module import Module
 
 #: Instructions that end a block: what they do depends on other lanes, or they change the flow.
-ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect", "activemask", *MATRIX}
+ENDS = {
+    "bra",
+    "brx",
+    "ret",
+    "exit",
+    "trap",
+    "call",
+    "bar",
+    "barrier",
+    "shfl",
+    "vote",
+    "match",
+    "redux",
+    "elect",
+    "activemask",
+    *MATRIX,
+}
 
 #: What a loop that waits for other lanes has.
 _SPINNING = ("atom.", "ld.volatile", "ld.relaxed", "ld.acquire", "nanosleep", "ld.weak", "mbarrier")
@@ -49,8 +65,12 @@ class Code:
     blocks: list[Block]
     frame_size: int
     layout: dict[str, tuple[str, int]]
-    after: dict[int, type] = field(default_factory=dict)  # with checks: the blocks after operations of a warp or a cluster
-    behind: dict[int, set[int]] = field(default_factory=dict)  # and what lanes run that have passed such an operation
+    after: dict[int, type] = field(
+        default_factory=dict
+    )  # with checks: the blocks after operations of a warp or a cluster
+    behind: dict[int, set[int]] = field(
+        default_factory=dict
+    )  # and what lanes run that have passed such an operation
 
 
 class Program:
@@ -64,7 +84,10 @@ class Program:
         self.shared, self.static_shared = module.shared_layout(self.kernel)
         self.codes: dict[str, Code] = {}
         self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
-        self.columns: tuple[Any, dict[str, Any]] = None, {}  # of an execution: the latest form, and what is the same for all of it
+        self.columns: tuple[Any, dict[str, Any]] = (
+            None,
+            {},
+        )  # of an execution: the latest form, and what is the same for all of it
 
     @property
     def name(self) -> str:
@@ -73,7 +96,10 @@ class Program:
 
     def shared_size(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a block."""
-        return max([self.static_shared, *(start for start, size in self.shared.values() if not size)]) + dynamic
+        return (
+            max([self.static_shared, *(start for start, size in self.shared.values() if not size)])
+            + dynamic
+        )
 
     def layout(self, function: Function) -> dict[str, tuple[str, int]]:
         """Return the places of a function's local variables and parameters."""
@@ -86,14 +112,18 @@ class Program:
         if name not in self.codes:
             function = self.module.text.functions[name]
             layout = self.layout(function)
-            code = self.codes[name] = Code(function, blocks_of(self, function), self.layouts[name][1], layout)
+            code = self.codes[name] = Code(
+                function, blocks_of(self, function), self.layouts[name][1], layout
+            )
             if self.watcher is not None:
                 self.watcher.decoded(code)
         return self.codes[name]
 
 
 def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]], int]:
-    """Return the places of a function's local variables and parameters in its frame, and the frame's size."""
+    """Return the places of a function's local variables and parameters in its frame, and the
+    frame's size.
+    """
     places: dict[str, tuple[str, int]] = {}
     size = 0
     kernel_params = {variable.name for variable in function.params} if function.entry else set()
@@ -102,8 +132,12 @@ def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]],
             continue
         align = max(variable.align, 1)
         size = -(-size // align) * align
-        # The space of parameters of device functions is local memory too: their addresses have a mark.
-        places[variable.name] = ("local", size + (FUNCTION_PARAMETERS if variable.space == "param" else 0))
+        # The space of parameters of device functions is local memory too: their addresses have a
+        # mark.
+        places[variable.name] = (
+            "local",
+            size + (FUNCTION_PARAMETERS if variable.space == "param" else 0),
+        )
         size += variable.size
     if function.entry:
         offset = 0
@@ -128,20 +162,31 @@ def _ends(instruction: Instruction) -> bool:
 def _may_spin(instruction: Instruction) -> bool:
     """Return whether a loop with this instruction can wait for other lanes."""
     return instruction.opcode.startswith(_SPINNING) or any(
-        getattr(operand, "text", "") in ("%clock", "%clock64", "%globaltimer") for operand in instruction.operands
+        getattr(operand, "text", "") in ("%clock", "%clock64", "%globaltimer")
+        for operand in instruction.operands
     )
 
 
-def _expand(function: Function) -> tuple[list[Instruction], dict[tuple[int, str], int], dict[int, int]]:
-    """Return the instructions with a branch around each guarded end, labels by position, and targets of those branches."""
+def _expand(
+    function: Function,
+) -> tuple[list[Instruction], dict[tuple[int, str], int], dict[int, int]]:
+    """Return the instructions with a branch around each guarded end, labels by position, and
+    targets of those branches.
+    """
     code: list[Instruction] = []
     moved = {}
     around: dict[int, int] = {}
     for position, instruction in enumerate(function.instructions):
         moved[position] = len(code)
-        if instruction.guard is not None and (_ends(instruction) or _root(instruction) == "call") and _root(instruction) != "bra":
+        if (
+            instruction.guard is not None
+            and (_ends(instruction) or _root(instruction) == "call")
+            and _root(instruction) != "bra"
+        ):
             around[len(code)] = len(code) + 2
-            code.append(replace(instruction, opcode="bra", operands=[], negated=not instruction.negated))
+            code.append(
+                replace(instruction, opcode="bra", operands=[], negated=not instruction.negated)
+            )
             instruction = replace(instruction, guard=None, negated=False)
         code.append(instruction)
     moved[len(function.instructions)] = len(code)
@@ -150,7 +195,9 @@ def _expand(function: Function) -> tuple[list[Instruction], dict[tuple[int, str]
 
 
 def blocks_of(program: Program, function: Function) -> list[Block]:
-    """Decode a function: its blocks in the order of the scheduler's priority, the first one first."""
+    """Decode a function: its blocks in the order of the scheduler's priority, the first one
+    first.
+    """
     code, labels, around = _expand(function)
 
     def find(instruction: Instruction, name: str) -> int:
@@ -202,7 +249,11 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
         following = [block.taken] if block.taken >= 0 else []
         following += block.targets
         unconditional = isinstance(block.end, Jump) and block.taken >= 0
-        if not unconditional and not isinstance(block.end, Leave | Table) and number + 1 < len(starts):
+        if (
+            not unconditional
+            and not isinstance(block.end, Leave | Table)
+            and number + 1 < len(starts)
+        ):
             block.next = number + 1
             following.append(number + 1)
         if unconditional:
@@ -212,7 +263,11 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
         blocks.append(block)
         successors.append(following)
         reads_of.append(sum(1 << register for register in reads))
-    for block, live in zip(blocks, live_registers(successors, reads_of, [block.writes for block in blocks]), strict=True):
+    for block, live in zip(
+        blocks,
+        live_registers(successors, reads_of, [block.writes for block in blocks]),
+        strict=True,
+    ):
         block.live = live
     return _renumber(blocks, successors)
 

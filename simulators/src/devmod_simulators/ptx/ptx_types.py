@@ -12,7 +12,8 @@ _HEADERS = re.compile("/include/|site-packages|dist-packages")
 Array = np.ndarray[Any, np.dtype[Any]]
 DType = np.dtype[Any]
 
-#: The NumPy type that holds the bits of each PTX type. Types that NumPy lacks are held as unsigned integers.
+#: The NumPy type that holds the bits of each PTX type. Types that NumPy lacks are held as unsigned
+#: integers.
 DTYPES: dict[str, DType] = {
     "pred": np.dtype(np.bool_),
     **{f"{kind}{bits}": np.dtype(f"u{bits // 8}") for kind in "bu" for bits in (8, 16, 32, 64)},
@@ -74,7 +75,9 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An operand in square brackets: a base and an offset in bytes, or several operands (of tensor instructions)."""
+    """An operand in square brackets: a base and an offset in bytes, or several operands (of tensor
+    instructions).
+    """
 
     base: Any
     offset: int = 0
@@ -113,7 +116,11 @@ class Instruction:
     guard: Register | None = None
     negated: bool = False
     scopes: tuple[int, ...] = ()
-    source: tuple[int, ...] = (0, 0, 0)  # of its .loc: the numbers of the file, the line and the column
+    source: tuple[int, ...] = (
+        0,
+        0,
+        0,
+    )  # of its .loc: the numbers of the file, the line and the column
 
     @property
     def parts(self) -> list[str]:
@@ -130,7 +137,9 @@ class Variable:
     type: str
     count: int  # elements; 0 for an array without a size
     align: int
-    values: list[Any] = field(default_factory=list)  # initial values, one for each element: numbers, or (name, offset, generic)
+    values: list[Any] = field(
+        default_factory=list
+    )  # initial values, one for each element: numbers, or (name, offset, generic)
     external: bool = False
 
     @property
@@ -139,10 +148,14 @@ class Variable:
         return DTYPES[self.type].itemsize * self.count
 
     def joined(self, other: "Variable | None") -> "Variable":
-        """Return a variable with room for both: each call has parameters `param0`, `param1`, … in a scope of its own."""
+        """Return a variable with room for both: each call has parameters `param0`, `param1`, … in a
+        scope of its own.
+        """
         if other is None or (other.size <= self.size and other.align <= self.align):
             return self
-        return Variable(self.name, self.space, "b8", max(self.size, other.size), max(self.align, other.align))
+        return Variable(
+            self.name, self.space, "b8", max(self.size, other.size), max(self.align, other.align)
+        )
 
 
 @dataclass(slots=True)
@@ -156,7 +169,9 @@ class Function:
     results: list[Variable] = field(default_factory=list)
     registers: list[DType] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
-    labels: dict[tuple[int, str], int] = field(default_factory=dict)  # (scope, name) → index of an instruction
+    labels: dict[tuple[int, str], int] = field(
+        default_factory=dict
+    )  # (scope, name) → index of an instruction
     tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
     variables: dict[str, Variable] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -173,17 +188,23 @@ class Text:
     variables: dict[str, Variable]
     files: dict[int, str] = field(default_factory=dict)  # .file
 
-    inlined: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)  # where the function of a .loc is inlined
+    inlined: dict[tuple[int, ...], tuple[int, ...]] = field(
+        default_factory=dict
+    )  # where the function of a .loc is inlined
 
     def source(self, instruction: Instruction) -> tuple[int, int]:
-        """Return the numbers of the file and of the line of an instruction; for a header of the compiler, those of its use."""
+        """Return the numbers of the file and of the line of an instruction; for a header of the
+        compiler, those of its use.
+        """
         source = instruction.source
         while source in self.inlined and _HEADERS.search(self.files.get(source[0], "")):
             source = self.inlined[source]
         return source[0], source[1]
 
     def place(self, instruction: Instruction) -> str:
-        """Return where an instruction comes from: its line of the source, if the compiler has noted it, and its line of PTX."""
+        """Return where an instruction comes from: its line of the source, if the compiler has noted
+        it, and its line of PTX.
+        """
         number, line = self.source(instruction)
         source = f"{os.path.relpath(self.files.get(number, '?'))}:{line}, " if line else ""
         return f"{source}PTX line {instruction.line} ({instruction.opcode})"

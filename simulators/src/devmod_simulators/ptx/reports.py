@@ -10,12 +10,27 @@ if TYPE_CHECKING:
     from .ptx_types import Instruction
 
 _TYPES = {
-    "float": "float32", "double": "float64", "int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "char": "int8",
-    "signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "long long": "int64",
-    "unsigned long long": "uint64", "long": "int64", "size_t": "uint64", "__half": "float16", "half": "float16", "bool": "bool",
-}  # fmt: skip
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "long": "int64",
+    "size_t": "uint64",
+    "__half": "float16",
+    "half": "float16",
+    "bool": "bool",
+}
 _LETTERS = {"f": "float", "s": "int", "u": "uint", "b": "uint"}
-#: A module's text may end with its sources: each line has this mark, and each file the line "//| FILE:".
+#: A module's text may end with its sources: each line has this mark, and each file the line "//|
+#: FILE:".
 _MARK = "//| "
 
 
@@ -57,12 +72,24 @@ class Report:
 
     def fields(self) -> dict[str, Any]:
         """Return what a program reads of the report."""
-        names = ("check", "kind", "source", "function", "block", "thread", "argument", "index", "text")
+        names = (
+            "check",
+            "kind",
+            "source",
+            "function",
+            "block",
+            "thread",
+            "argument",
+            "index",
+            "text",
+        )
         return {name: getattr(self, name) for name in names} | {"threads": len(self.threads)}
 
 
 def source_of(module: "Module", instruction: "Instruction") -> str:
-    """Return the line of an instruction with its text: of the source if the compiler has noted it, else of the PTX."""
+    """Return the line of an instruction with its text: of the source if the compiler has noted it,
+    else of the PTX.
+    """
     number, line = module.text.source(instruction)
     if not line:
         return module.text.place(instruction)
@@ -75,10 +102,15 @@ def source_of(module: "Module", instruction: "Instruction") -> str:
 def lines_of(module: "Module", path: str) -> list[str]:
     """Return the lines of a source: those that the module carries, else those of the file."""
     if path not in module.sources:
-        carried = re.search(rf"^//\| {re.escape(Path(path).name)}:\n((?://\| .*\n?)*)", module.raw, re.MULTILINE)
+        carried = re.search(
+            rf"^//\| {re.escape(Path(path).name)}:\n((?://\| .*\n?)*)", module.raw, re.MULTILINE
+        )
         if carried:
             lines = [line[len(_MARK) :] for line in carried[1].splitlines()]
-            begin = max((number for number, line in enumerate(lines, 1) if line.startswith("#line 1 ")), default=0)
+            begin = max(
+                (number for number, line in enumerate(lines, 1) if line.startswith("#line 1 ")),
+                default=0,
+            )
             module.sources[path] = lines[begin:]
         else:
             try:
@@ -89,15 +121,25 @@ def lines_of(module: "Module", path: str) -> list[str]:
 
 
 def parameters_of(module: "Module", kernel: str) -> list[tuple[str, str]]:
-    """Return the name and the element type of each parameter of a kernel, as its source declares them; none if that is not found."""
+    """Return the name and the element type of each parameter of a kernel, as its source declares
+    them; none if that is not found.
+    """
     mangled = re.match(r"_ZN?(\d+)(.*)", kernel)
     name = mangled[2][: int(mangled[1])] if mangled else kernel
     for path in module.text.files.values():
-        found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(name)}\s*\(([^)]*)\)", "\n".join(lines_of(module, path)))
+        found = re.search(
+            rf"__global__[^;{{}}]*?\b{re.escape(name)}\s*\(([^)]*)\)",
+            "\n".join(lines_of(module, path)),
+        )
         if found:
-            declared = [re.sub(r"\b(const|__restrict__|restrict|volatile)\b", " ", each) for each in found[1].split(",")]
+            declared = [
+                re.sub(r"\b(const|__restrict__|restrict|volatile)\b", " ", each)
+                for each in found[1].split(",")
+            ]
             parts = [re.match(r"\s*(.*?)[\s*&]*(\w+)?\s*(?:\[.*)?$", each) for each in declared]
-            return [(part[2] or "", _TYPES.get(" ".join(part[1].split()), "")) for part in parts if part]
+            return [
+                (part[2] or "", _TYPES.get(" ".join(part[1].split()), "")) for part in parts if part
+            ]
     return []
 
 
@@ -108,7 +150,9 @@ def counted(size: int) -> str:
 
 def type_of(instruction: "Instruction") -> str:
     """Return the element type of an access, as its opcode has it."""
-    kind = next((part for part in reversed(instruction.parts) if re.fullmatch(r"[fsub]\d+", part)), "b8")
+    kind = next(
+        (part for part in reversed(instruction.parts) if re.fullmatch(r"[fsub]\d+", part)), "b8"
+    )
     return f"{_LETTERS[kind[0]]}{kind[1:]}"
 
 
@@ -130,4 +174,9 @@ def variable_place(space: str, name: str, offset: int, kind: str, limits: tuple[
     """Return a place in a variable."""
     shown, width = name_of(name), width_of(kind)
     index = (offset - limits[0]) // width
-    return Place(f"{shown}[{index}]", f"{shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory", shown, index)
+    return Place(
+        f"{shown}[{index}]",
+        f"{shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory",
+        shown,
+        index,
+    )

@@ -37,7 +37,9 @@ class Allocation:
 
 
 class Sanitizer:
-    """The checks of a process: its allocations, its global memory with shadows, and the launch that runs."""
+    """The checks of a process: its allocations, its global memory with shadows, and the launch that
+    runs.
+    """
 
     def __init__(self, arena: Arena) -> None:
         self.arena = ShadowArena(arena, self)
@@ -93,7 +95,16 @@ class Sanitizer:
                 stream, number, operation = fields.numbers("3Q")
                 self.order.take(kind, stream, number, operation, fields.bytes().decode())
 
-    def copied(self, work: Work, start: int, pitch: int, width: int, rows: int, source: int, source_pitch: int) -> None:
+    def copied(
+        self,
+        work: Work,
+        start: int,
+        pitch: int,
+        width: int,
+        rows: int,
+        source: int,
+        source_pitch: int,
+    ) -> None:
         """Note a copy or a fill of rows: what they hold, and races with work of other streams."""
         states = self.arena.shadow.bytes_written
         self.begin_work(work, "a copy or a fill")
@@ -104,12 +115,18 @@ class Sanitizer:
                 self.work_accesses(other, width, "read")
             if start:
                 self.work_accesses(first, width, "write")
-                states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
+                states[first : first + width] = (
+                    states[other : other + width].copy() if source else WRITTEN
+                )
 
     def packed(self) -> bytes:
         """Return the reports, for the driver, and forget them."""
         count = len(self.reports)
-        parts = [text(part) for each in self.reports.values() for part in (each.text, json.dumps(each.fields()))]
+        parts = [
+            text(part)
+            for each in self.reports.values()
+            for part in (each.text, json.dumps(each.fields()))
+        ]
         self.reports = {}
         return struct.pack("<I", count) + b"".join(parts)
 
@@ -121,10 +138,16 @@ class Sanitizer:
         self.quiet = self.order.begin(work, what, self.begin)
 
     def work_accesses(self, first: int, size: int, access: str) -> None:
-        """Note an access of a copy or a fill, and report a race with an operation of another stream."""
+        """Note an access of a copy or a fill, and report a race with an operation of another
+        stream.
+        """
         shadow = self.arena.shadow
         grains = slice(first // shadow.grain, -(-(first + size) // shadow.grain))
-        others = [("writes", shadow.writes), ("reads", shadow.reads), ("reads", shadow.other_reads)][: 3 if access == "write" else 1]
+        others = [
+            ("writes", shadow.writes),
+            ("reads", shadow.reads),
+            ("reads", shadow.other_reads),
+        ][: 3 if access == "write" else 1]
         for other, records in others if self.quiet < self.begin and "race" in self.checks else []:
             before = records[grains]
             candidates = np.flatnonzero((before >> 32) >= self.quiet)
@@ -140,7 +163,19 @@ class Sanitizer:
                 )
                 detail = f"{what}; {self.order.describe(time)}, in another stream, {other} it, and nothing orders the two"
                 key = f"race between streams ({access} and {other[:-1]})", self.order.describe(time)
-                self.reports.setdefault(key, Report("race", key[0], self.order.describe(self.now), "", (), (), detail, threads={0}))
+                self.reports.setdefault(
+                    key,
+                    Report(
+                        "race",
+                        key[0],
+                        self.order.describe(self.now),
+                        "",
+                        (),
+                        (),
+                        detail,
+                        threads={0},
+                    ),
+                )
         now = self.tick(None)
         if access == "write":
             shadow.writes[grains] = now << 32 | THREAD
@@ -166,22 +201,39 @@ class Sanitizer:
         """Return the allocation that an address is in."""
         arena = self.arena
         place = bisect.bisect_right(arena.starts, address) - 1
-        return self.allocations.get(arena.starts[place]) if place >= 0 and address < arena.ends[place] else None
+        return (
+            self.allocations.get(arena.starts[place])
+            if place >= 0 and address < arena.ends[place]
+            else None
+        )
 
     def freed_at(self, address: int) -> Allocation | None:
-        """Return the allocation that an address was in before it was freed, unless it is in another one now."""
+        """Return the allocation that an address was in before it was freed, unless it is in another
+        one now.
+        """
         freed = () if self.owner(address) else reversed(self.freed)
-        return next((each for each in freed if each.start <= address < each.start + each.size), None)
+        return next(
+            (each for each in freed if each.start <= address < each.start + each.size), None
+        )
 
     def argument_of(self, allocation: Allocation) -> tuple[int, str, str, int] | None:
-        """Return the number, the name, the declared type and the value of the argument that points into an allocation."""
+        """Return the number, the name, the declared type and the value of the argument that points
+        into an allocation.
+        """
         if self.names is None:
             self.names = parameters_of(self.program.module, self.program.name)
         layout = self.program.layout(self.program.kernel)
         for number, variable in enumerate(self.program.kernel.params):
             value = self.value(layout[variable.name][1])
-            if variable.size == 8 and allocation.start <= value <= allocation.start + allocation.size:
-                name, kind = self.names[number] if len(self.names) == len(self.program.kernel.params) else ("", "")
+            if (
+                variable.size == 8
+                and allocation.start <= value <= allocation.start + allocation.size
+            ):
+                name, kind = (
+                    self.names[number]
+                    if len(self.names) == len(self.program.kernel.params)
+                    else ("", "")
+                )
                 return number + 1, name, kind, value
         return None
 
@@ -194,7 +246,12 @@ class Sanitizer:
         """Return what is at an address of global memory."""
         if allocation is None:
             return Place(f"0x{address:x}", "there is no allocation")
-        number, name, declared, start = self.argument_of(allocation) or (0, "", "", allocation.start)
+        number, name, declared, start = self.argument_of(allocation) or (
+            0,
+            "",
+            "",
+            allocation.start,
+        )
         kind = declared or type_of(site.instruction)
         index = (address - start) // width_of(kind)
         known = name or (f"argument {number}" if number else "the allocation")
@@ -205,7 +262,15 @@ class Sanitizer:
         array += f", freed at {allocation.freed}" if allocation.freed else ""
         return Place(f"{known}[{index}]", array, name, index, allocation.freed is not None)
 
-    def report(self, execution: "CheckedExecution", check: str, kind: str, site: "Site", lanes: Any, *detail: Any) -> None:
+    def report(
+        self,
+        execution: "CheckedExecution",
+        check: str,
+        kind: str,
+        site: "Site",
+        lanes: Any,
+        *detail: Any,
+    ) -> None:
         """Note a fault of lanes, the first of which has the detail."""
         line = self.program.module.text.source(site.instruction)
         key = (kind, f"{line}" if line[1] else f"PTX {site.instruction.line}")
@@ -216,5 +281,7 @@ class Sanitizer:
         elif len(self.reports) < _MOST:
             block, thread = execution.where(int(lanes[0]))
             source = source_of(self.program.module, site.instruction)
-            self.reports[key] = Report(check, kind, source, self.program.name, block, thread, *detail)
+            self.reports[key] = Report(
+                check, kind, source, self.program.name, block, thread, *detail
+            )
             self.reports[key].threads = threads

@@ -1,6 +1,8 @@
-"""Memory with shadows: what may be accessed, which thread accessed an element last and when, and which bytes something wrote.
+"""Memory with shadows: what may be accessed, which thread accessed an element last and when, and
+which bytes something wrote.
 
-A record has a time in its high 32 bits and a thread of the launch in its low ones. Time counts the accesses and barriers of a process.
+A record has a time in its high 32 bits and a thread of the launch in its low ones. Time counts the
+accesses and barriers of a process.
 """
 
 import mmap
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 STRONG = 1 << 31
 THREAD = STRONG - 1
 _NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
-#: What a byte of memory holds: a written value, nothing that was written, a value that was computed of one that nothing wrote.
+#: What a byte of memory holds: a written value, nothing that was written, a value that was computed
+#: of one that nothing wrote.
 WRITTEN, UNWRITTEN, COMPUTED = 0, 1, 2
 
 
@@ -33,7 +36,9 @@ def sparse(count: int, dtype: DType) -> Array:
 
 @dataclass
 class Touched:
-    """An access of the step that runs: its lanes, the elements of each in the whole memory, and in the view that the step has."""
+    """An access of the step that runs: its lanes, the elements of each in the whole memory, and in
+    the view that the step has.
+    """
 
     memory: "Shadow"
     lanes: "Lanes"
@@ -69,22 +74,34 @@ class Shadow:
     def reset(self, grain: int) -> None:
         """Forget the accesses."""
         self.grain = grain
-        self.writes, self.reads, self.other_reads = (sparse(len(self.bytes_written) // grain + 8, S64) for _ in range(3))
+        self.writes, self.reads, self.other_reads = (
+            sparse(len(self.bytes_written) // grain + 8, S64) for _ in range(3)
+        )
         self.last_write = 0
 
     def grains(self, index: Array, dtype: DType, size: int) -> list[Array]:
         """Return the indices of the records of accesses."""
         shift = dtype.itemsize.bit_length() - self.grain.bit_length()
-        first = index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
+        first = (
+            index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
+        )
         return [first, *(first + number for number in range(1, size // self.grain))]
 
-    def records(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> tuple[Array, Array]:
+    def records(
+        self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool
+    ) -> tuple[Array, Array]:
         """Return the index and the record of each lane's access, which has a new time."""
         now = self.sanitizer.tick(execution.site)
-        return lanes.spread(index), lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
+        return lanes.spread(index), lanes.spread(
+            lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0))
+        )
 
-    def read(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> None:
-        """Note a read of an element by each lane. Of an element's reads, the last one has a record, and another thread's."""
+    def read(
+        self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool
+    ) -> None:
+        """Note a read of an element by each lane. Of an element's reads, the last one has a record,
+        and another thread's.
+        """
         index, record = self.records(execution, lanes, index, strong)
         if self.last_write >= execution.quiet(self):
             self.compare(execution, lanes, self.writes, index, record, "read")
@@ -95,7 +112,9 @@ class Shadow:
         lost = self.reads.take(index) != record
         self.other_reads[index[lost]] = record[lost]
 
-    def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
+    def write(
+        self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str
+    ) -> None:
         """Note a write of an element by each lane."""
         index, record = self.records(execution, lanes, index, strong)
         for records in (self.writes, self.reads, self.other_reads):
@@ -107,11 +126,23 @@ class Shadow:
         if strong and len(lost):
             execution.meet(lanes)
         elif len(lost):
-            lost = lost[execution.differ(lost, np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1))]
+            lost = lost[
+                execution.differ(
+                    lost, np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1)
+                )
+            ]
             if len(lost):
                 execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
 
-    def compare(self, execution: "CheckedExecution", lanes: "Lanes", records: Array, index: Array, record: Array, access: str) -> None:
+    def compare(
+        self,
+        execution: "CheckedExecution",
+        lanes: "Lanes",
+        records: Array,
+        index: Array,
+        record: Array,
+        access: str,
+    ) -> None:
         """Report the lanes whose access has no order with an earlier one."""
         site, before = execution.site, records.take(index)
         others = ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
@@ -123,32 +154,60 @@ class Shadow:
         both = (before & record & STRONG) != 0
         if self.space == "shared" and site.volatile:
             # Volatile accesses of one warp are no order: the lanes of a warp do not run in step.
-            both &= ((before & THREAD) % execution.threads) >> 5 != lanes.spread(lanes.column("thread"))[positions] >> 5
+            both &= ((before & THREAD) % execution.threads) >> 5 != lanes.spread(
+                lanes.column("thread")
+            )[positions] >> 5
         if both.any() and writes:
             execution.acquire(lanes, positions[both], before[both])
         racing = ~both & execution.unordered(lanes, positions, before)
         if writes and access != "read" and racing.any():
             racing[racing] = ~execution.same(positions[racing])
-        if access == "read" and racing.any():  # what it has read is compared before it is used: the loop around atomicCAS begins so
-            racing[racing] = [not getattr(self.sanitizer.sites[time], "compares", False) for time in before[racing] >> 32]
+        if (
+            access == "read" and racing.any()
+        ):  # what it has read is compared before it is used: the loop around atomicCAS begins so
+            racing[racing] = [
+                not getattr(self.sanitizer.sites[time], "compares", False)
+                for time in before[racing] >> 32
+            ]
         if racing.any():
-            execution.race(lanes, positions[racing], index[racing], before[racing], access, "writes" if writes else "reads", self)
+            execution.race(
+                lanes,
+                positions[racing],
+                index[racing],
+                before[racing],
+                access,
+                "writes" if writes else "reads",
+                self,
+            )
 
 
 class Checked(Memory):
-    """Memory whose accesses are checked. At the offset `spare` it has room for those that are out of bounds."""
+    """Memory whose accesses are checked. At the offset `spare` it has room for those that are out
+    of bounds.
+    """
 
     shadow: Any
     spare = 0
 
     def locate(
-        self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int, pieces: Array | None = None
+        self,
+        lanes: "Lanes",
+        address: Array,
+        size: int,
+        dtype: DType,
+        access: str,
+        step: int,
+        pieces: Array | None = None,
     ) -> tuple[Array, Array]:
         """Return a view and the indices of elements there, after all checks."""
         execution: Any = lanes.frame.execution
         limits, place, bad = execution.limits(self), place_of(self, lanes, address), None
         low, high = limits or self.last
-        if (place.union | step) & (size - 1) or place.low + step < low or place.high + step + size > high:
+        if (
+            (place.union | step) & (size - 1)
+            or place.low + step < low
+            or place.high + step + size > high
+        ):
             address, step = stepped(address, step), 0
             bad = execution.refuse(self, lanes, address, size, access, limits)
         if bad is None:
@@ -158,12 +217,19 @@ class Checked(Memory):
             index = np.where(bad, self.spare // dtype.itemsize, index)
         if self.shadow is not None:
             whole = index + step // dtype.itemsize if step > 0 else index
-            execution.touch(Touched(self.shadow, lanes, whole, dtype, size // dtype.itemsize, access, view, index), bad)
+            execution.touch(
+                Touched(
+                    self.shadow, lanes, whole, dtype, size // dtype.itemsize, access, view, index
+                ),
+                bad,
+            )
         return view, index
 
 
 class ShadowLanes(Checked, LaneMemory):
-    """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of bounds."""
+    """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of
+    bounds.
+    """
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
         self.execution = execution
@@ -174,15 +240,29 @@ class ShadowLanes(Checked, LaneMemory):
         LaneMemory.resize(self, size)
         self.shadow, self.spare = None, len(self.bytes) - self.stride
         if self.space != "parameter":
-            self.shadow = Shadow(self.execution.sanitizer, len(self.bytes), self.execution.program.watcher.grain, self.space)
+            self.shadow = Shadow(
+                self.execution.sanitizer,
+                len(self.bytes),
+                self.execution.program.watcher.grain,
+                self.space,
+            )
 
     def tables(self) -> list[Array]:
         """Return the bytes of the pieces, and what they hold."""
-        return [*LaneMemory.tables(self), *([self.shadow.bytes_written.reshape(-1, self.stride)] if self.shadow is not None else [])]
+        return [
+            *LaneMemory.tables(self),
+            *(
+                [self.shadow.bytes_written.reshape(-1, self.stride)]
+                if self.shadow is not None
+                else []
+            ),
+        ]
 
 
 class ShadowHeap(Heap):
-    """The device's own memory: an atomic access there, such as that of a barrier of the grid, comes after all accesses before it."""
+    """The device's own memory: an atomic access there, such as that of a barrier of the grid, comes
+    after all accesses before it.
+    """
 
     def locate(self, lanes: "Lanes", *what: Any) -> tuple[Array, Array]:
         """Locate elements, as without checks."""
@@ -193,7 +273,9 @@ class ShadowHeap(Heap):
 
 
 class ShadowArena(Checked, Arena):
-    """Global memory with shadows. The first bytes of the arena, which are no allocation, take the accesses that are out of bounds."""
+    """Global memory with shadows. The first bytes of the arena, which are no allocation, take the
+    accesses that are out of bounds.
+    """
 
     def __init__(self, arena: Arena, sanitizer: "Sanitizer") -> None:
         Arena.__init__(self, arena.bytes, arena.base)

@@ -45,7 +45,9 @@ class Order:
             clock[stream] = max(clock.get(stream, 0), number)
 
     def begin(self, work: Work, what: str, time: int) -> int:
-        """Note that an operation begins. Return the time from which on there are accesses that have no order with it."""
+        """Note that an operation begins. Return the time from which on there are accesses that have
+        no order with it.
+        """
         clock = self.clocks.get(work)
         self.unknown = set()
         first = time
@@ -63,11 +65,15 @@ class Order:
 
     def at(self, time: int) -> tuple[int, Work, str]:
         """Return the operation that ran at a time."""
-        return self.begun[max(bisect.bisect_right(self.begun, time, key=lambda each: each[0]) - 1, 0)]
+        return self.begun[
+            max(bisect.bisect_right(self.begun, time, key=lambda each: each[0]) - 1, 0)
+        ]
 
     def unordered(self, times: Array) -> Array:
         """Return whether the operations of earlier times have no order with the one that runs."""
-        known: dict[int, Any] = {int(time): self.at(int(time))[1] in self.unknown for time in np.unique(times)}
+        known: dict[int, Any] = {
+            int(time): self.at(int(time))[1] in self.unknown for time in np.unique(times)
+        }
         return np.array([known[int(time)] for time in times], bool)
 
     def describe(self, time: int) -> str:

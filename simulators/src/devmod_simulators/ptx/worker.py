@@ -1,4 +1,6 @@
-"""The worker process of the stand-in CUDA driver: it answers requests over pipes (drivers/protocol.md)."""
+"""The worker process of the stand-in CUDA driver: it answers requests over pipes
+(drivers/protocol.md).
+"""
 
 import math
 import mmap
@@ -40,7 +42,9 @@ class Worker:
             body += self.describe(module, kernel.name)
         body += struct.pack("<I", len(module.globals))
         for variable in module.globals:
-            body += text(variable.name) + struct.pack("<QII", variable.size, variable.align, int(variable.space == "const"))
+            body += text(variable.name) + struct.pack(
+                "<QII", variable.size, variable.align, int(variable.space == "const")
+            )
         return body
 
     def describe(self, module: Module, name: str) -> bytes:
@@ -54,11 +58,22 @@ class Worker:
             body += struct.pack("<III", offset, variable.size, variable.align)
 
         def three(attribute: str) -> tuple[int, ...]:
-            return (*function.attributes[attribute], 1, 1)[:3] if attribute in function.attributes else (0, 0, 0)
+            return (
+                (*function.attributes[attribute], 1, 1)[:3]
+                if attribute in function.attributes
+                else (0, 0, 0)
+            )
 
         threads = function.attributes.get("maxntid")
-        local = sum(variable.size for variable in function.variables.values() if variable.space == "local")
-        numbers = (end, *three("reqntid"), math.prod(threads) if threads else 0, *three("reqnctapercluster"))
+        local = sum(
+            variable.size for variable in function.variables.values() if variable.space == "local"
+        )
+        numbers = (
+            end,
+            *three("reqntid"),
+            math.prod(threads) if threads else 0,
+            *three("reqnctapercluster"),
+        )
         return body + struct.pack("<11I", *numbers, module.shared_layout(function)[1], local, 0)
 
     def place(self, fields: Fields) -> bytes:
@@ -89,13 +104,22 @@ class Worker:
         run(program, launch, self.arena)
         return b""
 
-    def launch_with_checks(self, module: Module, kernel: str, launch: Launch, ranges: list[tuple[int, int]], fields: Fields) -> bytes:
+    def launch_with_checks(
+        self,
+        module: Module,
+        kernel: str,
+        launch: Launch,
+        ranges: list[tuple[int, int]],
+        fields: Fields,
+    ) -> bytes:
         """Run a kernel with checks, and return the reports."""
         from .checked import launch_with_checks
 
         sanitizer = self.noted(fields)
         try:
-            launch_with_checks(sanitizer, module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ"))  # type: ignore[arg-type]
+            launch_with_checks(
+                sanitizer, module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ")
+            )  # type: ignore[arg-type]
         except PtxError as error:
             error.fields = sanitizer.packed()
             raise

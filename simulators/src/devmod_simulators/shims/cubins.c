@@ -1,7 +1,9 @@
-/* Where a program asks NVRTC or nvJitLink for a cubin, it gets PTX, which the stand-in driver executes.
+/* Where a program asks NVRTC or nvJitLink for a cubin, it gets PTX, which the stand-in driver
+   executes.
 
-   LD_PRELOAD loads this library. Programs find the functions of both by dlsym, in whatever folder their libraries are: the answer for those
-   below is a function of this file, which calls the real one. */
+   LD_PRELOAD loads this library. Programs find the functions of both by dlsym, in whatever folder
+   their libraries are: the answer for those below is a function of this file, which calls the real
+   one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,7 +14,8 @@
 
 typedef void *Find(void *library, const char *name);
 
-/* A link of nvJitLink: LTO-IR is joined by the library itself, and its PTX here with the other texts. */
+/* A link of nvJitLink: LTO-IR is joined by the library itself, and its PTX here with the other
+ * texts. */
 typedef struct Link {
     struct Link *next;
     void *handle;
@@ -26,18 +29,17 @@ static void *nvrtc, *nvjitlink; /* what dlopen has returned */
 static Link *links;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static Find *real_dlsym(void)
-{
+static Find *real_dlsym(void) {
     static Find *real;
     if (!real && !(real = (Find *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5")))
         real = (Find *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17"); /* the oldest of aarch64 */
     return real;
 }
 
-/* NVRTC. An architecture sm_90 becomes compute_90: ptxas has no work then. The lines of the source go into the PTX. */
+/* NVRTC. An architecture sm_90 becomes compute_90: ptxas has no work then. The lines of the source
+ * go into the PTX. */
 
-static int compile_program(void *program, int count, const char *const *options)
-{
+static int compile_program(void *program, int count, const char *const *options) {
     int (*real)(void *, int, const char *const *) = real_dlsym()(nvrtc, "nvrtcCompileProgram");
     const char *changed[MOST_OPTIONS];
     char *made = NULL;
@@ -49,8 +51,10 @@ static int compile_program(void *program, int count, const char *const *options)
         const char *arch = strstr(options[i], "sm_");
         bool is_arch = arch && (arch == options[i] || strstr(options[i], "arch=sm_") == arch - 5);
         changed[i] = options[i];
-        lines |= !strcmp(options[i], "-G") || !strcmp(options[i], "--device-debug") || strstr(options[i], "line");
-        if (is_arch && !made && asprintf(&made, "%.*scompute_%s", (int)(arch - options[i]), options[i], arch + 3) > 0)
+        lines |= !strcmp(options[i], "-G") || !strcmp(options[i], "--device-debug") ||
+                 strstr(options[i], "line");
+        if (is_arch && !made &&
+            asprintf(&made, "%.*scompute_%s", (int)(arch - options[i]), options[i], arch + 3) > 0)
             changed[i] = made;
     }
     if ((made || getenv("DEVMOD_STANDIN_SANITIZE")) && !lines)
@@ -60,7 +64,8 @@ static int compile_program(void *program, int count, const char *const *options)
     return result;
 }
 
-/* With checks, the PTX ends with the source, whose lines reports show: the file's name and each line are comments. */
+/* With checks, the PTX ends with the source, whose lines reports show: the file's name and each
+ * line are comments. */
 typedef struct Source {
     struct Source *next;
     void *program;
@@ -70,15 +75,19 @@ typedef struct Source {
 
 static Source *sources;
 
-static int create_program(void **program, const char *text, const char *name, int count, const char *const *headers, const char *const *names)
-{
-    int (*real)(void **, const char *, const char *, int, const char *const *, const char *const *) = real_dlsym()(nvrtc, "nvrtcCreateProgram");
+static int create_program(void **program, const char *text, const char *name, int count,
+                          const char *const *headers, const char *const *names) {
+    int (*real)(void **, const char *, const char *, int, const char *const *,
+                const char *const *) = real_dlsym()(nvrtc, "nvrtcCreateProgram");
     int result = real(program, text, name, count, headers, names);
-    Source *source = !result && text && getenv("DEVMOD_STANDIN_SANITIZE") ? calloc(1, sizeof *source) : NULL;
+    Source *source =
+        !result && text && getenv("DEVMOD_STANDIN_SANITIZE") ? calloc(1, sizeof *source) : NULL;
     FILE *file = source ? open_memstream(&source->text, &source->size) : NULL;
     if (!file)
         return result;
-    const char *base = name && strrchr(name, '/') ? strrchr(name, '/') + 1 : name && name[0] ? name : "default_program";
+    const char *base = name && strrchr(name, '/') ? strrchr(name, '/') + 1
+                       : name && name[0]          ? name
+                                                  : "default_program";
     fprintf(file, "\n//| %s:\n", base);
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
         fprintf(file, "//| %.*s\n", (int)strcspn(line, "\n"), line);
@@ -91,8 +100,7 @@ static int create_program(void **program, const char *text, const char *name, in
     return result;
 }
 
-static const char *source_of(void *program)
-{
+static const char *source_of(void *program) {
     pthread_mutex_lock(&lock);
     Source *source = sources;
     while (source && source->program != program)
@@ -101,15 +109,13 @@ static const char *source_of(void *program)
     return source ? source->text : "";
 }
 
-static int get_ptx_size(void *program, size_t *size)
-{
+static int get_ptx_size(void *program, size_t *size) {
     int result = ((int (*)(void *, size_t *))real_dlsym()(nvrtc, "nvrtcGetPTXSize"))(program, size);
     *size += result ? 0 : strlen(source_of(program));
     return result;
 }
 
-static int get_ptx(void *program, char *ptx)
-{
+static int get_ptx(void *program, char *ptx) {
     int result = ((int (*)(void *, char *))real_dlsym()(nvrtc, "nvrtcGetPTX"))(program, ptx);
     if (!result)
         strcat(ptx, source_of(program));
@@ -122,31 +128,30 @@ static int get_ptx(void *program, char *ptx)
 #define REAL(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvjitlink, name))
 
 /* Return the place of a link in the list; the caller has the lock. */
-static Link **place_of(void *handle)
-{
+static Link **place_of(void *handle) {
     Link **place = &links;
     while (*place && (*place)->handle != handle)
         place = &(*place)->next;
     return place;
 }
 
-static Link *link_of(void *handle)
-{
+static Link *link_of(void *handle) {
     pthread_mutex_lock(&lock);
     Link *link = *place_of(handle);
     pthread_mutex_unlock(&lock);
     return link;
 }
 
-static int link_create(void **handle, unsigned count, const char **options)
-{
+static int link_create(void **handle, unsigned count, const char **options) {
     const char *changed[MOST_OPTIONS] = {"-lto", "-ptx"};
     Link *link = calloc(1, sizeof *link);
     unsigned total = 2;
     for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++)
         if (strcmp(options[i], "-ptx") && strcmp(options[i], "-lto"))
             changed[total++] = options[i];
-    int result = link ? REAL("nvJitLinkCreate", void **, unsigned, const char **)(handle, total, changed) : JIT_LINK_INTERNAL;
+    int result =
+        link ? REAL("nvJitLinkCreate", void **, unsigned, const char **)(handle, total, changed)
+             : JIT_LINK_INTERNAL;
     if (!link)
         return result;
     pthread_mutex_lock(&lock);
@@ -156,8 +161,7 @@ static int link_create(void **handle, unsigned count, const char **options)
     return result;
 }
 
-static int link_destroy(void **handle)
-{
+static int link_destroy(void **handle) {
     pthread_mutex_lock(&lock);
     Link **place = place_of(*handle), *link = *place;
     if (link) {
@@ -169,15 +173,15 @@ static int link_destroy(void **handle)
     return REAL("nvJitLinkDestroy", void **)(handle);
 }
 
-static int link_add_data(void *handle, int type, const void *data, size_t size, const char *name)
-{
+static int link_add_data(void *handle, int type, const void *data, size_t size, const char *name) {
     Link *link = link_of(handle);
     if (name && strstr(name, "cudadevrt")) /* its functions are the driver's */
         return 0;
     if (!link || type != JIT_LINK_PTX) {
         if (link)
             link->joins = true;
-        return REAL("nvJitLinkAddData", void *, int, const void *, size_t, const char *)(handle, type, data, size, name);
+        return REAL("nvJitLinkAddData", void *, int, const void *, size_t,
+                    const char *)(handle, type, data, size, name);
     }
     char *copy = strndup(data, size), *body = copy, *joined = NULL;
     if (copy && link->text && (body = strstr(copy, ".address_size"))) /* one head for all */
@@ -192,8 +196,7 @@ static int link_add_data(void *handle, int type, const void *data, size_t size, 
     return 0;
 }
 
-static int link_add_file(void *handle, int type, const char *path)
-{
+static int link_add_file(void *handle, int type, const char *path) {
     Link *link = link_of(handle);
     if (strstr(path, "cudadevrt"))
         return 0;
@@ -202,8 +205,7 @@ static int link_add_file(void *handle, int type, const char *path)
     return REAL("nvJitLinkAddFile", void *, int, const char *)(handle, type, path);
 }
 
-static int link_complete(void *handle)
-{
+static int link_complete(void *handle) {
     Link *link = link_of(handle);
     size_t size = 0;
     int result = !link || link->joins ? REAL("nvJitLinkComplete", void *)(handle) : 0;
@@ -219,40 +221,33 @@ static int link_complete(void *handle)
     return result;
 }
 
-static int link_size(void *handle, size_t *size)
-{
+static int link_size(void *handle, size_t *size) {
     Link *link = link_of(handle);
     *size = link && link->text ? strlen(link->text) + 1 : 0;
     return *size ? 0 : JIT_LINK_INTERNAL;
 }
 
-static int link_text(void *handle, char *text)
-{
+static int link_text(void *handle, char *text) {
     Link *link = link_of(handle);
     return link && link->text && strcpy(text, link->text) ? 0 : JIT_LINK_INTERNAL;
 }
 
-static const struct { const char *name; void *function; } replaced[] = {
-    {"nvrtcCompileProgram", compile_program},
-    {"nvrtcCreateProgram", create_program},
-    {"nvrtcGetCUBINSize", get_ptx_size},
-    {"nvrtcGetCUBIN", get_ptx},
-    {"nvrtcGetPTXSize", get_ptx_size},
-    {"nvrtcGetPTX", get_ptx},
-    {"nvJitLinkCreate", link_create},
-    {"nvJitLinkDestroy", link_destroy},
-    {"nvJitLinkAddData", link_add_data},
-    {"nvJitLinkAddFile", link_add_file},
-    {"nvJitLinkComplete", link_complete},
-    {"nvJitLinkGetLinkedCubinSize", link_size},
-    {"nvJitLinkGetLinkedCubin", link_text},
-    {"nvJitLinkGetLinkedPtxSize", link_size},
+static const struct {
+    const char *name;
+    void *function;
+} replaced[] = {
+    {"nvrtcCompileProgram", compile_program}, {"nvrtcCreateProgram", create_program},
+    {"nvrtcGetCUBINSize", get_ptx_size},      {"nvrtcGetCUBIN", get_ptx},
+    {"nvrtcGetPTXSize", get_ptx_size},        {"nvrtcGetPTX", get_ptx},
+    {"nvJitLinkCreate", link_create},         {"nvJitLinkDestroy", link_destroy},
+    {"nvJitLinkAddData", link_add_data},      {"nvJitLinkAddFile", link_add_file},
+    {"nvJitLinkComplete", link_complete},     {"nvJitLinkGetLinkedCubinSize", link_size},
+    {"nvJitLinkGetLinkedCubin", link_text},   {"nvJitLinkGetLinkedPtxSize", link_size},
     {"nvJitLinkGetLinkedPtx", link_text},
 };
 
 /* Return the function of this file for a name of NVIDIA's, or NULL. */
-static void *replacement(void *library, const char *name)
-{
+static void *replacement(void *library, const char *name) {
     for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
         if (!strcmp(name, replaced[i].name) && real_dlsym()(library, name)) {
             *(name[2] == 'r' ? &nvrtc : &nvjitlink) = library;
@@ -263,15 +258,15 @@ static void *replacement(void *library, const char *name)
 
 void *dlsym(void *restrict library, const char *restrict name);
 
-/* The real dlsym asks for its caller (RTLD_NEXT), so it is jumped to: it must see the caller of this function. */
+/* The real dlsym asks for its caller (RTLD_NEXT), so it is jumped to: it must see the caller of
+ * this function. */
 #if defined(__clang__)
 #define JUMP __attribute__((musttail))
 #else
 #define JUMP
 __attribute__((optimize("O2")))
 #endif
-void *dlsym(void *restrict library, const char *restrict name)
-{
+void *dlsym(void *restrict library, const char *restrict name) {
     void *function = strncmp(name, "nv", 2) ? NULL : replacement(library, name);
     if (function)
         return function;

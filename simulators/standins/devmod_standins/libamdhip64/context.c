@@ -1,49 +1,45 @@
-/* The current device of each thread. A context is the state of one device: HIP has deprecated the functions that know contexts. */
+/* The current device of each thread. A context is the state of one device: HIP has deprecated the
+ * functions that know contexts. */
 #include "hip_standin.h"
 
-Context *device_context(int device)
-{
+Context *device_context(int device) {
     Context *context = context_primary(device);
     if (!context->alive)
         context_activate(context);
     return context;
 }
 
-Context *hip_current(void)
-{
+Context *hip_current(void) {
     Context *top = stack_top();
     return top ? device_context(top->device) : device_valid(0) ? device_context(0) : NULL;
 }
 
-HIP(hipSetDevice, READY, (int deviceId), (deviceId))
-{
+HIP(hipSetDevice, READY, (int deviceId), (deviceId)) {
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
     stack_replace(device_context(deviceId));
     return CODE_SUCCESS;
 }
 
-HIP(hipGetDevice, READY, (int *deviceId), (deviceId))
-{
+HIP(hipGetDevice, READY, (int *deviceId), (deviceId)) {
     CHECK(deviceId, CODE_INVALID_VALUE);
     *deviceId = current_context()->device;
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceSynchronize, CURRENT, (void), ())
-{
+HIP(hipDeviceSynchronize, CURRENT, (void), ()) {
     return context_synchronize();
 }
 
-HIP(hipDeviceEnablePeerAccess, CURRENT, (int peerDeviceId, unsigned flags), (peerDeviceId, flags))
-{
+HIP(hipDeviceEnablePeerAccess, CURRENT, (int peerDeviceId, unsigned flags), (peerDeviceId, flags)) {
     CHECK(!flags, CODE_INVALID_VALUE);
     return context_enable_peer(peerDeviceId);
 }
 
-/* ---- contexts -------------------------------------------------------------------------------------------------------------- */
+/* ---- contexts
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
-HIP(hipDevicePrimaryCtxRetain, READY, (hipCtx_t *pctx, int dev), (pctx, dev))
-{
+HIP(hipDevicePrimaryCtxRetain, READY, (hipCtx_t * pctx, int dev), (pctx, dev)) {
     CHECK(pctx, CODE_INVALID_VALUE);
     CHECK(device_valid(dev), CODE_INVALID_DEVICE);
     CHECK(!devices[dev].failed, devices[dev].failed);
@@ -51,8 +47,7 @@ HIP(hipDevicePrimaryCtxRetain, READY, (hipCtx_t *pctx, int dev), (pctx, dev))
     return CODE_SUCCESS;
 }
 
-HIP(hipCtxGetCurrent, READY, (hipCtx_t *ctx), (ctx))
-{
+HIP(hipCtxGetCurrent, READY, (hipCtx_t * ctx), (ctx)) {
     CHECK(ctx, CODE_INVALID_VALUE);
     *ctx = current_context()->handle;
     return CODE_SUCCESS;

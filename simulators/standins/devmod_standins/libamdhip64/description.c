@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void read_kernel(Kernel *kernel, Bytes *response)
-{
+static void read_kernel(Kernel *kernel, Bytes *response) {
     kernel->name = get_text(response);
     kernel->argument_bytes = get_u32(response);
     kernel->shared = get_u32(response);
@@ -32,8 +31,7 @@ static void read_kernel(Kernel *kernel, Bytes *response)
     }
 }
 
-static void read_description(Module *module, Bytes *response)
-{
+static void read_description(Module *module, Bytes *response) {
     module->worker_number = get_u32(response);
     module->target = get_text(response);
     module->image_size = get_u64(response);
@@ -51,8 +49,7 @@ static void read_description(Module *module, Bytes *response)
     }
 }
 
-int describe(Module *module, const void *image, size_t size)
-{
+int describe(Module *module, const void *image, size_t size) {
     Bytes request = {0}, response;
     char *message;
     put_u32(&request, WORKER_LOAD);

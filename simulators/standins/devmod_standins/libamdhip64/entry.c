@@ -5,42 +5,41 @@ static const char *const visible[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVIC
 static __thread int last_error;
 
 const Vendor vendor = {
-    .visible = visible, .initializes_itself = true, .without_device = CODE_INVALID_DEVICE, .current = hip_current,
-    .drop_module = module_drop, .frees_wait = true, .stages_pageable = true,
+    .visible = visible,
+    .initializes_itself = true,
+    .without_device = CODE_INVALID_DEVICE,
+    .current = hip_current,
+    .drop_module = module_drop,
+    .frees_wait = true,
+    .stages_pageable = true,
 };
 
-hipError_t note_error(int code)
-{
+hipError_t note_error(int code) {
     if (code && code != CODE_NOT_READY)
         last_error = code;
     return code;
 }
 
-int hip_version(void)
-{
+int hip_version(void) {
     return (int)setting_number("driver_version", 70200000);
 }
 
-bool hip_since(int major)
-{
+bool hip_since(int major) {
     return hip_version() >= major * 10000000;
 }
 
-HIP(hipInit, READY, (unsigned flags), (flags))
-{
+HIP(hipInit, READY, (unsigned flags), (flags)) {
     CHECK(!flags, CODE_INVALID_VALUE);
     return CODE_SUCCESS;
 }
 
-HIP(hipDriverGetVersion, ANY, (int *driverVersion), (driverVersion))
-{
+HIP(hipDriverGetVersion, ANY, (int *driverVersion), (driverVersion)) {
     CHECK(driverVersion, CODE_INVALID_VALUE);
     *driverVersion = hip_version();
     return CODE_SUCCESS;
 }
 
-HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion))
-{
+HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion)) {
     CHECK(runtimeVersion, CODE_INVALID_VALUE);
     *runtimeVersion = hip_version();
     return CODE_SUCCESS;
@@ -48,8 +47,7 @@ HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion))
 
 hipError_t hipGetLastError(void);
 
-hipError_t hipGetLastError(void)
-{
+hipError_t hipGetLastError(void) {
     int code = last_error;
     last_error = CODE_SUCCESS;
     return code;

@@ -1,41 +1,52 @@
 /* Functions of modules: attributes and occupancy. */
 #include "hip_standin.h"
 
-int function_of(hipFunction_t handle, Function **function)
-{
+int function_of(hipFunction_t handle, Function **function) {
     *function = handle_get(HANDLE_FUNCTION, handle);
     return *function ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
 
-HIP(hipFuncGetAttribute, CURRENT, (int *value, int attrib, hipFunction_t hfunc), (value, attrib, hfunc))
-{
+HIP(hipFuncGetAttribute, CURRENT, (int *value, int attrib, hipFunction_t hfunc),
+    (value, attrib, hfunc)) {
     Function *function;
     CHECK(value && attrib >= 0 && attrib < HIP_FUNC_ATTRIBUTE_MAX, CODE_INVALID_VALUE);
     TRY(function_of(hfunc, &function));
     const Kernel *kernel = function->kernel;
     int device = function->module->context->device;
     switch (attrib) {
-    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)kernel->max_threads; break;
-    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)kernel->shared; break;
-    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)kernel->local; break;
-    case HIP_FUNC_ATTRIBUTE_NUM_REGS: *value = (int)kernel->vgprs; break;
-    case HIP_FUNC_ATTRIBUTE_PTX_VERSION: *value = 30; break; /* as HIP has it: a version of PTX that says nothing */
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = (int)kernel->max_threads;
+        break;
+    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = (int)kernel->shared;
+        break;
+    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = (int)kernel->local;
+        break;
+    case HIP_FUNC_ATTRIBUTE_NUM_REGS:
+        *value = (int)kernel->vgprs;
+        break;
+    case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
+        *value = 30;
+        break; /* as HIP has it: a version of PTX that says nothing */
     case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
         *value = device_attribute(device, hipDeviceAttributeComputeCapabilityMajor) * 10 +
                  device_attribute(device, hipDeviceAttributeComputeCapabilityMinor);
         break;
     case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = device_attribute(device, hipDeviceAttributeMaxSharedMemoryPerBlock) - (int)kernel->shared;
+        *value = device_attribute(device, hipDeviceAttributeMaxSharedMemoryPerBlock) -
+                 (int)kernel->shared;
         break;
-    default: *value = 0; break;
+    default:
+        *value = 0;
+        break;
     }
     return CODE_SUCCESS;
 }
 
 const char *hipKernelNameRef(hipFunction_t f);
 
-const char *hipKernelNameRef(hipFunction_t f)
-{
+const char *hipKernelNameRef(hipFunction_t f) {
     pthread_mutex_lock(&big_lock);
     Function *function = handle_peek(HANDLE_FUNCTION, f);
     const char *name = function ? function->kernel->name : NULL;
@@ -43,20 +54,22 @@ const char *hipKernelNameRef(hipFunction_t f)
     return name;
 }
 
-uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t dynamic)
-{
+uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t dynamic) {
     int device = function->module->context->device;
     uint64_t lanes = function->kernel->lanes, shared = function->kernel->shared + dynamic;
     uint64_t result = 2048 / ((threads + lanes - 1) / lanes * lanes);
-    uint64_t by_shared = shared ? (uint64_t)device_attribute(device, hipDeviceAttributeSharedMemPerMultiprocessor) / shared : result;
+    uint64_t by_shared =
+        shared ? (uint64_t)device_attribute(device, hipDeviceAttributeSharedMemPerMultiprocessor) /
+                     shared
+               : result;
     if (by_shared < result)
         result = by_shared;
     return result < 32 ? result : 32;
 }
 
-HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT, (int *numBlocks, hipFunction_t f, int blockSize, size_t dynSharedMemPerBlk),
-    (numBlocks, f, blockSize, dynSharedMemPerBlk))
-{
+HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT,
+    (int *numBlocks, hipFunction_t f, int blockSize, size_t dynSharedMemPerBlk),
+    (numBlocks, f, blockSize, dynSharedMemPerBlk)) {
     Function *function;
     CHECK(numBlocks && blockSize > 0, CODE_INVALID_VALUE);
     TRY(function_of(f, &function));

@@ -1,4 +1,5 @@
-/* The types and numbers of HIP's runtime API that the stand-in uses. calls.md has the signatures. */
+/* The types and numbers of HIP's runtime API that the stand-in uses. calls.md has the signatures.
+ */
 #ifndef HIP_API_H
 #define HIP_API_H
 
@@ -6,7 +7,8 @@
 #include <stdint.h>
 
 typedef int hipError_t;
-typedef void *hipCtx_t, *hipModule_t, *hipFunction_t, *hipStream_t, *hipEvent_t, *hipGraph_t, *hipGraphNode_t, *hipGraphExec_t;
+typedef void *hipCtx_t, *hipModule_t, *hipFunction_t, *hipStream_t, *hipEvent_t, *hipGraph_t,
+    *hipGraphNode_t, *hipGraphExec_t;
 typedef void (*hipHostFn_t)(void *data);
 
 /* Errors that CUDA's driver does not have, or has with another name (codes.h has the others). */
@@ -15,7 +17,13 @@ enum {
     hipErrorInvalidMemcpyDirection = 21,
 };
 
-enum { hipMemcpyHostToHost, hipMemcpyHostToDevice, hipMemcpyDeviceToHost, hipMemcpyDeviceToDevice, hipMemcpyDefault };
+enum {
+    hipMemcpyHostToHost,
+    hipMemcpyHostToDevice,
+    hipMemcpyDeviceToHost,
+    hipMemcpyDeviceToDevice,
+    hipMemcpyDefault
+};
 enum { hipEventBlockingSync = 1, hipEventDisableTiming = 2, hipEventInterprocess = 4 };
 enum { hipHostMallocPortable = 1, hipHostMallocMapped = 2, hipHostMallocWriteCombined = 4 };
 

@@ -7,38 +7,38 @@
 
 /* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
-/* ---- entry.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- entry.c
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* Note a code as the last error of this thread, and return it. */
 hipError_t note_error(int code);
 
-/* Define a function of the API: it takes the lock, counts the call, and notes its error. The body, which follows, returns a code. It
- * can be called without the lock as NAME_call. */
-#define HIP(name, need, parameters, arguments)                                   \
-    static int name##_call parameters;                                           \
-    hipError_t name parameters;                                                  \
-    hipError_t name parameters                                                   \
-    {                                                                            \
-        static Counter counter_;                                                 \
-        __attribute__((cleanup(leave))) Entry entry_ = {0};                      \
-        int code_ = enter(&entry_, &counter_, #name, (need));                    \
-        return note_error(code_ ? code_ : name##_call arguments);                \
-    }                                                                            \
+/* Define a function of the API: it takes the lock, counts the call, and notes its error. The body,
+ * which follows, returns a code. It can be called without the lock as NAME_call. */
+#define HIP(name, need, parameters, arguments)                                                     \
+    static int name##_call parameters;                                                             \
+    hipError_t name parameters;                                                                    \
+    hipError_t name parameters {                                                                   \
+        static Counter counter_;                                                                   \
+        __attribute__((cleanup(leave))) Entry entry_ = {0};                                        \
+        int code_ = enter(&entry_, &counter_, #name, (need));                                      \
+        return note_error(code_ ? code_ : name##_call arguments);                                  \
+    }                                                                                              \
     static int name##_call parameters
 
 /* Define a launch: it does nothing while launches are skipped. */
-#define HIP_LAUNCH(name, parameters, arguments)                                  \
-    static int name##_call parameters;                                           \
-    hipError_t name parameters;                                                  \
-    hipError_t name parameters                                                   \
-    {                                                                            \
-        if (skip_launches)                                                       \
-            return CODE_SUCCESS;                                                 \
-        static Counter counter_;                                                 \
-        __attribute__((cleanup(leave))) Entry entry_ = {0};                      \
-        int code_ = enter(&entry_, &counter_, #name, CURRENT);                   \
-        return note_error(code_ ? code_ : name##_call arguments);                \
-    }                                                                            \
+#define HIP_LAUNCH(name, parameters, arguments)                                                    \
+    static int name##_call parameters;                                                             \
+    hipError_t name parameters;                                                                    \
+    hipError_t name parameters {                                                                   \
+        if (skip_launches)                                                                         \
+            return CODE_SUCCESS;                                                                   \
+        static Counter counter_;                                                                   \
+        __attribute__((cleanup(leave))) Entry entry_ = {0};                                        \
+        int code_ = enter(&entry_, &counter_, #name, CURRENT);                                     \
+        return note_error(code_ ? code_ : name##_call arguments);                                  \
+    }                                                                                              \
     static int name##_call parameters
 
 /* Return the version of HIP: 10,000,000 for each major one and 100,000 for each minor one. */
@@ -46,14 +46,18 @@ int hip_version(void);
 /* Return whether the version of HIP is at least a major one. */
 bool hip_since(int major);
 
-/* ---- context.c ------------------------------------------------------------------------------------------------------------- */
+/* ---- context.c
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 /* Return the context of a device: there is one, which begins with the first call. */
 Context *device_context(int device);
 /* Return the current context: that of device 0 before hipSetDevice. */
 Context *hip_current(void);
 
-/* ---- device.c, target.c ---------------------------------------------------------------------------------------------------- */
+/* ---- device.c, target.c
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 enum { TARGET_BYTES = 64, MAX_THREADS = 1024, SHARED_BYTES = 64 << 10 };
 
@@ -61,14 +65,17 @@ enum { TARGET_BYTES = 64, MAX_THREADS = 1024, SHARED_BYTES = 64 << 10 };
 void device_target(int device, char target[TARGET_BYTES]);
 int device_attribute(int device, int attribute);
 void device_name(int device, char *name, size_t size);
-/* Return whether a code object for a target runs on a device: same processor, or a generic one of it; features that do not differ. */
+/* Return whether a code object for a target runs on a device: same processor, or a generic one of
+ * it; features that do not differ. */
 bool target_fits(const char *image, const char *device);
 /* Return the major and the minor version, and the number of lanes, of a target. */
 int target_major(const char *target);
 int target_minor(const char *target);
 int target_lanes(const char *target);
 
-/* ---- module.c, description.c ----------------------------------------------------------------------------------------------- */
+/* ---- module.c, description.c
+ * -----------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
     char *kind; /* value_kind of the metadata: by_value, global_buffer, hidden_… */
@@ -78,7 +85,8 @@ typedef struct {
 typedef struct {
     char *name;
     Argument *arguments;
-    uint32_t argument_count, argument_bytes, visible_bytes; /* of the buffer, and up to the end of the last visible argument */
+    uint32_t argument_count, argument_bytes,
+        visible_bytes; /* of the buffer, and up to the end of the last visible argument */
     uint32_t shared, local, max_threads, lanes, block[3], sgprs, vgprs;
 } Kernel;
 
@@ -113,7 +121,9 @@ int describe(Module *module, const void *image, size_t size);
 void module_drop(void *module);
 int function_of(hipFunction_t handle, Function **function);
 
-/* ---- launch.c, arguments.c ------------------------------------------------------------------------------------------------- */
+/* ---- launch.c, arguments.c
+ * -------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
     Function *function;
@@ -123,7 +133,8 @@ typedef struct {
     unsigned char arguments[];
 } Launch;
 
-/* Fill the argument buffer: the visible arguments from kernelParams or `extra`, and the hidden ones from the launch. */
+/* Fill the argument buffer: the visible arguments from kernelParams or `extra`, and the hidden ones
+ * from the launch. */
 int fill_arguments(Launch *launch, void **params, void **extra);
 /* Return how many blocks of a launch are resident on one multiprocessor. */
 uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t shared);

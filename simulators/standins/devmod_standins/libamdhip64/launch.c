@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- running --------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
-static void put_launch(Bytes *request, const Launch *launch)
-{
+static void put_launch(Bytes *request, const Launch *launch) {
     Function *function = launch->function;
     put_u32(request, WORKER_LAUNCH);
     put_u32(request, function->module->worker_number);
@@ -23,8 +24,7 @@ static void put_launch(Bytes *request, const Launch *launch)
     put_ranges(request, function->module->context);
 }
 
-static int run_launch(Op *op)
-{
+static int run_launch(Op *op) {
     Launch *launch = (Launch *)op->data;
     if (handle_peek(HANDLE_FUNCTION, launch->handle) != launch->function) {
         violation("a launch runs after its module was unloaded");
@@ -52,17 +52,21 @@ static int run_launch(Op *op)
     return code;
 }
 
-/* ---- checking -------------------------------------------------------------------------------------------------------------- */
+/* ---- checking
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
-static int check(const Launch *launch)
-{
+static int check(const Launch *launch) {
     const Kernel *kernel = launch->function->kernel;
     int device = launch->function->module->context->device;
     uint64_t threads = 1, blocks = 1;
     for (int i = 0; i < 3; i++) {
         CHECK(launch->grid[i] && launch->block[i], hipErrorInvalidConfiguration);
-        CHECK(launch->grid[i] <= (uint32_t)device_attribute(device, hipDeviceAttributeMaxGridDimX + i), hipErrorInvalidConfiguration);
-        CHECK((uint64_t)launch->grid[i] * launch->block[i] <= UINT32_MAX, hipErrorInvalidConfiguration);
+        CHECK(launch->grid[i] <=
+                  (uint32_t)device_attribute(device, hipDeviceAttributeMaxGridDimX + i),
+              hipErrorInvalidConfiguration);
+        CHECK((uint64_t)launch->grid[i] * launch->block[i] <= UINT32_MAX,
+              hipErrorInvalidConfiguration);
         threads *= launch->block[i];
         blocks *= launch->grid[i];
     }
@@ -70,27 +74,28 @@ static int check(const Launch *launch)
     CHECK(threads <= kernel->max_threads, CODE_LAUNCH_FAILED);
     for (int i = 0; i < 3 && kernel->block[0]; i++)
         CHECK(launch->block[i] == kernel->block[i], CODE_LAUNCH_FAILED);
-    CHECK(kernel->shared + (uint64_t)launch->shared <= (uint64_t)device_attribute(device, hipDeviceAttributeMaxSharedMemoryPerBlock),
+    CHECK(kernel->shared + (uint64_t)launch->shared <=
+              (uint64_t)device_attribute(device, hipDeviceAttributeMaxSharedMemoryPerBlock),
           CODE_INVALID_VALUE);
     uint64_t resident = resident_blocks(launch->function, threads, launch->shared);
-    uint64_t most = resident * (uint64_t)device_attribute(device, hipDeviceAttributeMultiprocessorCount);
+    uint64_t most =
+        resident * (uint64_t)device_attribute(device, hipDeviceAttributeMultiprocessorCount);
     CHECK(!launch->cooperative || blocks <= most, CODE_COOPERATIVE_LAUNCH_TOO_LARGE);
     return CODE_SUCCESS;
 }
 
-static int complete(Launch *launch, void **params, void **extra)
-{
+static int complete(Launch *launch, void **params, void **extra) {
     TRY(check(launch));
     TRY(fill_arguments(launch, params, extra));
     const Kernel *kernel = launch->function->kernel;
-    note_launch(launch->arguments, kernel->visible_bytes, "%s grid=%u,%u,%u block=%u,%u,%u shared=%u cooperative=%d", kernel->name,
-                launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0], launch->block[1], launch->block[2], launch->shared,
-                launch->cooperative);
+    note_launch(launch->arguments, kernel->visible_bytes,
+                "%s grid=%u,%u,%u block=%u,%u,%u shared=%u cooperative=%d", kernel->name,
+                launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
+                launch->block[1], launch->block[2], launch->shared, launch->cooperative);
     return CODE_SUCCESS;
 }
 
-static int submit_launch(Launch head, hipStream_t handle, void **params, void **extra)
-{
+static int submit_launch(Launch head, hipStream_t handle, void **params, void **extra) {
     Stream *stream;
     TRY(function_of(head.handle, &head.function));
     TRY(stream_of(handle, &stream));
@@ -108,19 +113,25 @@ static int submit_launch(Launch head, hipStream_t handle, void **params, void **
 }
 
 HIP_LAUNCH(hipModuleLaunchKernel,
-           (hipFunction_t f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY,
-            unsigned blockDimZ, unsigned sharedMemBytes, hipStream_t stream, void **kernelParams, void **extra),
-           (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, stream, kernelParams, extra))
-{
-    Launch launch = {NULL, f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, false};
+           (hipFunction_t f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+            unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+            hipStream_t stream, void **kernelParams, void **extra),
+           (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
+            stream, kernelParams, extra)) {
+    Launch launch = {
+        NULL,           f,    {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
+        sharedMemBytes, false};
     return submit_launch(launch, stream, kernelParams, extra);
 }
 
 HIP_LAUNCH(hipModuleLaunchCooperativeKernel,
-           (hipFunction_t f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY,
-            unsigned blockDimZ, unsigned sharedMemBytes, hipStream_t stream, void **kernelParams),
-           (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, stream, kernelParams))
-{
-    Launch launch = {NULL, f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, true};
+           (hipFunction_t f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+            unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+            hipStream_t stream, void **kernelParams),
+           (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
+            stream, kernelParams)) {
+    Launch launch = {
+        NULL,           f,   {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
+        sharedMemBytes, true};
     return submit_launch(launch, stream, kernelParams, NULL);
 }

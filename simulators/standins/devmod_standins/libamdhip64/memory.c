@@ -2,8 +2,7 @@
 #include "hip_standin.h"
 
 /* Zero bytes are a null pointer and no error, unlike in CUDA. */
-static int allocate(BlockKind kind, void **ptr, size_t size, unsigned flags)
-{
+static int allocate(BlockKind kind, void **ptr, size_t size, unsigned flags) {
     uint64_t address = 0;
     CHECK(ptr, CODE_INVALID_VALUE);
     if (size)
@@ -12,13 +11,12 @@ static int allocate(BlockKind kind, void **ptr, size_t size, unsigned flags)
     return CODE_SUCCESS;
 }
 
-HIP(hipMalloc, CURRENT, (void **ptr, size_t size), (ptr, size))
-{
+HIP(hipMalloc, CURRENT, (void **ptr, size_t size), (ptr, size)) {
     return allocate(BLOCK_DEVICE, ptr, size, 0);
 }
 
-HIP(hipMallocPitch, CURRENT, (void **ptr, size_t *pitch, size_t width, size_t height), (ptr, pitch, width, height))
-{
+HIP(hipMallocPitch, CURRENT, (void **ptr, size_t *pitch, size_t width, size_t height),
+    (ptr, pitch, width, height)) {
     CHECK(pitch, CODE_INVALID_VALUE);
     size_t row = (width + PITCH - 1) / PITCH * PITCH;
     TRY(allocate(BLOCK_DEVICE, ptr, row * height, 0));
@@ -26,28 +24,26 @@ HIP(hipMallocPitch, CURRENT, (void **ptr, size_t *pitch, size_t width, size_t he
     return CODE_SUCCESS;
 }
 
-HIP(hipFree, CURRENT, (void *ptr), (ptr))
-{
+HIP(hipFree, CURRENT, (void *ptr), (ptr)) {
     CHECK(ptr, CODE_SUCCESS);
     TRY(refuse_in_capture());
     return memory_release((uintptr_t)ptr, false);
 }
 
-HIP(hipHostMalloc, CURRENT, (void **ptr, size_t size, unsigned flags), (ptr, size, flags))
-{
-    unsigned known = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocWriteCombined | 0xe0000000u;
+HIP(hipHostMalloc, CURRENT, (void **ptr, size_t size, unsigned flags), (ptr, size, flags)) {
+    unsigned known =
+        hipHostMallocPortable | hipHostMallocMapped | hipHostMallocWriteCombined | 0xe0000000u;
     CHECK(!(flags & ~known), CODE_INVALID_VALUE);
     return allocate(BLOCK_HOST, ptr, size, flags);
 }
 
-HIP(hipHostFree, CURRENT, (void *ptr), (ptr))
-{
+HIP(hipHostFree, CURRENT, (void *ptr), (ptr)) {
     CHECK(ptr, CODE_SUCCESS);
     return memory_release((uintptr_t)ptr, true);
 }
 
-HIP(hipMemGetAddressRange, CURRENT, (void **pbase, size_t *psize, void *dptr), (pbase, psize, dptr))
-{
+HIP(hipMemGetAddressRange, CURRENT, (void **pbase, size_t *psize, void *dptr),
+    (pbase, psize, dptr)) {
     Block *block = arena_block((uintptr_t)dptr, 1);
     CHECK(block && block->live && !block->internal, CODE_NOT_FOUND);
     if (pbase)
@@ -57,15 +53,16 @@ HIP(hipMemGetAddressRange, CURRENT, (void **pbase, size_t *psize, void *dptr), (
     return CODE_SUCCESS;
 }
 
-HIP(hipMemGetInfo, CURRENT, (size_t *free, size_t *total), (free, total))
-{
+HIP(hipMemGetInfo, CURRENT, (size_t *free, size_t *total), (free, total)) {
     return memory_info(free, total);
 }
 
-/* ---- in the order of a stream ------------------------------------------------------------------------------------------------ */
+/* ---- in the order of a stream
+ * ------------------------------------------------------------------------------------------------
+ */
 
-HIP(hipMallocAsync, CURRENT, (void **dev_ptr, size_t size, hipStream_t stream), (dev_ptr, size, stream))
-{
+HIP(hipMallocAsync, CURRENT, (void **dev_ptr, size_t size, hipStream_t stream),
+    (dev_ptr, size, stream)) {
     uint64_t address = 0;
     CHECK(dev_ptr, CODE_INVALID_VALUE);
     if (size)
@@ -74,7 +71,6 @@ HIP(hipMallocAsync, CURRENT, (void **dev_ptr, size_t size, hipStream_t stream), 
     return CODE_SUCCESS;
 }
 
-HIP(hipFreeAsync, CURRENT, (void *dev_ptr, hipStream_t stream), (dev_ptr, stream))
-{
+HIP(hipFreeAsync, CURRENT, (void *dev_ptr, hipStream_t stream), (dev_ptr, stream)) {
     return pool_free((uintptr_t)dev_ptr, stream);
 }

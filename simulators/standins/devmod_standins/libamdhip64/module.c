@@ -7,8 +7,7 @@
 
 enum { AMDGPU_MACHINE = 224 };
 
-static void free_module(Module *module)
-{
+static void free_module(Module *module) {
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         for (uint32_t j = 0; j < module->kernels[i].argument_count; j++)
             free(module->kernels[i].arguments[j].kind);
@@ -26,8 +25,7 @@ static void free_module(Module *module)
     free(module);
 }
 
-static void unload_in_worker(const Module *module)
-{
+static void unload_in_worker(const Module *module) {
     Bytes request = {0}, response;
     char *message;
     if (!module->target || !worker_started() || module->worker_generation != worker_generation())
@@ -40,8 +38,7 @@ static void unload_in_worker(const Module *module)
     free(message);
 }
 
-void module_drop(void *object)
-{
+void module_drop(void *object) {
     Module *module = object;
     for (uint32_t i = 0; i < module->kernel_count; i++)
         if (module->functions[i].handle)
@@ -51,12 +48,12 @@ void module_drop(void *object)
 }
 
 /* Give the image its memory, and let the worker load it there. */
-static int place(Module *module)
-{
+static int place(Module *module) {
     Bytes request = {0}, response;
     Block *block;
     char *message;
-    TRY(arena_allocate(BLOCK_DEVICE, module->context->device, module->image_size, device_memory(), module->context, &block));
+    TRY(arena_allocate(BLOCK_DEVICE, module->context->device, module->image_size, device_memory(),
+                       module->context, &block));
     block->internal = true;
     module->address = block->start;
     put_u32(&request, WORKER_PLACE);
@@ -71,13 +68,14 @@ static int place(Module *module)
     return code;
 }
 
-static int load_into(Module *module, const void *image)
-{
+static int load_into(Module *module, const void *image) {
     char target[TARGET_BYTES], magic[SELFMAG];
-    CHECK(copy_safely(magic, image, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0, CODE_INVALID_IMAGE);
+    CHECK(copy_safely(magic, image, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0,
+          CODE_INVALID_IMAGE);
     size_t size = elf_size(image, AMDGPU_MACHINE);
     char *copy = size ? malloc(size) : NULL;
-    int code = copy && copy_safely(copy, image, size) ? describe(module, copy, size) : CODE_INVALID_IMAGE;
+    int code =
+        copy && copy_safely(copy, image, size) ? describe(module, copy, size) : CODE_INVALID_IMAGE;
     free(copy);
     TRY(code);
     device_target(module->context->device, target);
@@ -88,8 +86,7 @@ static int load_into(Module *module, const void *image)
     return place(module);
 }
 
-HIP(hipModuleLoadData, CURRENT, (hipModule_t *module, const void *image), (module, image))
-{
+HIP(hipModuleLoadData, CURRENT, (hipModule_t * module, const void *image), (module, image)) {
     CHECK(module && image, CODE_INVALID_VALUE);
     TRY(refuse_in_capture());
     Module *object = calloc(1, sizeof *object);
@@ -103,20 +100,19 @@ HIP(hipModuleLoadData, CURRENT, (hipModule_t *module, const void *image), (modul
     }
     object->functions = calloc(object->kernel_count + 1, sizeof *object->functions);
     for (uint32_t i = 0; i < object->kernel_count; i++)
-        object->functions[i] = (Function){.module = object, .kernel = &object->kernels[i], .index = i};
+        object->functions[i] =
+            (Function){.module = object, .kernel = &object->kernels[i], .index = i};
     object->handle = handle_make(HANDLE_MODULE, object, object->context);
     *module = object->handle;
     return CODE_SUCCESS;
 }
 
-static int module_of(hipModule_t handle, Module **module)
-{
+static int module_of(hipModule_t handle, Module **module) {
     *module = handle_get(HANDLE_MODULE, handle);
     return *module ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
 
-HIP(hipModuleUnload, CURRENT, (hipModule_t module), (module))
-{
+HIP(hipModuleUnload, CURRENT, (hipModule_t module), (module)) {
     Module *object;
     TRY(module_of(module, &object));
     int code = context_run(object->context);
@@ -125,8 +121,8 @@ HIP(hipModuleUnload, CURRENT, (hipModule_t module), (module))
     return code;
 }
 
-HIP(hipModuleGetFunction, CURRENT, (hipFunction_t *function, hipModule_t module, const char *kname), (function, module, kname))
-{
+HIP(hipModuleGetFunction, CURRENT,
+    (hipFunction_t * function, hipModule_t module, const char *kname), (function, module, kname)) {
     Module *object;
     CHECK(function && kname && *kname, CODE_INVALID_VALUE);
     TRY(module_of(module, &object));
@@ -134,15 +130,16 @@ HIP(hipModuleGetFunction, CURRENT, (hipFunction_t *function, hipModule_t module,
         if (strcmp(object->kernels[i].name, kname) != 0)
             continue;
         if (!object->functions[i].handle)
-            object->functions[i].handle = handle_make(HANDLE_FUNCTION, &object->functions[i], object->context);
+            object->functions[i].handle =
+                handle_make(HANDLE_FUNCTION, &object->functions[i], object->context);
         *function = object->functions[i].handle;
         return CODE_SUCCESS;
     }
     return CODE_NOT_FOUND;
 }
 
-HIP(hipModuleGetGlobal, CURRENT, (void **dptr, size_t *bytes, hipModule_t hmod, const char *name), (dptr, bytes, hmod, name))
-{
+HIP(hipModuleGetGlobal, CURRENT, (void **dptr, size_t *bytes, hipModule_t hmod, const char *name),
+    (dptr, bytes, hmod, name)) {
     Module *object;
     CHECK(name, CODE_INVALID_VALUE);
     TRY(module_of(hmod, &object));

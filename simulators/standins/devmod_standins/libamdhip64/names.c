@@ -70,8 +70,7 @@ static const struct {
 
 enum { COUNT = sizeof names / sizeof names[0] };
 
-static int place_of(int code)
-{
+static int place_of(int code) {
     for (int i = 0; i < COUNT; i++)
         if (names[i].code == code)
             return i;
@@ -79,8 +78,7 @@ static int place_of(int code)
 }
 
 /* Return the words of a name: hipErrorOutOfMemory is "out of memory". */
-static const char *words(int place)
-{
+static const char *words(int place) {
     static char texts[COUNT][64];
     const char *name = names[place].code ? names[place].name + strlen("hipError") : "NoError";
     char text[64];
@@ -91,21 +89,20 @@ static const char *words(int place)
         text[length++] = (char)tolower((unsigned char)*name);
     }
     text[length] = 0;
-    memcpy(texts[place], text, sizeof text); /* the same bytes each time, so threads do not matter */
+    memcpy(texts[place], text,
+           sizeof text); /* the same bytes each time, so threads do not matter */
     return texts[place];
 }
 
 const char *hipGetErrorName(hipError_t error);
 const char *hipGetErrorString(hipError_t error);
 
-const char *hipGetErrorName(hipError_t error)
-{
+const char *hipGetErrorName(hipError_t error) {
     int place = place_of(error);
     return place < 0 ? "hipErrorUnknown" : names[place].name;
 }
 
-const char *hipGetErrorString(hipError_t error)
-{
+const char *hipGetErrorString(hipError_t error) {
     int place = place_of(error);
     if (!hip_since(6))
         return hipGetErrorName(error);

@@ -1,4 +1,5 @@
-/* What a pointer is. The numbers of the types of memory have changed with HIP 6, and the answer for an unknown pointer too. */
+/* What a pointer is. The numbers of the types of memory have changed with HIP 6, and the answer for
+ * an unknown pointer too. */
 #include "hip_standin.h"
 
 typedef struct {
@@ -9,14 +10,13 @@ typedef struct {
 } Attributes;
 
 /* Return the number of the host's or a device's memory. */
-static int type_number(bool host)
-{
+static int type_number(bool host) {
     int old = host ? 0 : 1;
     return hip_since(6) ? old + 1 : old;
 }
 
-HIP(hipPointerGetAttributes, CURRENT, (Attributes *attributes, const void *ptr), (attributes, ptr))
-{
+HIP(hipPointerGetAttributes, CURRENT, (Attributes * attributes, const void *ptr),
+    (attributes, ptr)) {
     enum { INVALID_DEVICE = -2 };
     Block *block = arena_block((uintptr_t)ptr, 1);
     CHECK(attributes && ptr, CODE_INVALID_VALUE);
@@ -25,8 +25,11 @@ HIP(hipPointerGetAttributes, CURRENT, (Attributes *attributes, const void *ptr),
         return hip_since(6) ? CODE_SUCCESS : CODE_INVALID_VALUE;
     bool host = block->kind == BLOCK_HOST;
     *attributes = (Attributes){
-        .type = type_number(host), .device = block->device, .devicePointer = (void *)(uintptr_t)ptr,
-        .hostPointer = host ? (void *)(uintptr_t)ptr : NULL, .allocationFlags = block->flags,
+        .type = type_number(host),
+        .device = block->device,
+        .devicePointer = (void *)(uintptr_t)ptr,
+        .hostPointer = host ? (void *)(uintptr_t)ptr : NULL,
+        .allocationFlags = block->flags,
     };
     return CODE_SUCCESS;
 }

@@ -1,12 +1,21 @@
-/* The two structures of device properties: that of HIP 5 and that of HIP 6 and later, which the function's name tells apart. */
+/* The two structures of device properties: that of HIP 5 and that of HIP 6 and later, which the
+ * function's name tells apart. */
 #include "hip_standin.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, OLD_BYTES = 792, NEW_BYTES = 1472, OLD_TARGET = 396, NEW_TARGET = 1160, NEW_UUID = 256 };
+enum {
+    NAME_BYTES = 256,
+    OLD_BYTES = 792,
+    NEW_BYTES = 1472,
+    OLD_TARGET = 396,
+    NEW_TARGET = 1160,
+    NEW_UUID = 256
+};
 
-/* Where an attribute lies in both structures, and the bytes of its field: -1 where a structure lacks it. */
+/* Where an attribute lies in both structures, and the bytes of its field: -1 where a structure
+ * lacks it. */
 static const struct {
     int attribute, old, new, size;
 } fields[] = {
@@ -47,8 +56,7 @@ static const struct {
     {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, -1, 1416, 8},
 };
 
-static void write_fields(unsigned char *properties, int device, bool new)
-{
+static void write_fields(unsigned char *properties, int device, bool new) {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         int place = new ? fields[i].new : fields[i].old;
         int64_t value = device_attribute(device, fields[i].attribute);
@@ -61,8 +69,7 @@ static void write_fields(unsigned char *properties, int device, bool new)
     device_target(device, (char *)properties + (new ? NEW_TARGET : OLD_TARGET));
 }
 
-HIP(hipGetDeviceProperties, READY, (void *prop, int deviceId), (prop, deviceId))
-{
+HIP(hipGetDeviceProperties, READY, (void *prop, int deviceId), (prop, deviceId)) {
     enum { NUMBER = 392 };
     CHECK(prop, CODE_INVALID_VALUE);
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
@@ -73,8 +80,7 @@ HIP(hipGetDeviceProperties, READY, (void *prop, int deviceId), (prop, deviceId))
     return CODE_SUCCESS;
 }
 
-HIP(hipGetDevicePropertiesR0600, READY, (void *prop, int deviceId), (prop, deviceId))
-{
+HIP(hipGetDevicePropertiesR0600, READY, (void *prop, int deviceId), (prop, deviceId)) {
     CHECK(prop, CODE_INVALID_VALUE);
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
     memset(prop, 0, NEW_BYTES);

@@ -16,12 +16,13 @@ static const struct {
     {"gfx12-generic", {"gfx120"}},
 };
 
-static bool same_processor(const char *image, size_t image_length, const char *device, size_t device_length)
-{
+static bool same_processor(const char *image, size_t image_length, const char *device,
+                           size_t device_length) {
     if (image_length == device_length && strncmp(image, device, image_length) == 0)
         return true;
     for (size_t i = 0; i < sizeof generics / sizeof generics[0]; i++) {
-        if (strlen(generics[i].generic) != image_length || strncmp(generics[i].generic, image, image_length) != 0)
+        if (strlen(generics[i].generic) != image_length ||
+            strncmp(generics[i].generic, image, image_length) != 0)
             continue;
         for (int j = 0; generics[i].prefixes[j]; j++)
             if (strncmp(generics[i].prefixes[j], device, strlen(generics[i].prefixes[j])) == 0)
@@ -31,16 +32,14 @@ static bool same_processor(const char *image, size_t image_length, const char *d
 }
 
 /* Return the sign behind a feature of a target, or 0. */
-static char sign_of(const char *target, const char *feature)
-{
+static char sign_of(const char *target, const char *feature) {
     for (const char *place = strchr(target, ':'); place; place = strchr(place + 1, ':'))
         if (strncmp(place + 1, feature, strlen(feature)) == 0)
             return place[1 + strlen(feature)];
     return 0;
 }
 
-bool target_fits(const char *image, const char *device)
-{
+bool target_fits(const char *image, const char *device) {
     static const char *const features[] = {"sramecc", "xnack"};
     if (!same_processor(image, strcspn(image, ":"), device, strcspn(device, ":")))
         return false;
@@ -53,8 +52,7 @@ bool target_fits(const char *image, const char *device)
 }
 
 /* The last two characters of a processor are its minor version and its stepping. */
-int target_major(const char *target)
-{
+int target_major(const char *target) {
     size_t length = strcspn(target, ":");
     char digits[8] = "";
     if (length > 5 && length < 5 + sizeof digits)
@@ -62,13 +60,11 @@ int target_major(const char *target)
     return atoi(digits);
 }
 
-int target_minor(const char *target)
-{
+int target_minor(const char *target) {
     char digit[2] = {target[strcspn(target, ":") - 2], 0};
     return (int)strtol(digit, NULL, 16);
 }
 
-int target_lanes(const char *target)
-{
+int target_lanes(const char *target) {
     return target_major(target) >= 10 ? 32 : 64;
 }

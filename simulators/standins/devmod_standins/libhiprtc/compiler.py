@@ -1,4 +1,6 @@
-"""The compiler of the stand-in for hiprtc: `devmod.compile`, with the clang of ziglang. It runs in a process of its own."""
+"""The compiler of the stand-in for hiprtc: `devmod.compile`, with the clang of ziglang. It runs in
+a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,14 @@ def main(folder: str, *options: str) -> int:
     rest = [each for each in options if not each.startswith("--offload-arch=")]
     text = Path(folder, "source").read_text(encoding="utf-8")
     try:
-        module = devmod.compile(text.replace("//devmod:", "// ", 1), f"rocm -arch={arch}", language="HIP", options=rest)
+        module = devmod.compile(
+            text.replace("//devmod:", "// ", 1), f"rocm -arch={arch}", language="HIP", options=rest
+        )
     except devmod.CompileError as error:
         # The real one names the file that it has written.
-        Path(folder, "log").write_text((error.log or str(error)).replace("<text>:", "/tmp/comgr-12ab/input/CompileSource:"))
+        Path(folder, "log").write_text(
+            (error.log or str(error)).replace("<text>:", "/tmp/comgr-12ab/input/CompileSource:")
+        )
         return 1
     payload = payload_of(module)
     assert payload is not None

@@ -1,8 +1,9 @@
 // A stand-in for libhiprtc, for tests: it has hiprtc's functions, and another program compiles.
 //
-// DEVMOD_STANDIN_HIPRTC has the program and its arguments, separated by the character 31. It gets the name of a folder and the options, reads
-// `source` there, and writes `code` or `log`. Its exit status is 0, or 1 for a source with errors. After any other end this library aborts, as
-// the real one does for an architecture that it does not know.
+// DEVMOD_STANDIN_HIPRTC has the program and its arguments, separated by the character 31. It gets
+// the name of a folder and the options, reads `source` there, and writes `code` or `log`. Its exit
+// status is 0, or 1 for a source with errors. After any other end this library aborts, as the real
+// one does for an architecture that it does not know.
 
 #define _GNU_SOURCE /* asprintf */
 #include <stdio.h>
@@ -19,17 +20,16 @@ typedef struct {
     size_t code_size, log_size;
 } Program;
 
-static char *path_of(const char *folder, const char *name)
-{
+static char *path_of(const char *folder, const char *name) {
     char *path;
     if (asprintf(&path, "%s/%s", folder, name) < 0)
         abort();
     return path;
 }
 
-// Returns the bytes of a file with a zero behind them, and removes it. A file that is missing is empty.
-static char *take_file(const char *folder, const char *name, size_t *size)
-{
+// Returns the bytes of a file with a zero behind them, and removes it. A file that is missing is
+// empty.
+static char *take_file(const char *folder, const char *name, size_t *size) {
     char *path = path_of(folder, name), *data = calloc(1, 1);
     FILE *file = fopen(path, "rb");
     *size = 0;
@@ -46,37 +46,36 @@ static char *take_file(const char *folder, const char *name, size_t *size)
     return data;
 }
 
-const char *hiprtcGetErrorString(int result)
-{
-    return result == SUCCESS ? "HIPRTC_SUCCESS" : result == COMPILATION ? "HIPRTC_ERROR_COMPILATION" : "HIPRTC_ERROR_INVALID_INPUT";
+const char *hiprtcGetErrorString(int result) {
+    return result == SUCCESS       ? "HIPRTC_SUCCESS"
+           : result == COMPILATION ? "HIPRTC_ERROR_COMPILATION"
+                                   : "HIPRTC_ERROR_INVALID_INPUT";
 }
 
-int hiprtcVersion(int *major, int *minor)
-{
+int hiprtcVersion(int *major, int *minor) {
     *major = 9;
     *minor = 0;
     return SUCCESS;
 }
 
-int hiprtcCreateProgram(Program **program, const char *source, const char *name, int headers, const char **texts, const char **names)
-{
+int hiprtcCreateProgram(Program **program, const char *source, const char *name, int headers,
+                        const char **texts, const char **names) {
     (void)name, (void)headers, (void)texts, (void)names;
     *program = calloc(1, sizeof **program);
     (*program)->source = strdup(source);
     return SUCCESS;
 }
 
-int hiprtcDestroyProgram(Program **program)
-{
+int hiprtcDestroyProgram(Program **program) {
     free((*program)->source), free((*program)->code), free((*program)->log), free(*program);
     *program = NULL;
     return SUCCESS;
 }
 
-int hiprtcCompileProgram(Program *program, int count, const char **options)
-{
+int hiprtcCompileProgram(Program *program, int count, const char **options) {
     const char *command = getenv("DEVMOD_STANDIN_HIPRTC");
-    char folder[] = "/tmp/devmod-hiprtc-XXXXXX", *words = strdup(command ? command : ""), *arguments[MOST_ARGUMENTS];
+    char folder[] = "/tmp/devmod-hiprtc-XXXXXX", *words = strdup(command ? command : ""),
+         *arguments[MOST_ARGUMENTS];
     int used = 0, status;
     if (!mkdtemp(folder) || count > MOST_ARGUMENTS / 2)
         return INVALID_INPUT;
@@ -84,7 +83,8 @@ int hiprtcCompileProgram(Program *program, int count, const char **options)
     FILE *file = fopen(path, "wb");
     fwrite(program->source, 1, strlen(program->source), file);
     fclose(file);
-    for (char *word = strtok(words, "\x1f"); word && used < MOST_ARGUMENTS / 4; word = strtok(NULL, "\x1f"))
+    for (char *word = strtok(words, "\x1f"); word && used < MOST_ARGUMENTS / 4;
+         word = strtok(NULL, "\x1f"))
         arguments[used++] = word;
     arguments[used++] = folder;
     for (int i = 0; i < count; i++)
@@ -106,26 +106,22 @@ int hiprtcCompileProgram(Program *program, int count, const char **options)
     return WEXITSTATUS(status) ? COMPILATION : SUCCESS;
 }
 
-int hiprtcGetProgramLogSize(Program *program, size_t *size)
-{
+int hiprtcGetProgramLogSize(Program *program, size_t *size) {
     *size = program->log_size + 1;
     return SUCCESS;
 }
 
-int hiprtcGetProgramLog(Program *program, char *log)
-{
+int hiprtcGetProgramLog(Program *program, char *log) {
     memcpy(log, program->log, program->log_size + 1);
     return SUCCESS;
 }
 
-int hiprtcGetCodeSize(Program *program, size_t *size)
-{
+int hiprtcGetCodeSize(Program *program, size_t *size) {
     *size = program->code_size;
     return SUCCESS;
 }
 
-int hiprtcGetCode(Program *program, char *code)
-{
+int hiprtcGetCode(Program *program, char *code) {
     memcpy(code, program->code, program->code_size);
     return SUCCESS;
 }

@@ -1,4 +1,6 @@
-"""Stand-ins for Apple's Metal: kernels that a C++ compiler builds for the CPU, and a double of the framework of pyobjc."""
+"""Stand-ins for Apple's Metal: kernels that a C++ compiler builds for the CPU, and a double of the
+framework of pyobjc.
+"""
 
 from .cpu import Sampler, Texture, compile_kernel, missing
 from .framework import FrameworkDouble

@@ -1,5 +1,5 @@
-"""Metal sources as C++ on the CPU, for the examples and tests. `msl_on_cpu.h` and `msl_textures.h` have the names of the language; this
-file compiles and calls.
+"""Metal sources as C++ on the CPU, for the examples and tests. `msl_on_cpu.h` and `msl_textures.h`
+have the names of the language; this file compiles and calls.
 """
 
 from __future__ import annotations
@@ -22,26 +22,50 @@ from devmod_simulators.drivers.build import CACHE
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
 #: Numbers without a suffix are floats in MSL.
 _FLAGS = ("-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-fsingle-precision-constant")
-_KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
-#: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
-_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+|__attribute__\(\([^;]*?\)\)\s+)*\w+\s*[*&])")
-#: Several members of a vector in any order, and the same before an assignment. C++ has the members of one number alone.
+_KERNEL = re.compile(
+    r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))",
+    re.DOTALL,
+)
+#: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it
+#: declares memory that the threads share.
+_ADDRESS_SPACE = re.compile(
+    r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+|__attribute__\(\([^;]*?\)\)\s+)*\w+\s*[*&])"
+)
+#: Several members of a vector in any order, and the same before an assignment. C++ has the members
+#: of one number alone.
 _SWIZZLE = re.compile(r"\.([xyzw]{2,4})\b(\s*[-+*/]?=(?!=))?")
 #: A buffer without an attribute has the next number.
-_TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*(?:\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\])?\Z", re.DOTALL)
+_TYPE = re.compile(
+    r"(.+?)([*&])\s*(\w+)\s*(?:\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\])?\Z", re.DOTALL
+)
 _TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
 _SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
 _PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
 
 
 #: The formats of texels, without their channels, in the order of `msl_textures.h`.
-_FORMATS = ("8unorm", "8snorm", "8uint", "8sint", "16unorm", "16snorm", "16uint", "16sint", "16float", "32uint", "32sint", "32float")
+_FORMATS = (
+    "8unorm",
+    "8snorm",
+    "8uint",
+    "8sint",
+    "16unorm",
+    "16snorm",
+    "16uint",
+    "16sint",
+    "16float",
+    "32uint",
+    "32sint",
+    "32float",
+)
 _CHANNELS = {"r": 1, "rg": 2, "rgba": 4, "bgra": 4}
 _ADDRESS_MODES = {"border": 0, "clamp": 1, "repeat": 2, "mirror": 3}
 
 
 class Texture(NamedTuple):
-    """A texture: its format by WebGPU's name, its width, height and depth, its layers (0 for no array), and its texels."""
+    """A texture: its format by WebGPU's name, its width, height and depth, its layers (0 for no
+    array), and its texels.
+    """
 
     format: str
     extent: tuple[int, int, int]
@@ -60,15 +84,28 @@ class Sampler(NamedTuple):
 class _TextureData(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
-        *((name, ctypes.c_uint) for name in ("width", "height", "depth", "layers", "format", "channels", "bgra")),
+        *(
+            (name, ctypes.c_uint)
+            for name in ("width", "height", "depth", "layers", "format", "channels", "bgra")
+        ),
     ]
 
 
 def _texture_data(texture: Texture) -> _TextureData:
     match = re.fullmatch(r"([a-z]+)(\w+)", texture.format)
     assert match
-    format_, data = _FORMATS.index(match[2]), (ctypes.c_char * len(texture.data)).from_buffer(texture.data)
-    result = _TextureData(ctypes.addressof(data), *texture.extent, texture.layers, format_, _CHANNELS[match[1]], match[1] == "bgra")
+    format_, data = (
+        _FORMATS.index(match[2]),
+        (ctypes.c_char * len(texture.data)).from_buffer(texture.data),
+    )
+    result = _TextureData(
+        ctypes.addressof(data),
+        *texture.extent,
+        texture.layers,
+        format_,
+        _CHANNELS[match[1]],
+        match[1] == "bgra",
+    )
     result.owner = data
     return result
 
@@ -96,7 +133,9 @@ def _c_object(value: Any) -> Any:
 
 
 class _Kernel(NamedTuple):
-    """A kernel of a source: the keys of its arguments in order, and its function for the CPU, which is C++."""
+    """A kernel of a source: the keys of its arguments in order, and its function for the CPU, which
+    is C++.
+    """
 
     keys: list[tuple[str, int]]
     runner: str
@@ -108,11 +147,21 @@ def _kernels(text: str) -> dict[str, _Kernel]:
     shuffles = "simd_shuffle" in text  # also in a function that a kernel calls
     for found in _KERNEL.finditer(text):
         keys, passed = [], []
-        for number, parameter in enumerate(each.strip() for each in re.split(r",(?![^<>]*>)", _ADDRESS_SPACE.sub("", found["signature"]))):
-            buffer, bound = _TYPE.match(parameter), _TEXTURE.match(parameter) or _SAMPLER.match(parameter)
+        for number, parameter in enumerate(
+            each.strip()
+            for each in re.split(r",(?![^<>]*>)", _ADDRESS_SPACE.sub("", found["signature"]))
+        ):
+            buffer, bound = (
+                _TYPE.match(parameter),
+                _TEXTURE.match(parameter) or _SAMPLER.match(parameter),
+            )
             if bound:
                 keys.append((bound[2], int(bound[3])))
-                passed.append(f"({bound[1]})args[{len(keys) - 1}]" if bound[2] == "texture" else f"*(sampler *)args[{len(keys) - 1}]")
+                passed.append(
+                    f"({bound[1]})args[{len(keys) - 1}]"
+                    if bound[2] == "texture"
+                    else f"*(sampler *)args[{len(keys) - 1}]"
+                )
             elif buffer:
                 keys.append((buffer[4] or "buffer", int(buffer[5] or len(keys))))
                 pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
@@ -123,7 +172,10 @@ def _kernels(text: str) -> dict[str, _Kernel]:
                 passed.append(f"at.{place[1]}")
         # Threads that share no memory and no values need no barrier, and run one after the other.
         run = (
-            "run_together" if shuffles or re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
+            "run_together"
+            if shuffles
+            or re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"])
+            else "run_one_by_one"
         )
         kernels[found["name"]] = _Kernel(
             keys,
@@ -145,9 +197,14 @@ def _in_cpp(text: str) -> str:
 
 @cache
 def _header() -> Path:
-    """Return a copy of the header that is precompiled, once for the same contents: parsing it takes most of the time of a small kernel."""
+    """Return a copy of the header that is precompiled, once for the same contents: parsing it takes
+    most of the time of a small kernel.
+    """
     headers = (HEADER, HEADER.with_name("msl_textures.h"))
-    digest = hashlib.sha256("\n".join([str(_compiler()), *_FLAGS]).encode() + b"".join(each.read_bytes() for each in headers))
+    digest = hashlib.sha256(
+        "\n".join([str(_compiler()), *_FLAGS]).encode()
+        + b"".join(each.read_bytes() for each in headers)
+    )
     folder = CACHE / digest.hexdigest()[:16]
     if not folder.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -156,7 +213,15 @@ def _header() -> Path:
             made.mkdir()
             for each in headers:
                 shutil.copy(each, made)
-            command = [str(_compiler()), *_FLAGS, "-x", "c++-header", str(HEADER), "-o", str(made / f"{HEADER.name}.gch")]
+            command = [
+                str(_compiler()),
+                *_FLAGS,
+                "-x",
+                "c++-header",
+                str(HEADER),
+                "-o",
+                str(made / f"{HEADER.name}.gch"),
+            ]
             subprocess.run(command, check=True, timeout=300)
             with suppress(OSError):  # another process was first
                 made.rename(folder)
@@ -167,24 +232,33 @@ def _header() -> Path:
 def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     """Compile a source, once."""
     kernels = _kernels(text)
-    source = f'#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
+    source = (
+        f'#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
+    )
     with temporary_folder() as folder:
         for name in ("metal_stdlib", "metal_math", "metal_texture"):
             (Path(folder) / name).write_text("")
         (Path(folder) / "k.cpp").write_text(source)
         command = [str(_compiler()), *_FLAGS, "-include", str(_header()), "-shared", f"-I{folder}"]
         process = subprocess.run(
-            [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
+            [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         assert process.returncode == 0, process.stderr
         return ctypes.CDLL(f"{folder}/k.so"), kernels
 
 
-def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
-    """Compile a source, once, with all its kernels. Return a function f(arguments, grid, block) for one of them.
+def compile_kernel(
+    text: str, name: str
+) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
+    """Compile a source, once, with all its kernels. Return a function f(arguments, grid, block) for
+    one of them.
 
-    The key of an argument is ("buffer", "threadgroup", "texture" or "sampler", index). Its value is the data of the buffer, the bytes of
-    threadgroup memory, a `Texture` or a `Sampler`.
+    The key of an argument is ("buffer", "threadgroup", "texture" or "sampler", index). Its value is
+    the data of the buffer, the bytes of threadgroup memory, a `Texture` or a `Sampler`.
     """
     library, kernels = _compile(text)
     assert name in kernels, f"no kernel {name}"
@@ -192,6 +266,8 @@ def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], A
     def call(arguments: Mapping[tuple[str, int], Any], grid: Any, block: Any) -> None:
         arrays = [_c_object(arguments[key]) for key in kernels[name].keys]
         pointers = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
-        library[f"devmod_run_{name}"](pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
+        library[f"devmod_run_{name}"](
+            pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block)
+        )
 
     return call

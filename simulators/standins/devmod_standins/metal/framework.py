@@ -1,8 +1,10 @@
-"""A double of pyobjc's framework Metal, for the one file that calls it. It checks every selector with pyobjc's own metadata.
+"""A double of pyobjc's framework Metal, for the one file that calls it. It checks every selector
+with pyobjc's own metadata.
 
-`selectors.json` has the types of the arguments and of the result of each selector that the driver sends. They are from `_metadata.py` of
-pyobjc-framework-Metal: Q is an unsigned number; @ an object; Z a bool; ^v:n bytes as input; ^@:o an error as output, for which the caller
-passes None and gets a pair. pyobjc takes the types of other selectors from the Objective-C runtime.
+`selectors.json` has the types of the arguments and of the result of each selector that the driver
+sends. They are from `_metadata.py` of pyobjc-framework-Metal: Q is an unsigned number; @ an object;
+Z a bool; ^v:n bytes as input; ^@:o an error as output, for which the caller passes None and gets a
+pair. pyobjc takes the types of other selectors from the Objective-C runtime.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parent / "selectors.json").read_text())
-#: Selectors that pyobjc's metadata do not have: the types of the runtime are correct, except for the one that the driver registers.
+#: Selectors that pyobjc's metadata do not have: the types of the runtime are correct, except for
+#: the one that the driver registers.
 PLAIN = {
     "alloc": [],
     "init": [],
@@ -27,7 +30,16 @@ PLAIN = {
     **{
         f"set{name}_": ["Q"]
         for name in (
-            *("TextureType", "PixelFormat", "Width", "Height", "Depth", "ArrayLength", "StorageMode", "Usage"),
+            *(
+                "TextureType",
+                "PixelFormat",
+                "Width",
+                "Height",
+                "Depth",
+                "ArrayLength",
+                "StorageMode",
+                "Usage",
+            ),
             *("MinFilter", "MagFilter", "SAddressMode", "TAddressMode", "RAddressMode"),
         )
     },
@@ -126,7 +138,12 @@ class FrameworkDouble:
 
     selectors = frozenset({*KNOWN["selectors"], *PLAIN, *REGISTERED})
     enums = frozenset(KNOWN["enums"])
-    classes = ("MTLCompileOptions", "MTLFunctionConstantValues", "MTLTextureDescriptor", "MTLSamplerDescriptor")
+    classes = (
+        "MTLCompileOptions",
+        "MTLFunctionConstantValues",
+        "MTLTextureDescriptor",
+        "MTLSamplerDescriptor",
+    )
 
     def __init__(self) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -144,7 +161,10 @@ class FrameworkDouble:
             ),
             "Foundation": types.SimpleNamespace(
                 NSProcessInfo=self.object(
-                    "NSProcessInfo", processInfo=lambda: self.object("info", operatingSystemVersionString="Version 15.0")
+                    "NSProcessInfo",
+                    processInfo=lambda: self.object(
+                        "info", operatingSystemVersionString="Version 15.0"
+                    ),
                 )
             ),
             "libdispatch": types.SimpleNamespace(dispatch_data_create=self._data),
@@ -159,7 +179,11 @@ class FrameworkDouble:
 
     def object(self, kind: str, **answers: Any) -> Object:
         """Return an object that answers selectors with values, or with the results of functions."""
-        return Object(kind, self.log, **{name: None if name in self.nothing else answer for name, answer in answers.items()})
+        return Object(
+            kind,
+            self.log,
+            **{name: None if name in self.nothing else answer for name, answer in answers.items()},
+        )
 
     def _class(self, kind: str) -> Object:
         made = self.object(kind)
@@ -187,7 +211,12 @@ class FrameworkDouble:
         def library(*_: Any) -> Any:
             return (None if self.library_error else self.library()), self.error(self.library_error)
 
-        pipeline = self.object("pipeline", maxTotalThreadsPerThreadgroup=512, staticThreadgroupMemoryLength=64, threadExecutionWidth=16)
+        pipeline = self.object(
+            "pipeline",
+            maxTotalThreadsPerThreadgroup=512,
+            staticThreadgroupMemoryLength=64,
+            threadExecutionWidth=16,
+        )
         return self.object(
             "device",
             name=name,

@@ -1,4 +1,5 @@
-"""Machine code of gfx1100, executed by an emulator of AMD's RDNA3 that this repository does not contain.
+"""Machine code of gfx1100, executed by an emulator of AMD's RDNA3 that this repository does not
+contain.
 
 DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
 """

@@ -50,7 +50,9 @@ class CodeObject:
     def __init__(self, data: bytes) -> None:
         try:
             self._elf = ELFFile(io.BytesIO(data))
-            self._loads = [segment for segment in self._elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+            self._loads = [
+                segment for segment in self._elf.iter_segments() if segment["p_type"] == "PT_LOAD"
+            ]
             metadata = self._metadata()
             symbols: Any = self._elf.get_section_by_name(".dynsym")
             self.symbols = {each.name: each for each in symbols.iter_symbols()} if symbols else {}
@@ -63,14 +65,19 @@ class CodeObject:
         self.globals = [
             (name, symbol["st_value"], symbol["st_size"])
             for name, symbol in self.symbols.items()
-            if symbol["st_info"]["type"] == "STT_OBJECT" and not name.endswith(".kd") and symbol["st_shndx"] != "SHN_UNDEF"
+            if symbol["st_info"]["type"] == "STT_OBJECT"
+            and not name.endswith(".kd")
+            and symbol["st_shndx"] != "SHN_UNDEF"
         ]
 
     def _metadata(self) -> dict[str, Any]:
         notes: Any = self._elf.iter_segments("PT_NOTE")
         for segment in notes:
             for note in segment.iter_notes():
-                if note["n_name"] == "AMDGPU" and note["n_type"] in {_METADATA, "NT_AMDGPU_METADATA"}:
+                if note["n_name"] == "AMDGPU" and note["n_type"] in {
+                    _METADATA,
+                    "NT_AMDGPU_METADATA",
+                }:
                     return dict(msgpack.unpackb(_description(note)))
         raise ValueError("it has no note with AMD's metadata")
 
@@ -80,9 +87,15 @@ class CodeObject:
             raise Failure(INVALID_IMAGE, f"the code object has no symbol {metadata['.symbol']}")
         kernel = Kernel(str(metadata[".name"]), symbol["st_value"], metadata)
         for argument in metadata.get(".args", ()):
-            kind, offset, size = str(argument[".value_kind"]), int(argument[".offset"]), int(argument[".size"])
+            kind, offset, size = (
+                str(argument[".value_kind"]),
+                int(argument[".offset"]),
+                int(argument[".size"]),
+            )
             if offset + size > kernel.number(".kernarg_segment_size"):
-                raise Failure(INVALID_IMAGE, f"{kernel.name}: an argument lies behind the end of the buffer")
+                raise Failure(
+                    INVALID_IMAGE, f"{kernel.name}: an argument lies behind the end of the buffer"
+                )
             kernel.arguments.append((kind, offset, size))
         return kernel
 
@@ -96,7 +109,10 @@ class CodeObject:
         for section in tables:
             for relocation in section.iter_relocations():
                 if relocation["r_info_type"] != _RELATIVE64:
-                    raise Failure(NOT_SUPPORTED, f"the relocation {relocation['r_info_type']} is not supported")
+                    raise Failure(
+                        NOT_SUPPORTED,
+                        f"the relocation {relocation['r_info_type']} is not supported",
+                    )
                 struct.pack_into("<Q", image, relocation["r_offset"], base + relocation["r_addend"])
 
     def code_ranges(self) -> list[tuple[int, int]]:

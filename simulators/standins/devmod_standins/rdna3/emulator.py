@@ -48,7 +48,9 @@ def missing() -> str:
 
 
 def _compiler() -> Path:
-    """Return a program that is zig's clang: the emulator compiles a C function for each instruction."""
+    """Return a program that is zig's clang: the emulator compiles a C function for each
+    instruction.
+    """
     spec = importlib.util.find_spec("ziglang")
     assert spec is not None
     assert spec.origin is not None
@@ -64,7 +66,9 @@ def _compiler() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables that the emulator reads: its compiler, and where it keeps what it has compiled."""
+    """Return the environment variables that the emulator reads: its compiler, and where it keeps
+    what it has compiled.
+    """
     variables = {"CC": str(_compiler()), "CACHEDB": str(_CACHE / "instructions.db")}
     return variables | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(_CACHE))
 
@@ -85,7 +89,9 @@ def load() -> Any:
 
 @cache
 def _keep_programs() -> None:
-    """Keep on the disk what tinygrad makes of each instruction. It takes 0.1 s, and each process would make the same."""
+    """Keep on the disk what tinygrad makes of each instruction. It takes 0.1 s, and each process
+    would make the same.
+    """
     import tinygrad.codegen
     from tinygrad.helpers import diskcache_get, diskcache_put
     from tinygrad.renderer import Renderer
@@ -95,13 +101,17 @@ def _keep_programs() -> None:
     make, table = tinygrad.codegen.to_program, f"devmod_programs_{version('tinygrad')}"
 
     def kept(ast: UOp, renderer: Renderer) -> UOp:
-        key = hashlib.sha256(repr(tinygrad.codegen.to_program_key(ast, renderer)).encode()).hexdigest()
+        key = hashlib.sha256(
+            repr(tinygrad.codegen.to_program_key(ast, renderer)).encode()
+        ).hexdigest()
         program: UOp | None = diskcache_get(table, key)
         if program is None:
             made = make(ast, renderer)
             _, lines, source, binary = made.src
             # A launch needs the parameters and the binary.
-            parameters = lines.replace(src=tuple(line for line in lines.src if line.op is Ops.PARAM))
+            parameters = lines.replace(
+                src=tuple(line for line in lines.src if line.op is Ops.PARAM)
+            )
             program = made.replace(src=(UOp(Ops.SINK), parameters, source, binary))
             diskcache_put(table, key, program)
         return program
@@ -111,7 +121,9 @@ def _keep_programs() -> None:
 
 @contextmanager
 def _own_temporary_folder() -> Iterator[None]:
-    """Remove the temporary files of the emulator: it leaves an empty one in each process where `clang` is not on PATH."""
+    """Remove the temporary files of the emulator: it leaves an empty one in each process where
+    `clang` is not on PATH.
+    """
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="devmod-rdna3-") as tempfile.tempdir:
         try:
@@ -121,13 +133,22 @@ def _own_temporary_folder() -> Iterator[None]:
 
 
 def launch(
-    code: CodeObject, image: np.ndarray[Any, Any], kernel: Kernel, dimensions: tuple[int, ...], shared: int, arguments: bytes
+    code: CodeObject,
+    image: np.ndarray[Any, Any],
+    kernel: Kernel,
+    dimensions: tuple[int, ...],
+    shared: int,
+    arguments: bytes,
 ) -> None:
     """Execute a kernel: `image` is the loaded code object, `dimensions` the grid and the block."""
     if not code.target.startswith(TARGET):
-        raise Failure(NOT_SUPPORTED, f"the emulator executes code for {TARGET} alone; this is for {code.target}")
+        raise Failure(
+            NOT_SUPPORTED,
+            f"the emulator executes code for {TARGET} alone; this is for {code.target}",
+        )
     loaded = load()
-    # The emulator's class loads a file into memory of its own. The image has its place here: the rest is set.
+    # The emulator's class loads a file into memory of its own. The image has its place here: the
+    # rest is set.
     program = loaded.__new__(loaded)
     program.image = image
     program.symbols = {f"{kernel.name}.kd": (kernel.descriptor, 64)}
@@ -135,15 +156,23 @@ def launch(
         with warnings.catch_warnings(), _own_temporary_folder():
             warnings.simplefilter("ignore")
             program.launch(kernel.name, arguments, dimensions[:3], dimensions[3:], shared)
-    except (RuntimeError, ValueError) as error:  # a ValueError: registers that the emulator does not fill
+    except (
+        RuntimeError,
+        ValueError,
+    ) as error:  # a ValueError: registers that the emulator does not fill
         if "infinite loop" in str(error) or "scheduling rounds" in str(error):
             raise Failure(LAUNCH_TIMEOUT, f"the kernel does not end: {error}") from None
         raise Failure(NOT_SUPPORTED, str(error)) from None
 
 
 def prepare(code: CodeObject, image: np.ndarray[Any, Any]) -> None:
-    """Replace instructions that invalidate caches, of which there are none, by such that do nothing."""
+    """Replace instructions that invalidate caches, of which there are none, by such that do
+    nothing.
+    """
     for offset, size in code.code_ranges():
         words = image[offset : offset + size // 4 * 4].view("<u4")
-        places = np.flatnonzero(np.isin(words[:-1], (_GL0_INVALIDATE, _GL1_INVALIDATE)) & np.isin(words[1:], (0, 0x80000000)))
+        places = np.flatnonzero(
+            np.isin(words[:-1], (_GL0_INVALIDATE, _GL1_INVALIDATE))
+            & np.isin(words[1:], (0, 0x80000000))
+        )
         words[places] = words[places + 1] = _NOP

@@ -1,4 +1,6 @@
-"""The arena of a stand-in driver, at its own address: the kernels' pointers are addresses of this process."""
+"""The arena of a stand-in driver, at its own address: the kernels' pointers are addresses of this
+process.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,20 @@ _SI_ADDR = 16  # its offset in siginfo_t
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Arena:
-    """The arena, of which a kernel can access the ranges of its launch alone: an access elsewhere ends the process with a response.
+    """The arena, of which a kernel can access the ranges of its launch alone: an access elsewhere
+    ends the process with a response.
 
     Parameters
     ----------
@@ -35,14 +45,18 @@ class Arena:
     def __init__(self, base: int, size: int) -> None:
         self.base = base
         self.end = base + size
-        address = _libc.mmap(base, size, _NONE, _MAP_SHARED | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE, ARENA, 0)
+        address = _libc.mmap(
+            base, size, _NONE, _MAP_SHARED | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE, ARENA, 0
+        )
         if address != base:
             raise OSError(ctypes.get_errno(), "the arena cannot be mapped at its address")
         self._open: list[tuple[int, int]] = []
 
     def protect(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Let the process access the ranges of memory, and nothing else of the arena."""
-        pages = [(start // _PAGE * _PAGE, -(-(start + size) // _PAGE) * _PAGE) for start, size in ranges]
+        pages = [
+            (start // _PAGE * _PAGE, -(-(start + size) // _PAGE) * _PAGE) for start, size in ranges
+        ]
         if any(start < self.base or end > self.end for start, end in pages):
             raise Failure(OPERATING_SYSTEM, "a range of memory is outside the arena")
         if pages == self._open:
@@ -62,7 +76,9 @@ class Arena:
         return memoryview((ctypes.c_uint8 * size).from_address(address)).cast("B")
 
     def check_ends(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Raise an error if something was written between the end of an allocation and the end of its page: there were zeros."""
+        """Raise an error if something was written between the end of an allocation and the end of
+        its page: there were zeros.
+        """
         for start, size in ranges:
             end = start + size
             rest = -end % _PAGE
@@ -70,7 +86,10 @@ class Arena:
             if rest and tail != bytes(rest):
                 place = next(index for index, byte in enumerate(tail) if byte)
                 tail[:] = bytes(rest)
-                raise Failure(ILLEGAL_ADDRESS, f"a write at 0x{end + place:x}, {place} bytes behind the end of an allocation")
+                raise Failure(
+                    ILLEGAL_ADDRESS,
+                    f"a write at 0x{end + place:x}, {place} bytes behind the end of an allocation",
+                )
 
 
 class _SignalAction(ctypes.Structure):
@@ -88,7 +107,10 @@ class _SignalAction(ctypes.Structure):
 def _on_fault(number: int, information: int, context: int) -> None:
     """Write the response of the launch, and end: machine code that has faulted cannot be left."""
     (address,) = struct.unpack("<Q", ctypes.string_at(information + _SI_ADDR, 8))
-    os.write(RESPONSES, frame(ILLEGAL_ADDRESS, f"an access at 0x{address:x}, where the kernel has no memory"))
+    os.write(
+        RESPONSES,
+        frame(ILLEGAL_ADDRESS, f"an access at 0x{address:x}, where the kernel has no memory"),
+    )
     os._exit(0)
 
 

@@ -1,4 +1,6 @@
-"""Launches of a code object's kernels without a driver. A wrong address ends the emulator's process, so it is another than the caller's."""
+"""Launches of a code object's kernels without a driver. A wrong address ends the emulator's
+process, so it is another than the caller's.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ _TIME_LIMIT = 600
 
 
 class _Process:
-    """The process that executes the kernels of all emulators: it starts in a second, and translates each instruction once."""
+    """The process that executes the kernels of all emulators: it starts in a second, and translates
+    each instruction once.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="devmod-rdna3-")
@@ -109,12 +113,25 @@ class Emulator:
         self._calls: list[dict[str, Any]] = []
         self._results: list[tuple[Path, np.ndarray[Any, Any]]] = []
 
-    def add(self, name: str, *args: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int = 0) -> None:
-        """Add a launch. Arrays are NumPy's; scalars are NumPy scalars or bytes, whose sizes are those of the code object."""
+    def add(
+        self,
+        name: str,
+        *args: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_memory: int = 0,
+    ) -> None:
+        """Add a launch. Arrays are NumPy's; scalars are NumPy scalars or bytes, whose sizes are
+        those of the code object.
+        """
         kernel = self._kernels[name]
         buffer = bytearray(kernel.number(".kernarg_segment_size"))
         pointers, arrays = [], []
-        visible = [(offset, size) for kind, offset, size in kernel.arguments if not kind.startswith("hidden_")]
+        visible = [
+            (offset, size)
+            for kind, offset, size in kernel.arguments
+            if not kind.startswith("hidden_")
+        ]
         for number, ((offset, size), value) in enumerate(zip(visible, args, strict=True)):
             if isinstance(value, np.ndarray):
                 path = self._folder / f"{len(self._calls)}-{number}.npy"
@@ -124,14 +141,25 @@ class Emulator:
                 self._results.append((path, value))
             else:
                 data = value if isinstance(value, bytes) else value.tobytes()
-                assert len(data) == size, f"{name}: argument {number} has {size} bytes, got {len(data)}"
+                assert len(data) == size, (
+                    f"{name}: argument {number} has {size} bytes, got {len(data)}"
+                )
                 buffer[offset : offset + size] = data
         for kind, offset, size in kernel.arguments:
             if kind.startswith(("hidden_block_count_", "hidden_group_size_")):
                 dims = grid if "block_count" in kind else block
-                struct.pack_into("<I" if size == 4 else "<H", buffer, offset, dims["xyz".index(kind[-1])])
+                struct.pack_into(
+                    "<I" if size == 4 else "<H", buffer, offset, dims["xyz".index(kind[-1])]
+                )
         self._calls.append(
-            {"name": name, "buffer": buffer.hex(), "pointers": pointers, "arrays": arrays, "grid": grid, "block": block}
+            {
+                "name": name,
+                "buffer": buffer.hex(),
+                "pointers": pointers,
+                "arrays": arrays,
+                "grid": grid,
+                "block": block,
+            }
             | {"shared_memory": shared_memory}
         )
 

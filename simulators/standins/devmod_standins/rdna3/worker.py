@@ -1,4 +1,6 @@
-"""The worker process of the stand-in HIP runtime: it answers requests over pipes (drivers/protocol.md)."""
+"""The worker process of the stand-in HIP runtime: it answers requests over pipes
+(drivers/protocol.md).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ class Worker:
         code = CodeObject(fields.bytes())
         self.count += 1
         self.modules[self.count] = code
-        body = struct.pack("<I", self.count) + text(code.target) + struct.pack("<QI", code.size, len(code.kernels))
+        body = (
+            struct.pack("<I", self.count)
+            + text(code.target)
+            + struct.pack("<QI", code.size, len(code.kernels))
+        )
         body += b"".join(map(_description, code.kernels)) + struct.pack("<I", len(code.globals))
         for name, offset, size in code.globals:
             body += text(name) + struct.pack("<QQ", offset, size)
@@ -76,8 +82,17 @@ class Worker:
 
 def _description(kernel: Kernel) -> bytes:
     block = [*map(int, kernel.metadata.get(".reqd_workgroup_size", ())), 0, 0, 0][:3]
-    sizes = (".kernarg_segment_size", ".group_segment_fixed_size", ".private_segment_fixed_size", ".max_flat_workgroup_size")
-    numbers = [*map(kernel.number, (*sizes, ".wavefront_size")), *block, *map(kernel.number, (".sgpr_count", ".vgpr_count"))]
+    sizes = (
+        ".kernarg_segment_size",
+        ".group_segment_fixed_size",
+        ".private_segment_fixed_size",
+        ".max_flat_workgroup_size",
+    )
+    numbers = [
+        *map(kernel.number, (*sizes, ".wavefront_size")),
+        *block,
+        *map(kernel.number, (".sgpr_count", ".vgpr_count")),
+    ]
     body = text(kernel.name) + struct.pack("<10I", *numbers)
     body += struct.pack("<I", len(kernel.arguments))
     for kind, offset, size in kernel.arguments:

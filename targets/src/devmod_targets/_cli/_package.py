@@ -22,10 +22,14 @@ def package_files(name: str) -> dict[str, str]:
         A package of Python cannot have the name.
     """
     if not is_valid_name(name) or iskeyword(name):
-        raise click.UsageError(f"--torch: expected the name of a package of Python in lower case, such as fast_ops, got {name!r}")
+        raise click.UsageError(
+            f"--torch: expected the name of a package of Python in lower case, such as fast_ops, got {name!r}"
+        )
     values = {"name": name, "distribution": name.replace("_", "-"), "version": __version__}
     texts = {
-        path.replace("/package/", f"/{name}/").removesuffix(".tmpl"): Template(text).substitute(values)  # the suffix hides it from tools
+        path.replace("/package/", f"/{name}/").removesuffix(".tmpl"): Template(text).substitute(
+            values
+        )  # the suffix hides it from tools
         for path, text in header_files("devmod_targets._cli", "templates/torch").items()
     }
     return {**texts, SCHEMA_NAME: schema_text()}

@@ -30,26 +30,75 @@ Examples:
 """,
 )
 @click.argument("manifest", default=".", type=click.Path())
-@click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
-              help="Build only this target, a kind or a target of the manifest.")  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The file to write. [default: that of the manifest]")
-@click.option("-j", "--workers", metavar="N", type=click.IntRange(min=1),
-              help="The number of worker processes. [default: the number of processors]")  # fmt: skip
-@click.option("--cache", metavar="PLACE",
-              help="The folder, or the URL, of the cache. [default: DEVMOD_BUILD_CACHE, else devmod's cache folder]")  # fmt: skip
-@click.option("--no-cache", is_flag=True, help="Compile everything, and store nothing.")
-@click.option("--dask", metavar="ADDRESS", default="", help="Compile on the Dask cluster with this scheduler.")
-@click.option("--or-local", is_flag=True, help="Build here, with a warning, if the cache or the cluster cannot be reached.")
 @click.option(
-    "--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level. [default: as in the manifest]'
+    "-t",
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    shell_complete=complete_kind("devmod.targets"),
+    help="Build only this target, a kind or a target of the manifest.",
 )
-@click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
-@click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
-@click.option("--strict", is_flag=True,
-              help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
-@click.option("--allow-python", is_flag=True, help="Execute the Python sources of the manifest, which are in Triton's language.")
-@click.option("--plan", "plan_only", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
-@click.option("--dry-run", is_flag=True, help="Compile everything and check the file, but do not write it.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(),
+    help="The file to write. [default: that of the manifest]",
+)
+@click.option(
+    "-j",
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="The number of worker processes. [default: the number of processors]",
+)
+@click.option(
+    "--cache",
+    metavar="PLACE",
+    help="The folder, or the URL, of the cache. [default: DEVMOD_BUILD_CACHE, else devmod's cache folder]",
+)
+@click.option("--no-cache", is_flag=True, help="Compile everything, and store nothing.")
+@click.option(
+    "--dask", metavar="ADDRESS", default="", help="Compile on the Dask cluster with this scheduler."
+)
+@click.option(
+    "--or-local",
+    is_flag=True,
+    help="Build here, with a warning, if the cache or the cluster cannot be reached.",
+)
+@click.option(
+    "--compress",
+    metavar="METHOD",
+    help='Compress payloads: "zstd", or "zstd:19" for another level. [default: as in the manifest]',
+)
+@click.option(
+    "--with-sources", is_flag=True, help="Add the sources of binary payloads to the file."
+)
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Write the file also if some compiles fail. The exit status is 1 all the same.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.",
+)
+@click.option(
+    "--allow-python",
+    is_flag=True,
+    help="Execute the Python sources of the manifest, which are in Triton's language.",
+)
+@click.option(
+    "--plan",
+    "plan_only",
+    is_flag=True,
+    help="Compile nothing; print the compiles, and which of them are cached.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Compile everything and check the file, but do not write it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
 @debug_option
@@ -69,10 +118,12 @@ def command(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Build the kernels of MANIFEST for its targets into one file. No device, driver or runtime is needed.
+    """Build the kernels of MANIFEST for its targets into one file. No device, driver or runtime is
+    needed.
 
-    MANIFEST is a file, or the folder of a devmod.toml or a pyproject.toml. The results of compiles are cached by their inputs. If a
-    compile fails, the others go on, the exit status is 1, and the file is unchanged.
+    MANIFEST is a file, or the folder of a devmod.toml or a pyproject.toml. The results of compiles
+    are cached by their inputs. If a compile fails, the others go on, the exit status is 1, and the
+    file is unchanged.
     """
     from contextlib import ExitStack
 
@@ -87,18 +138,30 @@ def command(
 
     def run() -> int:
         own = read_manifest(manifest)
-        own = own._replace(compress=own.compress if compress is None else compress, with_sources=own.with_sources or with_sources)
+        own = own._replace(
+            compress=own.compress if compress is None else compress,
+            with_sources=own.with_sources or with_sources,
+        )
         plan = plan_of(own, targets, strict=strict)
         if plan_only:
             rows = rows_of(plan, cache=place)
             if as_json:
-                print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
+                print_json(
+                    [
+                        dict(zip(("kernel", "source", "target", "status"), row, strict=True))
+                        for row in rows
+                    ]
+                )
             else:
                 print_table(("kernel", "source", "target", "status"), rows)
             return 0
         progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
         with ExitStack() as stack:
-            path = os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod") if dry_run else output
+            path = (
+                os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod")
+                if dry_run
+                else output
+            )
             result = build_plan(plan, path, workers, cache=place, progress=progress, **options)
             if dry_run:
                 result.output, result.written = os.path.abspath(output or plan.output), False
@@ -127,7 +190,10 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> 
     path = os.path.relpath(result.output)
     if result.written or result.failures or dry_run:
         targets = dict.fromkeys(each.job.target for each in result.results)
-        print_table(("target", "compiled", "cached", "failed", "CPU seconds"), [_row(result, target) for target in targets])
+        print_table(
+            ("target", "compiled", "cached", "failed", "CPU seconds"),
+            [_row(result, target) for target in targets],
+        )
     if dry_run and not result.failures:
         echo(f"{path} was not written, for --dry-run: {result.summary}")
     elif result.written:
@@ -136,12 +202,19 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> 
         old = "is unchanged" if os.path.exists(result.output) else "was not written"
         echo(f"{path} {old}: {result.summary}")
         for failure in result.failures:  # their messages are above, unless --quiet dropped them
-            echo(f"  {failure.job}: {failure.message.partition(chr(10))[0]}" if quiet else f"  failed {failure.job}")
+            echo(
+                f"  {failure.job}: {failure.message.partition(chr(10))[0]}"
+                if quiet
+                else f"  failed {failure.job}"
+            )
     else:
         echo(f"{path} is up to date: {size(os.path.getsize(result.output))}, {result.summary}")
 
 
 def _row(result: BuildResult, target: str) -> tuple[str, ...]:
     own = [each for each in result.results if each.job.target == target]
-    counts = [str(sum(each.status == status for each in own)) for status in ("compiled", "cached", "failed")]
+    counts = [
+        str(sum(each.status == status for each in own))
+        for status in ("compiled", "cached", "failed")
+    ]
     return (target, *counts, f"{sum(each.seconds for each in own):.2f}")

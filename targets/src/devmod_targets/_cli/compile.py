@@ -12,9 +12,25 @@ import click
 import devmod
 from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
-from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
+from devmod.commands import (
+    STDIN,
+    STDOUT,
+    complete_kind,
+    debug_option,
+    echo,
+    size,
+    standard_input,
+    write_standard_output,
+)
 from devmod.errors import CompileError, FormatError
-from devmod_targets._compilers import MAIN_SYMBOLS, architecture_problem, chosen_sources, languages_of, other_choice, owner_of
+from devmod_targets._compilers import (
+    MAIN_SYMBOLS,
+    architecture_problem,
+    chosen_sources,
+    languages_of,
+    other_choice,
+    owner_of,
+)
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
@@ -44,40 +60,123 @@ Examples:
   devmod compile - -t opencl -o - < k.cl > k.devmod                # standard input and output
 """,
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-t", "--target", "targets", multiple=True, required=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
-              help='A target, such as opencl or "cuda -arch=sm_90". Each source is for the targets that take its language.')  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
-              help="The file to write, or - for standard output. [default: the first source's name with .devmod, in this folder] "
-                   "With another suffix than .devmod, the raw payload and a metadata file beside it are written.")  # fmt: skip
-@click.option("--language", metavar="LANGUAGE",
-              help="The language of sources whose suffix shows no language of a target, such as GLSL; of one source in any case. "
-                   "[default: by the suffix, or the only target's first]")  # fmt: skip
-@click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
-@click.option("-I", "--include", multiple=True, metavar="FOLDER", help="A folder to search for includes.")
-@click.option("--option", "options", multiple=True, metavar="OPTION",
-              help="An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.")  # fmt: skip
+@click.argument(
+    "sources",
+    nargs=-1,
+    required=True,
+    metavar="SOURCE...",
+    type=click.Path(path_type=Path, allow_dash=True),
+)
+@click.option(
+    "-t",
+    "--target",
+    "targets",
+    multiple=True,
+    required=True,
+    metavar="TARGET",
+    shell_complete=complete_kind("devmod.targets"),
+    help='A target, such as opencl or "cuda -arch=sm_90". Each source is for the targets that take its language.',
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The file to write, or - for standard output. [default: the first source's name with .devmod, in this folder] "
+    "With another suffix than .devmod, the raw payload and a metadata file beside it are written.",
+)
+@click.option(
+    "--language",
+    metavar="LANGUAGE",
+    help="The language of sources whose suffix shows no language of a target, such as GLSL; of one source in any case. "
+    "[default: by the suffix, or the only target's first]",
+)
+@click.option(
+    "-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro."
+)
+@click.option(
+    "-I", "--include", multiple=True, metavar="FOLDER", help="A folder to search for includes."
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="OPTION",
+    help="An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.",
+)
 @click.option("--werror", is_flag=True, help="Make each warning an error.")
-@click.option("--strict", is_flag=True,
-              help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
-@click.option("--name", help="The function's name of a shader whose entry point is `main`. [default: the source's stem]")
-@click.option("--name-expression", "name_expressions", multiple=True, metavar="EXPRESSION",
-              help="An instance of a C++ template or of a generic function of Slang, as in --name-expression 'scale<float>'.")  # fmt: skip
-@click.option("--block", "blocks", multiple=True, metavar="[FUNCTION=]X[,Y[,Z]]",
-              help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
-@click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
-              help="The default size of a parameter of local memory: in all, or for each thread of a block.")  # fmt: skip
-@click.option("--alias", "aliases", multiple=True, metavar="NAME=NAME[,NAME...]",
-              help="A parameter's name, and the names in the sources that it replaces.")  # fmt: skip
-@click.option("--subgroup", type=int, metavar="THREADS", help="The threads of a subgroup with which the functions must run.")
-@click.option("--function", "functions", multiple=True, metavar="NAME[=SYMBOL](TYPE,...)",
-              help="A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
-                   "contain no types, such as PTX, where it also selects the functions.")  # fmt: skip
-@click.option("--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level than 3.')
-@click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
-@click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
-@click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.",
+)
+@click.option(
+    "--name",
+    help="The function's name of a shader whose entry point is `main`. [default: the source's stem]",
+)
+@click.option(
+    "--name-expression",
+    "name_expressions",
+    multiple=True,
+    metavar="EXPRESSION",
+    help="An instance of a C++ template or of a generic function of Slang, as in --name-expression 'scale<float>'.",
+)
+@click.option(
+    "--block",
+    "blocks",
+    multiple=True,
+    metavar="[FUNCTION=]X[,Y[,Z]]",
+    help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.",
+)
+@click.option(
+    "--local",
+    "locals_",
+    multiple=True,
+    metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
+    help="The default size of a parameter of local memory: in all, or for each thread of a block.",
+)
+@click.option(
+    "--alias",
+    "aliases",
+    multiple=True,
+    metavar="NAME=NAME[,NAME...]",
+    help="A parameter's name, and the names in the sources that it replaces.",
+)
+@click.option(
+    "--subgroup",
+    type=int,
+    metavar="THREADS",
+    help="The threads of a subgroup with which the functions must run.",
+)
+@click.option(
+    "--function",
+    "functions",
+    multiple=True,
+    metavar="NAME[=SYMBOL](TYPE,...)",
+    help="A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
+    "contain no types, such as PTX, where it also selects the functions.",
+)
+@click.option(
+    "--compress",
+    metavar="METHOD",
+    help='Compress payloads: "zstd", or "zstd:19" for another level than 3.',
+)
+@click.option(
+    "--with-sources", is_flag=True, help="Add the sources of binary payloads to the file."
+)
+@click.option(
+    "--mixed",
+    is_flag=True,
+    help="Allow candidates that take different arguments in a function of one name.",
+)
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Write the file also if some compiles fail. The exit status is 1 all the same.",
+)
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning."
+)
 @debug_option
 @in_shell
 def command(
@@ -103,24 +202,36 @@ def command(
     partial: bool,
     quiet: bool,
 ) -> None:
-    """Compile each SOURCE for the targets that take its language, into one file. No device, driver or runtime is needed.
+    """Compile each SOURCE for the targets that take its language, into one file. No device, driver
+    or runtime is needed.
 
     SOURCE is a file, or - for standard input.
     """
     within = "" if output else os.curdir  # a file in the current folder may be a stranger's link
     if output is None and str(sources[0]) == STDIN:
-        raise click.UsageError("the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output")
+        raise click.UsageError(
+            "the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output"
+        )
     output = output or Path(sources[0].stem + ".devmod")
     to_stdout = str(output) == STDOUT
-    if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
+    if not to_stdout and any(
+        output.exists() and source.exists() and output.samefile(source) for source in sources
+    ):
         raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
     is_bundle = to_stdout or output.suffix.lower() == ".devmod"
     if not is_bundle and (compress or with_sources):
-        raise click.UsageError(f"--compress and --with-sources are for files that end in .devmod, and {output} is a raw payload")
-    macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
+        raise click.UsageError(
+            f"--compress and --with-sources are for files that end in .devmod, and {output} is a raw payload"
+        )
+    macros = {
+        key: value if mark else None
+        for key, mark, value in (define.partition("=") for define in defines)
+    }
     block, local = parse_blocks(blocks), parse_locals(locals_)
     fmap = parse_functions(functions)
-    if len(sources) > 1 and (local is not None or isinstance(block, dict) or fmap or name_expressions):
+    if len(sources) > 1 and (
+        local is not None or isinstance(block, dict) or fmap or name_expressions
+    ):
         raise click.UsageError(
             "--local, --function, --name-expression and --block FUNCTION= are for one source; compile the sources separately, "
             "or use devmod.compile"
@@ -128,7 +239,9 @@ def command(
     assignments = assign(sources, targets, language)
     compiles = [(each, target) for each in assignments for target in variants(each.target)]
     if not is_bundle and len(compiles) > 1:
-        raise click.UsageError(f"{output} holds one raw payload, and this is {len(compiles)}; choose a name that ends in .devmod")
+        raise click.UsageError(
+            f"{output} holds one raw payload, and this is {len(compiles)}; choose a name that ends in .devmod"
+        )
     if not to_stdout:
         check_writable(output)
     _check_architectures(sources, assignments)
@@ -159,7 +272,9 @@ def command(
                 built.append((each, module))
         modules = [module for _, module in built]
         _check_names(sources, built)
-        failure = _failure(failures, len(modules), output if partial else None) if failures else None
+        failure = (
+            _failure(failures, len(modules), output if partial else None) if failures else None
+        )
         if failure is not None and not (partial and modules):
             raise failure
         root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
@@ -183,8 +298,11 @@ def command(
         raise failure
 
 
-def _failure(failures: Sequence[tuple[str, CompileError]], compiled: int, output: Path | None) -> CompileError:
-    """Return the error of the compiles that failed, with a line for each; the compile's own if all have the same.
+def _failure(
+    failures: Sequence[tuple[str, CompileError]], compiled: int, output: Path | None
+) -> CompileError:
+    """Return the error of the compiles that failed, with a line for each; the compile's own if all
+    have the same.
 
     Parameters
     ----------
@@ -205,8 +323,12 @@ def _failure(failures: Sequence[tuple[str, CompileError]], compiled: int, output
     return CompileError("\n".join([f"{count}, and {state}:", *lines]), kind=first.kind)
 
 
-def _main_notes(sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]) -> Iterator[str]:
-    """Yield a sentence for each entry point whose function has the name of its file: the other sources may have another name for it."""
+def _main_notes(
+    sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]
+) -> Iterator[str]:
+    """Yield a sentence for each entry point whose function has the name of its file: the other
+    sources may have another name for it.
+    """
     for each, module in built:
         for name, info in module.functions.items():
             if name != info.name and info.name in MAIN_SYMBOLS:
@@ -217,20 +339,36 @@ def _main_notes(sources: tuple[Path, ...], built: Sequence[tuple[Assignment, dev
 def _validation(module: devmod.Module) -> str:
     """Return the part of the output about the validator of a module; "" if the compiler is one."""
     validator, unvalidated = validation_of(module)
-    return f" (not validated: {unvalidated})" if unvalidated else f" (validated by {validator})" if validator else ""
+    return (
+        f" (not validated: {unvalidated})"
+        if unvalidated
+        else f" (validated by {validator})"
+        if validator
+        else ""
+    )
 
 
 def _files(output: Path) -> list[Path]:
-    """Return the files that the command writes: none for standard output, and the metadata beside a raw payload."""
+    """Return the files that the command writes: none for standard output, and the metadata beside a
+    raw payload.
+    """
     if str(output) == STDOUT:
         return []
-    return [output] if output.suffix.lower() == ".devmod" else [output, output.with_suffix(".tvm_meta.json")]
+    return (
+        [output]
+        if output.suffix.lower() == ".devmod"
+        else [output, output.with_suffix(".tvm_meta.json")]
+    )
 
 
 def _write_payload(module: devmod.Module, output: Path) -> None:
     """Write a raw payload. Raise UsageError if the suffix is not one of the module's format."""
     spec = find_spec(module.kind)
-    suffixes = [suffix for suffix, fmt in spec.suffixes.items() if fmt == module.format] if spec is not None else []
+    suffixes = (
+        [suffix for suffix, fmt in spec.suffixes.items() if fmt == module.format]
+        if spec is not None
+        else []
+    )
     if spec is not None and suffixes and output.suffix[1:].lower() not in spec.suffixes:
         raise click.UsageError(
             f"{output}: {module.kind} has no files of that suffix; choose a name that ends in .devmod, "
@@ -240,7 +378,9 @@ def _write_payload(module: devmod.Module, output: Path) -> None:
 
 
 def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
-    """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its first bytes."""
+    """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its
+    first bytes.
+    """
     if sum(str(source) == STDIN for source in sources) > 1:
         raise click.UsageError("standard input (-) is given twice as a source")
     data = standard_input() if STDIN in map(str, sources) else b""
@@ -249,7 +389,9 @@ def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
 
 
 def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment]) -> None:
-    """Raise CompileError for a target that must name an architecture, before the first of several sources is compiled."""
+    """Raise CompileError for a target that must name an architecture, before the first of several
+    sources is compiled.
+    """
     for each in assignments:
         target = Target.parse(each.target)
         spec = find_spec(target.kind)
@@ -260,8 +402,12 @@ def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment
                 raise CompileError(problem, kind=spec.kind)
 
 
-def _check_names(sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]) -> None:
-    """Raise UsageError for functions with equal names: a look-up would only find the first of a target."""
+def _check_names(
+    sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]
+) -> None:
+    """Raise UsageError for functions with equal names: a look-up would only find the first of a
+    target.
+    """
     owners: dict[tuple[str, str], int] = {}
     for each, module in built:
         for name in module.functions:
@@ -276,15 +422,20 @@ def _check_names(sources: tuple[Path, ...], built: Sequence[tuple[Assignment, de
 
 
 class Assignment(NamedTuple):
-    """A source, by its index, a target that takes it, and the language for `devmod.compile`; None for that of its suffix."""
+    """A source, by its index, a target that takes it, and the language for `devmod.compile`; None
+    for that of its suffix.
+    """
 
     source: int
     target: str
     language: str | None
 
 
-def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None) -> list[Assignment]:
-    """Return each source with each target that takes its language, in the order of the sources, then of the targets.
+def assign(
+    sources: Sequence[Path], targets: Sequence[str], language: str | None
+) -> list[Assignment]:
+    """Return each source with each target that takes its language, in the order of the sources,
+    then of the targets.
 
     One source and one target belong together: the compiler checks the language.
 
@@ -298,14 +449,24 @@ def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None
         raise click.UsageError(f"the target {repeated!r} is given twice")
     kinds = [Target.parse(target).kind for target in targets]
     specs = {kind: spec for kind in kinds if (spec := find_spec(kind)) is not None}
-    if len(sources) * len(targets) == 1 or len(specs) < len(set(kinds)):  # compiling reports an unknown kind
-        return [Assignment(index, target, language) for index in range(len(sources)) for target in targets]
+    if len(sources) * len(targets) == 1 or len(specs) < len(
+        set(kinds)
+    ):  # compiling reports an unknown kind
+        return [
+            Assignment(index, target, language)
+            for index in range(len(sources))
+            for target in targets
+        ]
     result = []
-    languages = [_own_language(source, len(sources), specs.values(), language) for source in sources]
+    languages = [
+        _own_language(source, len(sources), specs.values(), language) for source in sources
+    ]
     names = [own or suffix_of(source.name) for source, own in zip(sources, languages, strict=True)]
     chosen = {kind: chosen_sources(spec, names) for kind, spec in specs.items()}
     for index, (source, own, name) in enumerate(zip(sources, languages, names, strict=True)):
-        takers = [target for target, kind in zip(targets, kinds, strict=True) if chosen[kind][index]]
+        takers = [
+            target for target, kind in zip(targets, kinds, strict=True) if chosen[kind][index]
+        ]
         if not takers and len(specs) == 1 and own is None and owner_of(name) is None:
             takers = list(targets)
         if not takers:
@@ -324,10 +485,13 @@ def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None
     return result
 
 
-def _own_language(source: Path, count: int, specs: Iterable[TargetSpec], language: str | None) -> str | None:
+def _own_language(
+    source: Path, count: int, specs: Iterable[TargetSpec], language: str | None
+) -> str | None:
     """Return the language of --language where it is for a source, else None.
 
-    Among several sources, a suffix goes before it if it belongs to a target that does not take the language.
+    Among several sources, a suffix goes before it if it belongs to a target that does not take the
+    language.
     """
     if language is None or count == 1:
         return language
@@ -344,7 +508,9 @@ def _no_taker(source: Path, name: str, language: str | None, specs: dict[str, Ta
         what = "" if other is None else f". It is a language of {other.kind}"
         return f"no target takes the language {language!r}: {takes}{what}"
     if other is None:
-        return f"the suffix of {source} does not show its language; give it with --language. {takes}"
+        return (
+            f"the suffix of {source} does not show its language; give it with --language. {takes}"
+        )
     return f"{source} is {other.languages[name]}, which none of the targets takes: {takes}. Add -t {other.kind}, or give --language"
 
 
@@ -371,14 +537,20 @@ def parse_blocks(texts: Sequence[str]) -> tuple[int, ...] | dict[str, tuple[int,
         except ValueError:
             dims = ()
         if (mark and not function) or not 1 <= len(dims) <= 3 or min(dims) < 1:
-            raise click.UsageError(f"--block {text}: expected threads in x, y, z, such as 64, 16,16 or blur=16,16")
+            raise click.UsageError(
+                f"--block {text}: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"
+            )
         if function in result:
-            raise click.UsageError(f"--block is given twice for {f'the function {function!r}' if function else 'all functions'}")
+            raise click.UsageError(
+                f"--block is given twice for {f'the function {function!r}' if function else 'all functions'}"
+            )
         result[function] = dims
     if "" not in result:
         return result or None
     if len(result) > 1:
-        raise click.UsageError("--block is given for all functions and for one; give it for each function")
+        raise click.UsageError(
+            "--block is given for all functions and for one; give it for each function"
+        )
     return result[""]
 
 
@@ -395,8 +567,14 @@ def parse_locals(texts: Sequence[str]) -> dict[str, Local | dict[str, Local]] | 
         names, _, size = text.rpartition("=")
         function, _, parameter = names.rpartition(".")
         number, mark, unit = size.partition("/")
-        if not parameter or not (number.isascii() and number.isdigit() and 0 < int(number) < 2**63) or (mark and unit != "thread"):
-            raise click.UsageError(f"--local {text}: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread")
+        if (
+            not parameter
+            or not (number.isascii() and number.isdigit() and 0 < int(number) < 2**63)
+            or (mark and unit != "thread")
+        ):
+            raise click.UsageError(
+                f"--local {text}: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"
+            )
         default = Local(per_thread=int(number)) if mark else Local(int(number))
         group = result.setdefault(function, {}) if function else result
         if not isinstance(group, dict) or parameter in group:
@@ -412,7 +590,9 @@ def parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:
         alias, _, names = text.partition("=")
         parts = names.split(",")
         if not alias or not all(parts):
-            raise click.UsageError(f"--alias {text}: expected names, such as data_a=data_a_packed16,data_a_packed32")
+            raise click.UsageError(
+                f"--alias {text}: expected names, such as data_a=data_a_packed16,data_a_packed32"
+            )
         result.setdefault(alias, []).extend(parts)
     return result
 
@@ -429,8 +609,12 @@ def parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
     for text in texts:
         match = _FUNCTION.fullmatch(text.strip())
         if match is None:
-            raise click.UsageError(f"--function {text}: expected a name and the types of the arguments, such as 'scale(handle, float32)'")
-        types = [each.strip() for each in match["types"].split(",")] if match["types"].strip() else []
+            raise click.UsageError(
+                f"--function {text}: expected a name and the types of the arguments, such as 'scale(handle, float32)'"
+            )
+        types = (
+            [each.strip() for each in match["types"].split(",")] if match["types"].strip() else []
+        )
         symbol = match["symbol"].strip()
         name = (match["name"] or symbol).strip()
         if name in result:

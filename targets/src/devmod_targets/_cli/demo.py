@@ -34,9 +34,11 @@ SHADES = " .,-=+*#%@"
 @click.command("demo", short_help="Compile a kernel, run it here and draw its result.")
 @debug_option
 def command() -> int:
-    """Compile a kernel of OpenCL C into a file, load the file, run the kernel on the first OpenCL device and draw its result.
+    """Compile a kernel of OpenCL C into a file, load the file, run the kernel on the first OpenCL
+    device and draw its result.
 
-    It needs devmod-core[build-opencl] and devmod-opencl; with devmod-opencl[pocl] the device is this processor.
+    It needs devmod-core[build-opencl] and devmod-opencl; with devmod-opencl[pocl] the device is
+    this processor.
     """
     import devmod
     from devmod.backend import temporary_folder

@@ -1,4 +1,6 @@
-"""`devmod init`: write a manifest for the sources in a folder, or a package with operations of PyTorch."""
+"""`devmod init`: write a manifest for the sources in a folder, or a package with operations of
+PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -34,47 +36,86 @@ Examples:
   devmod init --torch fast_ops      # a package with operations of PyTorch
 """,
 )
-@click.argument("folder", default=".", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
-              help="A target to build for. [default: one for each kind with a source]")  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", default="kernels.devmod", show_default=True, help="The file that `devmod build` writes.")
-@click.option("--torch", metavar="NAME", help="Write a package NAME with an operation of PyTorch, its kernels and tests.")
+@click.argument(
+    "folder", default=".", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+@click.option(
+    "-t",
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    shell_complete=complete_kind("devmod.targets"),
+    help="A target to build for. [default: one for each kind with a source]",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="kernels.devmod",
+    show_default=True,
+    help="The file that `devmod build` writes.",
+)
+@click.option(
+    "--torch",
+    metavar="NAME",
+    help="Write a package NAME with an operation of PyTorch, its kernels and tests.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-def command(folder: Path, targets: tuple[str, ...], output: str, torch: str | None, force: bool, quiet: bool) -> None:
-    """Write FOLDER/devmod.toml for the kernels in FOLDER and below it, with comments that show the other keys.
+def command(
+    folder: Path, targets: tuple[str, ...], output: str, torch: str | None, force: bool, quiet: bool
+) -> None:
+    """Write FOLDER/devmod.toml for the kernels in FOLDER and below it, with comments that show the
+    other keys.
 
-    Sources of one name, such as blur.cl and blur.comp, are one kernel. Sources for several kinds, such as those in Slang, are compiled,
-    and a kind for which one fails is commented out with the reason. Files of C, C++, LLVM IR, assembly and SPIR-V are found for targets
-    that -t names.
+    Sources of one name, such as blur.cl and blur.comp, are one kernel. Sources for several kinds,
+    such as those in Slang, are compiled, and a kind for which one fails is commented out with the
+    reason. Files of C, C++, LLVM IR, assembly and SPIR-V are found for targets that -t names.
 
     --torch writes a package into FOLDER. Each program of its manifest is an operation of PyTorch.
     """
     if torch is not None:
         if targets or output != "kernels.devmod":
-            raise click.UsageError("--torch takes neither --target nor --output: the manifest that it writes has them")
+            raise click.UsageError(
+                "--torch takes neither --target nor --output: the manifest that it writes has them"
+            )
         from devmod_targets._cli._package import package_files
 
-        _write_all({folder / path: text for path, text in package_files(torch).items()}, force=force)
+        _write_all(
+            {folder / path: text for path, text in package_files(torch).items()}, force=force
+        )
         if not quiet:
             first = "" if str(folder) == "." else f"cd {shlex.quote(str(folder))}; "
-            echo(f'{folder / "pyproject.toml"}: the package {torch}. To test it: {first}pip install ".[opencl]" pytest; pytest')
+            echo(
+                f'{folder / "pyproject.toml"}: the package {torch}. To test it: {first}pip install ".[opencl]" pytest; pytest'
+            )
         return
     from devmod import Target
     from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT, Document, find_manifest
     from devmod_targets.build.plan import plan_of
     from devmod_targets.build.read import manifest_of
-    from devmod_targets.build.skeleton import SCHEMA_NAME, example_target, find_sources, manifest_text, schema_text
+    from devmod_targets.build.skeleton import (
+        SCHEMA_NAME,
+        example_target,
+        find_sources,
+        manifest_text,
+        schema_text,
+    )
 
     path = folder / MANIFEST_NAME
     if not path.exists():
         with suppress(FileNotFoundError):
-            raise FormatError(f"{find_manifest(folder)} has [tool.devmod], a manifest; remove it first, or keep it: {PYPROJECT} is enough")
+            raise FormatError(
+                f"{find_manifest(folder)} has [tool.devmod], a manifest; remove it first, or keep it: {PYPROJECT} is enough"
+            )
     kinds = [Target.parse(text).kind for text in targets]
     unknown = next((kind for kind in kinds if find_spec(kind) is None), None)
     if unknown is not None:
-        raise click.UsageError(f"unknown target {unknown!r}{did_you_mean(unknown, KINDS) or f'. The kinds are {list_names(KINDS)}'}")
+        raise click.UsageError(
+            f"unknown target {unknown!r}{did_you_mean(unknown, KINDS) or f'. The kinds are {list_names(KINDS)}'}"
+        )
     sources, unusable = find_sources(os.fspath(folder), kinds)
     if unusable and not quiet:
         echo(f"devmod: warning: {_unusable(unusable)}", err=True)
@@ -82,7 +123,11 @@ def command(folder: Path, targets: tuple[str, ...], output: str, torch: str | No
         for_them = f" for {', '.join(kinds)}" if kinds else ""
         others = [] if kinds else find_sources(os.fspath(folder), KINDS)[0]
         named = [] if str(folder) == "." else [str(folder)]
-        command = shlex.join(["devmod", "init", *named, "-t", example_target(others[0])]) if others else ""
+        command = (
+            shlex.join(["devmod", "init", *named, "-t", example_target(others[0])])
+            if others
+            else ""
+        )
         raise FormatError(
             f"{folder} has no sources of kernels{for_them}. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
             + (f". If {others[0]!r} has kernels, name their target: {command}" if others else "")
@@ -100,11 +145,15 @@ def command(folder: Path, targets: tuple[str, ...], output: str, torch: str | No
     _write_all({path: text, folder / SCHEMA_NAME: schema_text()}, force=force)
     if not quiet:
         where = "" if str(folder) == "." else f" {folder}"
-        echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")
+        echo(
+            f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}"
+        )
 
 
 def _write_all(contents: dict[Path, str], *, force: bool) -> None:
-    """Write files. Raise FormatError before the first if one has another text, unless `force` is true."""
+    """Write files. Raise FormatError before the first if one has another text, unless `force` is
+    true.
+    """
     for each, text in contents.items():
         if not force and os.path.lexists(each) and not _has_text(each, text):
             raise FormatError(f"{each} exists; --force overwrites it")
@@ -115,7 +164,9 @@ def _write_all(contents: dict[Path, str], *, force: bool) -> None:
 
 
 def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
-    """Compile what may fail for a kind. Return the kernels and the kinds to leave out, with the reasons; `devmod build` has the results."""
+    """Compile what may fail for a kind. Return the kernels and the kinds to leave out, with the
+    reasons; `devmod build` has the results.
+    """
     from devmod_targets.build.build import build_plan
     from devmod_targets.build.skeleton import Collected, failures_in, jobs_to_try
 
@@ -123,8 +174,16 @@ def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
     if jobs:
         if not quiet:
             echo(f"Trying {len(jobs)} compiles of sources that are for several kinds", err=True)
-        with temporary_folder() as folder, suppress(FormatError):  # of functions that do not fit into one file, which the user may rename
-            build_plan(plan._replace(jobs=jobs), os.path.join(folder, "trial.devmod"), or_local=True, progress=trial)
+        with (
+            temporary_folder() as folder,
+            suppress(FormatError),
+        ):  # of functions that do not fit into one file, which the user may rename
+            build_plan(
+                plan._replace(jobs=jobs),
+                os.path.join(folder, "trial.devmod"),
+                or_local=True,
+                progress=trial,
+            )
     failures = failures_in(trial.results)
     for (kernel, kind), text in failures.items() if not quiet else ():
         echo(f"devmod: note: the kernel {kernel!r} is left out for {kind}: {text}", err=True)
@@ -132,7 +191,9 @@ def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
 
 
 def _unusable(paths: list[str]) -> str:
-    names = ", ".join(map(repr, paths[:5])) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+    names = ", ".join(map(repr, paths[:5])) + (
+        f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+    )
     return f"left out, because a manifest takes printable names in UTF-8 without backslashes: {names}. Rename the files to add them"
 
 
@@ -147,7 +208,9 @@ def _write(path: Path, text: str) -> None:
     """Write a file beside its place, and move it there."""
     partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
     try:
-        with partial.open("x", encoding="utf-8", newline="\n") as file:  # never a link that is there
+        with partial.open(
+            "x", encoding="utf-8", newline="\n"
+        ) as file:  # never a link that is there
             file.write(text)
         partial.replace(path)
     finally:

@@ -1,6 +1,7 @@
 """`devmod onnx`: a model in a file of ONNX as a program for several kinds.
 
-The file is a stranger's. Another process reads it, traces it and checks the result: its end is an error of the command.
+The file is a stranger's. Another process reads it, traces it and checks the result: its end is an
+error of the command.
 """
 
 from __future__ import annotations
@@ -41,34 +42,68 @@ Examples:
 """,
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-t", "--target", "targets", multiple=True, required=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
-              help='A target, such as opencl or "cuda -arch=compute_80", one for each kind.')  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
-              help="The file to write. [default: the model's name with .devmod, in this folder]")  # fmt: skip
+@click.option(
+    "-t",
+    "--target",
+    "targets",
+    multiple=True,
+    required=True,
+    metavar="TARGET",
+    shell_complete=complete_kind("devmod.targets"),
+    help='A target, such as opencl or "cuda -arch=compute_80", one for each kind.',
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The file to write. [default: the model's name with .devmod, in this folder]",
+)
 @click.option("--name", help="The name of the program. [default: the model's stem]")
-@click.option("--dim", "dims", multiple=True, metavar="NAME=LENGTH",
-              help="A length that the model leaves open, by its name or by input and axis (x.0); LOW..HIGH is one that each call chooses. "
-                   "All lengths of an input: x=1,3,48,192. [default: 1 for an input's first length]")  # fmt: skip
-@click.option("--inputs", multiple=True, metavar="[NAME=]FILE",
-              help="An array for the check, a file .npy. [default: random numbers from a fixed seed]")  # fmt: skip
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=LENGTH",
+    help="A length that the model leaves open, by its name or by input and axis (x.0); LOW..HIGH is one that each call chooses. "
+    "All lengths of an input: x=1,3,48,192. [default: 1 for an input's first length]",
+)
+@click.option(
+    "--inputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="An array for the check, a file .npy. [default: random numbers from a fixed seed]",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def command(
-    file: Path, targets: tuple[str, ...], output: Path | None, name: str | None, dims: tuple[str, ...], inputs: tuple[str, ...], quiet: bool
+    file: Path,
+    targets: tuple[str, ...],
+    output: Path | None,
+    name: str | None,
+    dims: tuple[str, ...],
+    inputs: tuple[str, ...],
+    quiet: bool,
 ) -> None:
-    """Write the program of a model: its kernels for each target, its constants and its launches. No device is needed.
+    """Write the program of a model: its kernels for each target, its constants and its launches. No
+    device is needed.
 
-    Where devices of the targets are, the results are compared with tinygrad's on the CPU first. If they differ, nothing is written.
+    Where devices of the targets are, the results are compared with tinygrad's on the CPU first. If
+    they differ, nothing is written.
     """
     name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
     if not name.isidentifier() or iskeyword(name):
-        raise click.UsageError(f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME")
+        raise click.UsageError(
+            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
+        )
     output = output or Path(f"{name}.devmod")
     if output.exists() and file.exists() and output.samefile(file):
         raise click.UsageError(f"{output} is the model; writing to it would overwrite it")
     for each in dims:
         if not _DIM.fullmatch(each):
-            raise click.UsageError(f"--dim {each}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192")
+            raise click.UsageError(
+                f"--dim {each}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"
+            )
     open_regular(file).close()
     check_writable(output)
     request = {
@@ -78,10 +113,17 @@ def command(
         "dims": dict(each.rsplit("=", 1) for each in dims),
         "file": str(output),
     }
-    request["inputs"] = {key: path for path, _, key in (each.partition("=")[::-1] if "=" in each else (each, "", "") for each in inputs)}
+    request["inputs"] = {
+        key: path
+        for path, _, key in (
+            each.partition("=")[::-1] if "=" in each else (each, "", "") for each in inputs
+        )
+    }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")
-        answer = _ask({**request, "output": place}, str(file), show=sys.stderr.isatty() and not quiet)
+        answer = _ask(
+            {**request, "output": place}, str(file), show=sys.stderr.isatty() and not quiet
+        )
         devmod.save(devmod.load(place), output)
     if not quiet:
         for line in answer["lines"]:
@@ -92,8 +134,11 @@ def command(
 
 def _ask(request: dict[str, Any], path: str, *, show: bool) -> Any:
     """Return the answer of the other process. `show`: its progress is a line of the terminal."""
-    # The order of Python's sets is in no file. tinygrad's settings are in the environment, too: `main` hides them from it alone.
-    with Worker(__name__, request, environment={**os.environ, "PYTHONHASHSEED": "0"}, captures=True) as worker:
+    # The order of Python's sets is in no file. tinygrad's settings are in the environment, too:
+    # `main` hides them from it alone.
+    with Worker(
+        __name__, request, environment={**os.environ, "PYTHONHASHSEED": "0"}, captures=True
+    ) as worker:
         answer: Any = {"progress": "tracing"}
         while answer and "progress" in answer:
             if show:
@@ -107,14 +152,20 @@ def _ask(request: dict[str, Any], path: str, *, show: bool) -> Any:
             return answer
         last = next(filter(str.strip, reversed(worker.printed.splitlines())), "")
         end = f"has done nothing for {TIMEOUT} seconds" if worker.is_late else worker.end
-        raise CompileError(f"{path}: the process that traces the model {end}{last and f' ({last})'}; nothing was written")
+        raise CompileError(
+            f"{path}: the process that traces the model {end}{last and f' ({last})'}; nothing was written"
+        )
 
 
 def main(request: dict[str, Any]) -> None:
-    """Make the program in the new process, and write its file. tinygrad's settings have their defaults, whatever the environment has."""
+    """Make the program in the new process, and write its file. tinygrad's settings have their
+    defaults, whatever the environment has.
+    """
     answer = answer_writer()
     os.getenv = lambda _, default=None: default  # tinygrad reads its settings by it alone
-    with suppress(ImportError, ValueError, OSError):  # a model that makes arrays larger than the machine ends this process alone
+    with suppress(
+        ImportError, ValueError, OSError
+    ):  # a model that makes arrays larger than the machine ends this process alone
         import resource
 
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -128,7 +179,13 @@ def main(request: dict[str, Any]) -> None:
         answer({"lines": lines, "notes": notes})
     except Exception as error:  # noqa: BLE001 - tinygrad may raise anything
         is_own = isinstance(error, DevmodError)
-        name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__) if is_own else "CompileError"
+        name = (
+            next(
+                each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__
+            )
+            if is_own
+            else "CompileError"
+        )
         text = str(error) if is_own else describe_error(error)
         text = text if text.startswith(request["model"]) else f"{request['model']}: {text}"
         answer({"error": name, "text": text, "log": getattr(error, "log", "")})

@@ -2,10 +2,13 @@
 
 A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Payload`.
 
-- `complete_source` puts the defines, options and includes of a request into the text of a source payload.
+- `complete_source` puts the defines, options and includes of a request into the text of a source
+  payload.
 - `check_target_options` refuses the unknown options of a target.
-- `merge_declared` merges reflected functions with the fmap that the caller declares. `devmod_readers.reflection` has their types.
-- `devmod_targets.authoring.clang` reads the signatures of C-like kernels. It is a module of its own because it imports ctypes.
+- `merge_declared` merges reflected functions with the fmap that the caller declares.
+  `devmod_readers.reflection` has their types.
+- `devmod_targets.authoring.clang` reads the signatures of C-like kernels. It is a module of its own
+  because it imports ctypes.
 
 docs/design/targets.md has the reasons.
 """
@@ -13,7 +16,12 @@ docs/design/targets.md has the reasons.
 from __future__ import annotations
 
 from devmod_targets._text import check_source_text, decode_source
-from devmod_targets.authoring._declared import CompilerReport, merge_declared, source_payload, warn_caller
+from devmod_targets.authoring._declared import (
+    CompilerReport,
+    merge_declared,
+    source_payload,
+    warn_caller,
+)
 from devmod_targets.authoring._request import CompileRequest, Payload, check_target_options
 from devmod_targets.authoring._source import (
     Inliner,

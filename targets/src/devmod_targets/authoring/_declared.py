@@ -1,9 +1,18 @@
-"""Merge reflected functions with the fmap that the caller declares, and make the payload of a source."""
+"""Merge reflected functions with the fmap that the caller declares, and make the payload of a
+source.
+"""
 
 from __future__ import annotations
 
 from devmod import FunctionInfo, Interface, Origin, Param
-from devmod.backend import DYNAMIC_SHARED_MEMORY, GRID_TAGS, array_bytes, escape, parse_dtype, tag_problem
+from devmod.backend import (
+    DYNAMIC_SHARED_MEMORY,
+    GRID_TAGS,
+    array_bytes,
+    escape,
+    parse_dtype,
+    tag_problem,
+)
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
 from devmod_readers.parameters import Group, follower_numbers, group_values
 from devmod_targets.authoring._request import CompileRequest, Payload
@@ -16,17 +25,21 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring._source import SelfContainedSource
 
-#: The limit on the members of structs in the interfaces of one payload, each of which may be repeated for each function.
+#: The limit on the members of structs in the interfaces of one payload, each of which may be
+#: repeated for each function.
 _MAX_MEMBERS = 1 << 16
 
 
 def merge_declared(
-    spec: TargetSpec, reflected: Mapping[str, ReflectedFunction] | None, declared: Mapping[str, FunctionInfo] | None
+    spec: TargetSpec,
+    reflected: Mapping[str, ReflectedFunction] | None,
+    declared: Mapping[str, FunctionInfo] | None,
 ) -> dict[str, FunctionInfo]:
     """Return the fmap of a payload.
 
-    ``FunctionInfo.name`` of a declared function is its symbol. Its arg_types, tags and interface replace the reflected ones;
-    empty fields are filled in from reflection. Functions that are not declared are unchanged.
+    ``FunctionInfo.name`` of a declared function is its symbol. Its arg_types, tags and interface
+    replace the reflected ones; empty fields are filled in from reflection. Functions that are not
+    declared are unchanged.
 
     Parameters
     ----------
@@ -40,19 +53,26 @@ def merge_declared(
     Raises
     ------
     CompileError
-        A declared function is missing from the source or contradicts it, or a type is neither declared nor reflected.
+        A declared function is missing from the source or contradicts it, or a type is neither
+        declared nor reflected.
     """
     declared = declared or {}
     if _count_all(reflected) > _MAX_MEMBERS and reflected is not None:
         # A call checks arrays of structs by their members, and needs those of structs by value.
-        reflected = {name: function.replace(params=map(_without_structs, function.params)) for name, function in reflected.items()}
+        reflected = {
+            name: function.replace(params=map(_without_structs, function.params))
+            for name, function in reflected.items()
+        }
     if _count_all(reflected) > _MAX_MEMBERS:
         raise CompileError(
             f"the arguments of the {spec.kind} functions have more than {_MAX_MEMBERS} members of structs together; split the source",
             kind=spec.kind,
         )
     if reflected is None:
-        return {name: _with_tags(spec, info, info.arg_types, info.interface) for name, info in declared.items()}
+        return {
+            name: _with_tags(spec, info, info.arg_types, info.interface)
+            for name, info in declared.items()
+        }
     by_symbol: dict[str, dict[str, FunctionInfo]] = {}
     for name, info in declared.items():
         if all(info.name != function.symbol for function in reflected.values()):
@@ -66,13 +86,19 @@ def merge_declared(
         by_symbol.setdefault(info.name, {})[name] = info
     merged: dict[str, FunctionInfo] = {}
     for name, function in reflected.items():
-        for key, info in by_symbol.get(function.symbol, {name: FunctionInfo(function.symbol, ())}).items():
+        for key, info in by_symbol.get(
+            function.symbol, {name: FunctionInfo(function.symbol, ())}
+        ).items():
             merged[key] = _merge_one(spec, key, info, function)
     return merged
 
 
 def _count_all(reflected: Mapping[str, ReflectedFunction] | None) -> int:
-    return sum(_count(param.members) for function in (reflected or {}).values() for param in function.params)
+    return sum(
+        _count(param.members)
+        for function in (reflected or {}).values()
+        for param in function.params
+    )
 
 
 def _without_structs(param: Param) -> Param:
@@ -83,7 +109,9 @@ def _count(members: Sequence[Member]) -> int:
     return sum(1 + _count(member.members) for member in members)
 
 
-def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: ReflectedFunction) -> FunctionInfo:
+def _merge_one(
+    spec: TargetSpec, name: str, info: FunctionInfo, reflected: ReflectedFunction
+) -> FunctionInfo:
     types = info.arg_types or reflected.types
     reflected = _with_values(reflected, info)
     location = reflected.location
@@ -103,9 +131,14 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
     for index, (type_name, own_type, param, declared) in enumerate(
         zip(types, reflected.types, reflected.params, declared_params, strict=True)
     ):
-        argument = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
+        argument = (
+            f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
+        )
         gives = f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the"
-        for trait, expected, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
+        for trait, expected, actual in (
+            ("kind", declared.kind, param.kind),
+            ("place", declared.at, param.at),
+        ):
             if expected != actual and expected is not None and actual is not None:
                 raise error(param, f"{gives} {trait} {expected!r}; at {location} it is {actual!r}")
         if not type_name:
@@ -127,22 +160,37 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
         needs=reflected.needs,
         subgroup=reflected.subgroup,
     )
-    info = FunctionInfo(info.name, (), info.launch_param_tags or reflected.tags, info.arg_extra_tags or reflected.extra_tags)
+    info = FunctionInfo(
+        info.name,
+        (),
+        info.launch_param_tags or reflected.tags,
+        info.arg_extra_tags or reflected.extra_tags,
+    )
     return _with_tags(spec, info, types, interface)
 
 
 def argument_bytes(type_name: str) -> int:
-    """Return the bytes of an argument of a CUDA or AMD kernel, by its type in arg_types; 0 for an unknown type."""
+    """Return the bytes of an argument of a CUDA or AMD kernel, by its type in arg_types; 0 for an
+    unknown type.
+    """
     return 8 if type_name == "handle" else array_bytes(parse_dtype(type_name)) if type_name else 0
 
 
 def value_groups(info: FunctionInfo, sizes: Sequence[int]) -> list[Group]:
-    """Return the groups in which the values of a declared function lie in the parameters of its kernel, which have these sizes."""
-    return group_values([(size, size) for size in map(argument_bytes, info.arg_types)], follower_numbers(info.interface), sizes)
+    """Return the groups in which the values of a declared function lie in the parameters of its
+    kernel, which have these sizes.
+    """
+    return group_values(
+        [(size, size) for size in map(argument_bytes, info.arg_types)],
+        follower_numbers(info.interface),
+        sizes,
+    )
 
 
 def _with_values(reflected: ReflectedFunction, info: FunctionInfo) -> ReflectedFunction:
-    """Return a reflected function with the declared values of a `Param.pack` in the place of the struct that has them as members."""
+    """Return a reflected function with the declared values of a `Param.pack` in the place of the
+    struct that has them as members.
+    """
     if info.interface is None or len(info.arg_types) == len(info.interface.params):
         return reflected
     groups = value_groups(info, [argument_bytes(each) for each in reflected.types])
@@ -151,7 +199,10 @@ def _with_values(reflected: ReflectedFunction, info: FunctionInfo) -> ReflectedF
     for place, group in reversed([*enumerate(groups)]):
         end, number = number, number - len(group.offsets)
         if len(group.offsets) > 1 and group.size == argument_bytes(types[place]):
-            types[place : place + 1], params[place : place + 1] = info.arg_types[number:end], info.interface.values[number:end]
+            types[place : place + 1], params[place : place + 1] = (
+                info.arg_types[number:end],
+                info.interface.values[number:end],
+            )
     return reflected.replace(types=types, params=params)
 
 
@@ -163,14 +214,18 @@ def _same_type(declared: str, reflected: str) -> bool:
     return {one[0], other[0]} == {1, 6} and array_bytes(one) == array_bytes(other)
 
 
-def _with_tags(spec: TargetSpec, info: FunctionInfo, types: Sequence[str], interface: Interface | None) -> FunctionInfo:
+def _with_tags(
+    spec: TargetSpec, info: FunctionInfo, types: Sequence[str], interface: Interface | None
+) -> FunctionInfo:
     tags = info.launch_param_tags
     if spec.has_grid and not any(tag in GRID_TAGS for tag in tags):
         tags = (*GRID_TAGS, *tags)
     tags = tuple(sorted(tags, key=lambda tag: tag == DYNAMIC_SHARED_MEMORY))  # it is the last one
     if problem := tag_problem(tags):
         raise CompileError(
-            f"the {spec.kind} function {info.name!r} of the declared fmap cannot be called: {problem}", kind=spec.kind, function=info.name
+            f"the {spec.kind} function {info.name!r} of the declared fmap cannot be called: {problem}",
+            kind=spec.kind,
+            function=info.name,
         )
     return FunctionInfo(info.name, types, tags, info.arg_extra_tags, interface)
 
@@ -191,8 +246,8 @@ def source_payload(
     spec, fmt
         The target's spec, and the source's format.
     request
-        The compile request. Its fmap is merged with the reflected functions. If the reader's library is missing, a fmap
-        with all arg_types replaces reflection.
+        The compile request. Its fmap is merged with the reflected functions. If the reader's
+        library is missing, a fmap with all arg_types replaces reflection.
     source
         The self-contained source.
     read
@@ -223,20 +278,37 @@ def source_payload(
     origin = Origin(str(request.target), toolchain, options, source.sources)
     data = source.text.encode()
     code = dict.fromkeys(fmap, data) if spec.shader_map else data
-    return Payload(spec.kind, code, fmt, fmap, {fmt: source.text}, origin, source.files, unvalidated=unvalidated)
+    return Payload(
+        spec.kind,
+        code,
+        fmt,
+        fmap,
+        {fmt: source.text},
+        origin,
+        source.files,
+        unvalidated=unvalidated,
+    )
 
 
 class CompilerReport(UserWarning):
-    """What a compiler prints on request, such as the registers of each kernel. It reports no problem, so ``--werror`` ignores it."""
+    """What a compiler prints on request, such as the registers of each kernel. It reports no
+    problem, so ``--werror`` ignores it.
+    """
 
     #: How the command line introduces the text.
     level = "note"
 
 
 def warn_caller(
-    request: CompileRequest, texts: Sequence[str], reports: Sequence[str] = (), *, doubts: Sequence[str] = (), frames: int = 0
+    request: CompileRequest,
+    texts: Sequence[str],
+    reports: Sequence[str] = (),
+    *,
+    doubts: Sequence[str] = (),
+    frames: int = 0,
 ) -> None:
-    """Issue a UserWarning for each text and a `CompilerReport` for each report, attributed to the caller of `devmod.compile`.
+    """Issue a UserWarning for each text and a `CompilerReport` for each report, attributed to the
+    caller of `devmod.compile`.
 
     Parameters
     ----------
@@ -254,9 +326,14 @@ def warn_caller(
     CompileError
         ``--werror`` is set, and there is a warning; or ``--strict`` is set, and there is a doubt.
     """
-    for option, is_set, errors in (("--werror", request.warnings_as_errors, [*doubts, *texts]), ("--strict", request.strict, doubts)):
+    for option, is_set, errors in (
+        ("--werror", request.warnings_as_errors, [*doubts, *texts]),
+        ("--strict", request.strict, doubts),
+    ):
         if errors and is_set:
-            raise request.error(f"{option} turns this warning into an error: {errors[0]}", log="\n".join(errors))
+            raise request.error(
+                f"{option} turns this warning into an error: {errors[0]}", log="\n".join(errors)
+            )
     import warnings
 
     for text in (*doubts, *texts):

@@ -1,6 +1,8 @@
-"""Shared libraries of wheels, which run in processes of their own: a crash of a library ends such a process alone.
+"""Shared libraries of wheels, which run in processes of their own: a crash of a library ends such a
+process alone.
 
-A process is kept for the next request, because a library may need 0.1 to 0.2 s before its first answer.
+A process is kept for the next request, because a library may need 0.1 to 0.2 s before its first
+answer.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from devmod.worker import IdleWorkers, Worker, can_start_python, search_path
 from devmod_targets._executables import package_folders
 from devmod_targets.authoring import _process
 
-#: The processes that wait for a request. Each takes 40 MB or more, and sources of strangers may have many versions.
+#: The processes that wait for a request. Each takes 40 MB or more, and sources of strangers may
+#: have many versions.
 IDLE: IdleWorkers[Worker] = IdleWorkers(8)
 
 
@@ -74,12 +77,19 @@ def ask_library(
     key = json.dumps({"path": search_path(), **start})
     try:
         worker = IDLE.take(key) or Worker(
-            "devmod_targets._library_server", dict(start), environment={**os.environ, **(settings or {})}, captures=True
+            "devmod_targets._library_server",
+            dict(start),
+            environment={**os.environ, **(settings or {})},
+            captures=True,
         )
     except OSError as error:
-        raise CompileError(f"{subject}: its process cannot be started: {error.strerror}", kind=kind) from error
+        raise CompileError(
+            f"{subject}: its process cannot be started: {error.strerror}", kind=kind
+        ) from error
     try:
-        answer = worker.ask({**request, "data": b64encode(data).decode()}, _process.TIMEOUT, meanwhile)
+        answer = worker.ask(
+            {**request, "data": b64encode(data).decode()}, _process.TIMEOUT, meanwhile
+        )
         if answer is None:
             raise CompileError(f"{subject}: its process {_end_of(worker)}. {advice}", kind=kind)
         printed = worker.take_printed()
@@ -108,8 +118,14 @@ def _end_of(worker: Worker) -> str:
 def wheel_version(wheel: str, library: str) -> str:
     """Return the name and the version of a library's wheel, such as "slangpy 0.43.1".
 
-    The version is in the name of the wheel's metadata folder: importing importlib.metadata takes 30 ms.
+    The version is in the name of the wheel's metadata folder: importing importlib.metadata takes 30
+    ms.
     """
     names = os.listdir(os.path.dirname(os.path.dirname(library)))
-    match = next(filter(None, (re.fullmatch(rf"{wheel}-([\w.+!-]+)\.dist-info", name) for name in sorted(names))), None)
+    match = next(
+        filter(
+            None, (re.fullmatch(rf"{wheel}-([\w.+!-]+)\.dist-info", name) for name in sorted(names))
+        ),
+        None,
+    )
     return f"{wheel} {match[1]}" if match else wheel

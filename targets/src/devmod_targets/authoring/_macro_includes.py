@@ -1,4 +1,6 @@
-"""The files of includes that a macro names (``#include STRING(FOLDER/types.h)``), as clang's preprocessor finds them."""
+"""The files of includes that a macro names (``#include STRING(FOLDER/types.h)``), as clang's
+preprocessor finds them.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from devmod_targets._included import macro_values
 from devmod_targets.authoring._request import CompileRequest
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, load_libclang
 
-#: CXTranslationUnit_DetailedPreprocessingRecord, _SkipFunctionBodies and _KeepGoing (after a missing file).
+#: CXTranslationUnit_DetailedPreprocessingRecord, _SkipFunctionBodies and _KeepGoing (after a
+#: missing file).
 _OPTIONS = 0x1 | 0x40 | 0x200
 _DEFINES = os.path.join(VIRTUAL_FOLDER, "defines")
 _NAME = re.compile(rb"\b[A-Za-z_]\w*")
 
 
 class MacroIncludes:
-    """What clang's preprocessor takes for the includes of one source that a macro names, in the branches that are compiled.
+    """What clang's preprocessor takes for the includes of one source that a macro names, in the
+    branches that are compiled.
 
     Parameters
     ----------
@@ -40,25 +44,40 @@ class MacroIncludes:
         libclang crashes on the source.
     """
 
-    def __init__(self, request: CompileRequest, flags: Sequence[str], defines: Mapping[str, str], location: str) -> None:
+    def __init__(
+        self,
+        request: CompileRequest,
+        flags: Sequence[str],
+        defines: Mapping[str, str],
+        location: str,
+    ) -> None:
         spec = find_spec(request.target.kind)
         assert spec is not None
         try:
             library = load_libclang(spec, request.language)
         except ToolchainNotFoundError as error:
-            raise ToolchainNotFoundError(f"{location}: a macro names the file of this include: {error}", kind=spec.kind) from error
-        main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)  # clang looks for includes beside a link, not beside its target
+            raise ToolchainNotFoundError(
+                f"{location}: a macro names the file of this include: {error}", kind=spec.kind
+            ) from error
+        main = os.path.join(
+            request.folder or VIRTUAL_FOLDER, request.name
+        )  # clang looks for includes beside a link, not beside its target
         arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", "-include", _DEFINES]
         arguments += [f"-I{os.path.abspath(folder)}" for folder in request.include]
         head = "".join(f"#define {name} {value}\n" for name, value in defines.items())
         description = f"the {request.language} source {request.name}"
         files = [(main, request.text), (_DEFINES, head)]
-        unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_OPTIONS)
+        unit = library.parse(
+            main, arguments, files, kind=spec.kind, description=description, options=_OPTIONS
+        )
         self._files: dict[tuple[str, int], dict[tuple[str, str], None]] = {}
         self._main = os.path.realpath(main)
         texts = {main: request.text.encode()}
         for cursor in unit.cursor.get_children():
-            if cursor.kind == library.cindex.CursorKind.INCLUSION_DIRECTIVE and cursor.location.file is not None:
+            if (
+                cursor.kind == library.cindex.CursorKind.INCLUSION_DIRECTIVE
+                and cursor.location.file is not None
+            ):
                 place = os.path.realpath(str(cursor.location.file)), cursor.location.line
                 path = library.included_file(cursor)
                 self._files.setdefault(place, {})[path, cursor.spelling] = None
@@ -69,19 +88,24 @@ class MacroIncludes:
         self._values = macro_values(texts.values()) | macro_values([head.encode()])
 
     def files(self, file: str, line: int) -> list[tuple[str, str]]:
-        """Return the files of the include in a line: each as it was opened, "" if it is missing; and its name.
+        """Return the files of the include in a line: each as it was opened, "" if it is missing;
+        and its name.
 
         `file` is the real path of the file with the line, "" for the source itself.
         """
         return list(self._files.get((file or self._main, line), ()))
 
     def is_plain(self, operand: str) -> bool:
-        """Return whether an operand is a macro whose one value is a name in quotes. A search of the texts then finds the file."""
+        """Return whether an operand is a macro whose one value is a name in quotes. A search of the
+        texts then finds the file.
+        """
         values = self._values.get(operand.encode(), ())
         return len(values) == 1 and next(iter(values)).startswith(b'"')
 
     def unsure_macro(self, operand: str) -> str:
-        """Return a macro in an operand whose value at the receiver may be another: the text has several, or the compiler has one."""
+        """Return a macro in an operand whose value at the receiver may be another: the text has
+        several, or the compiler has one.
+        """
         pending = [*_NAME.findall(operand.encode())]
         seen: set[bytes] = set()
         while pending:

@@ -1,7 +1,9 @@
-"""Parse the mangled names of kernels. The Itanium C++ ABI defines them ("Mangling"); this module parses the parts that kernels have.
+"""Parse the mangled names of kernels. The Itanium C++ ABI defines them ("Mangling"); this module
+parses the parts that kernels have.
 
-A mangled name contains the qualified name and the types of all parameters, as the real compiler resolved them. It has no top-level
-const, no ``__restrict__`` of a parameter, and no sizes of structs.
+A mangled name contains the qualified name and the types of all parameters, as the real compiler
+resolved them. It has no top-level const, no ``__restrict__`` of a parameter, and no sizes of
+structs.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class MangledName(NamedTuple):
 
 
 def parse_function(symbol: str) -> MangledName | None:
-    """Return the parts of a function's mangled name; None if it is not one or has a part that kernels do not have."""
+    """Return the parts of a function's mangled name; None if it is not one or has a part that
+    kernels do not have.
+    """
     if not symbol.startswith("_Z") or len(symbol) > _MAX_NAME:
         return None
     try:
@@ -78,7 +82,9 @@ def parse_function(symbol: str) -> MangledName | None:
 
 
 def parse_signature(symbol: str) -> tuple[TypeNode, ...] | None:
-    """Return the types of the parameters in ``variable<void (A, B)>``; None if the mangled name has another form."""
+    """Return the types of the parameters in ``variable<void (A, B)>``; None if the mangled name has
+    another form.
+    """
     match = re.match(r"_Z(\d{1,3})", symbol)
     if match is None or len(symbol) > _MAX_NAME:
         return None
@@ -153,12 +159,18 @@ class Parser:
 
     def _params(self, end: str) -> tuple[TypeNode, ...]:
         params: list[TypeNode] = []
-        while self.at < len(self.text) and self.text[self.at] != "." and not (end and self._peek(end)):
+        while (
+            self.at < len(self.text) and self.text[self.at] != "." and not (end and self._peek(end))
+        ):
             param = self._type()
             params += param.items if param.kind == "pack" else [param]
         if end:
             self._expect(end)
-        return () if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void" else tuple(params)
+        return (
+            ()
+            if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void"
+            else tuple(params)
+        )
 
     # -- names
 
@@ -215,7 +227,9 @@ class Parser:
         return name, arguments
 
     def _unqualified(self) -> str:
-        """Return an identifier; "" for an anonymous namespace, and for the one into which nvcc puts what is static."""
+        """Return an identifier; "" for an anonymous namespace, and for the one into which nvcc puts
+        what is static.
+        """
         if self.take("Ul"):
             return self._lambda()
         self.take("L")  # internal linkage
@@ -260,7 +274,9 @@ class Parser:
     def _template_argument(self) -> TypeNode:
         if self.take("J"):
             return TypeNode("pack", items=self._template_argument_list())
-        if self.take("X"):  # an expression: the address of a function, or another argument of the same template
+        if self.take(
+            "X"
+        ):  # an expression: the address of a function, or another argument of the same template
             if self.take("T"):
                 argument = self._numbered(self._arguments)
             else:
@@ -319,7 +335,9 @@ class Parser:
             return candidate if isinstance(candidate, TypeNode) else TypeNode("name", candidate)
         qualifiers = self._match(_QUALIFIERS)
         if qualifiers:
-            return self._candidate(_over(self._type(), lambda of: of._replace(const=of.const or "K" in qualifiers)))
+            return self._candidate(
+                _over(self._type(), lambda of: of._replace(const=of.const or "K" in qualifiers))
+            )
         kind = _POINTERS.get(self.text[self.at : self.at + 1])
         if kind is not None:
             self.at += 1
@@ -362,13 +380,18 @@ class Parser:
 
 def _over(node: TypeNode, change: Callable[[TypeNode], TypeNode]) -> TypeNode:
     """Apply a change to a type, or to each type of a pack."""
-    return TypeNode("pack", items=[change(item) for item in node.items]) if node.kind == "pack" else change(node)
+    return (
+        TypeNode("pack", items=[change(item) for item in node.items])
+        if node.kind == "pack"
+        else change(node)
+    )
 
 
 # -- A type in a mangled name.
 
 
-#: The limit on the nesting of types, and on the characters of a spelling. Substitutions would otherwise grow it beyond any bound.
+#: The limit on the nesting of types, and on the characters of a spelling. Substitutions would
+#: otherwise grow it beyond any bound.
 MAX_DEPTH, MAX_TEXT = 64, 1 << 16
 
 
@@ -382,7 +405,8 @@ class TypeNode(NamedTuple):
     Parameters
     ----------
     kind
-        "builtin", "name", "pointer", "reference", "array", "function", or "pack" for the types of a parameter pack.
+        "builtin", "name", "pointer", "reference", "array", "function", or "pack" for the types of a
+        parameter pack.
     text
         The spelling of a builtin, or the qualified name of a class or enum.
     target

@@ -1,8 +1,10 @@
-"""Find the kernels of a C-like text that give the same result with every block of threads (`devmod.Interface.open_block`).
+"""Find the kernels of a C-like text that give the same result with every block of threads
+(`devmod.Interface.open_block`).
 
-The text is searched without a parser, with all branches of ``#if``, because the receiver's compiler may define other macros. A kernel is
-open if nothing that it reaches by name has a forbidden word or calls a function that is neither known nor in the text. The search is
-conservative: a name may reach too much, never too little. A text whose braces do not match has no open kernel.
+The text is searched without a parser, with all branches of ``#if``, because the receiver's compiler
+may define other macros. A kernel is open if nothing that it reaches by name has a forbidden word or
+calls a function that is neither known nor in the text. The search is conservative: a name may reach
+too much, never too little. A text whose braces do not match has no open kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Callable
 
 from devmod_readers.uses import transitive_parts
 
-_COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+_COMMENT = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:(define)[ \t]+([A-Za-z_]\w*))?([^\n]*)$", re.MULTILINE)
 _TOKEN = re.compile(r"[A-Za-z_]\w*|[(){};]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -28,7 +32,8 @@ while do switch case return break continue operator host_name metal defined alig
 reqd_work_group_size opencl_unroll_hint __global__ __device__ __host__ __constant__ __forceinline__ __noinline__ __inline__ __restrict__
 __launch_bounds__ __grid_constant__ __align__ alignof
 """
-#: The functions of OpenCL C 1.2 whose result does not depend on the block (the specification's chapters 6.12.2 to 6.12.6 and 6.12.12).
+#: The functions of OpenCL C 1.2 whose result does not depend on the block (the specification's
+#: chapters 6.12.2 to 6.12.6 and 6.12.12).
 _OPENCL_TEXT = """
 abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi bitselect cbrt ceil clamp clz copysign
 cos cosh cospi cross degrees distance dot erf erfc exp exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim floor fma fmax
@@ -61,7 +66,10 @@ _FORBIDDEN = re.compile(
     r"|grid_\w+|stage_in|threadIdx|blockIdx|blockDim|gridDim|warpSize|__shared__|__\w*sync\w*|__shfl\w*|__activemask|cooperative_groups|cg"
 )
 OPENCL_FUNCTIONS = frozenset(_OPENCL_TEXT.split())
-_KEYWORDS, _FUNCTIONS = frozenset(_KEYWORD_TEXT.split()), OPENCL_FUNCTIONS | frozenset(_FUNCTION_TEXT.split())
+_KEYWORDS, _FUNCTIONS = (
+    frozenset(_KEYWORD_TEXT.split()),
+    OPENCL_FUNCTIONS | frozenset(_FUNCTION_TEXT.split()),
+)
 _OPERATOR = re.compile(r"\boperator\b")
 _BAD = 1
 
@@ -91,20 +99,33 @@ def open_functions(text: str) -> set[str]:
     for name, bodies in parts.items():
         words = {word for body in bodies for word in _WORD.findall(body)}
         calls = {word for body in bodies for word in _CALL.findall(body)}
-        bad = any("##" in body for body in bodies) or any(_FORBIDDEN.fullmatch(word) for word in words)
-        own_flags[name] = _BAD if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls) else 0
+        bad = any("##" in body for body in bodies) or any(
+            _FORBIDDEN.fullmatch(word) for word in words
+        )
+        own_flags[name] = (
+            _BAD
+            if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls)
+            else 0
+        )
         uses[name] = words
     reachable = transitive_parts(own_flags, uses)
     open_names = {name for name in functions - macros if not reachable[name]}
-    # A macro may name a function: ``#define NAME scale``. Nothing else in the text may have that name, in another branch of a condition.
+    # A macro may name a function: ``#define NAME scale``. Nothing else in the text may have that
+    # name, in another branch of a condition.
     if not any(reachable[macro] for macro in macros & functions):
         names = {body.strip() for macro in macros & functions for body in parts[macro]}
-        open_names |= {name for name in names if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1}
+        open_names |= {
+            name
+            for name in names
+            if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1
+        }
     return open_names
 
 
 def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | None:
-    """Give `define` the names and texts of the declarations outside of functions; return the functions, None if braces do not match."""
+    """Give `define` the names and texts of the declarations outside of functions; return the
+    functions, None if braces do not match.
+    """
     functions: set[str] = set()
     names: list[str] = []  # at the outer level, outside of parentheses
     calls: list[str] = []  # those that precede a parenthesis
@@ -146,8 +167,9 @@ def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | N
 
 # -- Find the CUDA and HIP kernels that give the same result with every block of threads.
 #
-# Such a kernel uses the block only to compute the number of its thread: ``blockIdx.x * blockDim.x + threadIdx.x``, in any of the usual
-# forms. Each form is replaced by a function that the search recognizes (`devmod_targets.authoring`).
+# Such a kernel uses the block only to compute the number of its thread: ``blockIdx.x * blockDim.x +
+# threadIdx.x``, in any of the usual forms. Each form is replaced by a function that the search
+# recognizes (`devmod_targets.authoring`).
 
 
 def _forms(axis: str) -> str:
@@ -177,5 +199,8 @@ def _replace(match: re.Match[str]) -> str:
     text, at = match.string, match.start() - 1
     while at >= 0 and text[at].isspace():
         at -= 1
-    is_part = at >= 0 and (text[at] in _TIGHTER or (at == match.start() - 1 and (text[at].isalnum() or text[at] == "_")))
+    is_part = at >= 0 and (
+        text[at] in _TIGHTER
+        or (at == match.start() - 1 and (text[at].isalnum() or text[at] == "_"))
+    )
     return match[0] if is_part else " get_global_id(0) "

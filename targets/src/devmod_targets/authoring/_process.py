@@ -25,8 +25,8 @@ _DEPTH = 12
 def compiler_folder() -> Iterator[str]:
     """Create an empty folder for a compiler, and remove it at the end.
 
-    A compiler looks for ``#include "../a.h"`` beside the copy of the source first. The folder is deep inside a temporary folder, so no
-    such name leads to a file of another user.
+    A compiler looks for ``#include "../a.h"`` beside the copy of the source first. The folder is
+    deep inside a temporary folder, so no such name leads to a file of another user.
     """
     with temporary_folder() as top:
         folder = os.path.join(top, *["d"] * _DEPTH)
@@ -44,13 +44,19 @@ def compiler_folder() -> Iterator[str]:
 
 
 def dependencies(text: str) -> list[str]:
-    """Return the files of a make rule, without its target. Compilers list in such a rule the files that they have read."""
+    """Return the files of a make rule, without its target. Compilers list in such a rule the files
+    that they have read.
+    """
     rule = text.partition(":")[2].replace("\\\n", " ")
-    return [re.sub(r"\\([ #])", r"\1", each).replace("$$", "$") for each in re.findall(r"(?:\\ |\S)+", rule)]
+    return [
+        re.sub(r"\\([ #])", r"\1", each).replace("$$", "$")
+        for each in re.findall(r"(?:\\ |\S)+", rule)
+    ]
 
 
 def digests_of(paths: Iterable[str], own: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of the files that a compiler has read, by their paths; "" for a file that cannot be read now.
+    """Return the SHA-256 of the files that a compiler has read, by their paths; "" for a file that
+    cannot be read now.
 
     Parameters
     ----------
@@ -60,7 +66,11 @@ def digests_of(paths: Iterable[str], own: Iterable[str]) -> dict[str, str]:
         The folders of the compiler itself. The result has none of their files.
     """
     folders = tuple(os.path.join(os.path.normpath(folder), "") for folder in own)
-    return {path: _digest(path) for path in dict.fromkeys(paths) if not os.path.normpath(path).startswith(folders)}
+    return {
+        path: _digest(path)
+        for path in dict.fromkeys(paths)
+        if not os.path.normpath(path).startswith(folders)
+    }
 
 
 def _digest(path: str) -> str:
@@ -83,9 +93,22 @@ def own_environment(home: str, path: str = "") -> dict[str, str]:
     path
         The program's PATH.
     """
-    environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": path}
-    environment |= {"ZIG_GLOBAL_CACHE_DIR": home, "ZIG_LOCAL_CACHE_DIR": home, "SOURCE_DATE_EPOCH": "0"}
-    return environment | {variable: os.environ[variable] for variable in _INHERITED if variable in os.environ}
+    environment = {
+        "HOME": home,
+        "TMPDIR": home,
+        "TMP": home,
+        "TEMP": home,
+        "LC_ALL": "C",
+        "PATH": path,
+    }
+    environment |= {
+        "ZIG_GLOBAL_CACHE_DIR": home,
+        "ZIG_LOCAL_CACHE_DIR": home,
+        "SOURCE_DATE_EPOCH": "0",
+    }
+    return environment | {
+        variable: os.environ[variable] for variable in _INHERITED if variable in os.environ
+    }
 
 
 def run_program(
@@ -141,6 +164,9 @@ def run_program(
             except BaseException as error:
                 process.kill()
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
+                    raise CompileError(
+                        f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds",
+                        kind=kind,
+                    ) from None
                 raise
     return process.returncode, output[:_MAX_LOG].decode("utf-8", "replace")

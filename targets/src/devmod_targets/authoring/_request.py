@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 
 def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
-    """Check the options of a target, such as ``-format=ptx``. `supported` has their names, and "arch" if the kind has architectures.
+    """Check the options of a target, such as ``-format=ptx``. `supported` has their names, and
+    "arch" if the kind has architectures.
 
     Raises
     ------
     CompileError
-        The target has another option, or an architecture that the kind does not have. It would have no effect.
+        The target has another option, or an architecture that the kind does not have. It would have
+        no effect.
     """
     if target.archs and "arch" not in supported:
         raise CompileError(
@@ -31,25 +33,42 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
         )
     for name, _ in target.options:
         if name not in supported:
-            expected = f"expected {list_names([f'-{each}' for each in supported])}" if supported else "the kind has no options"
+            expected = (
+                f"expected {list_names([f'-{each}' for each in supported])}"
+                if supported
+                else "the kind has no options"
+            )
             hint = did_you_mean(f"-{name}", [f"-{each}" for each in supported])
-            raise CompileError(f"the target {str(target)!r} has the option -{name}; {expected}{hint}", kind=target.kind)
+            raise CompileError(
+                f"the target {str(target)!r} has the option -{name}; {expected}{hint}",
+                kind=target.kind,
+            )
 
 
-def target_format(target: Target, formats: Sequence[str], supported: Sequence[str] = ("format",)) -> str:
-    """Return the format that a target's option names, or the first of `formats`. Raise CompileError as `check_target_options` does."""
+def target_format(
+    target: Target, formats: Sequence[str], supported: Sequence[str] = ("format",)
+) -> str:
+    """Return the format that a target's option names, or the first of `formats`. Raise CompileError
+    as `check_target_options` does.
+    """
     check_target_options(target, supported)
     fmt: str = dict(target.options).get("format", formats[0])
     if fmt not in formats:
         expected = f"expected -format={formats[0]} (the default) or {' or '.join(f'-format={each}' for each in formats[1:])}"
-        raise CompileError(f"the target {str(target)!r} has the option -format={fmt}; {expected}", kind=target.kind)
+        raise CompileError(
+            f"the target {str(target)!r} has the option -format={fmt}; {expected}", kind=target.kind
+        )
     return fmt
 
 
 def arch_hint(arch: str, prefix: str, is_known: Callable[[str], object]) -> str:
-    """Return the end of a message for an architecture whose prefix is missing or misspelt, as in 86 and 8.6 for sm_86; "" for others."""
+    """Return the end of a message for an architecture whose prefix is missing or misspelt, as in 86
+    and 8.6 for sm_86; "" for others.
+    """
     names = (prefix + arch, prefix + re.sub(r"^\D+|\.", "", arch))
-    return next((f". Did you mean {name!r}?" for name in names if name != arch and is_known(name)), "")
+    return next(
+        (f". Did you mean {name!r}?" for name in names if name != arch and is_known(name)), ""
+    )
 
 
 class CompileRequest(NamedTuple):
@@ -62,7 +81,8 @@ class CompileRequest(NamedTuple):
     name
         The source's name in diagnostics and origins: the file's name without folders, or "<text>".
     folder
-        The folder for relative includes; "" for a source given as a string. It is never written to a file.
+        The folder for relative includes; "" for a source given as a string. It is never written to
+        a file.
     stem
         The name of a shader with the entry point `main`.
     target
@@ -78,11 +98,14 @@ class CompileRequest(NamedTuple):
     warnings_as_errors
         Whether the compiler's warnings are errors. The payload does not depend on this.
     strict
-        Whether a warning about what the receiver's compiler may refuse is an error, and a source that no validator checked.
+        Whether a warning about what the receiver's compiler may refuse is an error, and a source
+        that no validator checked.
     listings
-        Whether `Payload.source` may be used. A compiler need not run a program for it alone, such as a disassembler, otherwise.
+        Whether `Payload.source` may be used. A compiler need not run a program for it alone, such
+        as a disassembler, otherwise.
     root
-        The folder of the project whose manifest has the source; "" for a source of `devmod.compile`.
+        The folder of the project whose manifest has the source; "" for a source of
+        `devmod.compile`.
     """
 
     text: str
@@ -107,21 +130,31 @@ class CompileRequest(NamedTuple):
         return self._replace(**fields)
 
     def outside(self, path: str) -> str:
-        """Return why no include may read the file of a real path, as a clause of a message; "" if one may.
+        """Return why no include may read the file of a real path, as a clause of a message; "" if
+        one may.
 
-        A payload publishes the text of an include. The user has named a source of `devmod.compile`, and no file of a manifest.
+        A payload publishes the text of an include. The user has named a source of `devmod.compile`,
+        and no file of a manifest.
         """
         if self.folder and not self.root:
             return ""
-        roots = [os.path.realpath(each) for each in (self.root, self.folder, *self.include) if each]  # a link cannot lead outside
+        roots = [
+            os.path.realpath(each) for each in (self.root, self.folder, *self.include) if each
+        ]  # a link cannot lead outside
         if any(path.startswith(os.path.join(root, "")) for root in roots):
             return ""
-        folder = os.path.relpath(os.path.dirname(path), roots[0]).replace(os.sep, "/") if self.root else os.path.dirname(path)
+        folder = (
+            os.path.relpath(os.path.dirname(path), roots[0]).replace(os.sep, "/")
+            if self.root
+            else os.path.dirname(path)
+        )
         own = "the project, the source's folder and " if self.root else ""
         return f"outside {own}the folders of include=. To allow it, add its folder: include=[{folder!r}]"
 
     def error(self, text: str, **fields: Any) -> CompileError:
-        """Return the CompileError of the target's kind. `fields` are its other fields, such as ``function`` and ``log``."""
+        """Return the CompileError of the target's kind. `fields` are its other fields, such as
+        ``function`` and ``log``.
+        """
         return CompileError(text, kind=self.target.kind, **fields)
 
 
@@ -135,12 +168,15 @@ class Payload(NamedTuple):
     origin
         An Origin, or None.
     files
-        The files that the compiler read, besides the source and its own headers: path to the SHA-256 of what it read. None if they are
-        unknown: `devmod build` then does not cache the result.
+        The files that the compiler read, besides the source and its own headers: path to the
+        SHA-256 of what it read. None if they are unknown: `devmod build` then does not cache the
+        result.
     validator
-        The program that checked the source and compiles nothing, such as "naga"; "" if there is none.
+        The program that checked the source and compiles nothing, such as "naga"; "" if there is
+        none.
     unvalidated
-        Why such a program did not check the source, with the command that installs it; "" if one did, or the kind has none.
+        Why such a program did not check the source, with the command that installs it; "" if one
+        did, or the kind has none.
     """
 
     kind: str

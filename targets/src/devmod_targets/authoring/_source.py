@@ -1,6 +1,7 @@
 """Self-contained source payloads, for every format that a C preprocessor reads.
 
-The receiver of a source payload gets only its text. So the text contains the options, defines and includes of the build::
+The receiver of a source payload gets only its text. So the text contains the options, defines and
+includes of the build::
 
     //devmod: -cl-fast-relaxed-math           the options, if there are any
     #define TILE 16                           the defines
@@ -10,8 +11,8 @@ The receiver of a source payload gets only its text. So the text contains the op
     …
     #line 8 "k.cl"
 
-The text is not preprocessed: the receiver's compiler evaluates conditions and macros, so a kernel can be specialized.
-A source without options, defines and includes is stored byte for byte.
+The text is not preprocessed: the receiver's compiler evaluates conditions and macros, so a kernel
+can be specialized. A source without options, defines and includes is stored byte for byte.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class SelfContainedSource(NamedTuple):
     sources
         The name of each source file, as in the include, to the SHA-256 of its text.
     names
-        The real path of each source file to that name, for diagnostics. Paths are not written to the payload.
+        The real path of each source file to that name, for diagnostics. Paths are not written to
+        the payload.
     files
         The `files` of the payload.
     """
@@ -58,33 +60,48 @@ class SelfContainedSource(NamedTuple):
     files: Mapping[str, str]
 
     def with_include(self, header: str) -> SelfContainedSource:
-        """Return the source with the include of a header before its first line. The line of its options stays the first one."""
-        options, rest = self.text.split("\n", 1) if self.text.startswith(OPTIONS_LINE) and "\n" in self.text else ("", self.text)
+        """Return the source with the include of a header before its first line. The line of its
+        options stays the first one.
+        """
+        options, rest = (
+            self.text.split("\n", 1)
+            if self.text.startswith(OPTIONS_LINE) and "\n" in self.text
+            else ("", self.text)
+        )
         name = next(iter(self.sources))
         begin = f"{options}\n" if options else ""
-        return self._replace(text=f"{begin}#include <{header}>\n{line_directive(2 if options else 1, name)}{rest}")
+        return self._replace(
+            text=f"{begin}#include <{header}>\n{line_directive(2 if options else 1, name)}{rest}"
+        )
 
     def with_lines(self, lines: str) -> SelfContainedSource:
         """Return the source with lines at its end, such as `explicit_instances`."""
-        return self._replace(text=self.text + ("" if self.text.endswith("\n") or not lines else "\n") + lines)
+        return self._replace(
+            text=self.text + ("" if self.text.endswith("\n") or not lines else "\n") + lines
+        )
 
 
 def complete_source(
-    request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False, *, dialect: Sequence[str] = ()
+    request: CompileRequest,
+    is_external: Callable[[str], bool] = lambda _: False,
+    *,
+    dialect: Sequence[str] = (),
 ) -> SelfContainedSource:
     """Return the source of a request with its options, defines and includes in the text.
 
-    An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces it.
+    An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces
+    it.
 
     Parameters
     ----------
     request
         The compile request.
     is_external
-        Returns whether the receiver's compiler has a header of this name. Such an include in quotes stays as it is.
+        Returns whether the receiver's compiler has a header of this name. Such an include in quotes
+        stays as it is.
     dialect
-        The arguments that give clang's preprocessor the language of the source. It finds the files of includes that a macro names. Empty:
-        such includes stay in the text.
+        The arguments that give clang's preprocessor the language of the source. It finds the files
+        of includes that a macro names. Empty: such includes stay in the text.
 
     Raises
     ------
@@ -99,25 +116,34 @@ def complete_source(
     options = in_source + tuple(added)
     body, first_line = request.text, 1
     if in_source and (added or defines):
-        # The options line must be the first line of the text, so one line replaces the source's own.
+        # The options line must be the first line of the text, so one line replaces the source's
+        # own.
         body, first_line = body.partition("\n")[2], 2
     head = f"{OPTIONS_LINE} {' '.join(options)}\n" if options and (added or defines) else ""
     head += "".join(f"#define {name} {value}".rstrip() + "\n" for name, value in defines.items())
     if head:
         head += line_directive(first_line, request.name)
-    files = Inliner(request, frozenset(name.partition("(")[0] for name in defines), is_external=is_external)
+    files = Inliner(
+        request, frozenset(name.partition("(")[0] for name in defines), is_external=is_external
+    )
     text = files.inline(body, first_line)
     if files.by_macro and dialect:
-        flags = [*dialect, *(option for option in options if option.startswith(("-D", "-U", "-cl-std=")))]
+        flags = [
+            *dialect,
+            *(option for option in options if option.startswith(("-D", "-U", "-cl-std="))),
+        ]
         files.taken = MacroIncludes(request, flags, defines, files.by_macro)
         text = files.inline(body, first_line)
-    return SelfContainedSource(head + text, options, defines, files.sources, files.names, files.files)
+    return SelfContainedSource(
+        head + text, options, defines, files.sources, files.names, files.files
+    )
 
 
 def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, str]]:
     """Return the options of a request that are not defines, and all its defines, name to text.
 
-    An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces it.
+    An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces
+    it.
 
     Raises
     ------
@@ -135,7 +161,9 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
             if problem:
                 raise request.error(f"the {kind} option {option!r} {problem}")
             options.append(option)
-    defines = flags | {name: "1" if value is None else value for name, value in request.defines.items()}
+    defines = flags | {
+        name: "1" if value is None else value for name, value in request.defines.items()
+    }
     for name, value in defines.items():
         _check_define(request, name, value)
     return options, defines
@@ -145,35 +173,49 @@ def _join_defines(request: CompileRequest) -> Iterator[str]:
     """Yield the options; a separate ``-D`` is joined to the name after it."""
     kind, pending = request.target.kind, ""
     for option in request.options:
-        if not option.strip() or not option.isprintable() or (" " in option.strip() and not option.startswith("-D")):
-            raise request.error(f"the {kind} option {option!r} is not one printable word; pass each option as a separate item")
+        if (
+            not option.strip()
+            or not option.isprintable()
+            or (" " in option.strip() and not option.startswith("-D"))
+        ):
+            raise request.error(
+                f"the {kind} option {option!r} is not one printable word; pass each option as a separate item"
+            )
         if option == "-D" and not pending:
             pending = option
             continue
         yield pending + option.strip()
         pending = ""
     if pending:
-        raise request.error(f"the {kind} option '-D' has no name after it; write -DNAME or -DNAME=VALUE")
+        raise request.error(
+            f"the {kind} option '-D' has no name after it; write -DNAME or -DNAME=VALUE"
+        )
 
 
 def _check_define(request: CompileRequest, name: str, value: str) -> None:
     if not _DEFINED.fullmatch(name):
-        raise request.error(f"the define {name!r} is invalid: expected a name, or a name with parameters such as 'F(x)'")
+        raise request.error(
+            f"the define {name!r} is invalid: expected a name, or a name with parameters such as 'F(x)'"
+        )
     text = value.replace("\t", " ")
     if not text.isprintable():
-        raise request.error(f"the value of the define {name} contains a line break or a control character: {value!r}")
+        raise request.error(
+            f"the value of the define {name} contains a line break or a control character: {value!r}"
+        )
     if value.rstrip().endswith("\\") or value.rfind("/*") > value.rfind("*/"):
         raise request.error(
             f"the value of the define {name} ends in a backslash or an open comment, which continues in the next line: {value!r}"
         )
 
 
-# -- Replace the includes of user files by their text, so that a C preprocessor reads the same tokens.
+# -- Replace the includes of user files by their text, so that a C preprocessor reads the same
+# tokens.
 #
-# Nothing is evaluated: an include inside a condition is replaced inside that condition. A file with an include guard or ``#pragma
-# once`` is embedded once for the text, and once for a branch of a condition that the text before it does not cover. Every other include
-# is replaced each time, because the receiver's preprocessor evaluates the conditions. ``#pragma once`` has no meaning in a single text,
-# so a guard replaces it. The guard's macro is made of the file's digest.
+# Nothing is evaluated: an include inside a condition is replaced inside that condition. A file with
+# an include guard or ``#pragma once`` is embedded once for the text, and once for a branch of a
+# condition that the text before it does not cover. Every other include is replaced each time,
+# because the receiver's preprocessor evaluates the conditions. ``#pragma once`` has no meaning in a
+# single text, so a guard replaces it. The guard's macro is made of the file's digest.
 
 
 _MAX_NESTING = 64
@@ -218,7 +260,8 @@ class UserFiles:
         Raises
         ------
         CompileError
-            The name is an absolute path, or the file is outside of the caller's folders: a payload would publish its text.
+            The name is an absolute path, or the file is outside of the caller's folders: a payload
+            would publish its text.
         """
         if os.path.isabs(name_in_include):
             raise self.request.error(
@@ -233,7 +276,9 @@ class UserFiles:
 
     def missing(self, name_in_include: str, folders: Iterable[str], location: str) -> CompileError:
         """Return the CompileError for an include whose file is in none of the folders."""
-        return self.request.error(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}")
+        return self.request.error(
+            f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}"
+        )
 
     def read(self, opened: str, name_in_include: str, location: str) -> str:
         """Return the text of a file, and list the file."""
@@ -242,7 +287,9 @@ class UserFiles:
             with open(path, "rb") as file:
                 data = file.read(_MAX_BYTES + 1)
         except OSError as error:
-            raise self.request.error(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}") from error
+            raise self.request.error(
+                f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}"
+            ) from error
         self.count(len(data), location)
         text = decode_source(data, name_in_include, self.request.target.kind)
         if path not in self.names:
@@ -254,14 +301,20 @@ class UserFiles:
         """Raise CompileError if the source with its includes is too large."""
         self.size += size
         if self.size > _MAX_BYTES:
-            raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
+            raise self.request.error(
+                f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB"
+            )
 
     def _check_root(self, path: str, name_in_include: str, location: str) -> None:
         if outside := self.request.outside(path):
-            raise self.request.error(f"{location}: the include {name_in_include!r} is the file {path!r}, which is {outside}")
+            raise self.request.error(
+                f"{location}: the include {name_in_include!r} is the file {path!r}, which is {outside}"
+            )
 
     def _digest(self, name: str, text: str) -> str:
-        """Add a source's digest under its name and return that name; add a number if another source has the name."""
+        """Add a source's digest under its name and return that name; add a number if another source
+        has the name.
+        """
         from hashlib import sha256
 
         digest, unique, number = sha256(text.encode()).hexdigest(), name, 1
@@ -282,17 +335,19 @@ class Inliner(UserFiles):
     defined
         The names of the defines, which an include guard may test.
     directive
-        Returns the directive that sets the number and the file of the next line. GLSL's takes no file name.
+        Returns the directive that sets the number and the file of the next line. GLSL's takes no
+        file name.
     is_external
-        Returns whether the receiver's compiler has a header of this name. Such an include in quotes stays as it is.
+        Returns whether the receiver's compiler has a header of this name. Such an include in quotes
+        stays as it is.
 
     Attributes
     ----------
     by_macro : str
         The place of the first include that a macro names, such as "k.cl:3"; "" if there is none.
     taken : MacroIncludes
-        The files of includes that a macro names. Others stay in the text: an include of a branch that is not compiled here is an error at
-        a receiver that compiles it.
+        The files of includes that a macro names. Others stay in the text: an include of a branch
+        that is not compiled here is an error at a receiver that compiles it.
     """
 
     def __init__(
@@ -308,15 +363,18 @@ class Inliner(UserFiles):
         self.by_macro = ""
         self.taken: MacroIncludes | None = None
         self.defined = defined
-        #: For the text and each condition that is open at this point, the guarded files that are embedded there. Where the text at this
-        #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
+        #: For the text and each condition that is open at this point, the guarded files that are
+        #: embedded there. Where the text at this point is compiled, all open conditions are true,
+        #: so a second include of such a file has no effect.
         self._embedded: list[set[str]] = [set()]
         self._scanned: dict[str, tuple[str, list[Directive], str, bool]] = {}
 
     def inline(self, text: str, first_line: int = 1) -> str:
         """Return the source text with its includes replaced."""
         self._embedded, self.size = [set()], len(self.request.text)
-        return self._expand(text, self.request.name, self.request.folder, (), 0, first_line, scan(text)[0])
+        return self._expand(
+            text, self.request.name, self.request.folder, (), 0, first_line, scan(text)[0]
+        )
 
     def _expand(
         self,
@@ -329,17 +387,24 @@ class Inliner(UserFiles):
         directives: list[Directive],
         opening: Directive | None = None,
     ) -> str:
-        """Return a text with its includes replaced. `opening` is the condition of its include guard."""
+        """Return a text with its includes replaced. `opening` is the condition of its include
+        guard.
+        """
         parts: list[str] = []
         position = 0
         shifted = False
         first_condition = len(self._embedded)
         for directive in directives:
-            if directive is not opening:  # the last #endif closes no condition of `_embedded`, and is ignored
+            if (
+                directive is not opening
+            ):  # the last #endif closes no condition of `_embedded`, and is ignored
                 self._follow_condition(directive.word, first_condition)
             if shifted and directive.next and directive.word in BRANCHES:
                 # The preprocessor ignores a #line in a skipped branch, so one follows each branch.
-                parts += [text[position : directive.next], self.directive(directive.next_line + first_line - 1, name)]
+                parts += [
+                    text[position : directive.next],
+                    self.directive(directive.next_line + first_line - 1, name),
+                ]
                 position, shifted = directive.next, directive.depth > 0
                 continue
             depth = outer_depth + directive.depth
@@ -358,7 +423,9 @@ class Inliner(UserFiles):
             head = text[position:line_start]
             # Comments before and after the include are kept, on a line of the same number.
             rest = text[directive.end : line_end]
-            number = directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
+            number = (
+                directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
+            )
             parts.append(head if head.endswith("\n") or not head else head + "\n")
             parts.append(inside)
             shifted = shifted or directive.depth > 0
@@ -381,7 +448,9 @@ class Inliner(UserFiles):
             if word != "endif":
                 self._embedded.append(set())
 
-    def _replacement(self, opened: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
+    def _replacement(
+        self, opened: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str
+    ) -> str:
         """Return the text that replaces an include; "" if the file's guard makes it empty."""
         path = os.path.realpath(opened)
         text, directives, guard, once = self._scan_file(opened, path, name_in_include, location)
@@ -396,18 +465,33 @@ class Inliner(UserFiles):
         outer_depth = depth - (1 if guard else 0)
         opening = directives[0] if guard else None
         # A compiler looks beside the name of a link, not beside its target.
-        text = self._expand(text, name_in_include, os.path.dirname(opened), (*chain, path), outer_depth, 1, directives, opening)
+        text = self._expand(
+            text,
+            name_in_include,
+            os.path.dirname(opened),
+            (*chain, path),
+            outer_depth,
+            1,
+            directives,
+            opening,
+        )
         text = text if text.endswith("\n") else text + "\n"
         if text.endswith("\\\n"):
-            text += "\n"  # otherwise a backslash at the end of the file continues into the next #line
+            text += (
+                "\n"  # otherwise a backslash at the end of the file continues into the next #line
+            )
         text = self.directive(1, name_in_include) + text
         if once:
             macro = f"DEVMOD_ONCE_{self.sources[self.names[path]][:16]}"
             text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"
         return text
 
-    def _scan_file(self, opened: str, path: str, name_in_include: str, location: str) -> tuple[str, list[Directive], str, bool]:
-        """Return the text of a file without ``#pragma once``, its directives, its guard, and whether it has that pragma."""
+    def _scan_file(
+        self, opened: str, path: str, name_in_include: str, location: str
+    ) -> tuple[str, list[Directive], str, bool]:
+        """Return the text of a file without ``#pragma once``, its directives, its guard, and
+        whether it has that pragma.
+        """
         if path in self._scanned:
             self.count(len(self._scanned[path][0]), location)
             self.files[opened] = self.sources[self.names[path]]
@@ -418,7 +502,9 @@ class Inliner(UserFiles):
         once = [
             directive
             for directive in directives
-            if directive.word == "pragma" and directive.depth == 0 and text[directive.start : directive.end].split()[-1] == "once"
+            if directive.word == "pragma"
+            and directive.depth == 0
+            and text[directive.start : directive.end].split()[-1] == "once"
         ]
         for directive in reversed(once):
             text = text[: directive.start] + text[directive.end :]
@@ -427,13 +513,24 @@ class Inliner(UserFiles):
         self._scanned[path] = text, directives, guard, bool(once)
         return self._scanned[path]
 
-    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int, place: tuple[str, int]) -> tuple[str, str]:
-        """Return the path and the name of the included user file; two empty strings for any other include.
+    def _resolve(
+        self,
+        text: str,
+        directive: Directive,
+        folder: str,
+        location: str,
+        depth: int,
+        place: tuple[str, int],
+    ) -> tuple[str, str]:
+        """Return the path and the name of the included user file; two empty strings for any other
+        include.
 
         `place` has the directive's file and line, as `MacroIncludes.files` takes them.
         """
         if directive.word == "include_next":
-            raise self.request.error(f"{location}: #include_next is not supported in a source payload; use #include")
+            raise self.request.error(
+                f"{location}: #include_next is not supported in a source payload; use #include"
+            )
         if directive.word != "include":
             return "", ""
         match = INCLUDED.match(text, directive.operand)
@@ -441,7 +538,9 @@ class Inliner(UserFiles):
             self.by_macro = self.by_macro or location
             if self.taken is None:
                 return "", ""
-            return self._resolve_macro(self.taken, text[directive.operand : directive.end].strip(), place, location)
+            return self._resolve_macro(
+                self.taken, text[directive.operand : directive.end].strip(), place, location
+            )
         in_quotes = match["quoted"] is not None
         name_in_include = match["quoted"] if in_quotes else match["angled"]
         folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
@@ -454,12 +553,20 @@ class Inliner(UserFiles):
             raise self.missing(name_in_include, folders, location)
         return "", ""
 
-    def _resolve_macro(self, taken: MacroIncludes, operand: str, place: tuple[str, int], location: str) -> tuple[str, str]:
-        """Return the path and the name of the user file that a macro names; two empty strings if there is none."""
+    def _resolve_macro(
+        self, taken: MacroIncludes, operand: str, place: tuple[str, int], location: str
+    ) -> tuple[str, str]:
+        """Return the path and the name of the user file that a macro names; two empty strings if
+        there is none.
+        """
         files = taken.files(*place)
         unsure = taken.unsure_macro(operand) if files else ""
         if unsure or len(files) > 1:
-            values = f"the macro {unsure} may have another value where the payload is compiled" if unsure else "its values differ"
+            values = (
+                f"the macro {unsure} may have another value where the payload is compiled"
+                if unsure
+                else "its values differ"
+            )
             raise self.request.error(
                 f"{location}: a macro names the file of this include, and {values}. It cannot be embedded in the payload; write the name "
                 "in quotes, once in each branch"
@@ -471,21 +578,26 @@ class Inliner(UserFiles):
                 self.files[UNKNOWN_FILE] = ""
         elif files and not self.is_external(name):
             folders = filter(None, (self.request.folder, *self.request.include))
-            raise self.request.error(f"{location}: the include {name!r}, which a macro names, is missing. {include_hint(folders)}")
+            raise self.request.error(
+                f"{location}: the include {name!r}, which a macro names, is missing. {include_hint(folders)}"
+            )
         return (path, name) if path else ("", "")
 
 
 def include_hint(folders: Iterable[str]) -> str:
     """Return the sentences for a missing include: the searched folders, and how to add another."""
     text = list_names(folders)
-    folders_text = f"Searched: {text}" if text != "none" else "No folder was searched: include= is empty"
+    folders_text = (
+        f"Searched: {text}" if text != "none" else "No folder was searched: include= is empty"
+    )
     return f"{folders_text}. Add the folder that contains it: include=['FOLDER']"
 
 
 # -- The preprocessor directives in a C-like text, and the include guard around it.
 
 
-#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition cannot backtrack over it.
+#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition
+#: cannot backtrack over it.
 _BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
 _TOKEN = re.compile(
     r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
@@ -526,7 +638,14 @@ class Directive:
     __slots__ = ("depth", "end", "line", "next", "next_line", "operand", "start", "word")
 
     def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
-        self.word, self.start, self.operand, self.end, self.line, self.depth = word, start, end, end, line, depth
+        self.word, self.start, self.operand, self.end, self.line, self.depth = (
+            word,
+            start,
+            end,
+            end,
+            line,
+            depth,
+        )
         self.next, self.next_line = 0, 0
 
 
@@ -548,8 +667,25 @@ def scan(text: str) -> tuple[list[Directive], bool]:
             directives.append(Directive(word, at, end, line, depth))
             depth += word in ("if", "ifdef", "ifndef")
             # The operand of a directive is not program text.
-            if word in ("include", "error", "pragma", "define", "undef", "if", "ifdef", "ifndef", "endif", "else", "elif", "line"):
-                rest = (INCLUDED.match(text, end) or _MACRO.match(text, end)) if word == "include" else _NAME.match(text, end)
+            if word in (
+                "include",
+                "error",
+                "pragma",
+                "define",
+                "undef",
+                "if",
+                "ifdef",
+                "ifndef",
+                "endif",
+                "else",
+                "elif",
+                "line",
+            ):
+                rest = (
+                    (INCLUDED.match(text, end) or _MACRO.match(text, end))
+                    if word == "include"
+                    else _NAME.match(text, end)
+                )
                 end = rest.end() if rest else end
                 directives[-1].end = end
         elif not token["blank"]:
@@ -570,7 +706,10 @@ def guard_of(text: str, directives: list[Directive], guarded: bool) -> str:
         or directives[-1].word != "endif"
     ):
         return ""
-    if any(directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el")) for directive in directives[1:-1]):
+    if any(
+        directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el"))
+        for directive in directives[1:-1]
+    ):
         return ""  # the text has a second condition, or an #else
     names = [text[directive.start : directive.end].split()[-1] for directive in directives[:2]]
     return names[0] if names[0] == names[1] and _NAME.fullmatch(names[0]) else ""

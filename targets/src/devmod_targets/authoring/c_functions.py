@@ -1,7 +1,8 @@
-"""Functions of a C or C++ source that libclang has parsed: their names, and their parameters as a call passes them.
+"""Functions of a C or C++ source that libclang has parsed: their names, and their parameters as a
+call passes them.
 
-The compiler has accepted the source, so libclang's errors come from its older version. They matter only in the types of a function's
-parameters.
+The compiler has accepted the source, so libclang's errors come from its older version. They matter
+only in the types of a function's parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from devmod.errors import CompileError
 from devmod_readers.reflection import MemberType, ReflectedFunction, describe_members, with_members
 from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, load_libclang, type_kind
+from devmod_targets.authoring.clang import (
+    VIRTUAL_FOLDER,
+    LocationSet,
+    element_type,
+    lane_type,
+    load_libclang,
+    type_kind,
+)
 from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import (
     expression_number,
@@ -52,7 +60,8 @@ def record_members(
 ) -> tuple[Member, ...]:
     """Return the members of a struct for `devmod.Param`; () if they cannot be described.
 
-    A union, a pointer and a struct with bit-fields are described as bytes. A matrix has one member without a name.
+    A union, a pointer and a struct with bit-fields are described as bytes. A matrix has one member
+    without a name.
 
     Parameters
     ----------
@@ -61,7 +70,8 @@ def record_members(
     number_type
         Returns what `element_type` returns, for the types of one language.
     array_record
-        Returns the dimensions and the element type of a record that is an array or a matrix in the language, or None.
+        Returns the dimensions and the element type of a record that is an array or a matrix in the
+        language, or None.
     """
 
     def look_up(of: Any) -> MemberType:
@@ -90,11 +100,17 @@ def record_members(
 
 def with_struct(param: Param, type_: Any, number_type: Callable[[Any], tuple[str, int]]) -> Param:
     """Return a param with the members of its struct, if it has an alignment and so is one."""
-    return with_members(param, record_members(type_.get_canonical(), number_type=number_type)) if param.align else param
+    return (
+        with_members(param, record_members(type_.get_canonical(), number_type=number_type))
+        if param.align
+        else param
+    )
 
 
 def uses_location(type_: Any, locations: LocationSet) -> bool:
-    """Return whether the declaration of a struct, or of a struct in it, has one of the locations: clang then has no layout of it."""
+    """Return whether the declaration of a struct, or of a struct in it, has one of the locations:
+    clang then has no layout of it.
+    """
     if not locations:
         return False
     pending, visited = [type_], set()
@@ -108,14 +124,20 @@ def uses_location(type_: Any, locations: LocationSet) -> bool:
             if locations.intersects(declaration.extent):
                 return True
             # An invalid struct has declarations of fields, and get_fields returns none of them.
-            pending += [each.type for each in declaration.get_children() if each.kind.name == _FIELD]
+            pending += [
+                each.type for each in declaration.get_children() if each.kind.name == _FIELD
+            ]
     return False
 
 
 def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
-    """Return name, offset and type of a struct's members, with those of its anonymous structs; None if they cannot be described."""
+    """Return name, offset and type of a struct's members, with those of its anonymous structs; None
+    if they cannot be described.
+    """
     declaration = type_.get_declaration()
-    if declaration.kind.name == _UNION or any(each.kind.name == _BASE for each in declaration.get_children()):
+    if declaration.kind.name == _UNION or any(
+        each.kind.name == _BASE for each in declaration.get_children()
+    ):
         return None
     fields: list[tuple[str, int, Any]] = []
     for field in type_.get_fields():
@@ -133,12 +155,15 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
     return fields
 
 
-#: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target have hundreds.
+#: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target
+#: have hundreds.
 _SKIP_BODIES = 0x40
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 
 
-def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") -> Iterator[tuple[str, Any]]:
+def declarations(
+    parent: Any, is_own: Callable[[Any], bool], scope: str = ""
+) -> Iterator[tuple[str, Any]]:
     """Yield the declarations of a translation unit, also in namespaces, in the order of the source.
 
     Parameters
@@ -156,7 +181,9 @@ def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") ->
     for cursor in filter(is_own, parent.get_children()):
         kind = cursor.kind.name
         if kind == "NAMESPACE":
-            yield from declarations(cursor, is_own, f"{scope}{cursor.spelling}::" if cursor.spelling else scope)
+            yield from declarations(
+                cursor, is_own, f"{scope}{cursor.spelling}::" if cursor.spelling else scope
+            )
         elif kind in ("LINKAGE_SPEC", "UNEXPOSED_DECL"):
             yield from declarations(cursor, is_own, scope)
         else:
@@ -168,15 +195,20 @@ def qualified_name(cursor: Any) -> str:
     parts = [cursor.spelling]
     scope = cursor.semantic_parent
     while scope is not None and scope.kind.name in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL"):
-        parts += [scope.spelling] if scope.kind.name == "NAMESPACE" and not scope.is_anonymous() else []
+        parts += (
+            [scope.spelling] if scope.kind.name == "NAMESPACE" and not scope.is_anonymous() else []
+        )
         scope = scope.semantic_parent
     return "::".join(reversed(parts))
 
 
 def global_types(
-    declared: Iterable[tuple[str, Any]], binary: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
+    declared: Iterable[tuple[str, Any]],
+    binary: bytes,
+    number_type: Callable[[Any], tuple[str, int]] = element_type,
 ) -> dict[str, list[Any]]:
-    """Return the element type and the lengths of the global variables that a binary has, by name, for `Interface.extra`.
+    """Return the element type and the lengths of the global variables that a binary has, by name,
+    for `Interface.extra`.
 
     Parameters
     ----------
@@ -203,16 +235,23 @@ def global_types(
     return found
 
 
-def with_globals(functions: dict[str, ReflectedFunction], types: dict[str, list[Any]]) -> dict[str, ReflectedFunction]:
+def with_globals(
+    functions: dict[str, ReflectedFunction], types: dict[str, list[Any]]
+) -> dict[str, ReflectedFunction]:
     """Return functions whose interfaces have the types of the module's global variables."""
     if not types:
         return functions
-    return {name: each.replace(extra={**each.extra, "globals": types}) for name, each in functions.items()}
+    return {
+        name: each.replace(extra={**each.extra, "globals": types})
+        for name, each in functions.items()
+    }
 
 
 def is_in(file: str) -> Callable[[Any], bool]:
     """Return the function that returns whether a cursor is in a file."""
-    names: dict[int | None, str] = {}  # libclang has one object for each file, and headers have thousands of declarations
+    names: dict[
+        int | None, str
+    ] = {}  # libclang has one object for each file, and headers have thousands of declarations
 
     def is_own(cursor: Any) -> bool:
         found = cursor.location.file
@@ -284,32 +323,61 @@ class CFunctions:
         #: A variable for each follows the program. The first ones are those of the request.
         expressions = list(dict.fromkeys([*request.name_expressions, *source_instances(symbols)]))
         main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
-        arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
+        arguments = [
+            *flags,
+            "-nostdinc",
+            "-w",
+            "-ferror-limit=0",
+            *(flag for flag in options.flags if flag.startswith(prefixes)),
+        ]
         arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
         arguments += [f"-I{folder}" for folder in request.include]
-        arguments += [part for each in (VIRTUAL_FOLDER, *options.toolchain.include) for part in ("-isystem", each)]
+        arguments += [
+            part
+            for each in (VIRTUAL_FOLDER, *options.toolchain.include)
+            for part in ("-isystem", each)
+        ]
         files = [(main, request.text + instance_variables(expressions))]
-        # As system headers their hundreds of functions are skipped; a mangled name takes libclang 14 µs.
-        files += [(os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}") for name, text in headers.items()]
+        # As system headers their hundreds of functions are skipped; a mangled name takes libclang
+        # 14 µs.
+        files += [
+            (os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}")
+            for name, text in headers.items()
+        ]
         description = f"the {request.language} source {request.name}"
 
         def parse(flags: int = 0) -> Any:
-            return library.parse(main, arguments, files, kind=spec.kind, description=description, options=flags)
+            return library.parse(
+                main, arguments, files, kind=spec.kind, description=description, options=flags
+            )
 
         unit, self._with_bodies = parse(_SKIP_BODIES), parse
         self.toolchain = library.toolchain
         own_folders = (VIRTUAL_FOLDER, *options.toolchain.own_folders)
         self.files = digests_of((str(each.include) for each in unit.get_includes()), own_folders)
-        self._library, self._unit, self._kind, self._noun, self._text = library, unit, spec.kind, noun, request.text
+        self._library, self._unit, self._kind, self._noun, self._text = (
+            library,
+            unit,
+            spec.kind,
+            noun,
+            request.text,
+        )
         self._is_cpp = request.language != "C"
-        self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
+        self._symbols, self._requested, self._expressions = (
+            symbols,
+            request.name_expressions,
+            expressions,
+        )
         self._type, self._pointee_type = number_type, pointee_type
         self._unknown = LocationSet(
-            (str(each.location.file), each.location.line, each.location.column) for each in unit.diagnostics if each.severity >= each.Error
+            (str(each.location.file), each.location.line, each.location.column)
+            for each in unit.diagnostics
+            if each.severity >= each.Error
         )
 
     def functions_by_name(self) -> dict[str, tuple[str, Any]]:
-        """Return the symbol and the cursor of each function of the linked file, by its name for callers.
+        """Return the symbol and the cursor of each function of the linked file, by its name for
+        callers.
 
         Raises
         ------
@@ -334,20 +402,37 @@ class CFunctions:
                 )
             named[symbol] = function_name(expression)
         cursors: dict[str, tuple[str, Any]] = {}
-        for _, cursor in declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header):
+        for _, cursor in declarations(
+            self._unit.cursor, lambda each: not each.location.is_in_system_header
+        ):
             symbol = cursor.mangled_name if cursor.kind.name == "FUNCTION_DECL" else ""
-            # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
-            if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
+            # A later declaration replaces the one before it, and keeps its place in the order. A
+            # prototype may have no names.
+            if symbol in symbols and (
+                symbol not in cursors or all(parameter_names(cursor, self._library))
+            ):
                 cursors[symbol] = (qualified_name(cursor), cursor)
         for name, cursor in instances.items():
             if name in self._requested or not cursor.location.is_in_system_header:
                 cursors.setdefault(cursor.mangled_name, (name, cursor))
-        keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
+        keys = keys_of(
+            (symbol, name)
+            for symbol, (name, _) in cursors.items()
+            if symbol in symbols and symbol not in named
+        )
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
 
-    def with_globals(self, functions: dict[str, ReflectedFunction], binary: bytes) -> dict[str, ReflectedFunction]:
-        """Return functions whose interfaces have the types of the global variables of the linked file."""
-        types = global_types(declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header), binary, self._type)
+    def with_globals(
+        self, functions: dict[str, ReflectedFunction], binary: bytes
+    ) -> dict[str, ReflectedFunction]:
+        """Return functions whose interfaces have the types of the global variables of the linked
+        file.
+        """
+        types = global_types(
+            declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header),
+            binary,
+            self._type,
+        )
         return with_globals(functions, types)
 
     def location(self, cursor: Any) -> str:
@@ -366,12 +451,16 @@ class CFunctions:
         types: list[str] = []
         params: list[Param] = []
         names = parameter_names(cursor, self._library)
-        for number, (argument, name) in enumerate(zip(cursor.get_arguments(), names, strict=True), 1):
+        for number, (argument, name) in enumerate(
+            zip(cursor.get_arguments(), names, strict=True), 1
+        ):
             type_, param = self._param(argument, name)
             if param.access == "r":  # else the bodies are not read
                 param = written_param(param, (cursor.spelling, number - 1), self._written)
             if not type_:
-                raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {name!r}", name)
+                raise self.unsupported(
+                    cursor, f"takes {argument.type.spelling!r} as argument {number} {name!r}", name
+                )
             types.append(type_)
             params.append(param)
         return types, params
@@ -381,11 +470,15 @@ class CFunctions:
         """The result of `written_parameters` for the program."""
         if self._is_cpp and not may_cast(self._text) and not any(map(_file_may_cast, self.files)):
             return {}
-        own = declarations(self._with_bodies().cursor, lambda each: not each.location.is_in_system_header)
+        own = declarations(
+            self._with_bodies().cursor, lambda each: not each.location.is_in_system_header
+        )
         return written_parameters(self._library, (each for _, each in own))
 
     def unsupported(self, cursor: Any, problem: str, argument: str = "") -> CompileError:
-        """Return the error for a function that devmod cannot call. `problem` follows the function's name."""
+        """Return the error for a function that devmod cannot call. `problem` follows the function's
+        name.
+        """
         return CompileError(
             f"{self.location(cursor)}: the {self._noun} {cursor.spelling!r} {problem}, which devmod cannot pass; expected a number, a "
             "struct, or a pointer. Declare helper functions static",
@@ -395,7 +488,9 @@ class CFunctions:
         )
 
     def _param(self, argument: Any, name: str) -> tuple[str, Param]:
-        """Return the type for arg_types ("" if devmod cannot pass it) and the Param of one argument."""
+        """Return the type for arg_types ("" if devmod cannot pass it) and the Param of one
+        argument.
+        """
         unknown = self._unknown
         type_ = argument.type.get_canonical()
         is_unknown = unknown.intersects(argument.extent)
@@ -408,8 +503,12 @@ class CFunctions:
                 const = const or target.is_const_qualified()
             element, align = ("", 0) if is_unknown else self._pointee_type(target.get_canonical())
             size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
-            param = Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
-            return "handle", param if uses_location(target, unknown) else with_struct(param, target, self._type)
+            param = Param(
+                name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0)
+            )
+            return "handle", param if uses_location(target, unknown) else with_struct(
+                param, target, self._type
+            )
         if is_unknown or uses_location(type_, unknown):
             return "", Param(name, "scalar")
         element, align = self._type(type_)

@@ -25,11 +25,20 @@ if TYPE_CHECKING:
 #: CXPrintingPolicy_TerseOutput: declarations without their bodies.
 _TERSE = 17
 _load_lock = Lock()
-#: The environment variables with folders of headers, and the one with the sources of the options of clang's driver.
-_SEARCH_PATHS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "OBJCPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS")
+#: The environment variables with folders of headers, and the one with the sources of the options of
+#: clang's driver.
+_SEARCH_PATHS = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "OBJC_INCLUDE_PATH",
+    "OBJCPLUS_INCLUDE_PATH",
+    "CCC_OVERRIDE_OPTIONS",
+)
 #: A folder that does not exist. Files that libclang receives in memory have names in it.
 VIRTUAL_FOLDER = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
-#: Readers stop after this many errors: for a text that is no program, clang reports an error for each character.
+#: Readers stop after this many errors: for a text that is no program, clang reports an error for
+#: each character.
 MAX_ERRORS = 1000
 #: The categories of clang's errors that do not depend on declarations.
 SYNTAX_CATEGORIES = ("Parse Issue", "Lexical or Preprocessor Issue")
@@ -54,16 +63,22 @@ _DTYPES = {
     32: "float16",
     39: "bfloat16",
 }
-#: The elements of the vectors in the headers of CUDA and HIP, by the start of a vector's name: ``uchar4``, ``float2``.
+#: The elements of the vectors in the headers of CUDA and HIP, by the start of a vector's name:
+#: ``uchar4``, ``float2``.
 VECTOR_ELEMENTS = {
-    **{f"{u}{name}": f"{u}int{bits}" for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)) for u in ("", "u")},
+    **{
+        f"{u}{name}": f"{u}int{bits}"
+        for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64))
+        for u in ("", "u")
+    },
     "float": "float32",
     "double": "float64",
 }
-#: Constructs on which clang's parser recurses: long statements, and keywords of nested statements. A thousand of them take an eighth of
-#: its stack.
+#: Constructs on which clang's parser recurses: long statements, and keywords of nested statements.
+#: A thousand of them take an eighth of its stack.
 _END_OF_STATEMENT = re.compile(r"[;{}]")
-#: The definition of a macro, or a line of a comment or of a string that looks like one, which then has one of the marks.
+#: The definition of a macro, or a line of a comment or of a string that looks like one, which then
+#: has one of the marks.
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\.)*", re.MULTILINE | re.DOTALL)
 _MARKS = re.compile(r"[\"']|\*/")
 _MAX_STATEMENT = 2000
@@ -74,7 +89,8 @@ _LARGEST_STRUCT = 0xFFFF
 
 
 class Libclang:
-    """The module clang.cindex with its library, and the functions of libclang that the module does not wrap.
+    """The module clang.cindex with its library, and the functions of libclang that the module does
+    not wrap.
 
     Attributes
     ----------
@@ -85,7 +101,17 @@ class Libclang:
     """
 
     __slots__ = (
-        *("_dispose", "_file_name", "_included_file", "_policy", "_presumed_location", "_pretty", "_set", "_visit_children", "_visitor"),
+        *(
+            "_dispose",
+            "_file_name",
+            "_included_file",
+            "_policy",
+            "_presumed_location",
+            "_pretty",
+            "_set",
+            "_visit_children",
+            "_visitor",
+        ),
         *("cindex", "toolchain"),
     )
 
@@ -100,24 +126,37 @@ class Libclang:
             "clang_PrintingPolicy_setProperty": (None, [pointer, ctypes.c_int, ctypes.c_uint]),
             "clang_getCursorPrettyPrinted": (text, [cindex.Cursor, pointer]),
             "clang_PrintingPolicy_dispose": (None, [pointer]),
-            "clang_getPresumedLocation": (None, [cindex.SourceLocation, ctypes.POINTER(text), number, number]),
+            "clang_getPresumedLocation": (
+                None,
+                [cindex.SourceLocation, ctypes.POINTER(text), number, number],
+            ),
             "clang_getIncludedFile": (pointer, [cindex.Cursor]),
             "clang_getFileName": (text, [pointer]),
             "clang_visitChildren": (ctypes.c_uint, [cindex.Cursor, self._visitor, pointer]),
         }
         functions = []
         for name, (result, arguments) in signatures.items():
-            # A look-up by index makes a new function object. So the argument types that cindex declared for its own objects are unchanged.
+            # A look-up by index makes a new function object. So the argument types that cindex
+            # declared for its own objects are unchanged.
             function = library[name]
             function.restype, function.argtypes = result, arguments
             functions.append(function)
-        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = functions[:6]
+        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = (
+            functions[:6]
+        )
         self._included_file, self._file_name, self._visit_children = functions[6:]
         digits = re.search(r"\d+(?:\.\d+)+", self._text(version()))
         self.toolchain = f"libclang {digits[0] if digits else 'unknown'}"
 
     def parse(
-        self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], *, kind: str, description: str, options: int = 0
+        self,
+        main: str,
+        arguments: Sequence[str],
+        files: Sequence[tuple[str, str]],
+        *,
+        kind: str,
+        description: str,
+        options: int = 0,
     ) -> Any:
         """Parse a program in memory and return its translation unit.
 
@@ -139,15 +178,27 @@ class Libclang:
         Raises
         ------
         CompileError
-            libclang returns no translation unit, or crashes on the program. Or the path of a file is not UTF-8.
+            libclang returns no translation unit, or crashes on the program. Or the path of a file
+            is not UTF-8.
         """
         text = files[0][1]
         for path in (main, *arguments):
             if not is_utf8(path):
-                raise CompileError(f"libclang cannot parse {description}: {path!r} is not UTF-8. Rename the file or the folder", kind=kind)
+                raise CompileError(
+                    f"libclang cannot parse {description}: {path!r} is not UTF-8. Rename the file or the folder",
+                    kind=kind,
+                )
         # A search for so many characters in a row takes 20 ms for a usual text.
-        if _longest_statement(text) >= _MAX_STATEMENT or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
-            request = {"main": main, "arguments": list(arguments), "files": files, "options": options}
+        if (
+            _longest_statement(text) >= _MAX_STATEMENT
+            or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS
+        ):
+            request = {
+                "main": main,
+                "arguments": list(arguments),
+                "files": files,
+                "options": options,
+            }
             if not _survives(request):
                 raise CompileError(
                     f"libclang crashes on {description}: an expression, a statement or brackets are nested too deeply. Split it into "
@@ -156,12 +207,16 @@ class Libclang:
                 )
         try:
             with _without_search_paths():
-                return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files, options=options)
+                return self.cindex.Index.create().parse(
+                    main, args=arguments, unsaved_files=files, options=options
+                )
         except self.cindex.TranslationUnitLoadError as error:
             raise CompileError(f"libclang cannot parse {description}", kind=kind) from error
 
     def declaration(self, cursor: Any) -> str:
-        """Return a declaration as clang prints it: macros expanded, numbers evaluated, without body and string contents."""
+        """Return a declaration as clang prints it: macros expanded, numbers evaluated, without body
+        and string contents.
+        """
         policy = self._policy(cursor)
         try:
             self._set(policy, _TERSE, 1)
@@ -171,7 +226,9 @@ class Libclang:
         return re.sub(r'"(?:\\.|[^"\\])*"', '""', text)
 
     def descendants(self, cursor: Any, kinds: Sequence[Any]) -> list[Any]:
-        """Return the descendants of these kinds. It takes a fifth of the time of `walk_preorder`, which makes lists of all of them."""
+        """Return the descendants of these kinds. It takes a fifth of the time of `walk_preorder`,
+        which makes lists of all of them.
+        """
         numbers, found = {kind.value for kind in kinds}, []
 
         def visit(child: Any, _parent: Any, _data: Any) -> int:
@@ -184,9 +241,13 @@ class Libclang:
         return found
 
     def location(self, location: Any) -> tuple[str, int, int]:
-        """Return the file, line and column of a location by the ``#line`` directives; ("", 0, 0) if it has none."""
+        """Return the file, line and column of a location by the ``#line`` directives; ("", 0, 0) if
+        it has none.
+        """
         file, line, column = self.cindex._CXString(), ctypes.c_uint(), ctypes.c_uint()
-        self._presumed_location(location, ctypes.byref(file), ctypes.byref(line), ctypes.byref(column))
+        self._presumed_location(
+            location, ctypes.byref(file), ctypes.byref(line), ctypes.byref(column)
+        )
         return self._text(file), line.value, column.value
 
     def included_file(self, cursor: Any) -> str:
@@ -198,14 +259,23 @@ class Libclang:
 
 
 def _longest_statement(text: str) -> int:
-    """Return the length of the longest statement. A macro's definition is one of its own: a list of macros is long and not nested."""
+    """Return the length of the longest statement. A macro's definition is one of its own: a list of
+    macros is long and not nested.
+    """
     macros = [each for each in _MACRO.findall(text) if not _MARKS.search(each)]
-    rest = _MACRO.sub(lambda macro: macro[0] if _MARKS.search(macro[0]) else "", text) if macros else text
-    return max(len(statement) for part in (rest, *macros) for statement in _END_OF_STATEMENT.split(part))
+    rest = (
+        _MACRO.sub(lambda macro: macro[0] if _MARKS.search(macro[0]) else "", text)
+        if macros
+        else text
+    )
+    return max(
+        len(statement) for part in (rest, *macros) for statement in _END_OF_STATEMENT.split(part)
+    )
 
 
 def _survives(request: dict[str, Any]) -> bool:
-    """Return whether libclang parses a program in another process: deep nesting overflows clang's stack, which ends the process.
+    """Return whether libclang parses a program in another process: deep nesting overflows clang's
+    stack, which ends the process.
 
     It is True if no other process can be started.
     """
@@ -219,11 +289,18 @@ def _survives(request: dict[str, Any]) -> bool:
 
 
 def main(request: dict[str, Any]) -> None:
-    """Parse the program of a request in the new process, and answer if that does not end the process."""
+    """Parse the program of a request in the new process, and answer if that does not end the
+    process.
+    """
     answer, cindex = answer_writer(), _load().cindex
     files = [tuple(each) for each in request["files"]]
     with suppress(cindex.TranslationUnitLoadError):  # raised again in the first process
-        cindex.Index.create().parse(request["main"], args=request["arguments"], unsaved_files=files, options=request["options"])
+        cindex.Index.create().parse(
+            request["main"],
+            args=request["arguments"],
+            unsaved_files=files,
+            options=request["options"],
+        )
     answer(True)
 
 
@@ -293,10 +370,15 @@ def load_libclang(spec: TargetSpec, language: str) -> Libclang:
     own = own_module("clang")
     if own:
         raise ToolchainNotFoundError(
-            f"cannot read the kernels of the {language} source: libclang cannot be imported: {own}", kind=spec.kind
+            f"cannot read the kernels of the {language} source: libclang cannot be imported: {own}",
+            kind=spec.kind,
         ) from cause
     missing = isinstance(cause, ImportError)
-    reason = "libclang is not installed" if missing else f"libclang cannot be loaded ({cause}); another package may use its name"
+    reason = (
+        "libclang is not installed"
+        if missing
+        else f"libclang cannot be loaded ({cause}); another package may use its name"
+    )
     install = pip_install(spec.build_distribution if spec.build_extra else "libclang")
     raise ToolchainNotFoundError(
         f"cannot read the kernels of the {language} source: {reason}. Either run {install}, "
@@ -306,7 +388,9 @@ def load_libclang(spec: TargetSpec, language: str) -> Libclang:
 
 
 def type_kind(type_: Any) -> int:
-    """Return the number of a type's kind. The attribute `kind` raises for kinds that cindex does not define."""
+    """Return the number of a type's kind. The attribute `kind` raises for kinds that cindex does
+    not define.
+    """
     return int(type_._kind_id)
 
 
@@ -327,18 +411,22 @@ def element_type(type_: Any) -> tuple[str, int]:
     Returns
     -------
     str, int
-        The type as in `devmod.Param`, "" if devmod has no name for it; and the alignment of a struct, 0 for all other types.
+        The type as in `devmod.Param`, "" if devmod has no name for it; and the alignment of a
+        struct, 0 for all other types.
     """
     kind = type_kind(type_)
     if kind in _DTYPES:
         return _DTYPES[kind], 0
-    if kind == _UNEXPOSED and type_.spelling.endswith("__bf16"):  # libclang 18 has no kind for bfloat16
+    if kind == _UNEXPOSED and type_.spelling.endswith(
+        "__bf16"
+    ):  # libclang 18 has no kind for bfloat16
         return "bfloat16", 0
     if kind == _ENUM:
         return element_type(type_.get_declaration().enum_type.get_canonical())
     if kind in _VECTORS:
         dtype, _ = element_type(lane_type(type_))
-        # A three-vector takes the memory of a four-vector. The runtime applies that rule, so the type has three lanes.
+        # A three-vector takes the memory of a four-vector. The runtime applies that rule, so the
+        # type has three lanes.
         return (f"{dtype}x{type_.element_count}" if dtype else ""), 0
     size = type_.get_size() if kind == _RECORD else 0
     if 0 < size <= _LARGEST_STRUCT:

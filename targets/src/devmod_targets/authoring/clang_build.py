@@ -1,4 +1,6 @@
-"""Compile one source with clang and ld.lld for a device. Their output contains no path of the build machine."""
+"""Compile one source with clang and ld.lld for a device. Their output contains no path of the build
+machine.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
     from devmod_targets.authoring._request import CompileRequest
 
 
-# -- clang and lld for devices: those of the wheel ziglang, or those that the user names. No other clang is searched for.
+# -- clang and lld for devices: those of the wheel ziglang, or those that the user names. No other
+# clang is searched for.
 #
-# The wheel's program `zig` is clang and lld for every target of LLVM (``zig clang``, ``zig ld.lld``). Each run has a temporary folder,
-# an environment without the user's variables, and files with fixed names, so that its output depends on its inputs alone.
+# The wheel's program `zig` is clang and lld for every target of LLVM (``zig clang``, ``zig
+# ld.lld``). Each run has a temporary folder, an environment without the user's variables, and files
+# with fixed names, so that its output depends on its inputs alone.
 
 
 #: The environment variable that names a clang.
@@ -44,15 +48,23 @@ class LlvmToolchain:
     name
         The names and versions for an origin, such as "clang 22.1.8 (ziglang 0.17.0)".
     include
-        The folders of system headers, in the order of the search: that of clang's own, such as stdint.h, and those of `with_library`.
+        The folders of system headers, in the order of the search: that of clang's own, such as
+        stdint.h, and those of `with_library`.
     version
         The major version of clang; 0 if it is unknown.
     """
 
     __slots__ = ("_clang", "_linker", "include", "name", "version")
 
-    def __init__(self, clang: Sequence[str], linker: Sequence[str], name: str, include: Sequence[str]) -> None:
-        self._clang, self._linker, self.name, self.include = tuple(clang), tuple(linker), name, tuple(include)
+    def __init__(
+        self, clang: Sequence[str], linker: Sequence[str], name: str, include: Sequence[str]
+    ) -> None:
+        self._clang, self._linker, self.name, self.include = (
+            tuple(clang),
+            tuple(linker),
+            name,
+            tuple(include),
+        )
         number = re.match(r"clang (\d+)", name)
         self.version = int(number[1]) if number else 0
 
@@ -64,7 +76,8 @@ class LlvmToolchain:
         CompileError
             It cannot be run, or exceeds the time limit.
         """
-        # A distribution's file with default options would be another input. clang 16 has the option.
+        # A distribution's file with default options would be another input. clang 16 has the
+        # option.
         own = ["--no-default-config"] if self.version >= 16 else []
         return _run([*self._clang, *own, *arguments], folder, kind, "clang")
 
@@ -74,13 +87,26 @@ class LlvmToolchain:
 
     @property
     def own_folders(self) -> tuple[str, ...]:
-        """The folders whose files are the compiler's own: those of its headers, and the folders around them."""
+        """The folders whose files are the compiler's own: those of its headers, and the folders
+        around them.
+        """
         return (*self.include, *map(os.path.dirname, self.include))
 
     def with_library(self, library: LibraryHeaders, *, is_cpp: bool) -> LlvmToolchain:
-        """Return the toolchain with the headers of a C library, and for C++ with those of a C++ library. Its name has their version too."""
-        name = self.name if library.version in self.name else f"{self.name}, headers of {library.version}"
-        return LlvmToolchain(self._clang, self._linker, name, [*(library.cpp if is_cpp else ()), *self.include, *library.c])
+        """Return the toolchain with the headers of a C library, and for C++ with those of a C++
+        library. Its name has their version too.
+        """
+        name = (
+            self.name
+            if library.version in self.name
+            else f"{self.name}, headers of {library.version}"
+        )
+        return LlvmToolchain(
+            self._clang,
+            self._linker,
+            name,
+            [*(library.cpp if is_cpp else ()), *self.include, *library.c],
+        )
 
 
 def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmToolchain:
@@ -93,7 +119,8 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
     language
         The language of the source, for the error.
     program
-        A clang, as a path or as a name in PATH. By default that of DEVMOD_CLANG, else that of the wheel ziglang.
+        A clang, as a path or as a name in PATH. By default that of DEVMOD_CLANG, else that of the
+        wheel ziglang.
 
     Raises
     ------
@@ -107,21 +134,34 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
         if linker:
             return _named_toolchain(path, linker, os.stat(path).st_mtime_ns)
         source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
-        problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
-        raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
+        problem = (
+            "has no ld.lld beside it; install lld of the same version"
+            if path
+            else "is not a program"
+        )
+        raise ToolchainNotFoundError(
+            f"cannot compile the {language} source: {source} {problem}", kind=spec.kind
+        )
     return _zig_toolchain(find_zig(kind=spec.kind, distribution=spec.build_distribution))
 
 
 @cache
 def _zig_toolchain(zig: str) -> LlvmToolchain:
     clang = [zig, "clang"]
-    return LlvmToolchain(clang, [zig, "ld.lld"], f"{_clang_version(clang)} ({toolchain()})", [str(Path(zig).parent / "lib" / "include")])
+    return LlvmToolchain(
+        clang,
+        [zig, "ld.lld"],
+        f"{_clang_version(clang)} ({toolchain()})",
+        [str(Path(zig).parent / "lib" / "include")],
+    )
 
 
 @cache
 def _named_toolchain(path: str, linker: str, _: int) -> LlvmToolchain:
     folder = _query([path, "-print-resource-dir"])
-    return LlvmToolchain([path], [linker], _clang_version([path]), [os.path.join(folder, "include")])
+    return LlvmToolchain(
+        [path], [linker], _clang_version([path]), [os.path.join(folder, "include")]
+    )
 
 
 def _clang_version(clang: Sequence[str]) -> str:
@@ -130,7 +170,9 @@ def _clang_version(clang: Sequence[str]) -> str:
 
 
 def _linker_beside(clang: str) -> str:
-    """Return the ld.lld of a clang: with the same suffix (clang-19 and ld.lld-19), in its folder or in PATH; "" if it is missing."""
+    """Return the ld.lld of a clang: with the same suffix (clang-19 and ld.lld-19), in its folder or
+    in PATH; "" if it is missing.
+    """
     real = os.path.realpath(clang)
     suffix = re.search(r"-\d+(?=$|\.exe$)", os.path.basename(clang))
     names = [f"ld.lld{suffix[0]}"] if suffix else []
@@ -144,7 +186,13 @@ def _linker_beside(clang: str) -> str:
 
 def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:
     # A clang that the user names may be a script.
-    return run_program(command, folder, name=name, kind=kind, environment=own_environment(folder, os.environ.get("PATH", "")))
+    return run_program(
+        command,
+        folder,
+        name=name,
+        kind=kind,
+        environment=own_environment(folder, os.environ.get("PATH", "")),
+    )
 
 
 def _query(command: Sequence[str]) -> str:
@@ -153,14 +201,16 @@ def _query(command: Sequence[str]) -> str:
         return _run(command, folder, "", "clang")[1].strip()
 
 
-# -- The options of a request for clang: the toolchain, the optimization level, the standard and the macros.
+# -- The options of a request for clang: the toolchain, the optimization level, the standard and the
+# macros.
 
 
 TOOLCHAIN = "-toolchain="
-#: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
+#: clang's option for intermediate results. They go to `Payload.source`, and the code does not
+#: depend on it.
 SAVE_TEMPS = "-save-temps"
-#: The switches after ``-f`` and ``-fno-``. Others read and write files, search headers in other places or start programs, and new versions
-#: of clang have more of them.
+#: The switches after ``-f`` and ``-fno-``. Others read and write files, search headers in other
+#: places or start programs, and new versions of clang have more of them.
 _SWITCHES = (
     # numbers
     "approx-func associative-math cx-fortran-rules cx-limited-range enable-matrix fast-math finite-math-only fixed-point "
@@ -186,7 +236,8 @@ _SWITCHES = (
     "caret-diagnostics color-diagnostics diagnostics-color diagnostics-fixit-info diagnostics-show-note-include-stack "
     "diagnostics-show-option diagnostics-show-template-tree elide-type show-column show-source-location spell-checking "
 )
-#: The options that change the code or the diagnostics. clang has others, which name files, programs and plugins.
+#: The options that change the code or the diagnostics. clang has others, which name files, programs
+#: and plugins.
 _SUPPORTED = re.compile(
     "|".join(
         [
@@ -230,7 +281,8 @@ class ClangOptions(NamedTuple):
     defines
         The macros, name to text.
     flags
-        `options` after the default optimization level and the default standard, for each that they do not set.
+        `options` after the default optimization level and the default standard, for each that they
+        do not set.
     """
 
     toolchain: LlvmToolchain
@@ -238,14 +290,25 @@ class ClangOptions(NamedTuple):
     defines: Mapping[str, str]
     flags: tuple[str, ...]
 
-    def origin(self, request: CompileRequest, readers: Iterable[str], sources: Mapping[str, str]) -> Origin:
-        """Return the origin of the payload. `readers` are the programs that read the signatures, such as "libclang 18.1.1"."""
+    def origin(
+        self, request: CompileRequest, readers: Iterable[str], sources: Mapping[str, str]
+    ) -> Origin:
+        """Return the origin of the payload. `readers` are the programs that read the signatures,
+        such as "libclang 18.1.1".
+        """
         defines = (f"-D{name}={value}" for name, value in self.defines.items())
-        return Origin(str(request.target), ", ".join([self.toolchain.name, *readers]), (*self.options, *defines), sources)
+        return Origin(
+            str(request.target),
+            ", ".join([self.toolchain.name, *readers]),
+            (*self.options, *defines),
+            sources,
+        )
 
 
 def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, str]:
-    """Return the request without the options that start with `prefix`, and the value of the last of them; "" if there is none."""
+    """Return the request without the options that start with `prefix`, and the value of the last of
+    them; "" if there is none.
+    """
     values = [option[len(prefix) :] for option in request.options if option.startswith(prefix)]
     rest = tuple(option for option in request.options if not option.startswith(prefix))
     return request.replace(options=rest), values[-1] if values else ""
@@ -253,7 +316,9 @@ def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, 
 
 def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]:
     """Return the request without an option, and whether the option is set."""
-    return request.replace(options=tuple(option for option in request.options if option != flag)), flag in request.options
+    return request.replace(
+        options=tuple(option for option in request.options if option != flag)
+    ), flag in request.options
 
 
 def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> ClangOptions:
@@ -284,15 +349,23 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> C
             )
     check_supported(request, options)
     if not standard and (defines or request.include or request.name_expressions):
-        raise request.error(f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor")
+        raise request.error(
+            f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor"
+        )
     toolchain = find_toolchain(spec, request.language, program)
     flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
-    flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []
+    flags += (
+        [f"-std={standard}"]
+        if standard and not any(option.startswith("-std=") for option in options)
+        else []
+    )
     return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))
 
 
 def check_supported(request: CompileRequest, options: Iterable[str]) -> None:
-    """Raise CompileError for an option of clang that may name a file or a program, or that devmod does not know."""
+    """Raise CompileError for an option of clang that may name a file or a program, or that devmod
+    does not know.
+    """
     for option in options:
         if not _SUPPORTED.fullmatch(option):
             raise request.error(
@@ -302,7 +375,11 @@ def check_supported(request: CompileRequest, options: Iterable[str]) -> None:
 
 
 def check_symbols(
-    request: CompileRequest, fmap: Mapping[str, FunctionInfo], symbols: Iterable[str], noun: str, verb: tuple[str, str]
+    request: CompileRequest,
+    fmap: Mapping[str, FunctionInfo],
+    symbols: Iterable[str],
+    noun: str,
+    verb: tuple[str, str],
 ) -> None:
     """Raise CompileError if `fmap` names a function that is not in the linked file.
 
@@ -315,7 +392,8 @@ def check_symbols(
     symbols
         The functions of the linked file.
     noun, verb
-        The target's word for a function, and the verb for its definition, such as ("export", "exports").
+        The target's word for a function, and the verb for its definition, such as ("export",
+        "exports").
     """
     known = list(symbols)
     kind = request.target.kind
@@ -328,18 +406,36 @@ def check_symbols(
             )
 
 
-_SUFFIXES = {"c": ".c", "c++": ".cpp", "hip": ".hip", "ir": ".ll", "assembler": ".s", "object": ".o"}
+_SUFFIXES = {
+    "c": ".c",
+    "c++": ".cpp",
+    "hip": ".hip",
+    "ir": ".ll",
+    "assembler": ".s",
+    "object": ".o",
+}
 _PREPROCESSED = ("c", "c++", "hip")
 _OBJECT = "devmod.o"
 #: clang's driver has an option for this, which has no effect for HIP.
-_LIST_FILES = ("-Xclang", "-dependency-file", "-Xclang", "devmod.d", "-Xclang", "-MT", "-Xclang", "devmod")
+_LIST_FILES = (
+    "-Xclang",
+    "-dependency-file",
+    "-Xclang",
+    "devmod.d",
+    "-Xclang",
+    "-MT",
+    "-Xclang",
+    "devmod",
+)
 #: Inline assembly stays as it is in the source, so that the assembler reads it after the guard.
 _TO_ASSEMBLY = ("-S", "-fno-integrated-as", "-fbinutils-version=none", "-faddrsig")
 #: The folder of the target's own headers, in the temporary folder.
 HEADERS = "devmod-headers"
 _ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
 _MESSAGE = re.compile(r": (?P<level>warning|remark|(?:fatal )?error): ")
-_SUMMARY = re.compile(r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated(?: when compiling for \S+)?\.$")
+_SUMMARY = re.compile(
+    r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated(?: when compiling for \S+)?\.$"
+)
 
 
 class ClangBuild:
@@ -350,7 +446,8 @@ class ClangBuild:
     request, toolchain
         The source, and the compiler.
     language
-        clang's name of the language: "c", "c++", "hip", "ir" or "assembler"; or "object", which is linked alone.
+        clang's name of the language: "c", "c++", "hip", "ir" or "assembler"; or "object", which is
+        linked alone.
     headers
         The target's own headers, name to text.
     folder
@@ -360,15 +457,30 @@ class ClangBuild:
     """
 
     def __init__(
-        self, request: CompileRequest, toolchain: LlvmToolchain, language: str, headers: Mapping[str, str], folder: str, *, ending: str = ""
+        self,
+        request: CompileRequest,
+        toolchain: LlvmToolchain,
+        language: str,
+        headers: Mapping[str, str],
+        folder: str,
+        *,
+        ending: str = "",
     ) -> None:
-        self._request, self._toolchain, self._language, self._headers, self._folder = request, toolchain, language, headers, folder
+        self._request, self._toolchain, self._language, self._headers, self._folder = (
+            request,
+            toolchain,
+            language,
+            headers,
+            folder,
+        )
         self._ending = ending
         self._arguments: list[str] = []
         self._assembly = b""
         self._kind = str(request.target.kind)
 
-    def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str], list[str]]:
+    def compile(
+        self, flags: Sequence[str], defines: Mapping[str, str]
+    ) -> tuple[str, list[str], list[str]]:
         """Compile the source to assembly.
 
         Parameters
@@ -393,12 +505,18 @@ class ClangBuild:
             The source has errors.
         """
         name = self._write_source()
-        lines = self._user_lines(self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s"), name)
+        lines = self._user_lines(
+            self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s"), name
+        )
         self._assembly = Path(self._folder, "devmod.s").read_bytes()
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings, remarks = _by_level(lines)
         report = [f"clang's report on {self._request.name}:", *remarks]
-        return text, ["\n".join(warnings)] if warnings else [], ["\n".join(report)] if remarks else []
+        return (
+            text,
+            ["\n".join(warnings)] if warnings else [],
+            ["\n".join(report)] if remarks else [],
+        )
 
     def llvm_ir(self, flags: Sequence[str], defines: Mapping[str, str]) -> str:
         """Return the source as LLVM IR text, with the optimizations of `flags`.
@@ -423,7 +541,8 @@ class ClangBuild:
         return Path(self._folder, "devmod.bc").read_bytes()
 
     def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
-        """Assemble and link the output of `compile`, or a source that is assembly or an object. Return the linked file.
+        """Assemble and link the output of `compile`, or a source that is assembly or an object.
+        Return the linked file.
 
         Parameters
         ----------
@@ -452,7 +571,10 @@ class ClangBuild:
             The linker refuses it.
         """
         # ``#pragma comment(lib, …)`` names libraries, which lld would read.
-        self._step(self._toolchain.link, [*link_flags, "--no-dependent-libraries", _OBJECT, "-o", "devmod.so"])
+        self._step(
+            self._toolchain.link,
+            [*link_flags, "--no-dependent-libraries", _OBJECT, "-o", "devmod.so"],
+        )
         return Path(self._folder, "devmod.so").read_bytes()
 
     def relink(self, data: bytes, link_flags: Sequence[str]) -> bytes:
@@ -475,24 +597,54 @@ class ClangBuild:
         code, output = self._toolchain.clang(arguments, self._folder, self._kind)
         if code:
             check_guard(self._request, output, name)
-            if not is_source:  # clang itself has the lines of the source for errors in inline assembly
-                self._step(self._toolchain.clang, [*self._arguments, "-c", "-o", _OBJECT], self._arguments[-1])
+            if (
+                not is_source
+            ):  # clang itself has the lines of the source for errors in inline assembly
+                self._step(
+                    self._toolchain.clang,
+                    [*self._arguments, "-c", "-o", _OBJECT],
+                    self._arguments[-1],
+                )
             self._fail(code, output, name)
 
-    def _frontend(self, name: str, flags: Sequence[str], defines: Mapping[str, str], mode: Sequence[str], output: str) -> str:
+    def _frontend(
+        self,
+        name: str,
+        flags: Sequence[str],
+        defines: Mapping[str, str],
+        mode: Sequence[str],
+        output: str,
+    ) -> str:
         """Run clang on the source. Return its messages."""
         is_preprocessed = self._language in _PREPROCESSED
-        self._arguments = ["-x", self._language, *flags, *(self._preprocessor(defines) if is_preprocessed else ()), name]
+        self._arguments = [
+            "-x",
+            self._language,
+            *flags,
+            *(self._preprocessor(defines) if is_preprocessed else ()),
+            name,
+        ]
         messages = self._step(
-            self._toolchain.clang, [*self._arguments, *(_LIST_FILES if is_preprocessed else ()), *mode, "-o", output], name
+            self._toolchain.clang,
+            [*self._arguments, *(_LIST_FILES if is_preprocessed else ()), *mode, "-o", output],
+            name,
         )
         if is_preprocessed and not Path(self._folder, "devmod.d").exists():
-            # With a list of files, clang accepts an #embed of a missing file, and then writes no list.
+            # With a list of files, clang accepts an #embed of a missing file, and then writes no
+            # list.
             self._step(self._toolchain.clang, [*self._arguments, "-fsyntax-only"], name)
         return messages
 
-    def _step(self, run: Callable[[Sequence[str], str, str], tuple[int, str]], arguments: Sequence[str], name: str = "") -> str:
-        """Run a program, and raise CompileError with its errors if it fails. Return its messages."""
+    def _step(
+        self,
+        run: Callable[[Sequence[str], str, str], tuple[int, str]],
+        arguments: Sequence[str],
+        name: str = "",
+    ) -> str:
+        """Run a program, and raise CompileError with its errors if it fails.
+
+        Return its messages.
+        """
         code, output = run(arguments, self._folder, self._kind)
         if code:
             self._fail(code, output, name)
@@ -507,11 +659,16 @@ class ClangBuild:
             reason = errors[0].partition(" error: ")[2]
             raise expression_error(self._kind, request.name_expressions, reason, "\n".join(lines))
         raise compile_error(
-            self._kind, request.language, errors or lines[:1] or [f"the program ended with status {code}"], "\n".join(lines)
+            self._kind,
+            request.language,
+            errors or lines[:1] or [f"the program ended with status {code}"],
+            "\n".join(lines),
         )
 
     def sources(self) -> dict[str, str]:
-        """Return the SHA-256 of the source and of each user header that it includes, by their names."""
+        """Return the SHA-256 of the source and of each user header that it includes, by their
+        names.
+        """
         request = self._request
         results = {request.name: hashlib.sha256(request.data or request.text.encode()).hexdigest()}
         for path, digest in self.files.items():
@@ -528,21 +685,29 @@ class ClangBuild:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """The SHA-256 of each user header that clang has read, by its path (`Payload.files`). Known after `link`."""
+        """The SHA-256 of each user header that clang has read, by its path (`Payload.files`). Known
+        after `link`.
+        """
         unknown = ["a file that assembly names"] if _REMOVES.search(self._assembly) else []
         text = ""
         if self._language in _PREPROCESSED:
             try:
-                text = Path(self._folder, "devmod.d").read_text(encoding="utf-8", errors="surrogateescape")
+                text = Path(self._folder, "devmod.d").read_text(
+                    encoding="utf-8", errors="surrogateescape"
+                )
             except FileNotFoundError:
                 unknown.append("a file that clang does not list")
         paths = [os.path.join(self._folder, path) for path in dependencies(text)]
-        return digests_of(paths, (self._folder, *self._toolchain.own_folders)) | dict.fromkeys(unknown, "")
+        return digests_of(paths, (self._folder, *self._toolchain.own_folders)) | dict.fromkeys(
+            unknown, ""
+        )
 
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it."""
         full = os.path.normpath(path)
-        for each in sorted(filter(None, (*self._request.include, self._request.folder)), key=len, reverse=True):
+        for each in sorted(
+            filter(None, (*self._request.include, self._request.folder)), key=len, reverse=True
+        ):
             if full.startswith(os.path.join(each, "")):
                 return os.path.relpath(full, each).replace(os.sep, "/")
         return os.path.basename(full)
@@ -581,7 +746,9 @@ class ClangBuild:
         ]
 
     def _user_lines(self, output: str, name: str) -> list[str]:
-        """Return the compiler's lines with the user's names: no folder, and the request's name for the source."""
+        """Return the compiler's lines with the user's names: no folder, and the request's name for
+        the source.
+        """
         folders = (self._request.folder, *self._request.include, *self._toolchain.include)
         for folder in sorted({os.path.abspath(each) for each in folders if each}, key=len)[::-1]:
             output = output.replace(folder + os.sep, "")
@@ -591,7 +758,8 @@ class ClangBuild:
 
 
 def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the lines of warnings and those of remarks. Lines without a level, such as notes and quoted source, follow their message.
+    """Return the lines of warnings and those of remarks. Lines without a level, such as notes and
+    quoted source, follow their message.
 
     clang repeats a warning for each instance of a template. The first one is returned.
     """
@@ -614,10 +782,12 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     return (warnings if any(map(_MESSAGE.search, warnings)) else []), remarks
 
 
-# -- The guard of assembly: no directive reads a file, because a payload depends on its inputs alone (R38).
+# -- The guard of assembly: no directive reads a file, because a payload depends on its inputs alone
+# (R38).
 #
-# The assembler looks for a macro before it looks for a directive, also for a name that another macro puts together. So macros with the
-# names of these directives make them errors. The names of directives have no case, and those of macros do.
+# The assembler looks for a macro before it looks for a directive, also for a name that another
+# macro puts together. So macros with the names of these directives make them errors. The names of
+# directives have no case, and those of macros do.
 
 
 _DIRECTIVES = (".include", ".incbin")
@@ -632,7 +802,9 @@ def guarded(text: bytes, name: str) -> bytes:
 
 
 def check_guard(request: CompileRequest, output: str, name: str) -> None:
-    """Raise CompileError if the output of the assembler has an error of the guard. `name` is that of the text."""
+    """Raise CompileError if the output of the assembler has an error of the guard. `name` is that
+    of the text.
+    """
     found = _REFUSED.search(output)
     if not found:
         return
@@ -648,5 +820,12 @@ def check_guard(request: CompileRequest, output: str, name: str) -> None:
 
 @cache
 def _guard() -> bytes:
-    names = [(name, "".join(letters)) for name in _DIRECTIVES for letters in product(*({each, each.upper()} for each in name))]
-    return "".join(f'.macro {spelled} rest:vararg\n.error "devmod: {name}"\n.endm\n' for name, spelled in sorted(names)).encode()
+    names = [
+        (name, "".join(letters))
+        for name in _DIRECTIVES
+        for letters in product(*({each, each.upper()} for each in name))
+    ]
+    return "".join(
+        f'.macro {spelled} rest:vararg\n.error "devmod: {name}"\n.endm\n'
+        for name, spelled in sorted(names)
+    ).encode()

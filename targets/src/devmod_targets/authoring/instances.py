@@ -1,6 +1,8 @@
-"""Instances of function templates, which the caller requests with ``name_expressions=``, or the source by an explicit instantiation.
+"""Instances of function templates, which the caller requests with ``name_expressions=``, or the
+source by an explicit instantiation.
 
-A variable for each expression follows the program. It makes the compiler instantiate the template, and libclang resolve the expression.
+A variable for each expression follows the program. It makes the compiler instantiate the template,
+and libclang resolve the expression.
 """
 
 from __future__ import annotations
@@ -22,14 +24,21 @@ _INSTANCE = re.compile(r"[A-Za-z_:][\w:]*\s*<[^\"\\;{}]*>")
 
 
 def instance_variables(expressions: Iterable[str]) -> str:
-    """Return the text that follows a program: one variable for each expression. It is "" for no expression."""
+    """Return the text that follows a program: one variable for each expression. It is "" for no
+    expression.
+    """
     return ending_of(
-        "".join(f"[[maybe_unused]] static auto *const {_VARIABLE}{number} = {_address(each)};\n" for number, each in enumerate(expressions))
+        "".join(
+            f"[[maybe_unused]] static auto *const {_VARIABLE}{number} = {_address(each)};\n"
+            for number, each in enumerate(expressions)
+        )
     )
 
 
 def check_explicit(kind: str, expressions: Iterable[str]) -> None:
-    """Raise CompileError for an expression that is neither a template instance nor a name: a receiver compiles without expressions."""
+    """Raise CompileError for an expression that is neither a template instance nor a name: a
+    receiver compiles without expressions.
+    """
     for expression in expressions:
         text = function_name(expression)
         if not (_INSTANCE.fullmatch(text) or _NAME.fullmatch(text)):
@@ -42,13 +51,17 @@ def check_explicit(kind: str, expressions: Iterable[str]) -> None:
 
 
 def explicit_instances(expressions: Iterable[str], qualifier: str = "") -> str:
-    """Return an explicit instantiation for each expression that names a template instance. `qualifier` is such as "__global__ "."""
+    """Return an explicit instantiation for each expression that names a template instance.
+    `qualifier` is such as "__global__ ".
+    """
     instances = [text for text in map(function_name, expressions) if _INSTANCE.fullmatch(text)]
     return "".join(f"template {qualifier}decltype({text}) {text};\n" for text in instances)
 
 
 def ending_of(lines: str) -> str:
-    """Return lines as the end of a source. The compiler's messages about them name `FILE`. It is "" for no lines."""
+    """Return lines as the end of a source. The compiler's messages about them name `FILE`. It is ""
+    for no lines.
+    """
     return f'\n#line 1 "{FILE}"\n{lines}' if lines else ""
 
 
@@ -57,22 +70,34 @@ def _address(expression: str) -> str:
 
 
 def function_name(expression: str) -> str:
-    """Return the name for callers of the function that an expression names, such as "scale<float>"."""
+    """Return the name for callers of the function that an expression names, such as
+    "scale<float>".
+    """
     return expression.strip().removeprefix("&").strip()
 
 
 def expression_error(kind: str, expressions: Iterable[str], reason: str, log: str) -> CompileError:
     """Return the error for expressions that the compiler rejects."""
-    return CompileError(f"{FILE} ({list_names(expressions)}) does not compile: {reason}", kind=kind, log=log)
+    return CompileError(
+        f"{FILE} ({list_names(expressions)}) does not compile: {reason}", kind=kind, log=log
+    )
 
 
 def source_instances(symbols: Iterable[str]) -> list[str]:
-    """Return the expressions of the instances that a program itself requests. libclang does not list them."""
-    return [each.name for each in map(parse_function, symbols) if each is not None and each.name.endswith(">")]
+    """Return the expressions of the instances that a program itself requests. libclang does not
+    list them.
+    """
+    return [
+        each.name
+        for each in map(parse_function, symbols)
+        if each is not None and each.name.endswith(">")
+    ]
 
 
 def expression_number(cursor: Any) -> int | None:
-    """Return the number of the expression of a variable of `instance_variables`; None for another cursor."""
+    """Return the number of the expression of a variable of `instance_variables`; None for another
+    cursor.
+    """
     number = cursor.spelling.removeprefix(_VARIABLE)
     return int(number) if number != cursor.spelling and number.isdecimal() else None
 
@@ -81,7 +106,11 @@ def referenced_function(variable: Any, library: Libclang) -> Any:
     """Return the cursor of the function that a variable of `instance_variables` names, or None."""
     kinds = library.cindex.CursorKind
     for each in variable.walk_preorder():
-        if each.kind == kinds.DECL_REF_EXPR and each.referenced is not None and each.referenced.kind == kinds.FUNCTION_DECL:
+        if (
+            each.kind == kinds.DECL_REF_EXPR
+            and each.referenced is not None
+            and each.referenced.kind == kinds.FUNCTION_DECL
+        ):
             return each.referenced
     return None
 
@@ -89,15 +118,25 @@ def referenced_function(variable: Any, library: Libclang) -> Any:
 def template_of(cursor: Any, library: Libclang) -> Any:
     """Return the cursor of the template of an instance, or None."""
     template = library.cindex.conf.lib.clang_getSpecializedCursorTemplate(cursor)
-    return template if template is not None and template.kind == library.cindex.CursorKind.FUNCTION_TEMPLATE else None
+    return (
+        template
+        if template is not None and template.kind == library.cindex.CursorKind.FUNCTION_TEMPLATE
+        else None
+    )
 
 
 def parameter_names(cursor: Any, library: Libclang) -> list[str]:
-    """Return the name of each parameter. Those of an explicit instance are in its template, and those of a pack get numbers."""
+    """Return the name of each parameter. Those of an explicit instance are in its template, and
+    those of a pack get numbers.
+    """
     names = [argument.spelling for argument in cursor.get_arguments()]
     template = template_of(cursor, library)
     if template is not None and not any(names):
-        parameters = [each.spelling for each in template.get_children() if each.kind == library.cindex.CursorKind.PARM_DECL]
+        parameters = [
+            each.spelling
+            for each in template.get_children()
+            if each.kind == library.cindex.CursorKind.PARM_DECL
+        ]
         names = parameters if len(parameters) == len(names) else names
     return _number_repeated(names)
 
@@ -116,8 +155,8 @@ def _number_repeated(names: Sequence[str]) -> list[str]:
 
 
 def keys_of(functions: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the key of each function for callers by its symbol. Overloads of one name get the types of their parameters.
-    An overload whose symbol cannot be parsed has the symbol.
+    """Return the key of each function for callers by its symbol. Overloads of one name get the
+    types of their parameters. An overload whose symbol cannot be parsed has the symbol.
 
     Parameters
     ----------
@@ -129,5 +168,7 @@ def keys_of(functions: Iterable[tuple[str, str]]) -> dict[str, str]:
     keys = {}
     for symbol, name in functions:
         parts = parse_function(symbol)
-        keys[symbol] = name if counts[name] == 1 else parts.signature() if parts is not None else symbol
+        keys[symbol] = (
+            name if counts[name] == 1 else parts.signature() if parts is not None else symbol
+        )
     return keys

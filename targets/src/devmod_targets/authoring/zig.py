@@ -1,7 +1,9 @@
-"""Run the compilers of the wheel ziglang: clang and lld for GPUs and DSPs, on any machine and without a toolkit.
+"""Run the compilers of the wheel ziglang: clang and lld for GPUs and DSPs, on any machine and
+without a toolkit.
 
-A program runs in an empty temporary folder with an environment of its own, so its output depends on its arguments, its files and the
-version of the wheel alone. Nothing is written to the wheel's folder or to the home directory.
+A program runs in an empty temporary folder with an environment of its own, so its output depends on
+its arguments, its files and the version of the wheel alone. Nothing is written to the wheel's
+folder or to the home directory.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class LibraryHeaders(NamedTuple):
     version
         The name and the version of the wheel.
     c, cpp
-        The folders, in the order of the search. Those of C++ precede clang's own headers, and those of C follow them.
+        The folders, in the order of the search. Those of C++ precede clang's own headers, and those
+        of C follow them.
     """
 
     version: str
@@ -35,7 +38,9 @@ class LibraryHeaders(NamedTuple):
 
 
 class ZigResult(NamedTuple):
-    """The result of one program: its exit status, its messages, and the bytes of the output file (b"" if there is none)."""
+    """The result of one program: its exit status, its messages, and the bytes of the output file
+    (b"" if there is none).
+    """
 
     status: int
     log: str
@@ -64,19 +69,27 @@ def toolchain() -> str:
 
 
 def library_headers(zig: str, processor: str) -> LibraryHeaders:
-    """Return the headers of C and C++ for a processor, such as "hexagon". `zig` is the path of zig in the wheel."""
+    """Return the headers of C and C++ for a processor, such as "hexagon". `zig` is the path of zig
+    in the wheel.
+    """
     return LibraryHeaders(toolchain(), *library_folders(os.path.dirname(zig), processor))
 
 
 def run_zig(
-    arguments: Sequence[str], files: Mapping[str, bytes], output: str = "", *, kind: str, distribution: str = "ziglang"
+    arguments: Sequence[str],
+    files: Mapping[str, bytes],
+    output: str = "",
+    *,
+    kind: str,
+    distribution: str = "ziglang",
 ) -> ZigResult:
     """Run one of zig's programs on files, in a temporary folder that contains nothing else.
 
     Parameters
     ----------
     arguments
-        The program and its arguments, such as ``["clang", "-c", "k.s", "-o", "k.o"]``. Paths are relative to the temporary folder.
+        The program and its arguments, such as ``["clang", "-c", "k.s", "-o", "k.o"]``. Paths are
+        relative to the temporary folder.
     files
         The content of each input file, by its name without folders.
     output
@@ -100,7 +113,13 @@ def run_zig(
                 file.write(data)
         home = os.path.join(folder, "home")
         os.mkdir(home)
-        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, environment=own_environment(home))
+        status, log = run_program(
+            [path, *arguments],
+            folder,
+            name=f"zig {arguments[0]}",
+            kind=kind,
+            environment=own_environment(home),
+        )
         result, place = b"", os.path.join(folder, output)
         if output and os.path.isfile(place):
             with open(place, "rb") as file:

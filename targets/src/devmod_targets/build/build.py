@@ -57,22 +57,27 @@ def build_manifest(
     allow_python: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build the kernels of a manifest into one file. The compiles run in worker processes; their results are cached by their inputs.
+    """Build the kernels of a manifest into one file. The compiles run in worker processes; their
+    results are cached by their inputs.
 
-    If a compile fails, the others go on, and the file is not written. It is written whole or not at all.
+    If a compile fails, the others go on, and the file is not written. It is written whole or not at
+    all.
 
     Parameters
     ----------
     manifest
         The manifest, or its folder.
     targets
-        The targets to build, each a kind or a target of the manifest; a string is one. Default: all.
+        The targets to build, each a kind or a target of the manifest; a string is one. Default:
+        all.
     output
-        The file to write. Default: that of the manifest, which must be in its folder, and behind no symbolic link there.
+        The file to write. Default: that of the manifest, which must be in its folder, and behind no
+        symbolic link there.
     workers
         The largest number of worker processes. Default: the number of processors.
     cache
-        The folder or the URL of the cache; False for none. Default: DEVMOD_BUILD_CACHE, else devmod's cache folder.
+        The folder or the URL of the cache; False for none. Default: DEVMOD_BUILD_CACHE, else
+        devmod's cache folder.
     dask
         The address of the scheduler of a Dask cluster, which compiles in place of this machine.
     or_local
@@ -80,11 +85,14 @@ def build_manifest(
     partial
         Whether to write the file also if some compiles fail.
     strict
-        Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in the manifest.
+        Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in
+        the manifest.
     allow_python
-        Whether to execute the Python sources of the manifest, which are in Triton's language. A manifest may come from a stranger.
+        Whether to execute the Python sources of the manifest, which are in Triton's language. A
+        manifest may come from a stranger.
     progress
-        Receives the results as they come: an instance of a subclass of `devmod_targets.build.progress.Progress`.
+        Receives the results as they come: an instance of a subclass of
+        `devmod_targets.build.progress.Progress`.
 
     Returns
     -------
@@ -94,18 +102,27 @@ def build_manifest(
     Raises
     ------
     FormatError
-        The manifest has mistakes, its output is behind a symbolic link, it has a Python source without `allow_python`, or the kernels do
-        not fit into one file.
+        The manifest has mistakes, its output is behind a symbolic link, it has a Python source
+        without `allow_python`, or the kernels do not fit into one file.
     CacheError, ClusterError
         The cache or the cluster cannot be used. Both are RuntimeErrors of devmod.
     KeyboardInterrupt
         Ctrl-C. Its note has the number of finished compiles.
     OSError
-        The file cannot be written. A missing folder and a missing permission are found before the first compile.
+        The file cannot be written. A missing folder and a missing permission are found before the
+        first compile.
     """
     plan = plan_of(read_manifest(manifest), targets, strict=strict)
     return build_plan(
-        plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, allow_python=allow_python, progress=progress
+        plan,
+        output,
+        workers,
+        cache=cache,
+        dask=dask,
+        or_local=or_local,
+        partial=partial,
+        allow_python=allow_python,
+        progress=progress,
     )
 
 
@@ -123,17 +140,30 @@ def build_plan(
 ) -> BuildResult:
     """Build a plan. The parameters are those of `build_manifest`."""
     if workers is not None and workers < 1:
-        raise devmod.ArgumentError(f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers")
-    path, within = (plan.output, plan.manifest.folder) if output is None else (os.path.abspath(file_name(output)), "")
+        raise devmod.ArgumentError(
+            f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers"
+        )
+    path, within = (
+        (plan.output, plan.manifest.folder)
+        if output is None
+        else (os.path.abspath(file_name(output)), "")
+    )
     if not path.endswith(".devmod"):
-        raise devmod.ArgumentError(f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}", argument="output")
+        raise devmod.ArgumentError(
+            f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}",
+            argument="output",
+        )
     if not allow_python:
         _check_sources(plan)
-    return _Build(plan, path, within, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)
+    return _Build(plan, path, within, workers or default_workers(), progress or Progress()).run(
+        cache, dask, or_local, partial
+    )
 
 
 def _check_sources(plan: Plan) -> None:
-    """Raise FormatError if the build would execute a source of the manifest, also where the cache has its result."""
+    """Raise FormatError if the build would execute a source of the manifest, also where the cache
+    has its result.
+    """
     job = next(filter(toolchains.executes_source, plan.jobs), None)
     if job is not None:
         raise FormatError(
@@ -151,17 +181,30 @@ def default_workers() -> int:
 class _Build:
     """One run of a build: its tasks with their results, its cache, and the warnings so far."""
 
-    def __init__(self, plan: Plan, output: str, within: str, workers: int, progress: Progress) -> None:
-        self._plan, self._output, self._within, self._workers, self._progress = plan, output, within, workers, progress
+    def __init__(
+        self, plan: Plan, output: str, within: str, workers: int, progress: Progress
+    ) -> None:
+        self._plan, self._output, self._within, self._workers, self._progress = (
+            plan,
+            output,
+            within,
+            workers,
+            progress,
+        )
         self._tasks = [Task(job) for job in plan.jobs]
         self._problems: list[str] = []
         self._entries: Entries | None = None
 
-    def run(self, cache: str | os.PathLike[str] | bool, dask: str, or_local: bool, partial: bool) -> BuildResult:
+    def run(
+        self, cache: str | os.PathLike[str] | bool, dask: str, or_local: bool, partial: bool
+    ) -> BuildResult:
         toolchains.clear()
         if self._within:
             check_output(self._plan)
-        with shared_scan(), ExitStack() as stack:  # each entry with warnings has a module of constants, whose loader is looked up
+        with (
+            shared_scan(),
+            ExitStack() as stack,
+        ):  # each entry with warnings has a module of constants, whose loader is looked up
             self._entries = self._open_cache(cache, or_local)
             cluster = self._open_cluster(dask, or_local) if dask else None
             if cluster is not None:
@@ -179,7 +222,13 @@ class _Build:
             for text in self._plan.notes:
                 self._progress.report(text)
             for task, error in unreadable:
-                self._end(task, "failed", Outcome(error=type(error).__name__, message=f"{task.job.source}: {error.strerror}"))
+                self._end(
+                    task,
+                    "failed",
+                    Outcome(
+                        error=type(error).__name__, message=f"{task.job.source}: {error.strerror}"
+                    ),
+                )
             try:
                 self._build(cluster)
                 self._close_cache()
@@ -217,7 +266,11 @@ class _Build:
         """Find the inputs of each task. Return the tasks whose source cannot be read."""
         result = []
         tree = SourceTree()
-        versions = toolchains.toolchain_of if cluster is None else cluster.toolchain_of([task.job for task in self._tasks])
+        versions = (
+            toolchains.toolchain_of
+            if cluster is None
+            else cluster.toolchain_of([task.job for task in self._tasks])
+        )
         for task in self._tasks:
             try:
                 task.find_inputs(tree, versions, with_sources=self._plan.manifest.with_sources)
@@ -228,9 +281,14 @@ class _Build:
     # -- an unchanged build
 
     def _record(self) -> str:
-        """Return the key of the bundle's digest; "" if an input is unknown, or there is no cache."""
+        """Return the key of the bundle's digest;
+
+        "" if an input is unknown, or there is no cache.
+        """
         keys = [task.key for task in self._tasks]
-        return "" if self._entries is None or not all(keys) else record_of(self._plan.manifest, keys)
+        return (
+            "" if self._entries is None or not all(keys) else record_of(self._plan.manifest, keys)
+        )
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
         for task, (own_warnings, reports) in zip(self._tasks, texts, strict=True):
@@ -240,11 +298,15 @@ class _Build:
     # -- jobs
 
     def _build(self, cluster: Cluster | None) -> None:
-        """Use the cached results, and compile the rest. Workers start first: they import their compilers in the meantime."""
+        """Use the cached results, and compile the rest. Workers start first: they import their
+        compilers in the meantime.
+        """
         keys = list(dict.fromkeys(task.key for task in self._tasks if task.key))
         entries = {} if self._entries is None else self._entries.read_all(keys)
         with ExitStack() as stack:
-            compiles = self._start([task for task in self._tasks if not entries.get(task.key)], cluster, stack)
+            compiles = self._start(
+                [task for task in self._tasks if not entries.get(task.key)], cluster, stack
+            )
             damaged_tasks = self._use_cached(entries)
             self._finish(compiles)
             self._finish(self._start(damaged_tasks, cluster, stack))
@@ -259,7 +321,9 @@ class _Build:
             try:
                 task.module, outcome = task.read_entry(data)
             except FormatError as error:
-                self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
+                self._report(
+                    f"the cached result of {task.job} is damaged, and is compiled again: {error}"
+                )
                 result.append(task)
                 continue
             self._end(task, "cached", outcome)
@@ -267,7 +331,11 @@ class _Build:
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
         """Start the compiles of tasks without a result. Tasks with equal keys are compiled once."""
-        members = list(grouped((task.key or str(at), task) for at, task in enumerate(tasks) if task.result is None).values())
+        members = list(
+            grouped(
+                (task.key or str(at), task) for at, task in enumerate(tasks) if task.result is None
+            ).values()
+        )
         if not members:
             return members, iter(())
         from devmod_targets.build.jobs import attempt
@@ -276,9 +344,18 @@ class _Build:
         with_sources = self._plan.manifest.with_sources
         if cluster is not None:
             closures = [task.closure for task in leaders if task.closure is not None]
-            return members, cluster.run([task.job for task in leaders], closures, partial_call(attempt, with_sources=with_sources))
-        if len(leaders) == 1 and leaders[0].job.kind in toolchains.PROGRAMS:  # a worker would take longer to start than to compile
-            return members, ((number, attempt(task.job, with_sources=with_sources)) for number, task in enumerate(leaders))
+            return members, cluster.run(
+                [task.job for task in leaders],
+                closures,
+                partial_call(attempt, with_sources=with_sources),
+            )
+        if (
+            len(leaders) == 1 and leaders[0].job.kind in toolchains.PROGRAMS
+        ):  # a worker would take longer to start than to compile
+            return members, (
+                (number, attempt(task.job, with_sources=with_sources))
+                for number, task in enumerate(leaders)
+            )
         from devmod_targets.build.pool import Pool
 
         pool = stack.enter_context(Pool(self._workers, attempt, with_sources=with_sources))
@@ -297,12 +374,16 @@ class _Build:
                 self._end(task, "failed" if outcome.error else "compiled", outcome)
 
     def _store(self, task: Task, outcome: Outcome) -> str:
-        """Write a result to the cache. Return why it is not written, or "" if the user need not know."""
+        """Write a result to the cache. Return why it is not written, or "" if the user need not
+        know.
+        """
         if self._entries is None or not outcome.data:
             return ""
         assert task.closure is not None
         problem = task.storing_problem(outcome)
-        if problem or not task.closure.is_current:  # the compiler may have read other text than the key has
+        if (
+            problem or not task.closure.is_current
+        ):  # the compiler may have read other text than the key has
             task.key = ""
         if task.key:
             self._entries.write(task.key, pack_entry(outcome))
@@ -324,7 +405,9 @@ class _Build:
             return
         if seconds is not None and entries.unwritten:
             results = "1 result" if entries.unwritten == 1 else f"{entries.unwritten} results"
-            self._progress.note(f"writing {results} to the cache, for {seconds:g} seconds at most; Ctrl-C ends it")
+            self._progress.note(
+                f"writing {results} to the cache, for {seconds:g} seconds at most; Ctrl-C ends it"
+            )
         entries.close(seconds)
         self._report(entries.problem)
 
@@ -347,7 +430,9 @@ class _Build:
 
     def _write(self, partial: bool, record: str) -> BuildResult:
         built = [(task.job, task.module) for task in self._tasks if task.module is not None]
-        modules = tuple({id(module): module for _, module in built}.values())  # equal jobs have one module
+        modules = tuple(
+            {id(module): module for _, module in built}.values()
+        )  # equal jobs have one module
         result = self._result(modules)
         complete = not result.failures
         has_content = bool(modules or (complete and self._plan.manifest.constants.files))
@@ -359,7 +444,9 @@ class _Build:
         try:
             with warnings.catch_warnings(record=True) as records:
                 warnings.simplefilter("always", UserWarning)
-                left_out = save_bundle(self._plan, modules, self._output, self._within, complete=complete)
+                left_out = save_bundle(
+                    self._plan, modules, self._output, self._within, complete=complete
+                )
         except ManifestError:
             raise
         except FormatError as error:
@@ -378,8 +465,12 @@ class _Build:
         return result
 
 
-def rows_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
-    """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
+def rows_of(
+    plan: Plan, cache: str | os.PathLike[str] | bool = True
+) -> list[tuple[str, str, str, str]]:
+    """Return the kernel, the source, the target and the status of each job: "cached", "compile", or
+    "missing" without a source.
+    """
     toolchains.clear()
     entries = open_entries(cache)
     tree = SourceTree()
@@ -388,7 +479,11 @@ def rows_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tup
         task = Task(job)
         try:
             task.find_inputs(tree, toolchains.toolchain_of, with_sources=plan.manifest.with_sources)
-            status = "cached" if entries is not None and task.key and entries.read(task.key) is not None else "compile"
+            status = (
+                "cached"
+                if entries is not None and task.key and entries.read(task.key) is not None
+                else "compile"
+            )
         except OSError:
             status = "missing"
         rows.append((job.kernel, job.source, job.target, status))
@@ -396,7 +491,9 @@ def rows_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tup
 
 
 class Task:
-    """A job of a build, with its files, its key ("" if its inputs are unknown), its module and its result."""
+    """A job of a build, with its files, its key ("" if its inputs are unknown), its module and its
+    result.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -405,7 +502,9 @@ class Task:
         self.module: Module | None = None
         self.result: JobResult | None = None
 
-    def find_inputs(self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool) -> None:
+    def find_inputs(
+        self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool
+    ) -> None:
         """Find the files and the key. Raise OSError if the source cannot be read."""
         self.closure = job_closure(self.job, tree)
         toolchain = toolchain_of(self.job) if toolchains.knows_headers(self.job) else ""
@@ -417,15 +516,24 @@ class Task:
         if not self.closure.digest:
             return "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro"
         if outcome.files is None:
-            return "its compiler does not list the files that it reads (Payload.files)" if self.key else ""
+            return (
+                "its compiler does not list the files that it reads (Payload.files)"
+                if self.key
+                else ""
+            )
         file = self.closure.unknown_file(outcome.files)
         if not file and not self._is_result(loads_own(outcome.data)):
             file = "a source in its origin"
         read = "read" if outcome.files.get(file, "origin") else "may read"
-        return f"its compiler {read} {file}, which is not among the includes that devmod found in the text" if file else ""
+        return (
+            f"its compiler {read} {file}, which is not among the includes that devmod found in the text"
+            if file
+            else ""
+        )
 
     def read_entry(self, data: bytes) -> tuple[Module, Outcome]:
-        """Return the module of a cache's entry, and an outcome with the warnings and the reports of its compile.
+        """Return the module of a cache's entry, and an outcome with the warnings and the reports of
+        its compile.
 
         Raises
         ------
@@ -442,7 +550,11 @@ class Task:
         """Return whether a module is of the job's kind, and was made from the job's files alone."""
         origin = module.origin  # it is decoded at each use
         sources = origin.sources if origin is not None else {}
-        return module.kind == self.job.kind and self.closure is not None and self.closure.has_contents(sources.values())
+        return (
+            module.kind == self.job.kind
+            and self.closure is not None
+            and self.closure.has_contents(sources.values())
+        )
 
 
 # -- The files that a job and a build read.
@@ -453,13 +565,22 @@ def job_closure(job: Job, tree: SourceTree) -> Closure:
     options = [option.removeprefix("-D").strip().replace("=", " ", 1) for option in job.options]
     definitions = [*options, *(f"{name} {value}" for name, value in job.defines)]
     is_embedded = job.kind in toolchains.EMBEDDED
-    return closure_of(job.path, job.include_paths, tree, toolchains.system_headers(job), definitions, embedded=is_embedded)
+    return closure_of(
+        job.path,
+        job.include_paths,
+        tree,
+        toolchains.system_headers(job),
+        definitions,
+        embedded=is_embedded,
+    )
 
 
 def input_files(plan: Plan) -> list[str]:
-    """Return the absolute paths of the manifest, the sources with everything that they may include, and the files of constants, sorted.
+    """Return the absolute paths of the manifest, the sources with everything that they may include,
+    and the files of constants, sorted.
 
-    A source distribution must hold all of them. A file that a macro with parameters names is not in the list.
+    A source distribution must hold all of them. A file that a macro with parameters names is not in
+    the list.
 
     Raises
     ------
@@ -467,7 +588,9 @@ def input_files(plan: Plan) -> list[str]:
         A source cannot be read.
     """
     tree = SourceTree()
-    others = map(os.path.split, (os.path.abspath(plan.manifest.path), *constant_files(plan.manifest)))
+    others = map(
+        os.path.split, (os.path.abspath(plan.manifest.path), *constant_files(plan.manifest))
+    )
     paths = {os.path.join(os.path.realpath(folder), name) for folder, name in others}
     for job in plan.jobs:
         paths.update(job_closure(job, tree).files)
@@ -478,28 +601,48 @@ def input_files(plan: Plan) -> list[str]:
 
 
 def record_of(manifest: Manifest, keys: Sequence[str]) -> str:
-    """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings, its constants and its programs."""
-    settings = repr((manifest.mixed, manifest.with_sources, manifest.compress, manifest.constants, manifest.programs))
+    """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings, its
+    constants and its programs.
+    """
+    settings = repr(
+        (
+            manifest.mixed,
+            manifest.with_sources,
+            manifest.compress,
+            manifest.constants,
+            manifest.programs,
+        )
+    )
     return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(manifest)))
 
 
 def constant_files(manifest: Manifest) -> list[str]:
     """Return the paths of the files with constants."""
-    return [os.path.join(manifest.folder, *each.path.split("/")) for each in manifest.constants.files]
+    return [
+        os.path.join(manifest.folder, *each.path.split("/")) for each in manifest.constants.files
+    ]
 
 
 def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:
-    """Return the warnings and the reports of each job if a file is the bundle of a record; else None."""
+    """Return the warnings and the reports of each job if a file is the bundle of a record; else
+    None.
+    """
     data = _RECORDS.read(record)
     try:
         digest, texts = json.loads(data or b"")
-        return [(warnings, reports) for warnings, reports in texts] if digest == file_digest(path) else None
+        return (
+            [(warnings, reports) for warnings, reports in texts]
+            if digest == file_digest(path)
+            else None
+        )
     except (OSError, TypeError, ValueError):
         return None
 
 
 def check_output(plan: Plan) -> None:
-    """Raise FormatError if the output of the manifest, which may come from a stranger, has a symbolic link in the manifest's folder."""
+    """Raise FormatError if the output of the manifest, which may come from a stranger, has a
+    symbolic link in the manifest's folder.
+    """
     problem = path_problem(plan.output, plan.manifest.folder)
     if problem:
         raise FormatError(
@@ -507,10 +650,13 @@ def check_output(plan: Plan) -> None:
         )
 
 
-def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str, *, complete: bool) -> list[str]:
+def save_bundle(
+    plan: Plan, modules: Sequence[Module], path: str, within: str, *, complete: bool
+) -> list[str]:
     """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`.
 
-    Return the reason for each program that is left out, which it may be unless all jobs of the plan are `complete`.
+    Return the reason for each program that is left out, which it may be unless all jobs of the plan
+    are `complete`.
     """
     manifest = plan.manifest
     nodes = [*modules]
@@ -525,5 +671,11 @@ def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str, *
 
         root, left_out = add_programs(manifest, root, complete=complete and plan.is_whole)
     with noting_interrupts(path):
-        devmod.save(root, path, compress=manifest.compress or None, with_sources=manifest.with_sources, within=within)
+        devmod.save(
+            root,
+            path,
+            compress=manifest.compress or None,
+            with_sources=manifest.with_sources,
+            within=within,
+        )
     return left_out

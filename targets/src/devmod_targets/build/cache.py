@@ -1,9 +1,11 @@
 """The cache of a build: the ``.devmod`` file of each job, by the key of all its inputs.
 
-Any number of processes may use one cache at the same time: an entry is written whole or not at all. `Entries.read` does not check an
-entry. The caller checks the digests in it, because another writer of the cache can write any bytes.
+Any number of processes may use one cache at the same time: an entry is written whole or not at all.
+`Entries.read` does not check an entry. The caller checks the digests in it, because another writer
+of the cache can write any bytes.
 
-The entry of a job with warnings or reports has a second module: constants with the texts (docs/design/build.md, The cache).
+The entry of a job with warnings or reports has a second module: constants with the texts
+(docs/design/build.md, The cache).
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class CacheError(DevmodError, RuntimeError):
 
 
 def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = False) -> str:
-    """Return the key of a job's result: a digest of everything on which it depends. "" if that is unknown.
+    """Return the key of a job's result: a digest of everything on which it depends. "" if that is
+    unknown.
 
     The paths in the key are relative to the manifest's folder, so machines can share a cache.
     """
@@ -71,15 +74,21 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
 
 
 def pack_entry(outcome: Outcome) -> bytes:
-    """Return the entry of a job: its ``.devmod`` file, with the warnings and the reports of its compile."""
+    """Return the entry of a job: its ``.devmod`` file, with the warnings and the reports of its
+    compile.
+    """
     if not outcome.warnings and not outcome.reports:
         return outcome.data
-    texts = devmod.const_loader({_TEXTS: json.dumps([outcome.warnings, outcome.reports]).encode()}, {})
+    texts = devmod.const_loader(
+        {_TEXTS: json.dumps([outcome.warnings, outcome.reports]).encode()}, {}
+    )
     return devmod.dumps(devmod.bundle(loads_own(outcome.data), texts), with_sources=True)
 
 
 def unpack_entry(data: bytes) -> tuple[Module, Outcome]:
-    """Return the module of an entry, and an outcome with the warnings and the reports. Raise FormatError if it is damaged."""
+    """Return the module of an entry, and an outcome with the warnings and the reports. Raise
+    FormatError if it is damaged.
+    """
     root = loads_own(data)
     if root.kind != "bundle" or len(root.imports) != 2 or root.imports[1].kind != "const_loader":
         return root, Outcome()
@@ -95,13 +104,16 @@ def unpack_entry(data: bytes) -> tuple[Module, Outcome]:
     return module, Outcome(warnings=tuple(warnings), reports=tuple(reports))
 
 
-def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool = False) -> Entries | None:
+def open_entries(
+    place: str | os.PathLike[str] | bool = True, *, default: bool = False
+) -> Entries | None:
     """Return the cache at a folder or a URL; None for False, and if this user has no cache folder.
 
     Parameters
     ----------
     place
-        The folder, or a URL of fsspec; ``file:///folder`` is the folder. Default: DEVMOD_BUILD_CACHE, else devmod's cache folder.
+        The folder, or a URL of fsspec; ``file:///folder`` is the folder. Default:
+        DEVMOD_BUILD_CACHE, else devmod's cache folder.
     default
         Use devmod's cache folder in any case.
 
@@ -112,10 +124,14 @@ def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool =
     """
     if place is False:
         return None
-    place = "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
+    place = (
+        "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
+    )
     place = place and local_place(place)
     if "://" in place:
-        if policies():  # everyone who can write to it decides about the results, which have no signatures
+        if (
+            policies()
+        ):  # everyone who can write to it decides about the results, which have no signatures
             raise CacheError(
                 "the build cache at a URL cannot be used under a policy: its entries have no signatures. Use a folder of this machine, "
                 "or unset DEVMOD_TRUST for the build"
@@ -138,7 +154,9 @@ def _not_cached(why: str) -> str:
 
 
 def _write_problem(folder: str, nbytes: int = 0) -> str:
-    """Return why a file with some bytes cannot be written to a folder, or to the first folder above it that exists; "" if it can."""
+    """Return why a file with some bytes cannot be written to a folder, or to the first folder above
+    it that exists; "" if it can.
+    """
     while not os.path.exists(folder):
         folder = os.path.dirname(folder)
     path = os.path.join(folder, f".devmod-{os.getpid()}.tmp")
@@ -156,7 +174,8 @@ def _write_problem(folder: str, nbytes: int = 0) -> str:
 class FolderEntries:
     """The entries in a folder, in its subfolder ``build``. Only this user can write to it.
 
-    After the first entry that cannot be written, no entry is written, and `problem` has the reason. With `why`, nothing is written at all.
+    After the first entry that cannot be written, no entry is written, and `problem` has the reason.
+    With `why`, nothing is written at all.
     """
 
     #: Each write is complete when it returns.
@@ -184,7 +203,9 @@ class FolderEntries:
         if write_private(self._path(key), data):
             enforce_bound(self._base, len(data), bound, "" if self._base == cache_dir() else _NAME)
         else:
-            self.problem = _not_cached(_write_problem(self._folder, len(data)) or f"{self._folder!r} cannot be written")
+            self.problem = _not_cached(
+                _write_problem(self._folder, len(data)) or f"{self._folder!r} cannot be written"
+            )
 
     def close(self, seconds: float | None = None) -> None:
         """Do nothing: each write enforces the bound."""
@@ -208,7 +229,8 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Creat
 
 
 def local_place(place: str) -> str:
-    """Return the folder of a URL on this machine, which has an owner to check, and any other place as it is.
+    """Return the folder of a URL on this machine, which has an owner to check, and any other place
+    as it is.
 
     Raises
     ------
@@ -226,9 +248,11 @@ def local_place(place: str) -> str:
 
 
 class UrlEntries:
-    """The entries below a URL. Everyone who can write there can change the contents of later builds.
+    """The entries below a URL. Everyone who can write there can change the contents of later
+    builds.
 
-    After an error of the network, the rest of the build works without the cache; `problem` has the reason.
+    After an error of the network, the rest of the build works without the cache; `problem` has the
+    reason.
 
     Raises
     ------
@@ -245,7 +269,9 @@ class UrlEntries:
         except ImportError as error:
             from devmod_targets.build.packages import import_problem
 
-            why = import_problem(error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,")
+            why = import_problem(
+                error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,"
+            )
             raise CacheError(f"the build cache {self._shown!r} cannot be used: {why}") from None
         self._url = url
         self._written = False
@@ -258,8 +284,12 @@ class UrlEntries:
             self._files.makedirs(self._root, exist_ok=True)
             self._files.exists(self._path("0" * 64))
         except Exception as error:  # noqa: BLE001 - a file system may raise anything
-            cause = error if self._shown == url else None  # the exceptions of file systems have the URL
-            raise CacheError(f"the build cache {self._shown!r} cannot be reached: {self._describe(error)}") from cause
+            cause = (
+                error if self._shown == url else None
+            )  # the exceptions of file systems have the URL
+            raise CacheError(
+                f"the build cache {self._shown!r} cannot be reached: {self._describe(error)}"
+            ) from cause
 
     def read(self, key: str) -> bytes | None:
         """Return an entry; None if there is none."""
@@ -293,7 +323,9 @@ class UrlEntries:
         return result
 
     def write(self, key: str, data: bytes) -> None:
-        """Store an entry in another thread. A reader that gets only a part of it finds a wrong digest."""
+        """Store an entry in another thread. A reader that gets only a part of it finds a wrong
+        digest.
+        """
         if not self.problem and len(data) <= size_bound():
             self._writes.start(self._write, self._path(key), data)
 
@@ -333,7 +365,12 @@ class UrlEntries:
             return
         try:
             found = self._files.ls(self._root, detail=True, refresh=True)
-            files = [each for each in found if each.get("type") == "file" and re.fullmatch(_ENTRY, str(each["name"]).rpartition("/")[2])]
+            files = [
+                each
+                for each in found
+                if each.get("type") == "file"
+                and re.fullmatch(_ENTRY, str(each["name"]).rpartition("/")[2])
+            ]
             total = sum(each.get("size") or 0 for each in files)
             for each in sorted(files, key=_written_at):
                 if total <= size_bound():
@@ -358,15 +395,23 @@ class UrlEntries:
 
 
 def _import_text(error: Exception) -> str:
-    """Return what to install for a file system whose package is missing; "" for another error, or without devmod-remote."""
+    """Return what to install for a file system whose package is missing; "" for another error, or
+    without devmod-remote.
+    """
     try:
-        return str(import_module("devmod_remote").describe_import(error)) if isinstance(error, ImportError) else ""
+        return (
+            str(import_module("devmod_remote").describe_import(error))
+            if isinstance(error, ImportError)
+            else ""
+        )
     except ImportError:
         return ""
 
 
 def _without_secrets(url: str) -> str:
-    """Return a URL for messages, without credentials and queries: the logs of builds are often public."""
+    """Return a URL for messages, without credentials and queries: the logs of builds are often
+    public.
+    """
     return re.sub(_SECRETS, "", url)
 
 

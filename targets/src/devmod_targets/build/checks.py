@@ -11,7 +11,14 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._compilers import architecture_problem, chosen_sources, languages_of, other_choice, owner_of, takes
+from devmod_targets._compilers import (
+    architecture_problem,
+    chosen_sources,
+    languages_of,
+    other_choice,
+    owner_of,
+    takes,
+)
 from devmod_targets.build.matrix import (
     Use,
     covers,
@@ -39,7 +46,10 @@ if TYPE_CHECKING:
 _LOW_LEVEL = ("ll", "bc", "s", "o")
 #: Options that name a program or files to load, with what is expected in a manifest.
 _UNTRUSTED = (
-    (r"-toolchain=(?!clang(?:-\d+)?$)", "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
+    (
+        r"-toolchain=(?!clang(?:-\d+)?$)",
+        "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program",
+    ),
     ("-device-libs=", "the library in DEVMOD_ROCM_DEVICE_LIBS, without this option"),
 )
 
@@ -100,30 +110,53 @@ class Checks:
             try:
                 target = Target.parse(text)
                 # `find_spec` looks at every distribution for a kind that is missing.
-                spec = find_spec(target.kind) if target.kind in KINDS or target.kind in self._kinds else None
+                spec = (
+                    find_spec(target.kind)
+                    if target.kind in KINDS or target.kind in self._kinds
+                    else None
+                )
             except DevmodError as error:
                 self._add((*keys, index), str(error))
                 continue
             if spec is None:
-                hint = did_you_mean(target.kind, self._kinds) or f". The kinds are {', '.join(self._kinds)}"
+                hint = (
+                    did_you_mean(target.kind, self._kinds)
+                    or f". The kinds are {', '.join(self._kinds)}"
+                )
                 self._add((*keys, index), f"unknown target {target.kind!r}{hint}")
             elif not spec.compiler:
-                self._add((*keys, index), f"this release of devmod has no compiler for {target.kind}")
+                self._add(
+                    (*keys, index), f"this release of devmod has no compiler for {target.kind}"
+                )
             else:
                 for variant in map(str, variants(text)):
                     if variant in seen:
-                        where = "is listed twice" if seen[variant] == text else f"is a part of {seen[variant]!r} as well"
+                        where = (
+                            "is listed twice"
+                            if seen[variant] == text
+                            else f"is a part of {seen[variant]!r} as well"
+                        )
                         self._add((*keys, index), f"the target {variant!r} {where}")
                         break
                     seen[variant] = text
 
     def _check_target_tables(self) -> None:
-        self._check_keys_of_targets(self._manifest.target_sections, self._manifest.kernels, (), "the manifest")
+        self._check_keys_of_targets(
+            self._manifest.target_sections, self._manifest.kernels, (), "the manifest"
+        )
         for kernel in self._manifest.kernels:
-            self._check_keys_of_targets(kernel.target_sections, [kernel], ("kernels", kernel.name), "the kernel")
+            self._check_keys_of_targets(
+                kernel.target_sections, [kernel], ("kernels", kernel.name), "the kernel"
+            )
 
-    def _check_keys_of_targets(self, sections: Sequence[Section], kernels: Iterable[KernelEntry], keys: KeyPath, owner: str) -> None:
-        known = [variant for kernel in kernels for variant in kernel_variants(self._manifest, kernel)] if sections else []
+    def _check_keys_of_targets(
+        self, sections: Sequence[Section], kernels: Iterable[KernelEntry], keys: KeyPath, owner: str
+    ) -> None:
+        known = (
+            [variant for kernel in kernels for variant in kernel_variants(self._manifest, kernel)]
+            if sections
+            else []
+        )
         for section in sections:
             place = (*keys, "target", section.target)
             try:
@@ -133,16 +166,28 @@ class Checks:
                 continue
             if not any(covers(target, variant) for variant in known):
                 names = list(dict.fromkeys([*(each.kind for each in known), *map(str, known)]))
-                self._add(place, f"{owner} has no such target; its targets are {list_names(names)}{did_you_mean(section.target, names)}")
+                self._add(
+                    place,
+                    f"{owner} has no such target; its targets are {list_names(names)}{did_you_mean(section.target, names)}",
+                )
 
     def _check_architectures(self) -> None:
-        """Check that each target names an architecture if it has a source for which its kind needs one."""
+        """Check that each target names an architecture if it has a source for which its kind needs
+        one.
+        """
         problems: dict[KeyPath, str] = {}
         for kernel in self._manifest.kernels:
             keys: KeyPath = ("kernels", kernel.name, "targets") if kernel.targets else ("targets",)
-            for index, target in enumerate(map(parse_target, kernel.targets or self._manifest.targets)):
+            for index, target in enumerate(
+                map(parse_target, kernel.targets or self._manifest.targets)
+            ):
                 spec = find_spec(target.kind)
-                if spec is None or not spec.needs_arch or target.archs or target.kind in kernel.skip:
+                if (
+                    spec is None
+                    or not spec.needs_arch
+                    or target.archs
+                    or target.kind in kernel.skip
+                ):
                     continue
                 for _, _, language in use_of(self._manifest, kernel, target).sources:
                     problem = architecture_problem(spec, target, language)
@@ -160,7 +205,10 @@ class Checks:
                 self._check_file(source.path, (*keys, "sources", index))
             for index, folder in enumerate(section.include):
                 if folder and not os.path.isdir(self._path(folder)):
-                    self._add((*keys, "include", index), f"the folder {folder!r} does not exist{self._suggestion(folder)}")
+                    self._add(
+                        (*keys, "include", index),
+                        f"the folder {folder!r} does not exist{self._suggestion(folder)}",
+                    )
         for index, file in enumerate(manifest.constants.files):
             self._check_file(file.path, ("constants", "files", index))
 
@@ -171,7 +219,10 @@ class Checks:
         result += [(("target", each.target), each) for each in manifest.target_sections]
         for kernel in manifest.kernels:
             result.append((("kernels", kernel.name), kernel.section))
-            result += [(("kernels", kernel.name, "target", each.target), each) for each in kernel.target_sections]
+            result += [
+                (("kernels", kernel.name, "target", each.target), each)
+                for each in kernel.target_sections
+            ]
         return result
 
     def _check_file(self, path: str, keys: KeyPath) -> None:
@@ -193,7 +244,11 @@ class Checks:
     def _suggestion(self, path: str) -> str:
         folder, name = posixpath.split(path)
         suggestion = did_you_mean(name, self._names(os.path.dirname(self._path(path))))
-        return suggestion.replace(". Did you mean '", f". Did you mean '{folder}/") if folder else suggestion
+        return (
+            suggestion.replace(". Did you mean '", f". Did you mean '{folder}/")
+            if folder
+            else suggestion
+        )
 
     def _names(self, folder: str) -> dict[str, None]:
         if folder not in self._folders:
@@ -216,23 +271,36 @@ class Checks:
 
     def _check_output(self) -> None:
         manifest = self._manifest
-        inputs = [source.path for _, section in self._sections() for source in section.sources or ()]
+        inputs = [
+            source.path for _, section in self._sections() for source in section.sources or ()
+        ]
         inputs += [each.path for each in manifest.constants.files]
         if os.path.isdir(self._path(manifest.output)):
             self._add(("output",), f"{manifest.output!r} is a folder; expected a file")
         elif manifest.output in inputs:
-            self._add(("output",), f"{manifest.output!r} is an input as well; the build would overwrite it")
+            self._add(
+                ("output",),
+                f"{manifest.output!r} is an input as well; the build would overwrite it",
+            )
 
     # -- kernels
 
     def _check_kernel(self, kernel: KernelEntry, uses: Sequence[Use]) -> None:
         keys: KeyPath = ("kernels", kernel.name)
-        kinds = [parse_target(text).kind for text in kernel.targets or self._manifest.targets] if kernel.skip else []
+        kinds = (
+            [parse_target(text).kind for text in kernel.targets or self._manifest.targets]
+            if kernel.skip
+            else []
+        )
         for index, kind in enumerate(kernel.skip):
-            if kind not in (*kinds, *self._kinds):  # `stale_skips` has those of kinds without a target
+            if kind not in (
+                *kinds,
+                *self._kinds,
+            ):  # `stale_skips` has those of kinds without a target
                 hint = did_you_mean(kind, kinds)
                 self._add(
-                    (*keys, "skip", index), f"no target is of the kind {kind!r}; the kinds are {list_names(dict.fromkeys(kinds))}{hint}"
+                    (*keys, "skip", index),
+                    f"no target is of the kind {kind!r}; the kinds are {list_names(dict.fromkeys(kinds))}{hint}",
                 )
         targets = kernel_targets(self._manifest, kernel)
         if not targets:
@@ -244,15 +312,28 @@ class Checks:
     def _check_languages(self, kernel: KernelEntry, keys: KeyPath) -> bool:
         """Check that each language that a kernel names exists."""
         before = len(self._problems)
-        sections = [(keys, kernel.section), *(((*keys, "target", each.target), each) for each in kernel.target_sections)]
+        sections = [
+            (keys, kernel.section),
+            *(((*keys, "target", each.target), each) for each in kernel.target_sections),
+        ]
         for place, section in sections:
             names: list[tuple[KeyPath, str]] = [((*place, "language"), section.language)]
-            names += [((*place, "sources", index, "language"), each.language) for index, each in enumerate(section.sources or ())]
+            names += [
+                ((*place, "sources", index, "language"), each.language)
+                for index, each in enumerate(section.sources or ())
+            ]
             for where, language in names:
                 if language and not any(takes(spec, language) for spec in self._specs):
-                    languages = list(dict.fromkeys(each for spec in self._specs for each in spec.languages.values()))
+                    languages = list(
+                        dict.fromkeys(
+                            each for spec in self._specs for each in spec.languages.values()
+                        )
+                    )
                     hint = (
-                        did_you_mean(language, sorted(frozenset[str]().union(*map(languages_of, self._specs))))
+                        did_you_mean(
+                            language,
+                            sorted(frozenset[str]().union(*map(languages_of, self._specs))),
+                        )
                         or f"; the languages are {', '.join(languages)}"
                     )
                     self._add(where, f"unknown language {language!r}{hint}")
@@ -263,13 +344,26 @@ class Checks:
         before = len(self._problems)
         sections = [(keys, kernel.section, targets)]
         for each in kernel.target_sections:
-            own = [text for text in targets if any(covers(parse_target(each.target), variant) for variant in variants(text))]
+            own = [
+                text
+                for text in targets
+                if any(covers(parse_target(each.target), variant) for variant in variants(text))
+            ]
             sections.append(((*keys, "target", each.target), each, own))
         for place, section, takers in sections:
             seen: set[tuple[str, str]] = set()
-            languages = [source.language or section.language or kernel.section.language for source in section.sources or ()]
-            names = [language or suffix_of(source.path) for source, language in zip(section.sources or (), languages, strict=True)]
-            chosen = {kind: chosen_sources(find_spec(kind), names) for kind in dict.fromkeys(parse_target(text).kind for text in takers)}
+            languages = [
+                source.language or section.language or kernel.section.language
+                for source in section.sources or ()
+            ]
+            names = [
+                language or suffix_of(source.path)
+                for source, language in zip(section.sources or (), languages, strict=True)
+            ]
+            chosen = {
+                kind: chosen_sources(find_spec(kind), names)
+                for kind in dict.fromkeys(parse_target(text).kind for text in takers)
+            }
             for index, source in enumerate(section.sources or ()):
                 where = (*place, "sources", index)
                 language = languages[index]
@@ -277,20 +371,41 @@ class Checks:
                     self._add(where, f"{source.path!r} is listed twice")
                 seen.add((source.path, language))
                 kinds = [kind for kind in chosen if chosen[kind][index]]
-                self._check_source(kernel, source, language, kinds, "" if kinds else other_choice(chosen, names, index), where)
+                self._check_source(
+                    kernel,
+                    source,
+                    language,
+                    kinds,
+                    "" if kinds else other_choice(chosen, names, index),
+                    where,
+                )
         return len(self._problems) == before
 
-    def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], other: str, keys: KeyPath) -> None:
+    def _check_source(
+        self,
+        kernel: KernelEntry,
+        source: Source,
+        language: str,
+        kinds: Sequence[str],
+        other: str,
+        keys: KeyPath,
+    ) -> None:
         name = language or suffix_of(source.path)
         if name in _LOW_LEVEL and not language and len(kinds) > 1:
             one = f'[kernels.{kernel.name}.target.{kinds[0]}] with sources = ["{source.path}"]'
-            self._add(keys, f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}")
+            self._add(
+                keys,
+                f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}",
+            )
         if kinds:
             return
         spec = owner_of(name)
         if spec is None:
             hint = f'{{ path = "{source.path}", language = "OpenCL C" }}'
-            self._add(keys, f"the suffix of {source.path!r} does not show its language; give it, as in {hint}")
+            self._add(
+                keys,
+                f"the suffix of {source.path!r} does not show its language; give it, as in {hint}",
+            )
             return
         title = spec.languages.get(name, name)
         if other:
@@ -300,7 +415,9 @@ class Checks:
         self._add(keys, f"{source.path!r} is {title}, and {problem}, or remove the source")
 
     def _check_served(self, kernel: KernelEntry, uses: Sequence[Use], keys: KeyPath) -> None:
-        """Check that each target of a kernel has a source, and that settings for one source are not for several."""
+        """Check that each target of a kernel has a source, and that settings for one source are not
+        for several.
+        """
         if kernel.section.sources is None and not kernel.target_sections:
             self._add(keys, 'the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]')
             return
@@ -323,20 +440,39 @@ class Checks:
         for section in use.own:
             place = (*keys, "target", section.target) if section.target else keys
             blocks = [function for function, _ in section.block if function]
-            used = {"name": section.name, "functions": section.functions, "local": section.local, "block": blocks}
+            used = {
+                "name": section.name,
+                "functions": section.functions,
+                "local": section.local,
+                "block": blocks,
+            }
             for key in (key for key, value in used.items() if value):
                 what = "a block by function" if key == "block" else f"the key {key}"
                 have = f"{str(use.variant)!r} has {len(use.sources)}"
-                self._add((*place, key), f"{what} is for one source, and {have}; make each source a kernel of its own")
+                self._add(
+                    (*place, key),
+                    f"{what} is for one source, and {have}; make each source a kernel of its own",
+                )
 
-    def _check_names(self, kernel: KernelEntry, uses: Sequence[Use], owners: dict[tuple[str, str], tuple[KernelEntry, Source]]) -> None:
+    def _check_names(
+        self,
+        kernel: KernelEntry,
+        uses: Sequence[Use],
+        owners: dict[tuple[str, str], tuple[KernelEntry, Source]],
+    ) -> None:
         """Check that the shaders of a target have different names."""
         for use in uses:
             for index, (source, _, language) in enumerate(use.sources):
                 if language != "GLSL":  # the entry point of each shader is `main`
                     continue
-                name = kernel.name if len(use.sources) == 1 else posixpath.splitext(posixpath.basename(source.path))[0]
-                name = source.name or next((each.name for each in reversed(use.own) if each.name), name)
+                name = (
+                    kernel.name
+                    if len(use.sources) == 1
+                    else posixpath.splitext(posixpath.basename(source.path))[0]
+                )
+                name = source.name or next(
+                    (each.name for each in reversed(use.own) if each.name), name
+                )
                 owner, other = owners.setdefault((str(use.variant), name), (kernel, source))
                 if other is not source:
                     both = f"{other.path!r} of the kernel {owner.name!r} and {source.path!r}"

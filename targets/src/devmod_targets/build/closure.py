@@ -1,10 +1,13 @@
-"""The files that a compile may read: a source and everything that it includes, found by the text alone.
+"""The files that a compile may read: a source and everything that it includes, found by the text
+alone.
 
-The result has at least the files that a preprocessor reads. Conditions are not evaluated, and a name is looked up in every folder
-that any compiler searches. A file is known by its real folder and its own name, which may be a link: a compiler looks for further
-includes beside that name, not beside the target of the link.
+The result has at least the files that a preprocessor reads. Conditions are not evaluated, and a
+name is looked up in every folder that any compiler searches. A file is known by its real folder and
+its own name, which may be a link: a compiler looks for further includes beside that name, not
+beside the target of the link.
 
-The compile lists the files that it read (`Payload.files`). A result that depends on another file is not cached.
+The compile lists the files that it read (`Payload.files`). A result that depends on another file is
+not cached.
 """
 
 from __future__ import annotations
@@ -115,7 +118,8 @@ class SourceTree:
         return self._folders[folder]
 
     def look_up(self, folders: tuple[str, ...], name: str) -> tuple[list[str], set[str], bool]:
-        """Look up a name in real folders, once for all jobs: the headers of a compiler include each other in each of them.
+        """Look up a name in real folders, once for all jobs: the headers of a compiler include each
+        other in each of them.
 
         Returns
         -------
@@ -129,8 +133,16 @@ class SourceTree:
         key = folders, name
         if key not in self._found:
             found = [self._find(os.path.join(folder, name)) for folder in folders]
-            missing = {os.path.join(folder, name) for folder, (path, _) in zip(folders, found, strict=True) if not path}
-            self._found[key] = [path for path, _ in found], missing, any(is_linked for _, is_linked in found)
+            missing = {
+                os.path.join(folder, name)
+                for folder, (path, _) in zip(folders, found, strict=True)
+                if not path
+            }
+            self._found[key] = (
+                [path for path, _ in found],
+                missing,
+                any(is_linked for _, is_linked in found),
+            )
         return self._found[key]
 
     def _find(self, path: str) -> tuple[str, bool]:
@@ -145,7 +157,9 @@ class SourceTree:
             return result, real != os.path.normpath(head)
         if _is_file(path) and not os.path.isfile(path):
             # A compiler may wait for a pipe, and its contents are no input.
-            raise OSError(EINVAL, f"an include names {path!r}, which is neither a regular file nor a folder")
+            raise OSError(
+                EINVAL, f"an include names {path!r}, which is neither a regular file nor a folder"
+            )
         return "", False
 
 
@@ -157,8 +171,9 @@ class Closure(NamedTuple):
     files
         The user's files: path to file, in the order of the includes.
     digest
-        A digest of the contents, of the names by which the files include each other, and of the names that find no file. It does not
-        depend on the folders' own names. "" if the files cannot be determined.
+        A digest of the contents, of the names by which the files include each other, and of the
+        names that find no file. It does not depend on the folders' own names. "" if the files
+        cannot be determined.
     missing
         The paths at which a new file would be included.
     is_linked
@@ -180,7 +195,9 @@ class Closure(NamedTuple):
         return unchanged and not any(map(_is_file, self.missing))
 
     def unknown_file(self, files: Mapping[str, str]) -> str:
-        """Return the first of some files, path to SHA-256, that is not one of these files with the same contents; "" if all are."""
+        """Return the first of some files, path to SHA-256, that is not one of these files with the
+        same contents; "" if all are.
+        """
         for path, digest in files.items():
             folder, name = os.path.split(path)
             file = self.files.get(os.path.join(os.path.realpath(folder), name))
@@ -190,7 +207,9 @@ class Closure(NamedTuple):
 
     def has_contents(self, digests: Iterable[str]) -> bool:
         """Return whether each digest is that of one of the files."""
-        return {digest for file in self.files.values() for digest in (file.digest, file.text_digest)}.issuperset(digests)
+        return {
+            digest for file in self.files.values() for digest in (file.digest, file.text_digest)
+        }.issuperset(digests)
 
 
 def closure_of(
@@ -217,7 +236,8 @@ def closure_of(
     definitions
         The macros outside of the texts: names with their values, such as ``CONFIG "a.h"``.
     embedded
-        Whether devmod embeds the includes. Then a macro leads to no other file than those that the compile reports.
+        Whether devmod embeds the includes. Then a macro leads to no other file than those that the
+        compile reports.
 
     Raises
     ------
@@ -230,12 +250,18 @@ def closure_of(
     if tree.file(path) is None:
         with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)
-    folders = [os.path.dirname(path), *(tree.real_folder(os.path.abspath(each)) for each in include), *system.folders]
+    folders = [
+        os.path.dirname(path),
+        *(tree.real_folder(os.path.abspath(each)) for each in include),
+        *system.folders,
+    ]
     own = tuple(os.path.join(folder, "") for folder in system.folders)
     walk = _Walk(path, folders, tree, own)
     for name in system.first:
         walk.look_up(path, name.encode())
-    is_known = walk.follow("\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape"))
+    is_known = walk.follow(
+        "\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape")
+    )
     files = {each: file for each, file in walk.files.items() if not each.startswith(own)}
     missing = frozenset(each for each in walk.missing if not each.startswith(own))
     return Closure(files, walk.digest() if is_known or embedded else "", missing, walk.is_linked)
@@ -254,7 +280,9 @@ class _Walk:
         Whether a name led through a linked folder.
     """
 
-    def __init__(self, source: str, folders: Sequence[str], tree: SourceTree, own: tuple[str, ...]) -> None:
+    def __init__(
+        self, source: str, folders: Sequence[str], tree: SourceTree, own: tuple[str, ...]
+    ) -> None:
         self.files: dict[str, SourceFile] = {}
         self.missing: set[str] = set()
         self.is_linked = False
@@ -266,11 +294,15 @@ class _Walk:
 
     def look_up(self, path: str, name: bytes) -> None:
         """Look up a name in an include of a file: beside the file, and in all folders."""
-        found, missing, is_linked = self._tree.look_up((os.path.dirname(path), *self._folders), os.fsdecode(name))
+        found, missing, is_linked = self._tree.look_up(
+            (os.path.dirname(path), *self._folders), os.fsdecode(name)
+        )
         self.is_linked = self.is_linked or is_linked
         self.missing |= missing
         numbers = [self._add(each) if each else -1 for each in found]
-        self._lines.append(b"include %d %d " % (self._numbers[path], len(name)) + name + b" %r" % (numbers,))
+        self._lines.append(
+            b"include %d %d " % (self._numbers[path], len(name)) + name + b" %r" % (numbers,)
+        )
 
     def follow(self, definitions: bytes) -> bool:
         """Find the files of all includes. Return whether every include names its file."""
@@ -287,9 +319,14 @@ class _Walk:
                 for name in (*included.names, *(resolved if included.macros else ())):
                     self.look_up(path, name)
                 macros |= dict.fromkeys(included.macros)
-                # libc++ has many names that `##` could make an include of, such as `__h`, and none is one.
+                # libc++ has many names that `##` could make an include of, such as `__h`, and none
+                # is one.
                 is_known = is_known and (not included.opaque or path.startswith(self._own))
-            files = macro_files(macros, [definitions, *(file.data for file in self.files.values())]) if macros else []
+            files = (
+                macro_files(macros, [definitions, *(file.data for file in self.files.values())])
+                if macros
+                else []
+            )
             new = [name for name in files or () if name not in resolved]
             if not new:
                 return is_known and files is not None
@@ -299,9 +336,14 @@ class _Walk:
                     self.look_up(path, name)
 
     def digest(self) -> str:
-        """Return the digest of the files and of their includes. It also tells links to one file from copies."""
+        """Return the digest of the files and of their includes. It also tells links to one file
+        from copies.
+        """
         first: dict[tuple[object, ...], int] = {}
-        lines = [b"file %s %d" % (file.digest.encode(), first.setdefault(file.state, len(first))) for file in self.files.values()]
+        lines = [
+            b"file %s %d" % (file.digest.encode(), first.setdefault(file.state, len(first)))
+            for file in self.files.values()
+        ]
         return sha256(b"\n".join([*lines, *self._lines])).hexdigest()
 
     def _add(self, path: str) -> int:
@@ -326,6 +368,8 @@ def _read(path: str) -> SourceFile | None:
         if not stat.S_ISREG(about.st_mode):
             return None
         with open(path, "rb", buffering=0) as file:
-            return SourceFile(file.readall(), state_from_stat(about), is_python=path.endswith(".py"))
+            return SourceFile(
+                file.readall(), state_from_stat(about), is_python=path.endswith(".py")
+            )
     except (OSError, ValueError):
         return None

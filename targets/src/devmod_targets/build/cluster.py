@@ -1,7 +1,7 @@
 """The jobs of a build on a Dask cluster, through the executor of its client.
 
-The workers need no file of this machine: each job contains the text of its source and of everything that it may include. If a worker is
-lost, the scheduler starts its jobs on another one.
+The workers need no file of this machine: each job contains the text of its source and of everything
+that it may include. If a worker is lost, the scheduler starts its jobs on another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Cluster:
     Parameters
     ----------
     address
-        The address of the scheduler, such as ``tcp://10.0.0.5:8786``, or the path of its scheduler file.
+        The address of the scheduler, such as ``tcp://10.0.0.5:8786``, or the path of its scheduler
+        file.
 
     Raises
     ------
@@ -55,13 +56,17 @@ class Cluster:
         try:
             client: Any = import_module("distributed").Client
         except (ImportError, AttributeError) as error:
-            why = import_problem(error, "distributed", "devmod-targets[build-dask]", parts=("dask",))
+            why = import_problem(
+                error, "distributed", "devmod-targets[build-dask]", parts=("dask",)
+            )
             raise ClusterError(f"the Dask cluster {address!r} cannot be used: {why}") from None
         place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
         try:
             self._client = client(**place, timeout=_CONNECT_TIMEOUT, set_as_default=False)
         except Exception as error:
-            raise ClusterError(f"the Dask cluster {address!r} cannot be reached: {describe_error(error)}") from error
+            raise ClusterError(
+                f"the Dask cluster {address!r} cannot be reached: {describe_error(error)}"
+            ) from error
         self._executor = self._client.get_executor(pure=False)
 
     def __enter__(self) -> Cluster:
@@ -81,7 +86,8 @@ class Cluster:
         return sum(self._client.nthreads().values())
 
     def toolchain_of(self, jobs: Sequence[Job]) -> Callable[[Job], str]:
-        """Return the function that gives the versions with which the workers compile a job of `jobs`.
+        """Return the function that gives the versions with which the workers compile a job of
+        `jobs`.
 
         Raises
         ------
@@ -94,7 +100,11 @@ class Cluster:
             versions = future.result(timeout=_WORKER_TIMEOUT)
         except Exception as error:
             future.cancel()
-            why = describe_error(error) if str(error) else f"no worker answered within {_WORKER_TIMEOUT} seconds"
+            why = (
+                describe_error(error)
+                if str(error)
+                else f"no worker answered within {_WORKER_TIMEOUT} seconds"
+            )
             raise ClusterError(
                 f"the workers of the Dask cluster {self._address!r} cannot compile: {why}. Each worker needs devmod-targets and the "
                 "compilers, in the versions of this machine"
@@ -102,7 +112,9 @@ class Cluster:
         self._versions = dict(zip(firsts, versions, strict=True))
         return lambda job: self._versions[_settings(job)]
 
-    def run(self, jobs: Sequence[Job], closures: Sequence[Closure], task: Callable[..., Outcome]) -> Iterator[tuple[int, Outcome]]:
+    def run(
+        self, jobs: Sequence[Job], closures: Sequence[Closure], task: Callable[..., Outcome]
+    ) -> Iterator[tuple[int, Outcome]]:
         """Start the jobs, and return an iterator of their numbers and outcomes, as they end.
 
         Parameters
@@ -113,7 +125,11 @@ class Cluster:
             What a worker calls with a job and its files. It returns an Outcome.
         """
         results: queue.SimpleQueue[tuple[int, Future[Outcome]]] = queue.SimpleQueue()
-        refused = {number: problem for number, closure in enumerate(closures) if (problem := _packing_problem(jobs[number], closure))}
+        refused = {
+            number: problem
+            for number, closure in enumerate(closures)
+            if (problem := _packing_problem(jobs[number], closure))
+        }
         for number, (job, closure) in enumerate(zip(jobs, closures, strict=True)):
             if number in refused:
                 continue
@@ -122,7 +138,10 @@ class Cluster:
             future.add_done_callback(lambda done, number=number: results.put((number, done)))
 
         def outcomes() -> Iterator[tuple[int, Outcome]]:
-            yield from ((number, Outcome(error="ClusterError", message=problem)) for number, problem in refused.items())
+            yield from (
+                (number, Outcome(error="ClusterError", message=problem))
+                for number, problem in refused.items()
+            )
             for _ in range(len(jobs) - len(refused)):
                 number, future = results.get()
                 yield number, self._outcome(jobs[number], future)
@@ -135,7 +154,10 @@ class Cluster:
         except BaseException as error:
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-            return Outcome(error=type(error).__name__, message=f"the Dask cluster {self._address!r} lost the job: {describe_error(error)}")
+            return Outcome(
+                error=type(error).__name__,
+                message=f"the Dask cluster {self._address!r} lost the job: {describe_error(error)}",
+            )
         expected = self._versions.get(_settings(job), outcome.toolchain)
         if outcome.data and outcome.toolchain != expected:
             return Outcome(error="ClusterError", message=_difference(expected, outcome.toolchain))
@@ -163,7 +185,10 @@ def _toolchains(jobs: Sequence[Job]) -> list[str]:
 
 
 def _difference(expected: str, actual: str) -> str:
-    one, other = ([line for line in text.splitlines() if line not in against] for text, against in ((expected, actual), (actual, expected)))
+    one, other = (
+        [line for line in text.splitlines() if line not in against]
+        for text, against in ((expected, actual), (actual, expected))
+    )
     return (
         f"the workers of the cluster have different compilers, and their results would differ: one has {', '.join(one) or 'none'}, another "
         f"{', '.join(other) or 'none'}. Install the same versions on all"

@@ -19,10 +19,22 @@ if TYPE_CHECKING:
 
 #: The element types of safetensors.
 _SAFETENSORS = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
-    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
     "BOOL": "bool",
-}  # fmt: skip
+}
 #: The largest header. The format's own limit.
 _MAX_HEADER = 100_000_000
 #: The limit on a value of a file in a message.
@@ -50,7 +62,8 @@ def load_constants(folder: str, constants: Constants) -> Module:
     Raises
     ------
     FormatError
-        A file is invalid, an array has a type that constants cannot have, two have one name, or a named one is missing.
+        A file is invalid, an array has a type that constants cannot have, two have one name, or a
+        named one is missing.
     OSError
         A file cannot be read.
     """
@@ -60,7 +73,9 @@ def load_constants(folder: str, constants: Constants) -> Module:
         for name, tensor in _read(os.path.join(folder, *file.path.split("/")), file):
             if name in owners:
                 hint = "; rename one: { path = …, name = … }" if file.path.endswith(".npy") else ""
-                raise FormatError(f"the constant {name!r} is in {owners[name]} and in {file.path}{hint}")
+                raise FormatError(
+                    f"the constant {name!r} is in {owners[name]} and in {file.path}{hint}"
+                )
             owners[name] = file.path
             tensors[name] = tensor
     symbols = {name: list(names) for name, names in constants.functions}
@@ -68,10 +83,15 @@ def load_constants(folder: str, constants: Constants) -> Module:
         for name in names:
             if name not in tensors:
                 known = list_names(tensors)
-                raise FormatError(f"constants.functions.{function} has {name!r}; the constants are {known}{did_you_mean(name, tensors)}")
+                raise FormatError(
+                    f"constants.functions.{function} has {name!r}; the constants are {known}{did_you_mean(name, tensors)}"
+                )
     import msgpack  # type: ignore[import-untyped]
 
-    entries = {name: [list(parse_dtype(each.dtype)), list(each.shape), each.data] for name, each in sorted(tensors.items())}
+    entries = {
+        name: [list(parse_dtype(each.dtype)), list(each.shape), each.data]
+        for name, each in sorted(tensors.items())
+    }
     return load_from_bytes("const_loader", msgpack.packb(entries) + msgpack.packb(symbols))
 
 
@@ -84,7 +104,9 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
         names, read = (_npz if suffix.lower() == ".npz" else _safetensors)(path, file.path, stack)
         for name in file.names:
             if name not in names:
-                raise FormatError(f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}")
+                raise FormatError(
+                    f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}"
+                )
         yield from ((name, read(name)) for name in file.names or names)
 
 
@@ -95,7 +117,9 @@ def _numpy_file(path: str, shown: str) -> _Tensor:
     return _tensor(np, array, shown)
 
 
-def _npz(path: str, shown: str, stack: ExitStack) -> tuple[dict[str, None], Callable[[str], _Tensor]]:
+def _npz(
+    path: str, shown: str, stack: ExitStack
+) -> tuple[dict[str, None], Callable[[str], _Tensor]]:
     np = _numpy(shown)
     with _readable(shown):
         archive = np.load(stack.enter_context(open_regular(path)), allow_pickle=False)
@@ -120,7 +144,17 @@ def _readable(subject: str) -> Iterator[None]:
     from zipfile import BadZipFile
     from zlib import error as DeflateError
 
-    invalid = (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TypeError, KeyError, NotImplementedError, RuntimeError)
+    invalid = (
+        ValueError,
+        EOFError,
+        MemoryError,
+        OverflowError,
+        SyntaxError,
+        TypeError,
+        KeyError,
+        NotImplementedError,
+        RuntimeError,
+    )
     try:
         yield
     except (*invalid, BadZipFile, DeflateError) as error:
@@ -129,8 +163,14 @@ def _readable(subject: str) -> Iterator[None]:
 
 def _tensor(np: Any, array: Any, shown: str) -> _Tensor:
     if array.dtype.hasobject or array.dtype.fields is not None:
-        raise FormatError(f"{shown} has elements of the type {array.dtype}; a constant has numbers or booleans")
-    array = np.ascontiguousarray(array).reshape(array.shape).astype(array.dtype.newbyteorder("<"), copy=False)
+        raise FormatError(
+            f"{shown} has elements of the type {array.dtype}; a constant has numbers or booleans"
+        )
+    array = (
+        np.ascontiguousarray(array)
+        .reshape(array.shape)
+        .astype(array.dtype.newbyteorder("<"), copy=False)
+    )
     try:
         return _Tensor(dtype_name_of(array.dtype), array.shape, array.tobytes())
     except (TypeError, ValueError) as error:
@@ -141,23 +181,31 @@ def _numpy(shown: str) -> Any:
     try:
         import numpy as np
     except ImportError:
-        raise FormatError(f"{shown} cannot be read: {not_installed('NumPy', 'numpy', 'numpy')}") from None
+        raise FormatError(
+            f"{shown} cannot be read: {not_installed('NumPy', 'numpy', 'numpy')}"
+        ) from None
     return np
 
 
 # A safetensors file: the header's length (u64, little-endian), the header in JSON, the data.
 #
 #   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, and "__metadata__" with strings
-def _safetensors(path: str, shown: str, stack: ExitStack) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:
+def _safetensors(
+    path: str, shown: str, stack: ExitStack
+) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:
     file = stack.enter_context(open_regular(path))
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(_MAX_HEADER, size - 8):
-        raise FormatError(f"{shown} is not a safetensors file: its header of {length} bytes exceeds the file of {size} bytes")
+        raise FormatError(
+            f"{shown} is not a safetensors file: its header of {length} bytes exceeds the file of {size} bytes"
+        )
     try:
         header = json.loads(file.read(length))
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{shown} is not a safetensors file: its header is not JSON: {error}") from None
+        raise FormatError(
+            f"{shown} is not a safetensors file: its header is not JSON: {error}"
+        ) from None
     if not isinstance(header, dict):
         raise FormatError(f"{shown} is not a safetensors file: its header is not a map of tensors")
     header.pop("__metadata__", None)
@@ -166,10 +214,14 @@ def _safetensors(path: str, shown: str, stack: ExitStack) -> tuple[dict[str, Any
 
     def read(name: str) -> _Tensor:
         nonlocal total
-        dtype, shape, begin, end = _safetensors_entry(header[name], f"{name!r} of {shown}", size - start)
+        dtype, shape, begin, end = _safetensors_entry(
+            header[name], f"{name!r} of {shown}", size - start
+        )
         total += end - begin
         if total > size - start:  # which would multiply the file
-            raise FormatError(f"{shown} is not a safetensors file: the bytes of its tensors overlap")
+            raise FormatError(
+                f"{shown} is not a safetensors file: the bytes of its tensors overlap"
+            )
         file.seek(start + begin)
         data = file.read(end - begin)
         if len(data) != end - begin:
@@ -179,28 +231,42 @@ def _safetensors(path: str, shown: str, stack: ExitStack) -> tuple[dict[str, Any
     return header, read
 
 
-def _safetensors_entry(entry: Any, subject: str, size: int) -> tuple[str, tuple[int, ...], int, int]:
-    """Return the type, the shape and the place of a tensor, checked against the size of the data."""
+def _safetensors_entry(
+    entry: Any, subject: str, size: int
+) -> tuple[str, tuple[int, ...], int, int]:
+    """Return the type, the shape and the place of a tensor, checked against the size of the
+    data.
+    """
     fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
     code: Any = fields.get("dtype")
     shape: Any = fields.get("shape")
     offsets: Any = fields.get("data_offsets")
     dtype = _SAFETENSORS.get(code) if isinstance(code, str) else None
     if dtype is None:
-        raise FormatError(f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(_SAFETENSORS)}")
+        raise FormatError(
+            f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(_SAFETENSORS)}"
+        )
     if not _are_counts(shape) or len(shape) > 64:
-        raise FormatError(f"{subject} has an invalid shape: expected up to 64 integers of 0 or more, got {_short(shape)}")
+        raise FormatError(
+            f"{subject} has an invalid shape: expected up to 64 integers of 0 or more, got {_short(shape)}"
+        )
     if not _are_counts(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
-        raise FormatError(f"{subject} has invalid offsets: expected two within {size} bytes, got {_short(offsets)}")
+        raise FormatError(
+            f"{subject} has invalid offsets: expected two within {size} bytes, got {_short(offsets)}"
+        )
     begin, end = offsets
     expected = array_bytes(parse_dtype(dtype), tuple(shape))
     if end - begin != expected:
-        raise FormatError(f"{subject} has {end - begin} bytes; expected {expected} for {dtype} of the shape {shape}")
+        raise FormatError(
+            f"{subject} has {end - begin} bytes; expected {expected} for {dtype} of the shape {shape}"
+        )
     return dtype, tuple(shape), begin, end
 
 
 def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and all(type(each) is int and 0 <= each < 2**63 for each in value)
+    return isinstance(value, list) and all(
+        type(each) is int and 0 <= each < 2**63 for each in value
+    )
 
 
 def _short(value: Any) -> str:

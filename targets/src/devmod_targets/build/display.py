@@ -1,4 +1,6 @@
-"""The output of a build while it runs: a log, a live display in a terminal, and annotations of GitHub Actions."""
+"""The output of a build while it runs: a log, a live display in a terminal, and annotations of
+GitHub Actions.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ class _Shown(Progress):
     def add(self, result: JobResult) -> None:
         """Show the warnings and the reports of a job.
 
-        A warning that another job had too, such as one for another architecture, is not repeated. A report is shortened then. A missing
-        validator is reported by the first build on a machine alone.
+        A warning that another job had too, such as one for another architecture, is not repeated. A
+        report is shortened then. A missing validator is reported by the first build on a machine
+        alone.
         """
         for text in result.warnings:
             if text not in self._warnings:
@@ -45,7 +48,11 @@ class _Shown(Progress):
             if not is_known:
                 self._reports[text] = not text.startswith(UNVALIDATED) or _is_new(text)
             if self._reports[text]:
-                self.report(f"{result.job}: {subject}, as above" if separator and is_known else f"{result.job}: {text}")
+                self.report(
+                    f"{result.job}: {subject}, as above"
+                    if separator and is_known
+                    else f"{result.job}: {text}"
+                )
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -112,7 +119,12 @@ class LiveProgress(_Shown):
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 
-        columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}")]
+        columns = [
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+        ]
         self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._tasks: dict[str, Any] = {}
         self._failed: Counter[str] = Counter()
@@ -120,7 +132,10 @@ class LiveProgress(_Shown):
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
         """Start."""
         totals = Counter(job.target for job in jobs)
-        self._tasks = {target: self._bars.add_task(escape(target), total=total, state="") for target, total in totals.items()}
+        self._tasks = {
+            target: self._bars.add_task(escape(target), total=total, state="")
+            for target, total in totals.items()
+        }
         self._bars.start()
 
     def add(self, result: JobResult) -> None:
@@ -132,7 +147,9 @@ class LiveProgress(_Shown):
             self.show(f"failed {result.job}\n{_indented(result.failure)}", "red")
         if target in self._tasks:
             failed = self._failed[target]
-            self._bars.update(self._tasks[target], advance=1, state=f"{failed} failed" if failed else "")
+            self._bars.update(
+                self._tasks[target], advance=1, state=f"{failed} failed" if failed else ""
+            )
 
     def close(self) -> None:
         """End the display, and restore the terminal."""
@@ -146,7 +163,8 @@ class LiveProgress(_Shown):
 
 
 class Annotations(Progress):
-    """Adds the annotations of GitHub Actions to another progress: GitHub shows the failures beside the lines of the sources.
+    """Adds the annotations of GitHub Actions to another progress: GitHub shows the failures beside
+    the lines of the sources.
 
     Parameters
     ----------
@@ -160,7 +178,12 @@ class Annotations(Progress):
 
     def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
         self._inner, self._folder, self._err = inner, folder, err
-        self.begin, self.report, self.note, self.close = inner.begin, inner.report, inner.note, inner.close  # type: ignore[method-assign]
+        self.begin, self.report, self.note, self.close = (
+            inner.begin,
+            inner.report,
+            inner.note,
+            inner.close,
+        )  # type: ignore[method-assign]
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
@@ -172,7 +195,14 @@ class Annotations(Progress):
             _annotate("notice", str(result.job), text, self._path(result.job.source), err=self._err)
         if result.failure is not None:
             failure = result.failure
-            _annotate("error", str(result.job), failure.message, self._path(failure.file), failure.line, err=self._err)
+            _annotate(
+                "error",
+                str(result.job),
+                failure.message,
+                self._path(failure.file),
+                failure.line,
+                err=self._err,
+            )
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -183,7 +213,9 @@ class Annotations(Progress):
         return os.path.join(self._folder, *source.split("/"))
 
 
-def annotate_error(error: DevmodError, manifest: str | os.PathLike[str], *, err: bool = False) -> None:
+def annotate_error(
+    error: DevmodError, manifest: str | os.PathLike[str], *, err: bool = False
+) -> None:
     """Print the annotations of an error that ends a build: one for each mistake in the manifest.
 
     Parameters
@@ -204,15 +236,21 @@ def annotate_error(error: DevmodError, manifest: str | os.PathLike[str], *, err:
         _annotate("error", _TITLE, str(error), find_manifest(manifest), err=err)
 
 
-def _annotate(level: str, title: str, text: str, path: str = "", line: int = 0, *, err: bool) -> None:
-    """Print an annotation. GitHub reads paths relative to the repository, whose folder is GITHUB_WORKSPACE."""
+def _annotate(
+    level: str, title: str, text: str, path: str = "", line: int = 0, *, err: bool
+) -> None:
+    """Print an annotation. GitHub reads paths relative to the repository, whose folder is
+    GITHUB_WORKSPACE.
+    """
     if path:
         root = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or os.curdir)
         path = os.path.relpath(os.path.realpath(path), root).replace(os.sep, "/")
     annotate(level, text, err=err, file=path, line=str(line or ""), title=title)
 
 
-def progress_for(folder: str, *, quiet: bool = False, annotate: bool = False, json: bool = False) -> Progress:
+def progress_for(
+    folder: str, *, quiet: bool = False, annotate: bool = False, json: bool = False
+) -> Progress:
     """Return the progress for this terminal.
 
     Parameters

@@ -25,8 +25,12 @@ _LARGEST = 16 << 20
 _MAX_SHOWN, _MAX_PROBLEMS = 20, 1000
 #: The largest depth of tables and arrays. A struct in a struct takes two.
 _MAX_DEPTH = 32
-#: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square of its length.
-_DEEP_KEY = re.compile(rf"""(?<![\w-])(?:(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*\.[ \t]*){{{_MAX_DEPTH}}}""", re.ASCII)
+#: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square
+#: of its length.
+_DEEP_KEY = re.compile(
+    rf"""(?<![\w-])(?:(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*\.[ \t]*){{{_MAX_DEPTH}}}""",
+    re.ASCII,
+)
 
 
 class Problem(NamedTuple):
@@ -51,11 +55,18 @@ class ManifestError(FormatError):
     def __init__(self, path: str, problems: Sequence[Problem]) -> None:
         self.path = path
         self.problems = tuple(sorted(problems, key=lambda each: each.line))
-        lines = [f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}" for line, key, text in self.problems]
+        lines = [
+            f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}"
+            for line, key, text in self.problems
+        ]
         if len(lines) > 1:
             hidden = len(lines) - _MAX_SHOWN
             count = f"{len(lines)} mistakes{' or more' if len(lines) >= _MAX_PROBLEMS else ''}"
-            lines = [f"{path} has {count}:", *lines[:_MAX_SHOWN], *([f"… and {hidden} more"] if hidden > 0 else [])]
+            lines = [
+                f"{path} has {count}:",
+                *lines[:_MAX_SHOWN],
+                *([f"… and {hidden} more"] if hidden > 0 else []),
+            ]
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,9 +101,18 @@ class Document:
         return key_lines(self._text)
 
     def line(self, keys: KeyPath) -> int:
-        """Return the line of a key, or of the nearest table around it; 0 if the manifest has no line."""
+        """Return the line of a key, or of the nearest table around it; 0 if the manifest has no
+        line.
+        """
         path = (*self._prefix, *keys)
-        return next((self._lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self._lines), 0)
+        return next(
+            (
+                self._lines[path[:length]]
+                for length in range(len(path), 0, -1)
+                if path[:length] in self._lines
+            ),
+            0,
+        )
 
     def add(self, keys: KeyPath, text: str) -> None:
         """Add a mistake at a key. Raise ManifestError if there are too many to look for more."""
@@ -112,7 +132,9 @@ def key_text(keys: KeyPath) -> str:
         if isinstance(key, int):
             text += f"[{key}]"
         else:
-            is_bare = key and all(char.isascii() and (char.isalnum() or char in "_-") for char in key)
+            is_bare = key and all(
+                char.isascii() and (char.isalnum() or char in "_-") for char in key
+            )
             name = key if is_bare else json.dumps(key, ensure_ascii=False)
             text += f".{name}" if text else name
     return text
@@ -131,16 +153,24 @@ def find_manifest(path: str | os.PathLike[str]) -> str:
     name = file_name(path)
     if not os.path.isdir(name):
         return name
-    own, project = (os.path.normpath(os.path.join(name, each)) for each in (MANIFEST_NAME, PYPROJECT))
-    in_project = os.path.isfile(project) and "devmod" in _tool_tables(_parse(project, _read(project)))
+    own, project = (
+        os.path.normpath(os.path.join(name, each)) for each in (MANIFEST_NAME, PYPROJECT)
+    )
+    in_project = os.path.isfile(project) and "devmod" in _tool_tables(
+        _parse(project, _read(project))
+    )
     if not os.path.exists(own):
         if in_project:
             return project
-        what = f"no {MANIFEST_NAME}, and no {PYPROJECT} with [tool.devmod]. To write one: devmod init"
+        what = (
+            f"no {MANIFEST_NAME}, and no {PYPROJECT} with [tool.devmod]. To write one: devmod init"
+        )
         raise FileNotFoundError(2, what, name)
     if in_project:
         text = f"{own} is a manifest as well; keep one of them"
-        raise ManifestError(project, [Document(project, _read(project), {}, ("tool", "devmod")).problem((), text)])
+        raise ManifestError(
+            project, [Document(project, _read(project), {}, ("tool", "devmod")).problem((), text)]
+        )
     return own
 
 
@@ -162,7 +192,14 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     table = _tool_tables(data).get("devmod")
     if not isinstance(table, dict):
         raise ManifestError(
-            name, [Problem(0, "tool.devmod", "expected a table with the manifest, which is missing. See: devmod init --help")]
+            name,
+            [
+                Problem(
+                    0,
+                    "tool.devmod",
+                    "expected a table with the manifest, which is missing. See: devmod init --help",
+                )
+            ],
         )
     return Document(name, text, table, ("tool", "devmod"))
 
@@ -176,13 +213,23 @@ def _read(path: str) -> str:
     with open_regular(path) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise ManifestError(path, [Problem(0, "the file", f"it is too large for a manifest: over {_LARGEST >> 20} MiB")])
+        raise ManifestError(
+            path,
+            [Problem(0, "the file", f"it is too large for a manifest: over {_LARGEST >> 20} MiB")],
+        )
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ManifestError(
-            path, [Problem(line, "the file", f"expected UTF-8 text, got the byte 0x{error.object[error.start]:02x}")]
+            path,
+            [
+                Problem(
+                    line,
+                    "the file",
+                    f"expected UTF-8 text, got the byte 0x{error.object[error.start]:02x}",
+                )
+            ],
         ) from None
 
 
@@ -197,9 +244,13 @@ def _parse(path: str, text: str) -> dict[str, Any]:
         in_line = words[:1] == ["line"]
         line = int(words[1].strip(",")) if in_line else text.count("\n") + 1
         where = f"column {words[3]}" if in_line else "the end of the file"
-        raise ManifestError(path, [Problem(line, where, f"the text is not TOML: {message}")]) from None
+        raise ManifestError(
+            path, [Problem(line, where, f"the text is not TOML: {message}")]
+        ) from None
     except ValueError:  # Python's limit on the digits of an integer
-        raise ManifestError(path, [Problem(0, "the file", "it has an integer of more than 64 bits")]) from None
+        raise ManifestError(
+            path, [Problem(0, "the file", "it has an integer of more than 64 bits")]
+        ) from None
     except RecursionError:
         raise ManifestError(path, [_too_deep()]) from None
     _check_values(path, text, data)
@@ -207,7 +258,9 @@ def _parse(path: str, text: str) -> dict[str, Any]:
 
 
 def _check_values(path: str, text: str, data: Mapping[str, Any]) -> None:
-    """Check the depth of the tables, and the integers: Python's have any size, and no message or command takes such a one."""
+    """Check the depth of the tables, and the integers: Python's have any size, and no message or
+    command takes such a one.
+    """
     waiting: list[tuple[KeyPath, Any]] = [((), data)]
     while waiting:
         keys, value = waiting.pop()
@@ -217,7 +270,9 @@ def _check_values(path: str, text: str, data: Mapping[str, Any]) -> None:
             if isinstance(each, (dict, list)):
                 waiting.append(((*keys, key), each))
             elif isinstance(each, int) and not -(1 << 63) <= each < 1 << 64:
-                problem = Document(path, text, data).problem((*keys, key), "expected an integer of at most 64 bits")
+                problem = Document(path, text, data).problem(
+                    (*keys, key), "expected an integer of at most 64 bits"
+                )
                 raise ManifestError(path, [problem])
 
 
@@ -230,15 +285,20 @@ def _too_deep() -> Problem:
 # The functions expect a document that tomllib has accepted, so they check nothing.
 
 
-# A possessive repetition (``*+``) keeps no place for each character to come back to. A multi-line string may end with one or two quotes
-# of its own before the three that close it.
-_STRING = r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?:[^\"\\]++|\\.)*+\"|'[^']*'"""
-#: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are in no group.
+# A possessive repetition (``*+``) keeps no place for each character to come back to. A multi-line
+# string may end with one or two quotes of its own before the three that close it.
+_STRING = (
+    r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?:[^\"\\]++|\\.)*+\"|'[^']*'"""
+)
+#: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are
+#: in no group.
 _TOKEN = rf"(?s)({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+"
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line, from 1, of each key and of each member of an array. A table has the line that names it first."""
+    """Return the line, from 1, of each key and of each member of an array. A table has the line
+    that names it first.
+    """
     return _Scanner(text.replace("\r\n", "\n")).scan()
 
 
@@ -309,7 +369,13 @@ class _Scanner:
                 if not self._take(","):
                     self._pair(path)
         else:
-            while self._token not in ("", ",", "]", "}", "\n"):  # a string, or the parts of another scalar
+            while self._token not in (
+                "",
+                ",",
+                "]",
+                "}",
+                "\n",
+            ):  # a string, or the parts of another scalar
                 self._next()
 
     def _key(self) -> list[str]:
@@ -317,7 +383,11 @@ class _Scanner:
         names: list[str] = []
         while not names or self._take("."):
             token = self._next()
-            names.append(str(tomllib.loads(f"key = {token}")["key"]) if token.startswith(('"', "'")) else token)
+            names.append(
+                str(tomllib.loads(f"key = {token}")["key"])
+                if token.startswith(('"', "'"))
+                else token
+            )
         return names
 
     def _skip_breaks(self) -> bool:

@@ -1,4 +1,6 @@
-"""Error texts in the words of a manifest. Errors name the arguments of `devmod.compile`; a manifest has keys for them."""
+"""Error texts in the words of a manifest. Errors name the arguments of `devmod.compile`; a manifest
+has keys for them.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,22 @@ _KEYS = {"fmap": "functions", "source": "sources", "target": "targets"}
 
 
 def in_manifest(error: DevmodError, kernel: str) -> str:
-    """Return the text of an error of a kernel, with the keys of the manifest in place of Python's arguments."""
+    """Return the text of an error of a kernel, with the keys of the manifest in place of Python's
+    arguments.
+    """
     table = key_text(("kernels", kernel, "target", "KIND"))
-    hint = f". To set it for one kind alone: [{table}]" if error.argument in ("block", "local", "subgroup") else ""
+    hint = (
+        f". To set it for one kind alone: [{table}]"
+        if error.argument in ("block", "local", "subgroup")
+        else ""
+    )
     return kernel_text(str(error), kernel) + hint
 
 
 def kernel_text(text: str, kernel: str) -> str:
-    """Return the text of a warning about a kernel, with the keys of the manifest in place of Python's arguments."""
+    """Return the text of a warning about a kernel, with the keys of the manifest in place of
+    Python's arguments.
+    """
 
     def local(function: str, parameter: str, size: str) -> str:
         return f"local = {{ {key_text((function,))} = {_size(parameter, size)} }}"
@@ -35,20 +45,28 @@ def kernel_text(text: str, kernel: str) -> str:
 
 
 def bundle_text(text: str, modules: Iterable[tuple[Job, Module]]) -> str:
-    """Return the text of an error of `devmod.bundle`, with the keys of the manifest and the tables that they belong to."""
-    owners: dict[tuple[str, str], dict[str, set[str]]] = {}  # by function and parameter, the kernels with the kinds that have it
+    """Return the text of an error of `devmod.bundle`, with the keys of the manifest and the tables
+    that they belong to.
+    """
+    owners: dict[
+        tuple[str, str], dict[str, set[str]]
+    ] = {}  # by function and parameter, the kernels with the kinds that have it
     kinds: dict[str, set[str]] = {}
     for job, module in modules:
         kinds.setdefault(job.kernel, set()).add(job.kind)
         for name, info in module.functions.items():
             for param in info.interface.params if info.interface is not None else ():
                 if param.kind == "local":
-                    owners.setdefault((name, param.name), {}).setdefault(job.kernel, set()).add(job.kind)
+                    owners.setdefault((name, param.name), {}).setdefault(job.kernel, set()).add(
+                        job.kind
+                    )
 
     def local(function: str, parameter: str, size: str) -> str:
         tables = [
             key_text(("kernels", kernel, *(() if own == kinds[kernel] else ("target", kind))))
-            for kernel, own in owners.get((function, parameter), {}).items()  # none if the text has the name escaped
+            for kernel, own in owners.get(
+                (function, parameter), {}
+            ).items()  # none if the text has the name escaped
             for kind in (sorted(own) if own != kinds[kernel] else [""])
         ]
         return f"{' and '.join(f'[{table}]' for table in tables)} local = {_size(parameter, size)}".lstrip()
@@ -61,7 +79,9 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
         name_of_symbol = f" name = {json.dumps(symbol)}," if symbol != name else ""
         return f"[{key_text(('kernels', kernel, 'functions', name))}]{name_of_symbol} arg_types = {json.dumps(types)}"
 
-    return respell(text, Spelling(lambda name: _KEYS.get(name, name), _value, local, function, "mixed = true"))
+    return respell(
+        text, Spelling(lambda name: _KEYS.get(name, name), _value, local, function, "mixed = true")
+    )
 
 
 def _value(name: str, values: list[str]) -> str:

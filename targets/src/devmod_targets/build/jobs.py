@@ -1,4 +1,6 @@
-"""The compile of one job, in this process or in a worker. Its input and its result are strings, bytes and numbers."""
+"""The compile of one job, in this process or in a worker. Its input and its result are strings,
+bytes and numbers.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ class _SourcePath:
 
 
 def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = False) -> Outcome:
-    """Compile a job. An exception of the job is in the result: its class may be in a package that the caller lacks.
+    """Compile a job. An exception of the job is in the result: its class may be in a package that
+    the caller lacks.
 
     Parameters
     ----------
@@ -85,7 +88,11 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
         for path in (job.folder, *job.include_paths):
             os.makedirs(path, exist_ok=True)
         outcome = _attempt(job, with_sources)
-        read = None if outcome.files is None else {_original(path, paths): digest for path, digest in outcome.files.items()}
+        read = (
+            None
+            if outcome.files is None
+            else {_original(path, paths): digest for path, digest in outcome.files.items()}
+        )
         return outcome._replace(toolchain=toolchain, files=read)
 
 
@@ -96,20 +103,33 @@ def _original(path: str, paths: Mapping[str, str]) -> str:
 
 
 def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]:
-    """Return a job with paths relative to a folder that a worker creates, and the files to write there."""
-    source, folders = next(iter(closure.files)), [os.path.realpath(os.path.abspath(each)) for each in job.include_paths]
+    """Return a job with paths relative to a folder that a worker creates, and the files to write
+    there.
+    """
+    source, folders = (
+        next(iter(closure.files)),
+        [os.path.realpath(os.path.abspath(each)) for each in job.include_paths],
+    )
     root = os.path.realpath(job.folder)
-    base = os.path.commonpath([root, os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)])
+    base = os.path.commonpath(
+        [root, os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)]
+    )
 
     def relative(path: str, start: str = base) -> str:
         return os.path.relpath(path, start).replace(os.sep, "/")
 
-    packed = job._replace(folder=relative(root), source=relative(source, root), include=tuple(relative(each, root) for each in folders))
+    packed = job._replace(
+        folder=relative(root),
+        source=relative(source, root),
+        include=tuple(relative(each, root) for each in folders),
+    )
     first: dict[tuple[object, ...], str] = {}
     files = []
     for path, file in closure.files.items():
         name = first.setdefault(file.state, relative(path))
-        files.append(PackedFile(relative(path), path, file.data if name == relative(path) else name))
+        files.append(
+            PackedFile(relative(path), path, file.data if name == relative(path) else name)
+        )
     return packed, tuple(files)
 
 
@@ -132,23 +152,39 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
             target = Target.parse(job.target)
             spec = lookup("devmod.targets", target.kind)
             arguments = job.arguments()
-            module = compile_source(spec, _SourcePath(job.path), target, **arguments, runtime=False, listings=with_sources, root=job.folder)
+            module = compile_source(
+                spec,
+                _SourcePath(job.path),
+                target,
+                **arguments,
+                runtime=False,
+                listings=with_sources,
+                root=job.folder,
+            )
             unvalidated = validation_of(module)[1]
             notes = (f"{UNVALIDATED}{unvalidated}",) if unvalidated else ()
-            outcome = Outcome(devmod.dumps(module, with_sources=with_sources), files=files_read(module), reports=notes)
+            outcome = Outcome(
+                devmod.dumps(module, with_sources=with_sources),
+                files=files_read(module),
+                reports=notes,
+            )
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             outcome = _failed(error, job.kernel)
     texts: dict[bool, dict[str, None]] = {False: {}, True: {}}
     for is_report, text in records:
         texts[is_report][text] = None
     reports = dict.fromkeys((*texts[True], *outcome.reports))
-    return outcome._replace(warnings=tuple(texts[False]), reports=tuple(reports), seconds=_cpu_time() - start)
+    return outcome._replace(
+        warnings=tuple(texts[False]), reports=tuple(reports), seconds=_cpu_time() - start
+    )
 
 
 def _failed(error: Exception, kernel: str) -> Outcome:
     """Return the outcome of a job that raised. The message has the words of the manifest."""
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        text = (
+            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        )
     elif isinstance(error, DevmodError):
         from devmod_targets.build.error_texts import in_manifest
 
@@ -156,7 +192,11 @@ def _failed(error: Exception, kernel: str) -> Outcome:
     else:
         text = describe_error(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-    return Outcome(error=type(error).__name__, message=text + notes, log=error.log if isinstance(error, CompileError) else "")
+    return Outcome(
+        error=type(error).__name__,
+        message=text + notes,
+        log=error.log if isinstance(error, CompileError) else "",
+    )
 
 
 def _cpu_time() -> float:

@@ -7,14 +7,17 @@ from typing import NamedTuple
 Define = str | int | float | bool
 #: The threads of a block by function; "" is all functions.
 Blocks = tuple[tuple[str, tuple[int, ...]], ...]
-#: The default sizes of local memory: function ("" for the one with the parameter), parameter, bytes, and whether they are per thread.
+#: The default sizes of local memory: function ("" for the one with the parameter), parameter,
+#: bytes, and whether they are per thread.
 Locals = tuple[tuple[str, str, int, bool], ...]
 #: Names of parameters, each with the names in the sources that it replaces.
 Aliases = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Source(NamedTuple):
-    """A source file: its path, its language ("" for that of its suffix), and its name ("" for the default)."""
+    """A source file: its path, its language ("" for that of its suffix), and its name ("" for the
+    default).
+    """
 
     path: str
     language: str = ""
@@ -24,8 +27,8 @@ class Source(NamedTuple):
 class Section(NamedTuple):
     """The settings of one table: of the manifest, of a kernel, or of a target in one of them.
 
-    `sources` is None where the table has no such key. `target` is the key of a target's table, and "" elsewhere. `functions` has the
-    declared functions by name, each as JSON of a metadata file.
+    `sources` is None where the table has no such key. `target` is the key of a target's table, and
+    "" elsewhere. `functions` has the declared functions by name, each as JSON of a metadata file.
     """
 
     target: str = ""
@@ -46,7 +49,8 @@ class Section(NamedTuple):
 class KernelEntry(NamedTuple):
     """A kernel: its settings, and those of its targets.
 
-    `targets` replaces the targets of the manifest, unless it is empty. `skip` has the kinds that the kernel leaves out.
+    `targets` replaces the targets of the manifest, unless it is empty. `skip` has the kinds that
+    the kernel leaves out.
     """
 
     name: str
@@ -57,7 +61,9 @@ class KernelEntry(NamedTuple):
 
 
 class ConstantsFile(NamedTuple):
-    """A file of constants. `name` renames the array of a .npy file. `names` chooses arrays of the other files; () is all of them."""
+    """A file of constants. `name` renames the array of a .npy file. `names` chooses arrays of the
+    other files; () is all of them.
+    """
 
     path: str
     name: str = ""
@@ -65,14 +71,18 @@ class ConstantsFile(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """The constants of the bundle: the files, and the functions that return them, each with the names in order."""
+    """The constants of the bundle: the files, and the functions that return them, each with the
+    names in order.
+    """
 
     files: tuple[ConstantsFile, ...] = ()
     functions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class ProgramEntry(NamedTuple):
-    """A program: its steps, its declarations and requirements by their key, and the name of the program of the gradients."""
+    """A program: its steps, its declarations and requirements by their key, and the name of the
+    program of the gradients.
+    """
 
     name: str
     steps: tuple[str, ...]
@@ -81,7 +91,8 @@ class ProgramEntry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A manifest that `read_manifest` has checked. Paths in it are relative to `folder`, with slashes.
+    """A manifest that `read_manifest` has checked. Paths in it are relative to `folder`, with
+    slashes.
 
     Parameters
     ----------

@@ -26,13 +26,21 @@ parse_target = cache(Target.parse)
 
 def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[str]:
     """Return the targets of a kernel, in order."""
-    return [text for text in kernel.targets or manifest.targets if parse_target(text).kind not in kernel.skip]
+    return [
+        text
+        for text in kernel.targets or manifest.targets
+        if parse_target(text).kind not in kernel.skip
+    ]
 
 
 def variants(text: str) -> tuple[Target, ...]:
-    """Return the targets of single payloads. If the compiler is missing, one for each architecture: the jobs then report the reason."""
+    """Return the targets of single payloads. If the compiler is missing, one for each architecture:
+    the jobs then report the reason.
+    """
     target = parse_target(text)
-    if target.kind in KINDS and not target.options:  # without options, core's kinds join no architectures: no compiler is imported
+    if (
+        target.kind in KINDS and not target.options
+    ):  # without options, core's kinds join no architectures: no compiler is imported
         return _split(text)
     try:
         return variants_of(target)
@@ -61,7 +69,8 @@ class Use(NamedTuple):
     common, own
         The settings of the manifest and those of the kernel, the more specific ones last.
     sources
-        The sources that the variant takes, each with the language of its declaration ("" for that of its suffix) and the language's name.
+        The sources that the variant takes, each with the language of its declaration ("" for that
+        of its suffix) and the language's name.
     """
 
     kernel: KernelEntry
@@ -81,10 +90,23 @@ def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
         default = section.language or default
     spec = find_spec(variant.kind)
     languages = [source.language or default for source in declared]
-    names = [language or suffix_of(source.path) for source, language in zip(declared, languages, strict=True)]
+    names = [
+        language or suffix_of(source.path)
+        for source, language in zip(declared, languages, strict=True)
+    ]
     chosen = zip(declared, languages, names, chosen_sources(spec, names), strict=True)
-    sources = [(source, language, spec.languages.get(name, name)) for source, language, name, is_chosen in chosen if spec and is_chosen]
-    return Use(kernel, variant, _matching(manifest.section, manifest.target_sections, variant), own, sources)
+    sources = [
+        (source, language, spec.languages.get(name, name))
+        for source, language, name, is_chosen in chosen
+        if spec and is_chosen
+    ]
+    return Use(
+        kernel,
+        variant,
+        _matching(manifest.section, manifest.target_sections, variant),
+        own,
+        sources,
+    )
 
 
 def uses_of(manifest: Manifest, kernel: KernelEntry) -> Iterator[Use]:
@@ -96,11 +118,16 @@ def _matching(section: Section, targets: Sequence[Section], variant: Target) -> 
     if not targets:
         return [section]
     matching = [each for each in targets if covers(parse_target(each.target), variant)]
-    return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
+    return [
+        section,
+        *sorted(matching, key=lambda each: " " in each.target),
+    ]  # [target.cuda] before [target."cuda -arch=sm_90"]
 
 
 def describe_languages(spec: TargetSpec) -> str:
-    """Return a kind's languages with their suffixes for a message: ``GLSL (.comp, .glsl), HLSL (.hlsl)``."""
+    """Return a kind's languages with their suffixes for a message: ``GLSL (.comp, .glsl), HLSL
+    (.hlsl)``.
+    """
     suffixes = grouped((language, f".{suffix}") for suffix, language in spec.languages.items())
     return ", ".join(f"{language} ({', '.join(group)})" for language, group in suffixes.items())
 
@@ -112,7 +139,9 @@ def suffix_of(path: str) -> str:
 
 
 def covers(target: Target, variant: Target) -> bool:
-    """Return whether a target has a variant: the same kind, the architecture or none at all, and the same options or fewer."""
+    """Return whether a target has a variant: the same kind, the architecture or none at all, and
+    the same options or fewer.
+    """
     return (
         target.kind == variant.kind
         and (not target.archs or set(variant.archs) <= set(target.archs))
@@ -121,18 +150,26 @@ def covers(target: Target, variant: Target) -> bool:
 
 
 def stale_skips(manifest: Manifest) -> Iterator[str]:
-    """Yield a warning for each kernel that skips a kind for which the manifest has no target, such as one that was removed."""
+    """Yield a warning for each kernel that skips a kind for which the manifest has no target, such
+    as one that was removed.
+    """
     for kernel in manifest.kernels:
-        kinds = {parse_target(text).kind for text in kernel.targets or manifest.targets} if kernel.skip else set()
+        kinds = (
+            {parse_target(text).kind for text in kernel.targets or manifest.targets}
+            if kernel.skip
+            else set()
+        )
         if stale := [each for each in kernel.skip if each not in kinds]:
             where = read_document(manifest.path).problem(("kernels", kernel.name, "skip"), "")
             part = "" if len(stale) == len(kernel.skip) else "it from "
             yield f"{manifest.path}:{where.line}: {where.key}: no target is of the kind {list_names(stale)}: delete {part}this line"
 
 
-# -- Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`; docs/design/build.md, The manifest).
+# -- Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`;
+# docs/design/build.md, The manifest).
 #
-# Those of the whole manifest are for the other languages. Those of a table that such a source alone has are mistakes.
+# Those of the whole manifest are for the other languages. Those of a table that such a source alone
+# has are mistakes.
 
 
 _KEYS = ("defines", "include")
@@ -145,21 +182,33 @@ def has_preprocessor(kind: str, language: str) -> bool:
 
 
 def shared_sections(sections: Sequence[Section], kind: str, language: str) -> Sequence[Section]:
-    """Return the settings of all kernels as they apply to a source: without macros for a language that has none."""
-    return sections if has_preprocessor(kind, language) else [each._replace(defines=(), include=()) for each in sections]
+    """Return the settings of all kernels as they apply to a source: without macros for a language
+    that has none.
+    """
+    return (
+        sections
+        if has_preprocessor(kind, language)
+        else [each._replace(defines=(), include=()) for each in sections]
+    )
 
 
 def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
-    """Yield a sentence for each language of the targets that the macros of all kernels are not for."""
+    """Yield a sentence for each language of the targets that the macros of all kernels are not
+    for.
+    """
     for use in uses:
-        keys = " and ".join(key for key in _KEYS if any(getattr(section, key) for section in use.common))
+        keys = " and ".join(
+            key for key in _KEYS if any(getattr(section, key) for section in use.common)
+        )
         for _, _, language in use.sources if keys else ():
             if not has_preprocessor(use.variant.kind, language):
                 yield f"{keys} of the manifest: not used for {use.variant.kind}, because {language} has no preprocessor"
 
 
 def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the keys of the targets of all kernels with macros or include folders that no source can use, and what is wrong with each."""
+    """Yield the keys of the targets of all kernels with macros or include folders that no source
+    can use, and what is wrong with each.
+    """
     for section in manifest.target_sections:
         spec = find_spec(section.target.partition(" ")[0])
         if spec is not None and not spec.preprocessed:
@@ -167,19 +216,27 @@ def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
 
 
 def kernel_macro_mistakes(uses: Sequence[Use]) -> dict[KeyPath, str]:
-    """Return the keys of a kernel with macros or include folders that no source can use, and what is wrong with each."""
+    """Return the keys of a kernel with macros or include folders that no source can use, and what
+    is wrong with each.
+    """
     result: dict[KeyPath, str] = {}  # a table applies to several variants
     for use in uses:
         for source, _, language in use.sources:
             if not has_preprocessor(use.variant.kind, language):
                 for section in use.own:
-                    result |= _mistakes(section, ("kernels", use.kernel.name), f"{source.path!r} is {language}")
+                    result |= _mistakes(
+                        section, ("kernels", use.kernel.name), f"{source.path!r} is {language}"
+                    )
     return result
 
 
 def _mistakes(section: Section, keys: KeyPath, reason: str) -> Iterator[tuple[KeyPath, str]]:
     place = (*keys, "target", section.target) if section.target else keys
-    hint = "remove the key" if section.target else f"move the key to the targets that have one: [{key_text((*keys, 'target', 'KIND'))}]"
+    hint = (
+        "remove the key"
+        if section.target
+        else f"move the key to the targets that have one: [{key_text((*keys, 'target', 'KIND'))}]"
+    )
     for key in _KEYS:
         if getattr(section, key):
             yield (*place, key), f"{reason}, which has no preprocessor; {hint}"

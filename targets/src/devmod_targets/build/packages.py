@@ -6,7 +6,12 @@ from devmod.errors import describe_error, not_installed, own_module
 
 
 def import_problem(
-    error: ImportError | AttributeError, package: str, distribution: str, *, subject: str = "", parts: tuple[str, ...] = ()
+    error: ImportError | AttributeError,
+    package: str,
+    distribution: str,
+    *,
+    subject: str = "",
+    parts: tuple[str, ...] = (),
 ) -> str:
     """Return why a package cannot be imported: it is not installed, or its import fails.
 

@@ -1,4 +1,6 @@
-"""The plan of a build: the jobs that follow from a manifest, one for each source and each variant of a target that takes it."""
+"""The plan of a build: the jobs that follow from a manifest, one for each source and each variant
+of a target that takes it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets._compilers import MAIN_SYMBOLS
-from devmod_targets.build.matrix import Use, covers, kernel_variants, macro_notes, shared_sections, stale_skips, uses_of
+from devmod_targets.build.matrix import (
+    Use,
+    covers,
+    kernel_variants,
+    macro_notes,
+    shared_sections,
+    stale_skips,
+    uses_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,10 +29,11 @@ if TYPE_CHECKING:
 
 
 class Job(NamedTuple):
-    """One run of a compiler: one source for one variant of a target. All fields are strings, numbers and tuples of them.
+    """One run of a compiler: one source for one variant of a target. All fields are strings,
+    numbers and tuples of them.
 
-    A worker runs ``devmod.compile(pathlib.Path(job.path), job.target, **job.arguments())``. The result depends on all fields but
-    `folder` and `kernel`.
+    A worker runs ``devmod.compile(pathlib.Path(job.path), job.target, **job.arguments())``. The
+    result depends on all fields but `folder` and `kernel`.
 
     Parameters
     ----------
@@ -35,7 +46,8 @@ class Job(NamedTuple):
     target
         The target of a single payload, such as "cuda -arch=sm_90".
     language, name
-        The arguments of `devmod.compile`; "" for the default. The name is the kernel's if that has one source for the target.
+        The arguments of `devmod.compile`; "" for the default. The name is the kernel's if that has
+        one source for the target.
     options, defines, name_expressions
         The arguments of `devmod.compile`.
     include
@@ -45,7 +57,8 @@ class Job(NamedTuple):
     block
         The threads of a block by function; "" is all functions.
     local
-        The default sizes of local memory: function or "", parameter, bytes, and whether they are per thread.
+        The default sizes of local memory: function or "", parameter, bytes, and whether they are
+        per thread.
     aliases
         Names of parameters, each with the names in the sources that it replaces.
     subgroup
@@ -122,7 +135,8 @@ class Plan(NamedTuple):
     is_whole
         Whether the jobs are those of all targets.
     notes, warnings
-        Sentences for the user, such as about settings that a target does not use, and those about lines to delete.
+        Sentences for the user, such as about settings that a target does not use, and those about
+        lines to delete.
     """
 
     manifest: Manifest
@@ -145,9 +159,11 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
     manifest
         The manifest.
     targets
-        The targets to build, each a kind or a target of the manifest; a string is one. Default: all.
+        The targets to build, each a kind or a target of the manifest; a string is one. Default:
+        all.
     strict
-        Whether all kernels are compiled with the option ``--strict``, also if the manifest does not say so.
+        Whether all kernels are compiled with the option ``--strict``, also if the manifest does not
+        say so.
 
     Raises
     ------
@@ -155,7 +171,9 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
         The manifest does not have one of `targets`.
     """
     manifest = manifest._replace(strict=manifest.strict or strict)
-    chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
+    chosen = [
+        _choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)
+    ]
     uses = [
         use
         for kernel in manifest.kernels
@@ -163,7 +181,13 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
         if not chosen or any(covers(target, use.variant) for target in chosen)
     ]
     jobs = tuple(_job(manifest, use, *source) for use in uses for source in use.sources)
-    return Plan(manifest, jobs, not chosen, tuple(dict.fromkeys(macro_notes(uses))), tuple(stale_skips(manifest)))
+    return Plan(
+        manifest,
+        jobs,
+        not chosen,
+        tuple(dict.fromkeys(macro_notes(uses))),
+        tuple(stale_skips(manifest)),
+    )
 
 
 def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
@@ -182,28 +206,44 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
             if owner is not job:
                 both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"
                 is_main = module.functions[name].name in MAIN_SYMBOLS
-                hint = f'name one: {{ path = "{job.source}", name = "…" }}' if is_main else "rename one of them"
-                problems.append(f"{both} both have a function {name!r} for the target {job.target!r}; {hint}")
+                hint = (
+                    f'name one: {{ path = "{job.source}", name = "…" }}'
+                    if is_main
+                    else "rename one of them"
+                )
+                problems.append(
+                    f"{both} both have a function {name!r} for the target {job.target!r}; {hint}"
+                )
     if problems:
         raise FormatError("\n".join(problems))
 
 
 def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
-    """Check that a kernel has its function for each target. Of several shaders with an entry point `main`, each has its file's name.
+    """Check that a kernel has its function for each target. Of several shaders with an entry point
+    `main`, each has its file's name.
 
     Raises
     ------
     FormatError
-        Shaders of a kernel have their files' names for one target, and another target has a function with the kernel's name.
+        Shaders of a kernel have their files' names for one target, and another target has a
+        function with the kernel's name.
     """
-    found: dict[str, dict[str, dict[str, tuple[Job, Module]]]] = {}  # by kernel and target: the owner of each function
+    found: dict[
+        str, dict[str, dict[str, tuple[Job, Module]]]
+    ] = {}  # by kernel and target: the owner of each function
     for job, module in modules:
-        found.setdefault(job.kernel, {}).setdefault(job.target, {}).update(dict.fromkeys(module, (job, module)))
+        found.setdefault(job.kernel, {}).setdefault(job.target, {}).update(
+            dict.fromkeys(module, (job, module))
+        )
     for kernel, targets in found.items():
         for target, owners in targets.items():
             if kernel in owners or not any(kernel in each for each in targets.values()):
                 continue
-            mains = {name: job.source for name, (job, module) in owners.items() if module.functions[name].name in MAIN_SYMBOLS}
+            mains = {
+                name: job.source
+                for name, (job, module) in owners.items()
+                if module.functions[name].name in MAIN_SYMBOLS
+            }
             if mains:
                 source = next(iter(mains.values()))
                 raise FormatError(
@@ -214,11 +254,15 @@ def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
 
 def _choice(manifest: Manifest, text: str) -> Target:
     target = Target.parse(text)
-    kernels = [variant for kernel in manifest.kernels for variant in kernel_variants(manifest, kernel)]
+    kernels = [
+        variant for kernel in manifest.kernels for variant in kernel_variants(manifest, kernel)
+    ]
     if not any(covers(target, variant) for variant in kernels):
         known = list(dict.fromkeys(map(str, kernels)))
         names = [*dict.fromkeys(variant.kind for variant in kernels), *known]
-        raise FormatError(f"{manifest.path} has no target {text!r}; its targets are {list_names(known)}{did_you_mean(text, names)}")
+        raise FormatError(
+            f"{manifest.path} has no target {text!r}; its targets are {list_names(known)}{did_you_mean(text, names)}"
+        )
     return target
 
 
@@ -234,7 +278,10 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
     for section in sections:
         defines |= dict(section.defines)
         functions |= {key: json.loads(text) for key, text in section.functions}
-        local |= {(function, parameter): (size, per_thread) for function, parameter, size, per_thread in section.local}
+        local |= {
+            (function, parameter): (size, per_thread)
+            for function, parameter, size, per_thread in section.local
+        }
         aliases |= dict(section.aliases)
         block = section.block or block
         subgroup = section.subgroup or subgroup
@@ -246,10 +293,17 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
         target=str(use.variant),
         language=declared,
         name=source.name or name,
-        options=(*(option for section in sections for option in section.options), *["--strict"] * manifest.strict),
+        options=(
+            *(option for section in sections for option in section.options),
+            *["--strict"] * manifest.strict,
+        ),
         defines=tuple(defines.items()),
-        include=tuple(dict.fromkeys(folder for section in reversed(sections) for folder in section.include)),
-        name_expressions=tuple(dict.fromkeys(each for section in sections for each in section.name_expressions)),
+        include=tuple(
+            dict.fromkeys(folder for section in reversed(sections) for folder in section.include)
+        ),
+        name_expressions=tuple(
+            dict.fromkeys(each for section in sections for each in section.name_expressions)
+        ),
         fmap=json.dumps({"func_info": functions}) if functions else "",
         block=block,
         local=tuple((*key, *size) for key, size in local.items()),

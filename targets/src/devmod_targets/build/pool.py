@@ -1,7 +1,7 @@
 """Worker processes on this machine. A killed one loses its job alone.
 
-Ctrl-C in the terminal interrupts only the build, which then ends the workers and the compilers that they run. If the build is killed,
-the workers end too.
+Ctrl-C in the terminal interrupts only the build, which then ends the workers and the compilers that
+they run. If the build is killed, the workers end too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _STARTS = 3
 
 
 class Pool:
-    """Worker processes that start with the first jobs. The end of the context ends them, and removes their temporary files.
+    """Worker processes that start with the first jobs. The end of the context ends them, and
+    removes their temporary files.
 
     A frozen program has no interpreter to start, and compiles in its own process.
 
@@ -42,7 +43,8 @@ class Pool:
     workers
         The largest number of processes.
     task
-        What a worker calls with a job and `settings`: a function of a module. It returns an Outcome.
+        What a worker calls with a job and `settings`: a function of a module. It returns an
+        Outcome.
     settings
         Keyword arguments of `task`, of JSON's types.
     """
@@ -66,7 +68,9 @@ class Pool:
         self._threads.close()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Start the jobs, and return an iterator of their numbers and outcomes, as they end. The job of a killed worker is run again."""
+        """Start the jobs, and return an iterator of their numbers and outcomes, as they end. The
+        job of a killed worker is run again.
+        """
         if not can_start_python():
             return ((number, self._task(job, **self._settings)) for number, job in enumerate(jobs))
         results: _Results = queue.SimpleQueue()
@@ -105,14 +109,17 @@ class Pool:
                 raise RuntimeError("the build has ended")
             self._folder = self._folder or self._processes.enter_context(temporary_folder())
             names = {"module": self._task.__module__, "task": self._task.__name__}
-            return self._processes.enter_context(Worker(__name__, {"settings": self._settings, **names}, removes=self._folder))
+            return self._processes.enter_context(
+                Worker(__name__, {"settings": self._settings, **names}, removes=self._folder)
+            )
 
 
 def main(request: dict[str, Any]) -> None:
     """Compile jobs in the new process, until the build ends."""
     folder = request["removes"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows has no sessions
-    # The build removes this folder, so no temporary file of a compiler remains if this process is killed.
+    # The build removes this folder, so no temporary file of a compiler remains if this process is
+    # killed.
     tempfile.tempdir = folder
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
     answer = answer_writer()

@@ -1,4 +1,6 @@
-"""The programs of a manifest: their text, which is checked when it is read, and their modules, which are made after the compiles."""
+"""The programs of a manifest: their text, which is checked when it is read, and their modules,
+which are made after the compiles.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,18 @@ from devmod_targets.programs import Parts, parse_program
 
 
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
-    """Check the text of programs, and their names. `add` gets the keys and the text of each mistake."""
+    """Check the text of programs, and their names. `add` gets the keys and the text of each
+    mistake.
+    """
     positions = {each.name: position for position, each in enumerate(entries)}
     programs: dict[str, Program] = {}
     for position, entry in enumerate(entries):
         keys: KeyPath = ("programs", entry.name)
         if entry.backward and entry.backward not in positions:
             add((*keys, "backward"), f"the manifest has no program {entry.backward!r}")
-        if not all(map(all, (entry.steps, *dict(entry.declared).values()))):  # the reader has added the mistake
+        if not all(
+            map(all, (entry.steps, *dict(entry.declared).values()))
+        ):  # the reader has added the mistake
             continue
         program, mistakes = _parse(entry)
         for key, number, text in mistakes:
@@ -40,7 +46,9 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
                 is_own = step.kernel == entry.name
                 add(
                     (*keys, "steps", number),
-                    "it launches itself; if this is a kernel, take another name for the program" if is_own else text,
+                    "it launches itself; if this is a kernel, take another name for the program"
+                    if is_own
+                    else text,
                 )
     for name, program in programs.items():
         if program.backward in programs:
@@ -60,7 +68,8 @@ def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple
     module
         The kernels and the constants.
     complete
-        Whether the module has all kernels of the manifest. If not, a program of which a kernel is missing is left out.
+        Whether the module has all kernels of the manifest. If not, a program of which a kernel is
+        missing is left out.
 
     Raises
     ------
@@ -74,7 +83,9 @@ def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple
         program, _ = _parse(entry)
         missing = [] if complete else [name for name in program.kernels if name not in known]
         if missing:
-            reasons.append(f"the program {entry.name!r} is not in the file: this build lacks {list_names(missing)}")
+            reasons.append(
+                f"the program {entry.name!r} is not in the file: this build lacks {list_names(missing)}"
+            )
             continue
         try:
             parts = parts or Parts(entry.name, module)
@@ -94,11 +105,15 @@ def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:
     def report(key: str, number: int, text: str) -> None:
         mistakes.append((key, number, text))
 
-    return parse_program(entry.name, entry.steps, dict(entry.declared), entry.backward, report), mistakes
+    return parse_program(
+        entry.name, entry.steps, dict(entry.declared), entry.backward, report
+    ), mistakes
 
 
 def _mistake(entry: ProgramEntry, error: FormatError) -> tuple[KeyPath, str]:
-    """Return the key and the index of the text with a mistake, () for the whole program, and the message without the program's name."""
+    """Return the key and the index of the text with a mistake, () for the whole program, and the
+    message without the program's name.
+    """
     prefix = f"the program {quote_name(entry.name)}"
     if not str(error).startswith(prefix):
         return (), str(error)

@@ -1,4 +1,6 @@
-"""Progress: the receiver of a build's results. `devmod_targets.build.display` has the subclasses with output."""
+"""Progress: the receiver of a build's results. `devmod_targets.build.display` has the subclasses
+with output.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Receives the results of a build as they come. This class prints nothing. A subclass overrides the methods that it needs."""
+    """Receives the results of a build as they come. This class prints nothing. A subclass overrides
+    the methods that it needs.
+    """
 
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
-        """Receive the jobs, before the first result. If no input has changed, results come without this call."""
+        """Receive the jobs, before the first result. If no input has changed, results come without
+        this call.
+        """
 
     def add(self, result: JobResult) -> None:
         """Receive the result of a job."""

@@ -17,10 +17,29 @@ from devmod.plugins import shared_scan
 from devmod_targets._compilers import SUBGROUP_SIZES
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import Document, KeyPath, ManifestError, read_document
-from devmod_targets.build.manifest import Aliases, Constants, ConstantsFile, Define, KernelEntry, Manifest, ProgramEntry, Section, Source
+from devmod_targets.build.manifest import (
+    Aliases,
+    Constants,
+    ConstantsFile,
+    Define,
+    KernelEntry,
+    Manifest,
+    ProgramEntry,
+    Section,
+    Source,
+)
 
 #: Keys of a kernel that are not for all kernels.
-_KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local", "subgroup")
+_KERNEL_KEYS = (
+    "sources",
+    "language",
+    "name",
+    "name_expressions",
+    "functions",
+    "block",
+    "local",
+    "subgroup",
+)
 #: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
 _HINTS = {
     "kernel": ". Did you mean 'kernels', as in [kernels.twice]?",
@@ -37,12 +56,14 @@ def read_manifest(path: str | os.PathLike[str] = ".") -> Manifest:
     Parameters
     ----------
     path
-        The file; or a folder with a ``devmod.toml``, or with a pyproject.toml that has ``[tool.devmod]``.
+        The file; or a folder with a ``devmod.toml``, or with a pyproject.toml that has
+        ``[tool.devmod]``.
 
     Raises
     ------
     ManifestError
-        The manifest has mistakes. The message has the file, the line and the key of each. It is a FormatError.
+        The manifest has mistakes. The message has the file, the line and the key of each. It is a
+        FormatError.
     FileNotFoundError
         There is no such file, or the folder has no manifest.
     """
@@ -57,7 +78,10 @@ def manifest_of(document: Document) -> Manifest:
         folder=os.path.dirname(os.path.abspath(document.path)),
         output=_output(table),
         targets=_targets(table),
-        kernels=tuple(read_kernel(name, kernel) for name, kernel in table.tables("kernels", "kernels, such as [kernels.twice]")),
+        kernels=tuple(
+            read_kernel(name, kernel)
+            for name, kernel in table.tables("kernels", "kernels, such as [kernels.twice]")
+        ),
         section=read_common(table),
         target_sections=tuple(read_target_tables(table, in_kernel=False)),
         constants=_constants(table),
@@ -69,7 +93,10 @@ def manifest_of(document: Document) -> Manifest:
     )
     table.check_keys(_HINTS)
     if not manifest.kernels and not manifest.constants.files and not document.problems:
-        table.add("the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources", "kernels")
+        table.add(
+            "the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources",
+            "kernels",
+        )
     with shared_scan():
         Checks(manifest, document).run()
     if document.problems:
@@ -81,7 +108,10 @@ def _output(table: Table) -> str:
     value = table.string("output", "kernels.devmod")
     path = check_path(table, value, "output")
     if path.startswith("../"):
-        table.add(f"expected a file in the manifest's folder, got {value!r}; devmod build --output FILE writes another", "output")
+        table.add(
+            f"expected a file in the manifest's folder, got {value!r}; devmod build --output FILE writes another",
+            "output",
+        )
     elif path and posixpath.splitext(path)[1] != ".devmod":
         table.add(f"expected a file that ends in .devmod, got {value!r}", "output")
     return path
@@ -90,9 +120,15 @@ def _output(table: Table) -> str:
 def _targets(table: Table) -> tuple[str, ...]:
     targets = table.strings("targets", '["opencl", "cuda -arch=sm_90"]')
     if "targets" not in table.data:
-        table.add('the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]', "targets")
+        table.add(
+            'the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]',
+            "targets",
+        )
     elif targets == ():
-        table.add('the array is empty: expected targets, such as ["opencl", "cuda -arch=sm_90"]', "targets")
+        table.add(
+            'the array is empty: expected targets, such as ["opencl", "cuda -arch=sm_90"]',
+            "targets",
+        )
     return targets or ()
 
 
@@ -110,7 +146,11 @@ def _constants(table: Table) -> Constants:
         return Constants()
     own = table.table(value, "constants")
     files = _constants_files(own)
-    functions = own.table(own.typed("functions", dict, 'a table of functions, such as { load_weights = ["w", "b"] }') or {}, "functions")
+    functions = own.table(
+        own.typed("functions", dict, 'a table of functions, such as { load_weights = ["w", "b"] }')
+        or {},
+        "functions",
+    )
     named = [(name, functions.strings(name, '["w", "b"]')) for name in functions.data]
     own.check_keys({"file": ". Did you mean 'files'?", "symbols": ". Did you mean 'functions'?"})
     if "files" not in value:
@@ -120,25 +160,45 @@ def _constants(table: Table) -> Constants:
 
 def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
     result = []
-    for index, each in enumerate(table.typed("files", list, 'an array of paths, such as ["weights.npz"]') or ()):
-        path, entry = _entry(table, each, "files", index, 'the file has no path, as in { path = "w.npy", name = "weights" }')
+    for index, each in enumerate(
+        table.typed("files", list, 'an array of paths, such as ["weights.npz"]') or ()
+    ):
+        path, entry = _entry(
+            table,
+            each,
+            "files",
+            index,
+            'the file has no path, as in { path = "w.npy", name = "weights" }',
+        )
         name, names = entry.string("name"), entry.strings("names", '["w", "b"]') or ()
         entry.check_keys()
         path = check_path(table, path, "files", index)
         suffix = posixpath.splitext(path)[1].lower()
         if path and suffix not in CONSTANTS_SUFFIXES:
-            table.add(f"expected a file that ends in {', '.join(CONSTANTS_SUFFIXES)}, got {path!r}", "files", index)
+            table.add(
+                f"expected a file that ends in {', '.join(CONSTANTS_SUFFIXES)}, got {path!r}",
+                "files",
+                index,
+            )
         elif path and name and suffix != ".npy":
             hint = f"{path!r} names its own. To choose some: names"
-            table.add(f"the key name is for .npy files, which have one array; {hint}", "files", index)
+            table.add(
+                f"the key name is for .npy files, which have one array; {hint}", "files", index
+            )
         elif path and names and suffix == ".npy":
-            table.add(f"the key names is for .npz and .safetensors; {path!r} has one array. To name it: name", "files", index)
+            table.add(
+                f"the key names is for .npz and .safetensors; {path!r} has one array. To name it: name",
+                "files",
+                index,
+            )
         result.append(ConstantsFile(path, name, names))
     return tuple(result)
 
 
 def _entry(table: Table, value: object, name: str, index: int, missing: str) -> tuple[str, Table]:
-    """Return the path of a file in an array, and the table with its other keys, which is empty for a path alone."""
+    """Return the path of a file in an array, and the table with its other keys, which is empty for
+    a path alone.
+    """
     if not isinstance(value, dict):
         return table.check_string(value, name, index), table.table({}, name, index)
     entry = table.table(value, name, index)
@@ -162,19 +222,33 @@ _PROGRAM_TEXTS = {
 
 def _programs(table: Table) -> Iterator[ProgramEntry]:
     for name, lines in table.tables("programs", "programs, such as [programs.normalize]"):
-        own = Table({key: _joined(value) for key, value in lines.data.items()}, lines.keys, lines.document)
+        own = Table(
+            {key: _joined(value) for key, value in lines.data.items()}, lines.keys, lines.document
+        )
         steps = own.strings("steps", example := '["scale(x=x, y=y, threads=n)"]')
-        declared = tuple((key, own.strings(key, text) or ()) for key, text in _PROGRAM_TEXTS.items())
+        declared = tuple(
+            (key, own.strings(key, text) or ()) for key, text in _PROGRAM_TEXTS.items()
+        )
         if not steps and ("steps" not in own.data or steps == ()):
             own.add(f"the program has no steps, such as steps = {example}")
         entry = ProgramEntry(name, steps or ("",), declared, own.string("backward"))
-        own.check_keys({"kernels": "; the steps name the kernels", "step": ". Did you mean 'steps'?", "input": ". Did you mean 'inputs'?"})
+        own.check_keys(
+            {
+                "kernels": "; the steps name the kernels",
+                "step": ". Did you mean 'steps'?",
+                "input": ". Did you mean 'inputs'?",
+            }
+        )
         yield entry
 
 
 def _joined(value: object) -> object:
     """Return an array with each text in one line: a long one has several."""
-    return [" ".join(each.split()) if isinstance(each, str) else each for each in value] if isinstance(value, list) else value
+    return (
+        [" ".join(each.split()) if isinstance(each, str) else each for each in value]
+        if isinstance(value, list)
+        else value
+    )
 
 
 # -- Read the settings of a kernel, of a target or of the whole manifest.
@@ -209,7 +283,10 @@ def read_kernel(name: str, table: Table) -> KernelEntry:
     own = table.strings("targets", '["opencl", "cuda -arch=sm_90"]')
     skip = table.strings("skip", '["vulkan"]') or ()
     if own == ():
-        table.add("the array is empty; without this key the kernel has the targets of the manifest", "targets")
+        table.add(
+            "the array is empty; without this key the kernel has the targets of the manifest",
+            "targets",
+        )
     table.check_keys(_SECTION_HINTS | {"output": "; the manifest has one output for all kernels"})
     return KernelEntry(name, section, targets, own or (), skip)
 
@@ -219,12 +296,20 @@ def read_target_tables(table: Table, *, in_kernel: bool) -> Iterator[Section]:
     for key, target in table.tables("target", "targets, such as [target.cuda]"):
         yield read_section(target, key) if in_kernel else read_common(target, key)
         moved = f"; it belongs to one kernel: [kernels.NAME.target.{key}]"
-        target.check_keys(_SECTION_HINTS if in_kernel else _SECTION_HINTS | dict.fromkeys(_KERNEL_KEYS, moved))
+        target.check_keys(
+            _SECTION_HINTS if in_kernel else _SECTION_HINTS | dict.fromkeys(_KERNEL_KEYS, moved)
+        )
 
 
 def read_common(table: Table, target: str = "") -> Section:
     """Return the settings that any table may have."""
-    return Section(target=target, options=_options(table), defines=_defines(table), include=_include(table), aliases=_aliases(table))
+    return Section(
+        target=target,
+        options=_options(table),
+        defines=_defines(table),
+        include=_include(table),
+        aliases=_aliases(table),
+    )
 
 
 def read_section(table: Table, target: str = "") -> Section:
@@ -257,13 +342,23 @@ def _include(table: Table) -> tuple[str, ...]:
 
 def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
     result: list[tuple[str, Define]] = []
-    for macro, text in (table.typed("defines", dict, "a table of macros, such as { WIDTH = 16 }") or {}).items():
+    for macro, text in (
+        table.typed("defines", dict, "a table of macros, such as { WIDTH = 16 }") or {}
+    ).items():
         if not re.fullmatch(_MACRO, macro):
-            table.add('expected the name of a macro, or a name with parameters such as "F(x)"', "defines", macro)
+            table.add(
+                'expected the name of a macro, or a name with parameters such as "F(x)"',
+                "defines",
+                macro,
+            )
         elif not isinstance(text, (str, int, float)):
-            table.add(f"expected a string, a number or a boolean, got {describe(text)}", "defines", macro)
+            table.add(
+                f"expected a string, a number or a boolean, got {describe(text)}", "defines", macro
+            )
         elif isinstance(text, str) and not text.isprintable():
-            table.add(f"the string has a line break or a control character: {text!r}", "defines", macro)
+            table.add(
+                f"the string has a line break or a control character: {text!r}", "defines", macro
+            )
         elif isinstance(text, float) and not isfinite(text):
             table.add(f"expected a finite number, got {text}", "defines", macro)
         else:
@@ -273,11 +368,26 @@ def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
 
 def _aliases(table: Table) -> Aliases:
     result: list[tuple[str, tuple[str, ...]]] = []
-    for alias, names in (table.typed("aliases", dict, 'a table of names, such as { data_a = ["data_a_packed16"] }') or {}).items():
+    for alias, names in (
+        table.typed("aliases", dict, 'a table of names, such as { data_a = ["data_a_packed16"] }')
+        or {}
+    ).items():
         if isinstance(names, list):
-            result.append((alias, tuple(table.check_string(name, "aliases", alias, index) for index, name in enumerate(names))))
+            result.append(
+                (
+                    alias,
+                    tuple(
+                        table.check_string(name, "aliases", alias, index)
+                        for index, name in enumerate(names)
+                    ),
+                )
+            )
         else:
-            table.add(f'expected an array of names, such as ["data_a_packed16"], got {describe(names)}', "aliases", alias)
+            table.add(
+                f'expected an array of names, such as ["data_a_packed16"], got {describe(names)}',
+                "aliases",
+                alias,
+            )
     return tuple(result)
 
 
@@ -285,7 +395,10 @@ def _subgroup(table: Table) -> int:
     size: Any = table.get("subgroup")
     if size is None or (type(size) is int and size in SUBGROUP_SIZES):
         return size or 0
-    table.add(f"expected the threads of a subgroup, a power of two from 1 to 128, got {describe(size)}", "subgroup")
+    table.add(
+        f"expected the threads of a subgroup, a power of two from 1 to 128, got {describe(size)}",
+        "subgroup",
+    )
     return 0
 
 
@@ -298,11 +411,21 @@ def _sources(table: Table) -> tuple[Source, ...] | None:
         table.add(f"expected {expected}, got an empty array", "sources")
     result = []
     for index, each in enumerate(value):
-        path, entry = _entry(table, each, "sources", index, 'the source has no path, as in { path = "k.inc", language = "OpenCL C" }')
+        path, entry = _entry(
+            table,
+            each,
+            "sources",
+            index,
+            'the source has no path, as in { path = "k.inc", language = "OpenCL C" }',
+        )
         language, name = entry.string("language"), entry.string("name")
         entry.check_keys()
         if any(mark in path for mark in "*?["):
-            table.add(f"patterns are not supported, got {path!r}; name each file. devmod init lists them", "sources", index)
+            table.add(
+                f"patterns are not supported, got {path!r}; name each file. devmod init lists them",
+                "sources",
+                index,
+            )
             path = ""
         result.append(Source(check_path(table, path, "sources", index), language, name))
     return tuple(result)
@@ -312,14 +435,21 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
     """Yield the declared functions, each as JSON of a metadata file."""
     from devmod import load_metadata_from_json
 
-    for name, function in table.tables("functions", "functions, such as [kernels.twice.functions.twice]"):
+    for name, function in table.tables(
+        "functions", "functions, such as [kernels.twice.functions.twice]"
+    ):
         fields: dict[str, Any] = {"name": function.string("name", name)}
         for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
             value = function.typed(key, list, "an array")
             if value is not None:
                 fields[key] = value
         params, interface = function.get("params"), function.get("interface")
-        function.check_keys({"symbol": ". Did you mean 'name', the symbol in the source?", "args": ". Did you mean 'params'?"})
+        function.check_keys(
+            {
+                "symbol": ". Did you mean 'name', the symbol in the source?",
+                "args": ". Did you mean 'params'?",
+            }
+        )
         if params is not None and interface is not None:
             function.add("the interface has its own params; give one of the two", "params")
             continue
@@ -331,7 +461,11 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
         try:
             load_metadata_from_json(json.dumps({"func_info": {name: fields}}, allow_nan=False))
         except FormatError as error:
-            detail = str(error).removeprefix(f"the metadata of the function {name!r}: ").removeprefix(f"the function {name!r}: ")
+            detail = (
+                str(error)
+                .removeprefix(f"the metadata of the function {name!r}: ")
+                .removeprefix(f"the function {name!r}: ")
+            )
             function.add(f"the declaration is invalid: {detail}")
         except (TypeError, ValueError):
             function.add("the declaration has a date, a time or a number that is not finite")
@@ -340,7 +474,9 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _types_of(interface: Any) -> list[Any]:
-    """Return the types of the values in an interface; [] for an invalid one, which the later check reports."""
+    """Return the types of the values in an interface; [] for an invalid one, which the later check
+    reports.
+    """
     from devmod import Interface
 
     try:
@@ -348,7 +484,10 @@ def _types_of(interface: Any) -> list[Any]:
     except FormatError:
         return []
     types = {"handle": "uint64"}  # an address
-    return [types.get(each.type, each.type) if each.kind in ("scalar", "uniform") else "handle" for each in values]
+    return [
+        types.get(each.type, each.type) if each.kind in ("scalar", "uniform") else "handle"
+        for each in values
+    ]
 
 
 def _blocks(table: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -357,10 +496,15 @@ def _blocks(table: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
     for function, dims in items:
         keys = ("block", function) if isinstance(value, dict) else ("block",)
         numbers = dims if isinstance(dims, list) else [dims]
-        if 1 <= len(numbers) <= 3 and all(type(each) is int and 1 <= each < 2**31 for each in numbers):
+        if 1 <= len(numbers) <= 3 and all(
+            type(each) is int and 1 <= each < 2**31 for each in numbers
+        ):
             yield function, tuple(numbers)
         else:
-            table.add(f"{_THREADS}, got {json.dumps(dims) if _is_numbers(dims) else describe(dims)}", *keys)
+            table.add(
+                f"{_THREADS}, got {json.dumps(dims) if _is_numbers(dims) else describe(dims)}",
+                *keys,
+            )
 
 
 def _is_numbers(value: object) -> bool:
@@ -368,28 +512,47 @@ def _is_numbers(value: object) -> bool:
 
 
 def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
-    value = table.typed("local", dict, 'a table of sizes by parameter, such as { scratch = "4/thread" }')
+    value = table.typed(
+        "local", dict, 'a table of sizes by parameter, such as { scratch = "4/thread" }'
+    )
     for key, size in (value or {}).items():
         if isinstance(size, dict):
-            yield from (each for parameter, own in size.items() if (each := _local(table, key, parameter, own)))
+            yield from (
+                each
+                for parameter, own in size.items()
+                if (each := _local(table, key, parameter, own))
+            )
         elif local := _local(table, "", key, size):
             yield local
 
 
-def _local(table: Table, function: str, parameter: str, size: object) -> tuple[str, str, int, bool] | None:
-    match = re.fullmatch(_SIZE, size) if isinstance(size, str) else re.fullmatch(_SIZE, str(size)) if type(size) is int else None
+def _local(
+    table: Table, function: str, parameter: str, size: object
+) -> tuple[str, str, int, bool] | None:
+    match = (
+        re.fullmatch(_SIZE, size)
+        if isinstance(size, str)
+        else re.fullmatch(_SIZE, str(size))
+        if type(size) is int
+        else None
+    )
     if match is None:
         keys = ("local", function, parameter) if function else ("local", parameter)
-        table.add(f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys)
+        table.add(
+            f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys
+        )
         return None
     return function, parameter, int(match[1]), bool(match[2])
 
 
-# -- Read values of a manifest's tables and check their types. Mistakes are collected, so that one message lists all of them.
+# -- Read values of a manifest's tables and check their types. Mistakes are collected, so that one
+# message lists all of them.
 
 
 class Table:
-    """A table of a manifest. A read of an absent key returns the default; a read of a wrong type adds a mistake and returns the default."""
+    """A table of a manifest. A read of an absent key returns the default; a read of a wrong type
+    adds a mistake and returns the default.
+    """
 
     def __init__(self, data: Mapping[str, Any], keys: KeyPath, document: Document) -> None:
         self.data = data
@@ -420,9 +583,15 @@ class Table:
         return default if value is None else self.check_string(value, name) or default
 
     def strings(self, name: str, example: str) -> tuple[str, ...] | None:
-        """Return an array of strings, "" in the place of a wrong one; None if it is absent or no array."""
+        """Return an array of strings, "" in the place of a wrong one; None if it is absent or no
+        array.
+        """
         value = self.typed(name, list, f"an array of strings, such as {example}")
-        return None if value is None else tuple(self.check_string(each, name, index) for index, each in enumerate(value))
+        return (
+            None
+            if value is None
+            else tuple(self.check_string(each, name, index) for index, each in enumerate(value))
+        )
 
     def boolean(self, name: str) -> bool:
         """Return a boolean; False if it is absent."""
@@ -459,15 +628,28 @@ class Table:
         for name in self.data:
             if name not in self._known:
                 hint = (hints or {}).get(name) or did_you_mean(name, self._known)
-                self.add(f"unknown key{hint or f'; the keys here are {list_names(dict.fromkeys(self._known))}'}", name)
+                self.add(
+                    f"unknown key{hint or f'; the keys here are {list_names(dict.fromkeys(self._known))}'}",
+                    name,
+                )
 
 
 def check_path(table: Table, value: str, *keys: str | int) -> str:
-    """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a mistake."""
-    if value.startswith(("/", "~")) or (value[1:2] == ":" and value[0].isascii() and value[0].isalpha()):
-        table.add(f"expected a path relative to the manifest's folder, got {value!r}: other machines have other folders", *keys)
+    """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a
+    mistake.
+    """
+    if value.startswith(("/", "~")) or (
+        value[1:2] == ":" and value[0].isascii() and value[0].isalpha()
+    ):
+        table.add(
+            f"expected a path relative to the manifest's folder, got {value!r}: other machines have other folders",
+            *keys,
+        )
     elif "\\" in value:
-        table.add(f"expected slashes in a path, got {value!r}; write {value.replace(chr(92), '/')!r}", *keys)
+        table.add(
+            f"expected slashes in a path, got {value!r}; write {value.replace(chr(92), '/')!r}",
+            *keys,
+        )
     elif value.startswith("$") or "${" in value:
         table.add(f"environment variables are not replaced, got {value!r}", *keys)
     elif value:

@@ -16,8 +16,9 @@ from devmod_targets.build.plan import Job
 
 #: The start of the report of a source that no validator checked.
 UNVALIDATED = "not validated: "
-#: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``. The name begins where no name precedes it: from
-#: each of its letters, the search in a long one would take minutes. The source's own name, at %s, may have any characters.
+#: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``. The name
+#: begins where no name precedes it: from each of its letters, the search in a long one would take
+#: minutes. The source's own name, at %s, may have any characters.
 _PLACE = r"(?<![\w./\\+-])(?P<file>(?:[\w./\\+-]*/)?%s|[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::\d+)?|\((?P<in_brackets>\d+)\))"
 
 
@@ -31,8 +32,8 @@ class Failure(NamedTuple):
     error, message, log
         The name of the exception's class, its text, and the compiler's output.
     file, line
-        Where the error is: a path relative to the manifest's folder if it is the source, else the name in the compiler's output; and 0
-        if the line is unknown.
+        Where the error is: a path relative to the manifest's folder if it is the source, else the
+        name in the compiler's output; and 0 if the line is unknown.
     """
 
     job: Job
@@ -119,7 +120,11 @@ class BuildResult:
     """
 
     def __init__(
-        self, output: str, results: tuple[JobResult, ...], problems: tuple[str, ...] = (), modules: tuple[Module, ...] | None = None
+        self,
+        output: str,
+        results: tuple[JobResult, ...],
+        problems: tuple[str, ...] = (),
+        modules: tuple[Module, ...] | None = None,
     ) -> None:
         self.output, self.results, self.problems, self._modules = output, results, problems, modules
         self.written = False
@@ -139,7 +144,11 @@ class BuildResult:
             import devmod
 
             modules = walk(devmod.load(self.output))
-            self._modules = tuple(module for module in modules if module.kind not in ("bundle", "const_loader", "program"))
+            self._modules = tuple(
+                module
+                for module in modules
+                if module.kind not in ("bundle", "const_loader", "program")
+            )
         return self._modules
 
     @property
@@ -157,7 +166,12 @@ class BuildResult:
         """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
         counts = Counter(each.status for each in self.results)
         words = {"compiled": "compiled", "cached": "from the cache", "failed": "failed"}
-        return ", ".join(f"{counts[status]} {text}" for status, text in words.items() if counts[status]) or "no jobs"
+        return (
+            ", ".join(
+                f"{counts[status]} {text}" for status, text in words.items() if counts[status]
+            )
+            or "no jobs"
+        )
 
     def raise_for_failures(self) -> None:
         """Raise CompileError if a job failed. The message has the first failure, `log` has all."""
@@ -166,7 +180,9 @@ class BuildResult:
             return
         more = f" (and {len(failures) - 1} more in .log)" if len(failures) > 1 else ""
         text = "\n\n".join(with_log(str(each), each.log) for each in failures)
-        raise CompileError(f"{len(failures)} of {len(self.results)} compiles failed: {failures[0]}{more}", log=text)
+        raise CompileError(
+            f"{len(failures)} of {len(self.results)} compiles failed: {failures[0]}{more}", log=text
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as values of JSON, for ``devmod build --json``."""
@@ -182,7 +198,10 @@ def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
     """Return the result of a job."""
     failure = failure_of(job, outcome) if outcome.error else None
     # The outcome has Python's words: a cache has it for kernels of all names.
-    warnings, reports = (tuple(kernel_text(each, job.kernel) for each in texts) for texts in (outcome.warnings, outcome.reports))
+    warnings, reports = (
+        tuple(kernel_text(each, job.kernel) for each in texts)
+        for texts in (outcome.warnings, outcome.reports)
+    )
     return JobResult(job, status, outcome.seconds, warnings, failure, reports)
 
 
@@ -193,7 +212,9 @@ def failure_of(job: Job, outcome: Outcome) -> Failure:
 
 
 def place_of(job: Job, text: str) -> tuple[str, int]:
-    """Return the file and the line of a compiler's message: of the job's source, else of the first file, else the source and 0."""
+    """Return the file and the line of a compiler's message: of the job's source, else of the first
+    file, else the source and 0.
+    """
     own = os.path.basename(job.source)
     first: tuple[str, int] | None = None
     for match in re.finditer(_PLACE % re.escape(own), text):
@@ -212,8 +233,18 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
         "status": result.status,
         "seconds": round(result.seconds, 3),
     }
-    fields |= {key: list(texts) for key, texts in (("warnings", result.warnings), ("reports", result.reports)) if texts}
+    fields |= {
+        key: list(texts)
+        for key, texts in (("warnings", result.warnings), ("reports", result.reports))
+        if texts
+    }
     if result.failure is not None:
         failure = result.failure
-        fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}
+        fields |= {
+            "error": failure.error,
+            "message": failure.message,
+            "log": failure.log,
+            "file": failure.file,
+            "line": failure.line,
+        }
     return fields

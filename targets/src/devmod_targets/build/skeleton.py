@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 #: The file with the JSON schema beside a manifest, which its first line names for editors.
 SCHEMA_NAME = "devmod.schema.json"
-#: By suffix, the pattern of a source with a kernel. Files of these suffixes without a match are headers.
+#: By suffix, the pattern of a source with a kernel. Files of these suffixes without a match are
+#: headers.
 _ENTRIES = {
     "cu": "__global__",
     "hip": "__global__",
@@ -40,35 +41,54 @@ _ENTRIES = {
     "wgsl": r"@\s*compute\b",
     "slang": r"\bnumthreads\b",
 }
-#: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
+#: Suffixes that `find_sources` includes only if the caller names a kind: most files with these
+#: suffixes contain no kernel.
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
-#: Suffixes of sources whose functions the manifest must declare: binaries, usually the output of another build, and Triton's functions.
+#: Suffixes of sources whose functions the manifest must declare: binaries, usually the output of
+#: another build, and Triton's functions.
 _BINARY_SUFFIXES = ("ptx", "cubin", "fatbin", "py")
 #: By suffix, the word before a parameter of local memory. Its size is not part of the source.
 _LOCAL = {"cl": "(?:__)?local", "metal": "threadgroup"}
 #: The bytes of the types of OpenCL C and Metal.
-_BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8, "double": 8}
-_SKIPPED_FOLDERS = frozenset(("build", "dist", "node_modules", "venv", "__pycache__", "site-packages"))
+_BYTES = {
+    "char": 1,
+    "uchar": 1,
+    "short": 2,
+    "ushort": 2,
+    "half": 2,
+    "int": 4,
+    "uint": 4,
+    "float": 4,
+    "long": 8,
+    "ulong": 8,
+    "double": 8,
+}
+_SKIPPED_FOLDERS = frozenset(
+    ("build", "dist", "node_modules", "venv", "__pycache__", "site-packages")
+)
 _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
 
 def schema_text() -> str:
-    """Return the JSON schema of manifests. Its file allows any text as the compression: core has the list."""
+    """Return the JSON schema of manifests. Its file allows any text as the compression: core has
+    the list.
+    """
     schema = json.loads(header_text(__package__, SCHEMA_NAME))
     schema["properties"]["compress"]["enum"] = ["", *filter(None, COMPRESS_LEVELS)]
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Return the sources with kernels in a folder and below it, sorted, with slashes; and those whose names no manifest can have.
+    """Return the sources with kernels in a folder and below it, sorted, with slashes; and those
+    whose names no manifest can have.
 
     Parameters
     ----------
     folder
         The folder. Hidden folders, and folders of builds and environments, are left out.
     kinds
-        The kinds whose sources to find. Default: all kinds, without the suffixes that most often belong to other files. Binaries of other
-        compilers, such as PTX, are not included.
+        The kinds whose sources to find. Default: all kinds, without the suffixes that most often
+        belong to other files. Binaries of other compilers, such as PTX, are not included.
     """
     specs = _specs(kinds)
     excluded = _BINARY_SUFFIXES if kinds else (*_BINARY_SUFFIXES, *_AMBIGUOUS_SUFFIXES)
@@ -102,7 +122,9 @@ class Collected(Progress):
 
 
 def jobs_to_try(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """Return the jobs of the kernels with a source for several kinds, which may have something that one of the kinds lacks."""
+    """Return the jobs of the kernels with a source for several kinds, which may have something that
+    one of the kinds lacks.
+    """
     jobs = tuple(jobs)
     kinds: dict[tuple[str, str], set[str]] = {}
     for job in jobs:
@@ -112,9 +134,11 @@ def jobs_to_try(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def failures_in(results: Iterable[JobResult]) -> dict[tuple[str, str], str]:
-    """Return the kernels and the kinds for which a compile failed, with the reason, if the kernel compiles for another kind.
+    """Return the kernels and the kinds for which a compile failed, with the reason, if the kernel
+    compiles for another kind.
 
-    A missing compiler is no reason, since other machines have it. Nor is an error for every kind: the manifest may lack a macro.
+    A missing compiler is no reason, since other machines have it. Nor is an error for every kind:
+    the manifest may lack a macro.
     """
     failures: dict[tuple[str, str], str] = {}
     kinds: dict[str, set[str]] = {}
@@ -124,7 +148,11 @@ def failures_in(results: Iterable[JobResult]) -> dict[tuple[str, str], str]:
             if each.failure is not None:
                 text = " ".join(each.failure.message.splitlines())
                 failures.setdefault((each.job.kernel, each.job.kind), escape(f"{each.job}: {text}"))
-    works = {kernel for kernel, group in kinds.items() if any((kernel, kind) not in failures for kind in group)}
+    works = {
+        kernel
+        for kernel, group in kinds.items()
+        if any((kernel, kind) not in failures for kind in group)
+    }
     return {(kernel, kind): text for (kernel, kind), text in failures.items() if kernel in works}
 
 
@@ -145,7 +173,8 @@ def manifest_text(
     sources
         The sources, relative to the folder.
     targets
-        The targets. Default: one for each kind that takes a source, with the architectures of its spec's example where it needs some.
+        The targets. Default: one for each kind that takes a source, with the architectures of its
+        spec's example where it needs some.
     output
         The bundle.
     failures
@@ -158,34 +187,59 @@ def manifest_text(
         return suffix_of(source) in spec.languages
 
     # CUDA C++ alone makes no target of rocm: that is a choice of the user's.
-    specs = [spec for spec in _specs(kinds) if any(is_for(spec, each) and (kinds or is_own(spec, suffix_of(each))) for each in sources)]
+    specs = [
+        spec
+        for spec in _specs(kinds)
+        if any(is_for(spec, each) and (kinds or is_own(spec, suffix_of(each))) for each in sources)
+    ]
     targets = targets or [_example(spec, sources) for spec in specs]
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:
         raise FormatError(f"no source is for the target {missing[0]!r}")
     groups = _kernels(sources)
-    uses = {name: [spec.kind for spec in specs if any(is_for(spec, source) for source in own)] for name, own in groups.items()}
-    absent = {spec.kind for spec in specs if all((name, spec.kind) in failures for name, used in uses.items() if spec.kind in used)}
+    uses = {
+        name: [spec.kind for spec in specs if any(is_for(spec, source) for source in own)]
+        for name, own in groups.items()
+    }
+    absent = {
+        spec.kind
+        for spec in specs
+        if all((name, spec.kind) in failures for name, used in uses.items() if spec.kind in used)
+    }
     kernels: list[str] = []
     for name, own in groups.items():
         skip = [spec.kind for spec in specs if spec.kind not in (*uses[name], *absent)]
         suffixes = [*map(suffix_of, own)]
-        chosen = {spec.kind: chosen_sources(spec, suffixes) for spec in specs if spec.kind in uses[name]}
+        chosen = {
+            spec.kind: chosen_sources(spec, suffixes) for spec in specs if spec.kind in uses[name]
+        }
         unused = {
-            each: other_choice(chosen, suffixes, index) for index, each in enumerate(own) if not any(row[index] for row in chosen.values())
+            each: other_choice(chosen, suffixes, index)
+            for index, each in enumerate(own)
+            if not any(row[index] for row in chosen.values())
         }
         own = [each for each in own if each not in unused]
         kernels += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
-        kernels += [f"# {_quote(source)} is left out: {reason}" for source, reason in unused.items()]
+        kernels += [
+            f"# {_quote(source)} is left out: {reason}" for source, reason in unused.items()
+        ]
         failed = [kind for kind in uses[name] if (name, kind) in failures and kind not in absent]
         kernels += [f"# {kind} is left out: {failures[name, kind]}" for kind in failed]
         comment = "" if failed else "  # the targets without a source"
         kernels += [f"skip = {_array([*skip, *failed], 110)}{comment}"] if skip or failed else []
         kernels += _local_lines(folder, name, own)
     first = {kind: text for (_, kind), text in reversed([*failures.items()])}
-    absent_targets = {text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent}
-    texts = {"output": _quote(output), "targets": _array(targets, 88, absent_targets), "kernels": "\n".join(kernels)}
-    return f"#:schema ./{SCHEMA_NAME}\n" + Template(header_text(__package__, "skeleton.toml")).substitute(texts)
+    absent_targets = {
+        text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent
+    }
+    texts = {
+        "output": _quote(output),
+        "targets": _array(targets, 88, absent_targets),
+        "kernels": "\n".join(kernels),
+    }
+    return f"#:schema ./{SCHEMA_NAME}\n" + Template(
+        header_text(__package__, "skeleton.toml")
+    ).substitute(texts)
 
 
 def example_target(source: str) -> str:
@@ -201,7 +255,9 @@ def _first_kind(source: str) -> TargetSpec:
 
 def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
     """Return a target for the first of the sources that a kind takes."""
-    language = next(spec.languages[suffix] for suffix in map(suffix_of, sources) if suffix in spec.languages)
+    language = next(
+        spec.languages[suffix] for suffix in map(suffix_of, sources) if suffix in spec.languages
+    )
     return str(Target(spec.kind, arch=spec.needs_arch.get(language, "")))
 
 
@@ -212,7 +268,9 @@ def _specs(kinds: Sequence[str]) -> list[TargetSpec]:
 
 def _files(folder: str) -> Iterator[str]:
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(
+            each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS
+        )
         relative = os.path.relpath(parent, folder).replace(os.sep, "/")
         prefix = "" if relative == "." else f"{relative}/"
         yield from (prefix + name for name in sorted(names))
@@ -220,49 +278,76 @@ def _files(folder: str) -> Iterator[str]:
 
 def _has_kernel(folder: str, path: str) -> bool:
     pattern = _ENTRIES.get(suffix_of(path), "")
-    return os.path.isfile(os.path.join(folder, *path.split("/"))) and re.search(pattern, _text(folder, path)) is not None
+    return (
+        os.path.isfile(os.path.join(folder, *path.split("/")))
+        and re.search(pattern, _text(folder, path)) is not None
+    )
 
 
 def _text(folder: str, path: str) -> str:
     """Return the text of a source; "" if it cannot be read."""
     try:
-        with open(os.path.join(folder, *path.split("/")), encoding="utf-8", errors="replace") as file:
+        with open(
+            os.path.join(folder, *path.split("/")), encoding="utf-8", errors="replace"
+        ) as file:
             return file.read(_MAX_TEXT)
     except OSError:
         return ""
 
 
 def _local_lines(folder: str, kernel: str, sources: Sequence[str]) -> list[str]:
-    """Return comments with the default sizes of local memory, in the tables of the targets with such parameters if others have none."""
-    keys = {source: f"# local = {{ {', '.join(found)} }}" for source in sources if (found := _locals(folder, source))}
+    """Return comments with the default sizes of local memory, in the tables of the targets with
+    such parameters if others have none.
+    """
+    keys = {
+        source: f"# local = {{ {', '.join(found)} }}"
+        for source in sources
+        if (found := _locals(folder, source))
+    }
     if len(set(keys.values())) == 1 and len(keys) == len(sources):
         return [f"{next(iter(keys.values()))}  # a default size, so that calls omit the parameter"]
     lines = []
     for source, key in keys.items():
         kind = _first_kind(source).kind
-        lines += [f"# [{key_text(('kernels', kernel, 'target', kind))}]  # a default size, so that one call fits every target", key]
+        lines += [
+            f"# [{key_text(('kernels', kernel, 'target', kind))}]  # a default size, so that one call fits every target",
+            key,
+        ]
     return lines
 
 
 def _locals(folder: str, source: str) -> list[str]:
-    """Return the keys of the parameters of local memory in a source, ``scratch = "4/thread"``, with the bytes of an element."""
+    """Return the keys of the parameters of local memory in a source, ``scratch = "4/thread"``, with
+    the bytes of an element.
+    """
     word = _LOCAL.get(suffix_of(source))
     if word is None:
         return []
     heads = re.findall(r"\bkernel\b[^{;]*|\b__kernel\b[^{;]*", _text(folder, source))
-    found = re.findall(rf"\b{word}\s+(?:const\s+|volatile\s+)*([a-z]+)(\d*)\s*\*\s*(?:(?:restrict|const)\s+)*(\w+)", " ".join(heads))
-    sizes = {name: _BYTES[type_] * (4 if lanes == "3" else int(lanes or 1)) for type_, lanes, name in found if type_ in _BYTES}
+    found = re.findall(
+        rf"\b{word}\s+(?:const\s+|volatile\s+)*([a-z]+)(\d*)\s*\*\s*(?:(?:restrict|const)\s+)*(\w+)",
+        " ".join(heads),
+    )
+    sizes = {
+        name: _BYTES[type_] * (4 if lanes == "3" else int(lanes or 1))
+        for type_, lanes, name in found
+        if type_ in _BYTES
+    }
     return [f'{name} = "{size}/thread"' for name, size in sizes.items()]
 
 
 def _kernels(sources: Iterable[str]) -> dict[str, list[str]]:
-    """Return the sources by kernel. Sources with the same stem are one kernel, unless two of them have the same language."""
+    """Return the sources by kernel. Sources with the same stem are one kernel, unless two of them
+    have the same language.
+    """
     groups = grouped((source.rpartition("/")[2].rpartition(".")[0], source) for source in sources)
     kernels: dict[str, list[str]] = {}
     for stem, group in groups.items():
         alone = len({suffix_of(source) for source in group}) == len(group)
         for source in group:
-            kernels.setdefault(stem if alone else source.rpartition(".")[0].replace("/", "-"), []).append(source)
+            kernels.setdefault(
+                stem if alone else source.rpartition(".")[0].replace("/", "-"), []
+            ).append(source)
     return dict(sorted(kernels.items()))
 
 
@@ -271,10 +356,15 @@ def _quote(text: str) -> str:
 
 
 def _array(items: Sequence[str], width: int, absent: Mapping[str, str] | None = None) -> str:
-    """Return an array on one line, or on a line for each item if that is too long, or an item is commented out with a reason."""
+    """Return an array on one line, or on a line for each item if that is too long, or an item is
+    commented out with a reason.
+    """
     absent = absent or {}
     line = f"[{', '.join(map(_quote, items))}]"
     if len(line) <= width and not absent:
         return line
-    lines = [f"    # {_quote(each)},  # {absent[each]}\n" if each in absent else f"    {_quote(each)},\n" for each in items]
+    lines = [
+        f"    # {_quote(each)},  # {absent[each]}\n" if each in absent else f"    {_quote(each)},\n"
+        for each in items
+    ]
     return f"[\n{''.join(lines)}]"

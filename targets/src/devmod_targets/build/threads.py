@@ -12,8 +12,8 @@ from typing import Any
 class Threads:
     """Threads that start with the first calls.
 
-    They are daemons. The end of the process waits for the threads of `concurrent.futures`, so a server that does not answer would hold an
-    interrupted build.
+    They are daemons. The end of the process waits for the threads of `concurrent.futures`, so a
+    server that does not answer would hold an interrupted build.
     """
 
     def __init__(self, count: int) -> None:
@@ -39,13 +39,17 @@ class Threads:
         end = None if seconds is None else time.monotonic() + seconds
         with self._calls.all_tasks_done:
             while self.open and (end is None or time.monotonic() < end):
-                self._calls.all_tasks_done.wait(0.2)  # with a limit: on Windows, a wait without one cannot be interrupted
+                self._calls.all_tasks_done.wait(
+                    0.2
+                )  # with a limit: on Windows, a wait without one cannot be interrupted
 
     def close(self) -> None:
         """End the threads. Calls that have not begun are never made, and count as `open`."""
         self._closed = True
         with self._calls.not_empty:
-            self._calls.queue.extend(None for _ in self._threads)  # `put` would count them as `open`
+            self._calls.queue.extend(
+                None for _ in self._threads
+            )  # `put` would count them as `open`
             self._calls.not_empty.notify_all()
 
     def _run(self) -> None:

@@ -1,7 +1,9 @@
-"""The versions of everything that a compile runs, found without an import of a compiler and without a process.
+"""The versions of everything that a compile runs, found without an import of a compiler and without
+a process.
 
-The exception is g++, which prints the folders of its headers. The version of a wheel is in the name of its metadata folder. The version
-of a program of the system is the digest of its file and of its libraries.
+The exception is g++, which prints the folders of its headers. The version of a wheel is in the name
+of its metadata folder. The version of a program of the system is the digest of its file and of its
+libraries.
 """
 
 from __future__ import annotations
@@ -37,11 +39,28 @@ from devmod_targets.build.plan import Job
 _CLANG = ("libclang",)
 _NVIDIA = (
     "cuda-bindings",
-    *(f"nvidia-{part}" for part in ("cuda-nvrtc", "cuda-nvcc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvfatbin", "nvjitlink", "nvvm")),
+    *(
+        f"nvidia-{part}"
+        for part in (
+            "cuda-nvrtc",
+            "cuda-nvcc",
+            "cuda-runtime",
+            "cuda-cccl",
+            "cuda-crt",
+            "nvfatbin",
+            "nvjitlink",
+            "nvvm",
+        )
+    ),
 )
-#: The wheels whose versions a kind's payloads depend on. Older wheels of NVIDIA have CUDA's version in their names.
+#: The wheels whose versions a kind's payloads depend on. Older wheels of NVIDIA have CUDA's version
+#: in their names.
 _WHEELS = {
-    "cuda": (*_CLANG, "ziglang", *(name + suffix for name in _NVIDIA for suffix in ("", "-cu11", "-cu12", "-cu13"))),
+    "cuda": (
+        *_CLANG,
+        "ziglang",
+        *(name + suffix for name in _NVIDIA for suffix in ("", "-cu11", "-cu12", "-cu13")),
+    ),
     "hexagon": (*_CLANG, "ziglang"),
     "metal": _CLANG,
     "opencl": (*_CLANG, "ziglang"),
@@ -50,12 +69,25 @@ _WHEELS = {
     "webgpu": (),
 }
 #: The programs in PATH that a kind's payloads depend on.
-PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val", "spirv-dis"), "webgpu": ("naga",)}
+PROGRAMS = {
+    "vulkan": (
+        "glslangValidator",
+        "glslang",
+        "glslc",
+        "dxc",
+        "spirv-opt",
+        "spirv-val",
+        "spirv-dis",
+    ),
+    "webgpu": ("naga",),
+}
 #: The shared libraries of clang.
 _CLANG_LIBRARIES = r"lib(?:LLVM|clang-cpp|lld).*\.(?:so|dylib)"
-#: The kinds that devmod-targets compiles with the clang of the wheel ziglang, of an option or of a variable.
+#: The kinds that devmod-targets compiles with the clang of the wheel ziglang, of an option or of a
+#: variable.
 _OWN_CLANG = ("rocm", "hexagon")
-#: The kinds whose compiler gets a text that contains the includes. A name in it leads to no file of the user.
+#: The kinds whose compiler gets a text that contains the includes. A name in it leads to no file of
+#: the user.
 EMBEDDED = ("cuda", "metal", "vulkan", "webgpu")
 #: The headers of devmod that clang includes before each source.
 _FIRST = {"rocm": ("devmod_hip.h",)}
@@ -65,14 +97,24 @@ _DEVICE_LIBS = ("ocml.bc", "ockl.bc", "ocml.amdgcn.bc", "ockl.amdgcn.bc")
 
 
 def toolchain_of(job: Job) -> str:
-    """Return the versions of what a job runs, as one text; "" if they are unknown: its result is then not cached.
+    """Return the versions of what a job runs, as one text; "" if they are unknown: its result is
+    then not cached.
 
-    A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
+    A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its
+    module: it returns such a text.
     """
     if _language_of(job) == "Triton":
         # The file of the job may import any package.
-        return "\n".join([*_own_versions(), sys.version, *(f"{name} {version}" for name, version in sorted(_installed().items()))])
-    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options), is_slang=_language_of(job) == "Slang")
+        return "\n".join(
+            [
+                *_own_versions(),
+                sys.version,
+                *(f"{name} {version}" for name, version in sorted(_installed().items())),
+            ]
+        )
+    return _toolchain_of(
+        job.kind, job.target, _toolchain_options(job.options), is_slang=_language_of(job) == "Slang"
+    )
 
 
 def _language_of(job: Job) -> str:
@@ -82,19 +124,32 @@ def _language_of(job: Job) -> str:
 
 
 def system_headers(job: Job) -> SystemHeaders:
-    """Return the headers of a job's compiler whose includes may find files in the user's folders."""
+    """Return the headers of a job's compiler whose includes may find files in the user's
+    folders.
+    """
     if job.kind not in _OWN_CLANG or _language_of(job) == "Triton":
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
-    texts = {os.path.join(folder, *name.split("/")): text for name, text in header_files(f"devmod_targets.{job.kind}").items()}
+    texts = {
+        os.path.join(folder, *name.split("/")): text
+        for name, text in header_files(f"devmod_targets.{job.kind}").items()
+    }
     own = _clang_headers(_toolchain_options(job.options))
     library = _library_headers() if job.kind == "hexagon" else ()
-    return SystemHeaders((folder, *([own] if own else ()), *library), texts, _FIRST.get(job.kind, ()))
+    return SystemHeaders(
+        (folder, *([own] if own else ()), *library), texts, _FIRST.get(job.kind, ())
+    )
 
 
 def knows_headers(job: Job) -> bool:
-    """Return whether this machine has the headers of a job's compiler. Otherwise it is unknown which files they include."""
-    return job.kind not in _OWN_CLANG or _language_of(job) == "Triton" or bool(_clang_headers(_toolchain_options(job.options)))
+    """Return whether this machine has the headers of a job's compiler. Otherwise it is unknown
+    which files they include.
+    """
+    return (
+        job.kind not in _OWN_CLANG
+        or _language_of(job) == "Triton"
+        or bool(_clang_headers(_toolchain_options(job.options)))
+    )
 
 
 def executes_source(job: Job) -> bool:
@@ -104,7 +159,9 @@ def executes_source(job: Job) -> bool:
 
 
 def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
-    return tuple(option for option in options if option.startswith(("-toolchain=", "-device-libs=")))
+    return tuple(
+        option for option in options if option.startswith(("-toolchain=", "-device-libs="))
+    )
 
 
 @cache
@@ -128,26 +185,47 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
         if package := find_package():
             files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
     if kind == "cuda":
-        for folder in package_folders("nvidia"):  # it has a folder of headers for each version of CUDA
-            parts += [f"headers {_tree_digest(each)}" for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))]
+        for folder in package_folders(
+            "nvidia"
+        ):  # it has a folder of headers for each version of CUDA
+            parts += [
+                f"headers {_tree_digest(each)}"
+                for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))
+            ]
         parts += _host_compiler() if "-compiler=nvcc" in target.split() else []
     if kind in _OWN_CLANG:
         files += _clang_files(_named_clang(options))
     if kind == "rocm":
-        folder = _option_value(options, "-device-libs=") or environment_text("DEVMOD_ROCM_DEVICE_LIBS")
-        files += [path for name in _DEVICE_LIBS if folder and os.path.isfile(path := os.path.join(folder, name))]
+        folder = _option_value(options, "-device-libs=") or environment_text(
+            "DEVMOD_ROCM_DEVICE_LIBS"
+        )
+        files += [
+            path
+            for name in _DEVICE_LIBS
+            if folder and os.path.isfile(path := os.path.join(folder, name))
+        ]
     parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in files]
     return "\n".join(parts)
 
 
 def clear() -> None:
     """Clear the cached versions: the environment may change between two builds of one process."""
-    for each in (_toolchain_of, _own_versions, _installed, _clang_headers, _library_headers, _host_compiler, libraries_in):
+    for each in (
+        _toolchain_of,
+        _own_versions,
+        _installed,
+        _clang_headers,
+        _library_headers,
+        _host_compiler,
+        libraries_in,
+    ):
         each.cache_clear()
 
 
 def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
-    """Return the versions for a kind that another distribution compiles; "" if its compiler has no function for them."""
+    """Return the versions for a kind that another distribution compiles; "" if its compiler has no
+    function for them.
+    """
     spec = find_spec(kind)
     claim = registered("devmod.targets").get(kind)
     if spec is None or claim is None or not spec.compiler:
@@ -162,11 +240,16 @@ def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
 
 def _option_value(options: Sequence[str], prefix: str) -> str:
     """Return the value of the last option with a prefix; "" without one."""
-    return next((option.removeprefix(prefix) for option in reversed(options) if option.startswith(prefix)), "")
+    return next(
+        (option.removeprefix(prefix) for option in reversed(options) if option.startswith(prefix)),
+        "",
+    )
 
 
 def _named_clang(options: Sequence[str]) -> str:
-    """Return the path of the clang that the user names, or the name if there is none; "" for that of the wheel ziglang."""
+    """Return the path of the clang that the user names, or the name if there is none; "" for that
+    of the wheel ziglang.
+    """
     name = _option_value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
     return find_program(name) or name
 
@@ -177,7 +260,9 @@ def _clang_files(clang: str) -> list[str]:
         return []
     result = [clang]
     for folder in dict.fromkeys((os.path.dirname(clang), os.path.dirname(os.path.realpath(clang)))):
-        result += [file for each in ("ld.lld", "lld") if (file := find_program(os.path.join(folder, each)))]
+        result += [
+            file for each in ("ld.lld", "lld") if (file := find_program(os.path.join(folder, each)))
+        ]
     return result + libraries_of(result, _CLANG_LIBRARIES)
 
 
@@ -191,7 +276,9 @@ def _clang_headers(options: tuple[str, ...]) -> str:
         clang = os.path.realpath(clang)
         number = re.search(r"-(\d+)", os.path.basename(clang))
         pattern = ("lib*", "clang", f"{number[1]}*" if number else "*", "include")
-        folders = glob.glob(os.path.join(glob.escape(os.path.dirname(os.path.dirname(clang))), *pattern))
+        folders = glob.glob(
+            os.path.join(glob.escape(os.path.dirname(os.path.dirname(clang))), *pattern)
+        )
     return next(filter(os.path.isdir, folders), "") if len(folders) == 1 else ""
 
 
@@ -206,7 +293,9 @@ def _library_headers() -> tuple[str, ...]:
 
 @cache
 def _host_compiler() -> list[str]:
-    """Return the digests of the host's C++ compiler, which nvcc runs, and of its headers; [] if it is missing: the job has the error."""
+    """Return the digests of the host's C++ compiler, which nvcc runs, and of its headers; [] if it
+    is missing: the job has the error.
+    """
     from devmod_targets.cuda.nvcc import host_compiler
 
     try:
@@ -214,17 +303,34 @@ def _host_compiler() -> list[str]:
     except DevmodError:
         return []
     folders = {os.path.realpath(folder) for folder in compiler.folders if os.path.isdir(folder)}
-    outermost = sorted(each for each in folders if not any(each.startswith(os.path.join(other, "")) for other in folders))
+    outermost = sorted(
+        each
+        for each in folders
+        if not any(each.startswith(os.path.join(other, "")) for other in folders)
+    )
     digests = [f"host headers {_tree_digest(folder)}" for folder in outermost]
-    return [f"{os.path.basename(compiler.path)} {compiler.version} {file_digest(compiler.path)}", *digests]
+    return [
+        f"{os.path.basename(compiler.path)} {compiler.version} {file_digest(compiler.path)}",
+        *digests,
+    ]
 
 
 @cache
 def _own_versions() -> list[str]:
-    """Return devmod's own distributions with their version, which all have. A development version has a digest of its files too."""
+    """Return devmod's own distributions with their version, which all have. A development version
+    has a digest of its files too.
+    """
     result = []
-    for name, module in ((CORE, devmod), ("devmod-readers", devmod_readers), ("devmod-targets", devmod_targets)):
-        digest = " " + _tree_digest(os.path.dirname(str(module.__file__))) if ".dev" in devmod.__version__ else ""
+    for name, module in (
+        (CORE, devmod),
+        ("devmod-readers", devmod_readers),
+        ("devmod-targets", devmod_targets),
+    ):
+        digest = (
+            " " + _tree_digest(os.path.dirname(str(module.__file__)))
+            if ".dev" in devmod.__version__
+            else ""
+        )
         result.append(f"{name} {devmod.__version__}{digest}")
     return result
 
@@ -234,7 +340,9 @@ def _tree_digest(folder: str) -> str:
 
 
 def _files(folder: str, parents: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Yield the files below a folder, also those below linked folders. A link to a folder that contains it adds nothing."""
+    """Yield the files below a folder, also those below linked folders. A link to a folder that
+    contains it adds nothing.
+    """
     real = os.path.realpath(folder)
     if real in parents:
         return
@@ -249,7 +357,9 @@ def _files(folder: str, parents: frozenset[str] = frozenset()) -> Iterator[str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    """Return the version of each installed distribution, from the names of the metadata folders. The first one in sys.path is used."""
+    """Return the version of each installed distribution, from the names of the metadata folders.
+    The first one in sys.path is used.
+    """
     result: dict[str, str] = {}
     for folder in sys.path:
         try:

@@ -1,4 +1,6 @@
-"""Modules of binaries that other compilers made: PTX, cubins and fatbins. The binary is stored as it is, or PTX is assembled to cubins."""
+"""Modules of binaries that other compilers made: PTX, cubins and fatbins. The binary is stored as
+it is, or PTX is assembled to cubins.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,25 @@ from typing import Any
 
 from devmod import FunctionInfo, Origin
 from devmod.backend import compile_error
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, list_names, not_installed
+from devmod.errors import (
+    CompileError,
+    FormatError,
+    ToolchainNotFoundError,
+    list_names,
+    not_installed,
+)
 from devmod.targets.cuda import SPEC
 from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.nvidia import KernelEntry, check_declared, fatbin_members, read_cubin, read_ptx
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
 from devmod_targets.cuda.nvrtc import checked_cubin, diagnostics, read_reports
-from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_shared_memory, without_types
+from devmod_targets.cuda.signatures.declared import (
+    declaration_error,
+    declared_kernels,
+    with_shared_memory,
+    without_types,
+)
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
 _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
@@ -24,7 +37,8 @@ _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
 
 def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
-    """Return the payload of a binary: the binary itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+    """Return the payload of a binary: the binary itself, or PTX assembled to cubins for the
+    architectures ``sm_`` of the target.
 
     `requested` is the value of ``-format=``, "" without it.
 
@@ -33,21 +47,32 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
     Raises
     ------
     ToolchainNotFoundError
-        PTX becomes a cubin, and nvJitLink is not installed; or a member of a fatbin has a compression that Python cannot read.
+        PTX becomes a cubin, and nvJitLink is not installed; or a member of a fatbin has a
+        compression that Python cannot read.
     CompileError
-        The binary is damaged, has no kernel, contradicts the target or the declaration, or does not contain the types of the arguments
-        and they are not declared.
+        The binary is damaged, has no kernel, contradicts the target or the declaration, or does not
+        contain the types of the arguments and they are not declared.
     """
     fmt = request.language.lower()
     name = f"the {_TITLES[fmt]} {request.name}"
-    is_assembled = fmt == "ptx" and requested != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
-    options = [option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)]
+    is_assembled = (
+        fmt == "ptx"
+        and requested != "ptx"
+        and any(arch[:3] == "sm_" for arch in request.target.archs)
+    )
+    options = [
+        option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)
+    ]
     if options or request.defines or request.include or request.name_expressions:
         how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
-        raise request.error(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}")
+        raise request.error(
+            f"options=, defines=, include= and name_expressions= are for sources; {name} {how}"
+        )
     data = request.data or request.text.encode()
     if fmt == "ptx" and not architecture(fmt, data):
-        raise request.error(f"{name} is invalid: expected the directives .version and .target with an architecture")
+        raise request.error(
+            f"{name} is invalid: expected the directives .version and .target with an architecture"
+        )
     try:
         fmap = _functions(request, name, _binaries(fmt, data))
     except FormatError as error:
@@ -58,20 +83,30 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
     else:
         code, result, tools = _stored_payload(request, requested, name, fmt, data), fmt, ""
     texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
-    origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
+    origin = Origin(
+        str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()}
+    )
     return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
 
 
 def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
-    """Return the architecture and the kernels of each binary. PTX precedes cubins, which have no types."""
+    """Return the architecture and the kernels of each binary. PTX precedes cubins, which have no
+    types.
+    """
     if fmt != "fatbin":
         return [(architecture(fmt, data), _READERS[fmt](data))]
-    members = [member for kind in _READERS for member in fatbin_members(data) if member.kind == kind]
+    members = [
+        member for kind in _READERS for member in fatbin_members(data) if member.kind == kind
+    ]
     return [(member.arch, _READERS[member.kind](member.data)) for member in members]
 
 
-def _functions(request: CompileRequest, name: str, binaries: Sequence[tuple[str, Mapping[str, KernelEntry]]]) -> dict[str, FunctionInfo]:
-    """Return the declared functions, or without a declaration all kernels, whose types the binary then has."""
+def _functions(
+    request: CompileRequest, name: str, binaries: Sequence[tuple[str, Mapping[str, KernelEntry]]]
+) -> dict[str, FunctionInfo]:
+    """Return the declared functions, or without a declaration all kernels, whose types the binary
+    then has.
+    """
     entries: dict[str, KernelEntry] = {}
     for _, kernels in binaries:
         for symbol, entry in kernels.items():
@@ -85,7 +120,9 @@ def _functions(request: CompileRequest, name: str, binaries: Sequence[tuple[str,
                 f"the declared fmap maps {key!r} to the kernel {symbol!r}, which is missing in {name}. Its kernels: {list_names(entries)}",
                 function=key,
             )
-    chosen = {symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared}
+    chosen = {
+        symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared
+    }
     for arch, kernels in binaries:
         missing = next((symbol for symbol in chosen if symbol not in kernels), "")
         if missing:
@@ -105,7 +142,9 @@ def _functions(request: CompileRequest, name: str, binaries: Sequence[tuple[str,
     return with_shared_memory(fmap, binaries[0][1]) if len(binaries) == 1 else fmap
 
 
-def _stored_payload(request: CompileRequest, requested: str, name: str, fmt: str, data: bytes) -> bytes:
+def _stored_payload(
+    request: CompileRequest, requested: str, name: str, fmt: str, data: bytes
+) -> bytes:
     """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
     target, variant = request.target, architecture(fmt, data)
     if requested not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
@@ -120,10 +159,18 @@ def _archs(variant: str) -> list[str]:
     return [part.partition(":")[0] for part in variant.split(",") if part]
 
 
-def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
-    """Return the payload that the target requests of PTX, its format, the tools that made it, and the assembler's reports."""
+def _ptx_payload(
+    request: CompileRequest, fmt: str, name: str, data: bytes
+) -> tuple[bytes, str, str, list[str]]:
+    """Return the payload that the target requests of PTX, its format, the tools that made it, and
+    the assembler's reports.
+    """
     target, variant = request.target, architecture("ptx", data)
-    if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
+    if (
+        fmt == "cuda"
+        or (fmt in ("cubin", "fatbin") and not target.archs)
+        or (fmt == "cubin" and target.archs[0].startswith("compute_"))
+    ):
         raise request.error(
             f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "
             "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both"
@@ -133,7 +180,9 @@ def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> t
     reports: list[str] = []
     for arch in target.archs:
         if arch.startswith("sm_") and fmt != "ptx":
-            members[arch], tool, report = assemble(data, arch, request.name, verbose=bool(request.options))
+            members[arch], tool, report = assemble(
+                data, arch, request.name, verbose=bool(request.options)
+            )
             reports += report
             tools[tool] = None
         elif rank(variant, arch.replace("compute_", "sm_")) is None:
@@ -143,7 +192,12 @@ def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> t
     if fmt == "fatbin":
         code, joiner = join(list(members.items()), request.name)
         return code, "fatbin", ", ".join([*tools, joiner]), reports
-    return next(iter(members.values()), data), "cubin" if tools else "ptx", ", ".join(tools), reports
+    return (
+        next(iter(members.values()), data),
+        "cubin" if tools else "ptx",
+        ", ".join(tools),
+        reports,
+    )
 
 
 # -- Assemble PTX to a cubin, with the library of the wheel nvidia-nvjitlink. No driver is needed.
@@ -154,8 +208,11 @@ def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> t
 _PACKAGE = "nvidia-nvjitlink"
 
 
-def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tuple[bytes, str, list[str]]:
-    """Return the cubin of PTX, the library's name and version, and with `verbose` the assembler's reports.
+def assemble(
+    ptx: bytes, arch: str, name: str, *, verbose: bool = False
+) -> tuple[bytes, str, list[str]]:
+    """Return the cubin of PTX, the library's name and version, and with `verbose` the assembler's
+    reports.
 
     Parameters
     ----------
@@ -179,7 +236,8 @@ def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tupl
         handle = library.create(len(options), options)
     except Exception as error:
         raise CompileError(
-            f"the PTX {name} cannot be assembled for {arch}: nvJitLink does not support this architecture", kind="cuda"
+            f"the PTX {name} cannot be assembled for {arch}: nvJitLink does not support this architecture",
+            kind="cuda",
         ) from error
     try:
         library.add_data(handle, library.InputType.PTX, ptx, len(ptx), name)
@@ -196,8 +254,15 @@ def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tupl
         raise compile_error("cuda", "PTX", errors or [f"{name}: error: {error}"], text) from error
     finally:
         library.destroy(handle)
-    reports = read_reports(report.rstrip(b"\0").decode("utf-8", "replace"), f"the assembler's report on {name} for {arch}")
-    return checked_cubin(bytes(cubin)), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", reports
+    reports = read_reports(
+        report.rstrip(b"\0").decode("utf-8", "replace"),
+        f"the assembler's report on {name} for {arch}",
+    )
+    return (
+        checked_cubin(bytes(cubin)),
+        f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}",
+        reports,
+    )
 
 
 def _load(name: str) -> Any:
@@ -205,7 +270,9 @@ def _load(name: str) -> Any:
         return _wheels.load("nvJitLink")
     except (ImportError, OSError) as error:
         both = (_PACKAGE,) if _wheels.version("cuda-bindings") else (nvrtc.DISTRIBUTION, _PACKAGE)
-        missing = not_installed(f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia")
+        missing = not_installed(
+            f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia"
+        )
         raise ToolchainNotFoundError(
             f"the PTX {name} cannot be assembled to a cubin here: {missing}. Or name an architecture compute_: the PTX is then stored as "
             "it is, and the driver assembles it",
@@ -216,7 +283,8 @@ def _load(name: str) -> Any:
 # -- Join cubins and PTX to a fatbin, with the library of the wheel nvidia-nvfatbin.
 
 
-#: Members are stored as they are: a reader of the variants needs no decompressor, and a bundle may compress its payloads.
+#: Members are stored as they are: a reader of the variants needs no decompressor, and a bundle may
+#: compress its payloads.
 _OPTIONS = ("-64", "-host=linux", "-compress=false")
 
 
@@ -239,9 +307,12 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
         library = _wheels.load("nvfatbin")
         version = ".".join(map(str, library.version()))
     except (ImportError, OSError, RuntimeError) as error:
-        missing = not_installed("the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia")
+        missing = not_installed(
+            "the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia"
+        )
         raise ToolchainNotFoundError(
-            f"the fatbin cannot be made here: {missing}. Or leave out -format=fatbin: several architectures then give variants", kind="cuda"
+            f"the fatbin cannot be made here: {missing}. Or leave out -format=fatbin: several architectures then give variants",
+            kind="cuda",
         ) from error
     handle = library.create(_OPTIONS, len(_OPTIONS))
     try:
@@ -254,7 +325,9 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
         data = bytearray(library.size(handle))
         library.get(handle, data)
     except Exception as error:
-        raise CompileError(f"the fatbin of {name} cannot be made: nvfatbin reported {error}", kind="cuda") from error
+        raise CompileError(
+            f"the fatbin of {name} cannot be made: nvfatbin reported {error}", kind="cuda"
+        ) from error
     finally:
         library.destroy(handle)
     return bytes(data), f"nvfatbin {_wheels.version('nvidia-nvfatbin') or version}"

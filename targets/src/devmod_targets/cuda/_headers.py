@@ -1,7 +1,8 @@
-"""The headers that NVRTC lacks, and NVIDIA's: a check of their names, and the headers of one program in memory.
+"""The headers that NVRTC lacks, and NVIDIA's: a check of their names, and the headers of one
+program in memory.
 
-NVRTC writes the folder of a header into line information and into the messages of ``assert``. With the headers in memory it writes only
-their names.
+NVRTC writes the folder of a header into line information and into the messages of ``assert``. With
+the headers in memory it writes only their names.
 """
 
 from __future__ import annotations
@@ -21,14 +22,22 @@ _DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
 
 @cache
 def host_headers() -> dict[str, str]:
-    """Return the standard headers of C and C++ that NVRTC lacks, a cuda.h with types alone, and HIP's, by their names in an include.
+    """Return the standard headers of C and C++ that NVRTC lacks, a cuda.h with types alone, and
+    HIP's, by their names in an include.
 
-    NVRTC itself declares ``size_t``, ``printf``, ``assert``, ``malloc``, ``memcpy`` and the functions of math.h in the global namespace.
-    These headers add the macros, the integer types and the names in ``std`` that kernels use. Their macros and types agree with those of
-    ``cuda/std``, so that a program may include both.
+    NVRTC itself declares ``size_t``, ``printf``, ``assert``, ``malloc``, ``memcpy`` and the
+    functions of math.h in the global namespace. These headers add the macros, the integer types and
+    the names in ``std`` that kernels use. Their macros and types agree with those of ``cuda/std``,
+    so that a program may include both.
     """
-    shared = {f"hip/{name}": text for name, text in header_files("devmod_targets.authoring").items()}
-    return header_files(__package__) | shared | {"hip/devmod_hip_names.h": renaming_header(to_hip=False)}
+    shared = {
+        f"hip/{name}": text for name, text in header_files("devmod_targets.authoring").items()
+    }
+    return (
+        header_files(__package__)
+        | shared
+        | {"hip/devmod_hip_names.h": renaming_header(to_hip=False)}
+    )
 
 
 def hip_headers() -> dict[str, str]:
@@ -44,18 +53,26 @@ def math_functions() -> list[str]:
 @cache
 def _constants() -> list[dict[str, str]]:
     """Return the macros of math.h, float.h and limits.h, name to value."""
-    return [dict(_DEFINE.findall(host_headers()[name])) for name in ("math.h", "float.h", "limits.h")]
+    return [
+        dict(_DEFINE.findall(host_headers()[name])) for name in ("math.h", "float.h", "limits.h")
+    ]
 
 
 def predefined(text: str) -> str:
     """Return the definitions of the constants of math.h, float.h and limits.h that a program uses.
 
-    Compilers of host code define them for kernels without an include. A constant that the program itself defines is left out.
+    Compilers of host code define them for kernels without an include. A constant that the program
+    itself defines is left out.
     """
     words = set(re.findall(r"\w+", text))
     groups = [group for group in _constants() if not words.isdisjoint(group)]
     own = set(re.findall(r"#[ \t]*define[ \t]+(\w+)", text)) if groups else set()
-    return "".join(f"#define {name} {value}\n" for group in groups for name, value in group.items() if name not in own)
+    return "".join(
+        f"#define {name} {value}\n"
+        for group in groups
+        for name, value in group.items()
+        if name not in own
+    )
 
 
 # -- NVIDIA's headers.
@@ -64,7 +81,8 @@ def predefined(text: str) -> str:
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _HAS_INCLUDE = re.compile(r'__has_include\w*[ \t]*\([ \t]*[<"]([^>"\n]+)[>"]')
 _MAX_HEADERS = 20_000
-#: The header that declares a type which programs often use without it. nvcc includes the first ones itself.
+#: The header that declares a type which programs often use without it. nvcc includes the first ones
+#: itself.
 _DECLARED = (
     (re.compile(r"u?int(?:_least|_fast)?(?:8|16|32|64)_t|u?int(?:ptr|max)_t"), "cstdint"),
     (re.compile(r"(?:__)?half2?"), "cuda_fp16.h"),
@@ -86,18 +104,29 @@ _DISTRIBUTIONS = (
     (("cuda_profiler_api.h", "cudaProfiler.h"), "nvidia-cuda-profiler-api"),
     (("cuda/", "cub/", "thrust/", "nv/"), "nvidia-cuda-cccl"),
     (("crt/",), "nvidia-cuda-crt"),
-    (("cooperative_groups", "cuda", "mma.h", "math_constants", "vector_types", "cuComplex"), "nvidia-cuda-runtime"),
+    (
+        ("cooperative_groups", "cuda", "mma.h", "math_constants", "vector_types", "cuComplex"),
+        "nvidia-cuda-runtime",
+    ),
 )
 
 
 def include_names(text: str) -> list[str]:
-    """Return the names of the headers that a program includes, in all branches of its conditions."""
+    """Return the names of the headers that a program includes, in all branches of its
+    conditions.
+    """
     return [match[2] or match[3] for match in _INCLUDE.finditer(text)]
 
 
 def has_header(name: str, folders: Sequence[str]) -> bool:
-    """Return whether an include's name is one of NVIDIA's headers, also in a wheel that is not installed, or of those in memory."""
-    return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders) or bool(_missing_wheel(name))
+    """Return whether an include's name is one of NVIDIA's headers, also in a wheel that is not
+    installed, or of those in memory.
+    """
+    return (
+        name in host_headers()
+        or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
+        or bool(_missing_wheel(name))
+    )
 
 
 def header_of(name: str) -> str:
@@ -132,16 +161,22 @@ def missing_header(name: str, folders: Sequence[str], with_headers: str, reason:
 
 
 def _missing_wheel(name: str) -> str:
-    """Return the distribution of an include's name by its start, if that is not installed; "" otherwise."""
-    missing = (distribution for prefixes, distribution in _DISTRIBUTIONS if name.startswith(prefixes) and not _wheels.version(distribution))
+    """Return the distribution of an include's name by its start, if that is not installed; ""
+    otherwise.
+    """
+    missing = (
+        distribution
+        for prefixes, distribution in _DISTRIBUTIONS
+        if name.startswith(prefixes) and not _wheels.version(distribution)
+    )
     return next(missing, "")
 
 
 def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
     """Return the headers that a program may include, by name. Conditions are not evaluated.
 
-    In their texts, the includes of files in the same folder have names from the include folder: NVRTC compares names in memory as they
-    are written.
+    In their texts, the includes of files in the same folder have names from the include folder:
+    NVRTC compares names in memory as they are written.
     """
     headers: dict[str, str] = {}
     pending = include_names(text) + _HAS_INCLUDE.findall(text)
@@ -149,13 +184,17 @@ def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
         name = pending.pop()
         if name in headers or name in host_headers():
             continue
-        path = next((path for folder in folders if os.path.isfile(path := os.path.join(folder, name))), "")
+        path = next(
+            (path for folder in folders if os.path.isfile(path := os.path.join(folder, name))), ""
+        )
         if not path:
             continue
         with open(path, encoding="utf-8", errors="replace") as file:
             content = file.read()
         parent = os.path.dirname(name)
-        headers[name] = _INCLUDE.sub(lambda match, parent=parent: _absolute(match, parent, folders), content)  # type: ignore[misc]
+        headers[name] = _INCLUDE.sub(
+            lambda match, parent=parent: _absolute(match, parent, folders), content
+        )  # type: ignore[misc]
         pending += include_names(headers[name]) + _HAS_INCLUDE.findall(content)
     return headers
 

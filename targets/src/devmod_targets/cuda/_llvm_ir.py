@@ -18,7 +18,10 @@ from devmod_targets.cuda.signatures.declared import with_entry, with_shared_memo
 DISTRIBUTION = "devmod-core[build-llvm]"
 _LANGUAGE = "LLVM IR"
 _OPTIONS = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
-_DIAGNOSTIC = re.compile(r"^(?:(?P<place>\S+?:\d+(?::\d+)?): )?(?:\w+: )?(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(
+    r"^(?:(?P<place>\S+?:\d+(?::\d+)?): )?(?:\w+: )?(?P<level>fatal error|error|warning): (?P<text>.*)$",
+    re.MULTILINE,
+)
 _CPUS = re.compile(r"valid target CPU values are: (.*)")
 
 
@@ -30,12 +33,15 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     ToolchainNotFoundError
         ziglang is not installed.
     CompileError
-        The target requests another format, or the IR has errors or no kernel. `log` contains clang's output.
+        The target requests another format, or the IR has errors or no kernel. `log` contains
+        clang's output.
     """
     arch = _arch(request)
     options, defines = options_and_defines(request)
     if defines or request.include or request.name_expressions:
-        raise request.error("defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor")
+        raise request.error(
+            "defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor"
+        )
     for option in options:
         if not _OPTIONS.fullmatch(option):
             raise request.error(
@@ -43,29 +49,68 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
                 "-ffp-contract=off"
             )
     data = request.data or request.text.encode()
-    clang = ["clang", "--no-default-config", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
+    clang = [
+        "clang",
+        "--no-default-config",
+        "-target",
+        "nvptx64-nvidia-cuda",
+        "-Wno-override-module",
+        "-S",
+        "-x",
+        "ir",
+    ]
     level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
     source = {"program.ll": data}
     arguments = [*clang, f"-march={arch}", *level, *options, "program.ll", "-o", "program.ptx"]
     result = _run(request, arguments, source, "program.ptx")
     ptx = result.output.decode()
-    text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll").output.decode()
+    text = (
+        request.text
+        or _run(
+            request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll"
+        ).output.decode()
+    )
     unresolved = unresolved_function(ptx)
     if unresolved:
-        hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved.startswith("__nv_") else ""
-        raise request.error(f"{request.name} calls the function {unresolved!r}, which it does not define{hint}", log=ptx)
+        hint = (
+            " (a function of libdevice: link libdevice into the IR first)"
+            if unresolved.startswith("__nv_")
+            else ""
+        )
+        raise request.error(
+            f"{request.name} calls the function {unresolved!r}, which it does not define{hint}",
+            log=ptx,
+        )
     entries = read_ptx(ptx)
-    places = {symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block) for symbol, entry in entries.items()}
-    kernels = {symbol: with_entry(kernel, entries[symbol]) for symbol, kernel in ir_kernels(request, text, places).items()}
+    places = {
+        symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block)
+        for symbol, entry in entries.items()
+    }
+    kernels = {
+        symbol: with_entry(kernel, entries[symbol])
+        for symbol, kernel in ir_kernels(request, text, places).items()
+    }
     if not kernels:
-        raise request.error(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel")
+        raise request.error(
+            f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel"
+        )
     fmap = with_shared_memory(merge_declared(SPEC, kernels, request.fmap), entries)
-    warnings = [f"{match['place'] or request.name}: warning: {match['text']}" for match in _messages(result, "warning")]
+    warnings = [
+        f"{match['place'] or request.name}: warning: {match['text']}"
+        for match in _messages(result, "warning")
+    ]
     from hashlib import sha256
 
-    origin = Origin(str(request.target), toolchain(), [*level, *options], {request.name: sha256(data).hexdigest()})
+    origin = Origin(
+        str(request.target),
+        toolchain(),
+        [*level, *options],
+        {request.name: sha256(data).hexdigest()},
+    )
     payload = Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin, files={})
-    return payload, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])] if warnings else []
+    return payload, [
+        "\n".join(["clang has warnings about the LLVM IR:", *warnings])
+    ] if warnings else []
 
 
 def _arch(request: CompileRequest) -> str:
@@ -85,16 +130,27 @@ def _arch(request: CompileRequest) -> str:
     return arch.replace("compute_", "sm_")
 
 
-def _run(request: CompileRequest, arguments: Sequence[str], files: Mapping[str, bytes], output: str) -> ZigResult:
+def _run(
+    request: CompileRequest, arguments: Sequence[str], files: Mapping[str, bytes], output: str
+) -> ZigResult:
     result = run_zig(arguments, files, output, kind="cuda", distribution=DISTRIBUTION)
-    result = type(result)(result.status, result.log.replace("program.ll", request.name), result.output)
+    result = type(result)(
+        result.status, result.log.replace("program.ll", request.name), result.output
+    )
     if result.status:
         cpus = _CPUS.search(result.log)
         if cpus:
             known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
-            raise request.error(f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}")
-        errors = [f"{match['place'] or request.name}: error: {match['text']}" for match in _messages(result, "error")]
-        raise compile_error("cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log)
+            raise request.error(
+                f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}"
+            )
+        errors = [
+            f"{match['place'] or request.name}: error: {match['text']}"
+            for match in _messages(result, "error")
+        ]
+        raise compile_error(
+            "cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log
+        )
     return result
 
 

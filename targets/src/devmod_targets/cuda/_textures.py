@@ -1,7 +1,9 @@
-"""Find how kernels use their texture and surface objects: from the types in the source, and from the instructions in the PTX.
+"""Find how kernels use their texture and surface objects: from the types in the source, and from
+the instructions in the PTX.
 
-A parameter of type cudaTextureObject_t becomes an image and its sampler, and one of type cudaSurfaceObject_t an image. The instructions
-have the dimensions and the type of the results, also where an inlined function reads the texture.
+A parameter of type cudaTextureObject_t becomes an image and its sampler, and one of type
+cudaSurfaceObject_t an image. The instructions have the dimensions and the type of the results, also
+where an inlined function reads the texture.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _ACCESS = {"suld": "r", "sust": "w"}
 _OPCODES = ("tex", "tld4", "suld", "sust", "sured")
 #: The most typedefs of one type that are followed.
 _MAX_TYPEDEFS = 16
-#: What PTX has about objects: the start of a function, the load of a parameter, a move, and the access of an object.
+#: What PTX has about objects: the start of a function, the load of a parameter, a move, and the
+#: access of an object.
 _TOKEN = re.compile(
     r"\.(?:entry|func)\b|"
     r"\bld\.param\.[bu]64\s+(?P<target>%\w+),\s*\[(?P<param>[\w$]+)\];|"
@@ -35,9 +38,11 @@ class ObjectUse(NamedTuple):
     Attributes
     ----------
     types, samples, access : set of str
-        The types of the images, the types of the results of textures ("float", "int", "uint"), and "r" and "w" for surfaces.
+        The types of the images, the types of the results of textures ("float", "int", "uint"), and
+        "r" and "w" for surfaces.
     is_supported : bool
-        Whether an image has all these types: a cube map and a texture of linear memory (tex1Dfetch) are no images.
+        Whether an image has all these types: a cube map and a texture of linear memory (tex1Dfetch)
+        are no images.
     """
 
     types: set[str]
@@ -47,7 +52,9 @@ class ObjectUse(NamedTuple):
 
 
 def object_uses(ptx: str) -> dict[str, ObjectUse]:
-    """Return the uses of the parameters of all kernels of a PTX text, by the name of the parameter."""
+    """Return the uses of the parameters of all kernels of a PTX text, by the name of the
+    parameter.
+    """
     uses: dict[str, ObjectUse] = {}
     if not any(f"\t{word}." in ptx or f" {word}." in ptx for word in _OPCODES):
         return uses
@@ -62,7 +69,9 @@ def object_uses(ptx: str) -> dict[str, ObjectUse]:
             registers.clear()
         elif token["object"] in registers:
             param = registers[token["object"]]
-            uses[param] = _with_access(uses.get(param) or ObjectUse(set(), set(), set()), token["opcode"].split("."))
+            uses[param] = _with_access(
+                uses.get(param) or ObjectUse(set(), set(), set()), token["opcode"].split(".")
+            )
     return uses
 
 
@@ -75,11 +84,17 @@ def _with_access(use: ObjectUse, parts: list[str]) -> ObjectUse:
     else:
         use.access.update(_ACCESS.get(parts[0], "rw"))
     # An integer coordinate is that of tex1Dfetch.
-    return use if type_ and not (is_texture and parts[-1] == "s32") else use._replace(is_supported=False)
+    return (
+        use
+        if type_ and not (is_texture and parts[-1] == "s32")
+        else use._replace(is_supported=False)
+    )
 
 
 def object_type(type_: Any) -> str:
-    """Return CUDA's name for a texture or a surface object, if a clang.cindex.Type is one, also by another typedef; "" otherwise."""
+    """Return CUDA's name for a texture or a surface object, if a clang.cindex.Type is one, also by
+    another typedef; "" otherwise.
+    """
     for _ in range(_MAX_TYPEDEFS):
         declaration = type_.get_declaration()
         if declaration.kind.name not in ("TYPEDEF_DECL", "TYPE_ALIAS_DECL"):
@@ -90,7 +105,9 @@ def object_type(type_: Any) -> str:
     return ""
 
 
-def object_params(name: str, number: int, object_name: str, use: ObjectUse | None) -> list[Param] | None:
+def object_params(
+    name: str, number: int, object_name: str, use: ObjectUse | None
+) -> list[Param] | None:
     """Return the params of an object; None if no image can be the object.
 
     Parameters
@@ -107,7 +124,15 @@ def object_params(name: str, number: int, object_name: str, use: ObjectUse | Non
         return None
     type_ = next(iter(use.types)) if len(use.types) == 1 else ""
     if object_name == SURFACE:
-        return [Param(name, "image", type_, "".join(letter for letter in "rw" if letter in use.access) or "rw", number)]
+        return [
+            Param(
+                name,
+                "image",
+                type_,
+                "".join(letter for letter in "rw" if letter in use.access) or "rw",
+                number,
+            )
+        ]
     sample = next(iter(use.samples)) if len(use.samples) == 1 else ""
     sampler = Param(f"{name}_sampler" if name else "", "sampler", at=number)
     return [Param(name, "image", type_, "r", number, sample=sample), sampler]

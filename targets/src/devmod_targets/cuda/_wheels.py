@@ -1,4 +1,6 @@
-"""The folders and versions of NVIDIA's wheels: NVRTC and the headers of CUDA. No toolkit of the system is searched."""
+"""The folders and versions of NVIDIA's wheels: NVRTC and the headers of CUDA. No toolkit of the
+system is searched.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +15,51 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: The distributions that contain the headers, and the part of their names in an origin.
-HEADERS = {"cuda headers": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
+HEADERS = {
+    "cuda headers": "nvidia-cuda-runtime",
+    "cccl": "nvidia-cuda-cccl",
+    "crt": "nvidia-cuda-crt",
+}
 
 
 def folders(major: int) -> tuple[str, ...]:
     """Return the folders of the wheels for one major version of CUDA."""
-    return tuple(folder for package in package_folders("nvidia") if os.path.isdir(folder := os.path.join(package, f"cu{major}")))
+    return tuple(
+        folder
+        for package in package_folders("nvidia")
+        if os.path.isdir(folder := os.path.join(package, f"cu{major}"))
+    )
 
 
 def folder_of(program: str) -> str:
-    """Return the folder of the newest wheels with a program, such as "bin/nvcc"; "" if it is not installed."""
-    roots = [root for package in package_folders("nvidia") for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))]
+    """Return the folder of the newest wheels with a program, such as "bin/nvcc"; "" if it is not
+    installed.
+    """
+    roots = [
+        root
+        for package in package_folders("nvidia")
+        for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))
+    ]
     found = [root for root in roots if os.path.isfile(os.path.join(root, program))]
     return max(found, default="", key=lambda root: int("0" + os.path.basename(root)[2:]))
 
 
 def include_folders(major: int) -> tuple[str, ...]:
     """Return the folders with headers: CUDA's own, then those of CCCL, which are a folder lower."""
-    own = [path for folder in folders(major) if os.path.isdir(path := os.path.join(folder, "include"))]
+    own = [
+        path for folder in folders(major) if os.path.isdir(path := os.path.join(folder, "include"))
+    ]
     return (*own, *[path for folder in own if os.path.isdir(path := os.path.join(folder, "cccl"))])
 
 
 def library(major: int, name: str = "nvrtc") -> str:
     """Return the path of a library in its wheel; "" if the wheel is not installed."""
     for folder in folders(major):
-        for pattern in (f"lib/lib{name}.so.{major}", f"bin/**/{name}*_{major}*_0.dll", f"bin/**/{name}64_{major}*_0.dll"):
+        for pattern in (
+            f"lib/lib{name}.so.{major}",
+            f"bin/**/{name}*_{major}*_0.dll",
+            f"bin/**/{name}64_{major}*_0.dll",
+        ):
             paths = glob.glob(pattern, root_dir=glob.escape(folder), recursive=True)
             if paths:
                 return os.path.join(folder, min(paths, key=len))
@@ -45,12 +67,17 @@ def library(major: int, name: str = "nvrtc") -> str:
 
 
 def preload(path: str) -> None:
-    """Load a library of a wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
+    """Load a library of a wheel, so that cuda-bindings uses it and searches no toolkit of the
+    system.
+    """
     import ctypes
 
     folder, name = os.path.split(path)
-    # NVRTC opens the library of its built-in functions by name. That of CUDA 13.0 has no run path, so it finds only a loaded one.
-    for builtins in glob.glob(f"{name.partition('.so')[0]}-builtins.so.*", root_dir=glob.escape(folder)):
+    # NVRTC opens the library of its built-in functions by name. That of CUDA 13.0 has no run path,
+    # so it finds only a loaded one.
+    for builtins in glob.glob(
+        f"{name.partition('.so')[0]}-builtins.so.*", root_dir=glob.escape(folder)
+    ):
         ctypes.CDLL(os.path.join(folder, builtins))
     ctypes.CDLL(path)
 

@@ -1,8 +1,10 @@
-"""Compile CUDA C++ with nvcc, the compiler program of the wheels nvidia-cuda-nvcc and nvidia-nvvm. It takes host code.
+"""Compile CUDA C++ with nvcc, the compiler program of the wheels nvidia-cuda-nvcc and nvidia-nvvm.
+It takes host code.
 
-nvcc itself runs three programs: the preprocessor of the host's g++, cicc, and ptxas. It writes the path of the source into symbols and into
-debug information. So devmod asks nvcc for its commands (``--dryrun``) and runs them itself. Between the first two, the paths of headers
-become their names in an include. The result is the same in every folder.
+nvcc itself runs three programs: the preprocessor of the host's g++, cicc, and ptxas. It writes the
+path of the source into symbols and into debug information. So devmod asks nvcc for its commands
+(``--dryrun``) and runs them itself. Between the first two, the paths of headers become their names
+in an include. The result is the same in every folder.
 """
 
 from __future__ import annotations
@@ -23,14 +25,34 @@ from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_
 from devmod_targets._executables import state_of
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
-from devmod_targets.authoring._process import compiler_folder, dependencies, own_environment, run_program
+from devmod_targets.authoring._process import (
+    compiler_folder,
+    dependencies,
+    own_environment,
+    run_program,
+)
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import hip_headers, missing_header
-from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diagnostics, names_of_archs
+from devmod_targets.cuda.nvrtc import (
+    MISSING_HEADER,
+    Program,
+    clock_error,
+    diagnostics,
+    names_of_archs,
+)
 
-__all__ = ["TITLE", "PreprocessedSource", "arch_names", "compile_program", "host_compiler", "include_folders", "toolchain", "version"]
+__all__ = [
+    "TITLE",
+    "PreprocessedSource",
+    "arch_names",
+    "compile_program",
+    "host_compiler",
+    "include_folders",
+    "toolchain",
+    "version",
+]
 
 #: The compiler's name in messages.
 TITLE = "nvcc"
@@ -45,16 +67,29 @@ _WHEELS = {"nvcc": "nvidia-cuda-nvcc", "nvvm": "nvidia-nvvm"}
 _SOURCE = "program.cu"
 #: The options of cicc whose values are paths that it writes into symbols and debug information.
 _PLACES = {"--orig_src_file_name": _SOURCE, "--orig_src_path_name": f"{VIRTUAL_FOLDER}/{_SOURCE}"}
-#: The preprocessor lists the files, by their names in the folders of the search. Without a caret, no message has a line of another file.
-_PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret", "-Werror=date-time")
+#: The preprocessor lists the files, by their names in the folders of the search. Without a caret,
+#: no message has a line of another file.
+_PREPROCESSED = (
+    "-MD",
+    "-MT",
+    "devmod",
+    "-fno-canonical-system-headers",
+    "-fno-diagnostics-show-caret",
+    "-Werror=date-time",
+)
 _VARIABLE = re.compile(r"(\w+)=(.*)")
-#: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor, which has megabytes: a pattern that begins with a letter is fast.
+#: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor, which has megabytes: a pattern
+#: that begins with a letter is fast.
 _MARKER = re.compile(r'\n# (\d+) "((?:\\.|[^"\\\n])*)"(.*)')
 #: The names of what precedes the program.
 _PREDEFINED = ("<built-in>", "<command-line>")
 #: A message of the preprocessor: ``k.cu:3:10: fatal error: a.h: No such file or directory``.
-_MESSAGE = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?(?P<level>error|warning): (?P<text>.*)$", re.MULTILINE)
-#: A raw string. Other strings, characters and numbers (``1'000``) match too, because ``R"(`` inside them begins no raw string.
+_MESSAGE = re.compile(
+    r"^(?P<file>[^\n]+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?(?P<level>error|warning): (?P<text>.*)$",
+    re.MULTILINE,
+)
+#: A raw string. Other strings, characters and numbers (``1'000``) match too, because ``R"(`` inside
+#: them begins no raw string.
 _RAW = re.compile(
     r"""(?<![\w$])(?P<prefix>u8|[uUL]?)R"(?P<mark>[^()\\\s"]{0,16})\((?:(?P<text>.*?)\)(?P=mark)"|.*)|(?<![\w$])\d(?:'?[\w.])*"""
     r"""|"(?:\\[^\n]|[^"\\\n])*"?|'(?:\\[^\n]|[^'\\\n])*'?""",
@@ -65,7 +100,8 @@ _RAW_LINES = re.compile(r'R"(?P<mark>[^()\\\s"]{0,16})\((?![^\n]*\)(?P=mark)")')
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "?": r"\?", "\r": r"\r"})
 #: What cicc takes for a directive, also after blanks, and a backslash that joins two lines.
 _DIRECTIVES = (re.compile(r"\n[^\S\n]*(?:#|%:)"), re.compile(r"\\[^\S\n]*$", re.MULTILINE))
-#: The directives that the preprocessor writes, besides the line markers; and a pragma that a macro makes: CUTLASS relies on it.
+#: The directives that the preprocessor writes, besides the line markers; and a pragma that a macro
+#: makes: CUTLASS relies on it.
 _KEPT = re.compile(r"\n(?:[ \t]*#[ \t]*pragma\b|#ident\b)")
 _DATE = re.compile(r'macro "(__\w+__)" might prevent reproducible builds')
 _NO_FILE = re.compile(r"(.+): No such file or directory")
@@ -124,16 +160,25 @@ def host_compiler() -> HostCompiler:
         )
     text = _ask(path, state_of(path), _search_path())
     number = re.search(r"^gcc version (\S+)", text, re.MULTILINE)
-    listed = re.search(r"^#include <\.\.\.>[^\n]*\n(.*?)^End of search list", text, re.MULTILINE | re.DOTALL)
+    listed = re.search(
+        r"^#include <\.\.\.>[^\n]*\n(.*?)^End of search list", text, re.MULTILINE | re.DOTALL
+    )
     if number is None or listed is None:
         raise ToolchainNotFoundError(
-            f"{_FAILURE}: {path} does not report its version and its folders as g++ does. Install g++", kind="cuda"
+            f"{_FAILURE}: {path} does not report its version and its folders as g++ does. Install g++",
+            kind="cuda",
         )
-    return HostCompiler(path, number[1], tuple(dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())))
+    return HostCompiler(
+        path,
+        number[1],
+        tuple(dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())),
+    )
 
 
 def _search_path() -> str:
-    """Return the absolute folders of PATH: g++ may be a program that looks for the real one there, as ccache does."""
+    """Return the absolute folders of PATH: g++ may be a program that looks for the real one there,
+    as ccache does.
+    """
     return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
 
 
@@ -142,7 +187,13 @@ def _ask(path: str, state: tuple[int, ...], search_path: str) -> str:  # noqa: A
     """Return what g++ prints about its version and its folders."""
     with compiler_folder() as folder:
         command = [path, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull]
-        status, output = run_program(command, folder, name=_HOST, kind="cuda", environment=own_environment(folder, search_path))
+        status, output = run_program(
+            command,
+            folder,
+            name=_HOST,
+            kind="cuda",
+            environment=own_environment(folder, search_path),
+        )
     return "" if status else output
 
 
@@ -157,10 +208,16 @@ def _root() -> str:
     if sys.platform != "linux":
         raise ToolchainNotFoundError(f"{_FAILURE}: devmod runs nvcc on Linux alone", kind="cuda")
     root = _wheels.folder_of(os.path.join("bin", "nvcc"))
-    missing = [wheel for wheel in (*_WHEELS.values(), *_wheels.HEADERS.values()) if not _wheels.version(wheel)]
+    missing = [
+        wheel
+        for wheel in (*_WHEELS.values(), *_wheels.HEADERS.values())
+        if not _wheels.version(wheel)
+    ]
     if missing or not root:
         wheel = missing[0] if missing else _WHEELS["nvcc"]
-        raise ToolchainNotFoundError(f"{_FAILURE}: {not_installed(f'nvcc (the wheel {wheel})', DISTRIBUTION)}", kind="cuda")
+        raise ToolchainNotFoundError(
+            f"{_FAILURE}: {not_installed(f'nvcc (the wheel {wheel})', DISTRIBUTION)}", kind="cuda"
+        )
     return root
 
 
@@ -181,18 +238,27 @@ def version() -> tuple[int, int]:
 
 
 def toolchain(programs: Iterable[PreprocessedSource]) -> str:
-    """Return the versions of nvcc, of the wheels with headers, and of the host's compiler and its headers, for an origin."""
-    wheels = [f"{name} {_wheels.version(wheel)}" for name, wheel in (*_WHEELS.items(), *_wheels.HEADERS.items())]
+    """Return the versions of nvcc, of the wheels with headers, and of the host's compiler and its
+    headers, for an origin.
+    """
+    wheels = [
+        f"{name} {_wheels.version(wheel)}"
+        for name, wheel in (*_WHEELS.items(), *_wheels.HEADERS.items())
+    ]
     headers = dict.fromkeys(f"host headers {each.host_headers}" for each in programs)
     return ", ".join([*wheels, f"{_HOST} {host_compiler().version}", *headers])
 
 
 @cache
 def arch_names() -> tuple[str, ...]:
-    """Return the architectures that nvcc compiles for, such as "sm_90", "sm_90a" and "compute_90", in ascending order."""
+    """Return the architectures that nvcc compiles for, such as "sm_90", "sm_90a" and "compute_90",
+    in ascending order.
+    """
     with compiler_folder() as folder:
         command = [os.path.join(_root(), "bin", "nvcc"), "--list-gpu-arch"]
-        _, output = run_program(command, folder, name="nvcc", kind="cuda", environment=own_environment(folder))
+        _, output = run_program(
+            command, folder, name="nvcc", kind="cuda", environment=own_environment(folder)
+        )
     return names_of_archs(tuple(sorted(map(int, re.findall(r"compute_(\d+)", output)))))
 
 
@@ -233,14 +299,17 @@ def compile_program(
     ToolchainNotFoundError
         nvcc or the host's compiler is not installed.
     CompileError
-        The program has errors, or includes a file of this machine that is neither the user's nor a header of the compilers.
+        The program has errors, or includes a file of this machine that is neither the user's nor a
+        header of the compilers.
     """
     check_source_text(text, name, "cuda")
     with compiler_folder() as folder:
         run = _Run(folder, name, name_expressions)
         run.write(line_directive(1, name) + text)
         is_real = arch.startswith("sm_")
-        first, second, *others = run.commands([f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options])
+        first, second, *others = run.commands(
+            [f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options]
+        )
         preprocessed, markers, host_headers = run.preprocess(first)
         sources: list[PreprocessedSource] = []
 
@@ -265,14 +334,19 @@ class _Run:
         self._folder, self._name, self._expressions = folder, name, expressions
         self._root, self._host = _root(), host_compiler()
         self._environment = own_environment(folder, _search_path())
-        self._source, self._module_id = os.path.join(folder, _SOURCE), os.path.join(folder, "devmod.id")
+        self._source, self._module_id = (
+            os.path.join(folder, _SOURCE),
+            os.path.join(folder, "devmod.id"),
+        )
         self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
         self._hip = os.path.join(folder, "headers", "")
         self._system = tuple(os.path.join(each, "") for each in self._host.folders)
         self.log = ""
 
     def write(self, text: str) -> None:
-        """Write the program, and its identifier, which is a part of symbols with internal linkage and the same for each architecture."""
+        """Write the program, and its identifier, which is a part of symbols with internal linkage
+        and the same for each architecture.
+        """
         data = text.encode()
         Path(self._source).write_bytes(data)
         for header, content in hip_headers().items() if "hip/" in text else ():
@@ -283,8 +357,18 @@ class _Run:
 
     def commands(self, options: Sequence[str]) -> list[list[str]]:
         """Return the commands that nvcc would run: of the preprocessor, of cicc, and of ptxas."""
-        place = ["--keep", "--keep-dir", self._folder, "-ccbin", self._host.path, "-o", os.path.join(self._folder, "devmod.out")]
-        output = self._run([os.path.join(self._root, "bin", "nvcc"), "--dryrun", *options, *place, self._source])
+        place = [
+            "--keep",
+            "--keep-dir",
+            self._folder,
+            "-ccbin",
+            self._host.path,
+            "-o",
+            os.path.join(self._folder, "devmod.out"),
+        ]
+        output = self._run(
+            [os.path.join(self._root, "bin", "nvcc"), "--dryrun", *options, *place, self._source]
+        )
         variables: dict[str, str] = {}
         commands: list[list[str]] = []
         for line in output.splitlines():
@@ -294,12 +378,23 @@ class _Run:
                 variables[variable[1]] = variable[2]
             else:
                 words = shlex.split(line)
-                # A shell replaces variables. nvcc writes its own in the path of the program, and the user's options as they are.
-                words[0] = re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), words[0])
-                words = [word.replace(os.path.join(self._root, "bin", ".."), self._root) for word in words]
-                commands.append([os.path.join(self._root, "bin", words[0]), *words[1:]])  # an absolute path stays as it is
+                # A shell replaces variables. nvcc writes its own in the path of the program, and
+                # the user's options as they are.
+                words[0] = re.sub(
+                    r"\$(\w+)", lambda match: variables.get(match[1], match[0]), words[0]
+                )
+                words = [
+                    word.replace(os.path.join(self._root, "bin", ".."), self._root)
+                    for word in words
+                ]
+                commands.append(
+                    [os.path.join(self._root, "bin", words[0]), *words[1:]]
+                )  # an absolute path stays as it is
         programs = [os.path.basename(command[0]) for command in commands]
-        if programs not in ([_HOST, "cicc", "ptxas"], [_HOST, "cicc"]):  # PTX may be checked by ptxas
+        if programs not in (
+            [_HOST, "cicc", "ptxas"],
+            [_HOST, "cicc"],
+        ):  # PTX may be checked by ptxas
             raise CompileError(
                 f"nvcc {_wheels.version(_WHEELS['nvcc'])} cannot compile the CUDA C++ source {self._name} here: it runs "
                 f"{list_names(programs)}, and devmod knows the commands of {_HOST}, cicc and ptxas. Install nvidia-cuda-nvcc 13.5",
@@ -309,22 +404,33 @@ class _Run:
         return commands
 
     def preprocess(self, command: Sequence[str]) -> tuple[str, list[re.Match[str]], str]:
-        """Run the preprocessor. Return its output, the line markers in it, and the digest of the host's headers that it has read.
+        """Run the preprocessor. Return its output, the line markers in it, and the digest of the
+        host's headers that it has read.
 
-        The headers of the compilers get their names in an include, in the text of ``__FILE__`` and in the file for the next command.
+        The headers of the compilers get their names in an include, in the text of ``__FILE__`` and
+        in the file for the next command.
         """
         folders = sorted({*self._nvidia, *self._system, self._hip}, key=len)
-        names = [f"-fmacro-prefix-map={folder}=" for folder in folders]  # the last that matches has effect
+        names = [
+            f"-fmacro-prefix-map={folder}=" for folder in folders
+        ]  # the last that matches has effect
         names.append(f"-fmacro-prefix-map={self._source}={self._name}")  # __BASE_FILE__
         listed = Path(self._folder, "devmod.d")
-        self._run([*command, *names, "-isystem", self._hip, *_PREPROCESSED, "-MF", str(listed)], self._folder)
-        digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
+        self._run(
+            [*command, *names, "-isystem", self._hip, *_PREPROCESSED, "-MF", str(listed)],
+            self._folder,
+        )
+        digest = self._check_files(
+            dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape"))
+        )
         path = Path(_output(command))
         text = "\n" + _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
         markers = [*_MARKER.finditer(text)]
         self._check_directives(text, markers)
         own = {
-            name: next((name[len(each) :] for each in reversed(folders) if name.startswith(each)), name)
+            name: next(
+                (name[len(each) :] for each in reversed(folders) if name.startswith(each)), name
+            )
             for name in {each[2] for each in markers}
         }
         parts, position = [], 1
@@ -335,10 +441,16 @@ class _Run:
         return text, markers, digest
 
     def _check_directives(self, text: str, markers: Sequence[re.Match[str]]) -> None:
-        """Raise CompileError for a directive that a macro makes, but for a pragma. cicc preprocesses the text again, and reads includes."""
+        """Raise CompileError for a directive that a macro makes, but for a pragma. cicc
+        preprocesses the text again, and reads includes.
+        """
         starts = {each.start() for each in markers}
         found = chain.from_iterable(pattern.finditer(text) for pattern in _DIRECTIVES)
-        begins = [match.start() for match in found if match.start() not in starts and not _KEPT.match(text, match.start())]
+        begins = [
+            match.start()
+            for match in found
+            if match.start() not in starts and not _KEPT.match(text, match.start())
+        ]
         if begins:
             start = text.rfind("\n", 0, min(begins) + 1) + 1
             marker = [each for each in markers if each.end() < start][-1]
@@ -371,24 +483,53 @@ class _Run:
             digest.update(Path(path).read_bytes())
         return digest.hexdigest()[:16]
 
-    def compile(self, command: Sequence[str], meanwhile: Callable[[], None] = lambda: None) -> bytes:
+    def compile(
+        self, command: Sequence[str], meanwhile: Callable[[], None] = lambda: None
+    ) -> bytes:
         """Run cicc or ptxas, and return the output; b"" of a ptxas that checks the PTX alone."""
         values = {**_PLACES, "--module_id_file_name": self._module_id}
-        words = [values.get(option, word) for option, word in zip(["", *command], command, strict=False) if word != "--gen_module_id_file"]
+        words = [
+            values.get(option, word)
+            for option, word in zip(["", *command], command, strict=False)
+            if word != "--gen_module_id_file"
+        ]
         self._run(words, meanwhile=meanwhile)
         output = _output(words)
         return Path(output).read_bytes() if output else b""
 
-    def _run(self, command: Sequence[str], folder: str = os.sep, meanwhile: Callable[[], None] = lambda: None) -> str:
-        """Run a command and return its messages. Debug information contains the current folder, and so it is the root."""
+    def _run(
+        self,
+        command: Sequence[str],
+        folder: str = os.sep,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Run a command and return its messages. Debug information contains the current folder, and
+        so it is the root.
+        """
         name = os.path.basename(command[0])
-        status, output = run_program(command, folder, name=name, kind="cuda", environment=self._environment, meanwhile=meanwhile)
+        status, output = run_program(
+            command,
+            folder,
+            name=name,
+            kind="cuda",
+            environment=self._environment,
+            meanwhile=meanwhile,
+        )
         if name == "nvcc" and not status:
             return output
         # The assembler names the file. The other programs have the names of the line markers.
-        output = output.replace(f"ptxas {os.path.join(self._folder, '')}", "ptxas ").replace(os.path.join(self._folder, ""), "")
-        output = re.sub(r"^ptxas [^\n,]+, line", "ptxas application ptx input, line", output, flags=re.MULTILINE)
-        output = _MESSAGE.sub(lambda match: f"{match['file']}({match['line']}): {match['level']}: {_text(match['text'])}", output)
+        output = output.replace(f"ptxas {os.path.join(self._folder, '')}", "ptxas ").replace(
+            os.path.join(self._folder, ""), ""
+        )
+        output = re.sub(
+            r"^ptxas [^\n,]+, line", "ptxas application ptx input, line", output, flags=re.MULTILINE
+        )
+        output = _MESSAGE.sub(
+            lambda match: (
+                f"{match['file']}({match['line']}): {match['level']}: {_text(match['text'])}"
+            ),
+            output,
+        )
         self.log += output
         if status:
             self._fail(name)
@@ -398,9 +539,13 @@ class _Run:
         """Raise the CompileError of a command that failed."""
         errors, _ = diagnostics(self.log, self._name)
         if not errors:
-            raise CompileError(f"{tool} failed on the CUDA C++ source {self._name}", kind="cuda", log=self.log)
+            raise CompileError(
+                f"{tool} failed on the CUDA C++ source {self._name}", kind="cuda", log=self.log
+            )
         if self._expressions and errors[0].startswith(f"{FILE}:"):
-            raise expression_error("cuda", self._expressions, errors[0].partition(": error: ")[2], self.log)
+            raise expression_error(
+                "cuda", self._expressions, errors[0].partition(": error: ")[2], self.log
+            )
         date = _DATE.search(errors[0])
         if date:
             raise clock_error(errors[0].partition(": error: ")[0], date[1], self.log)
@@ -421,13 +566,16 @@ def _output(command: Sequence[str]) -> str:
 
 
 def _without_raw_strings(text: str) -> str:
-    """Return a preprocessed program in which a string on each line replaces a raw string of many lines.
+    """Return a preprocessed program in which a string on each line replaces a raw string of many
+    lines.
 
     Each line of the result that looks like a line marker or a directive is one.
     """
     parts, position = [], 0
     while begin := _RAW_LINES.search(text, position):
-        line = max(position, text.rfind("\n", 0, begin.start()) + 1)  # no other string goes on from the line before
+        line = max(
+            position, text.rfind("\n", 0, begin.start()) + 1
+        )  # no other string goes on from the line before
         token = next(each for each in _RAW.finditer(text, line) if each.end() > begin.start())
         parts += [text[position : token.start()], _plain_strings(token)]
         position = token.end()
@@ -443,7 +591,8 @@ def _plain_strings(match: re.Match[str]) -> str:
 
 
 def _split(text: str, markers: Sequence[re.Match[str]]) -> tuple[str, dict[str, str]]:
-    """Return the user's part of a preprocessed program, with an include for each run of lines of other headers; and these headers.
+    """Return the user's part of a preprocessed program, with an include for each run of lines of
+    other headers; and these headers.
 
     libclang then visits and checks the user's part alone.
     """
@@ -452,7 +601,9 @@ def _split(text: str, markers: Sequence[re.Match[str]]) -> tuple[str, dict[str, 
     is_open, depth = False, 0
     for match, following in pairwise((*markers, None)):
         assert match is not None
-        lines = text[match.end() + 1 : following.start() + 1 if following is not None else len(text)]
+        lines = text[
+            match.end() + 1 : following.start() + 1 if following is not None else len(text)
+        ]
         flags = match[3].split()  # 1: a file begins; 2: it ends
         depth += ("1" in flags) - ("2" in flags)
         if match[2] in _PREDEFINED or depth > 0:

@@ -1,7 +1,9 @@
-"""Compile CUDA C++ with NVRTC, the compiler library of the wheel nvidia-cuda-nvrtc. No driver and no toolkit is needed.
+"""Compile CUDA C++ with NVRTC, the compiler library of the wheel nvidia-cuda-nvrtc. No driver and
+no toolkit is needed.
 
-The result depends only on the arguments and the versions of the wheels. NVRTC does not read its cache in the home directory and does not
-call the driver. It searches no folder of the system or of the current directory. `_headers` has the standard headers that it lacks.
+The result depends only on the arguments and the versions of the wheels. NVRTC does not read its
+cache in the home directory and does not call the driver. It searches no folder of the system or of
+the current directory. `_headers` has the standard headers that it lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, host_headers, missing_header, predefined
 
-__all__ = ["DISTRIBUTION", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
+__all__ = [
+    "DISTRIBUTION",
+    "Program",
+    "arch_names",
+    "compile_program",
+    "include_folders",
+    "toolchain",
+    "version",
+]
 
 #: The compiler's name in messages.
 TITLE = "NVRTC"
@@ -29,13 +39,15 @@ TITLE = "NVRTC"
 DISTRIBUTION = "devmod-core[build-cuda]"
 #: The same for nvcc.
 _WITH_NVCC = "devmod-core[build-cuda-nvcc]"
-#: The folder of the program's name. NVRTC searches the folder of a program for its includes, and this one does not exist.
+#: The folder of the program's name. NVRTC searches the folder of a program for its includes, and
+#: this one does not exist.
 _FOLDER = "/devmod.invalid/"
 #: The oldest NVRTC with all functions that this module calls.
 _OLDEST = (13, 0)
 MISSING_HEADER = re.compile(r'open source file "([^"]+)"')
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
-#: The errors about functions of the host, CUDA's functions for the host, and names of the host's headers.
+#: The errors about functions of the host, CUDA's functions for the host, and names of the host's
+#: headers.
 _HOST_CODE = re.compile(
     r'not allowed in JIT mode|identifier "(?:cuda(?=[A-Z])\w+|f?printf|std(?:err|out)|main)" is undefined|namespace "std" has no member'
 )
@@ -85,7 +97,10 @@ class _Nvrtc:
         major = int(bindings_version.partition(".")[0])
         path = _wheels.library(major)
         if not path:
-            raise _missing(f"NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {bindings_version})", distribution)
+            raise _missing(
+                f"NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {bindings_version})",
+                distribution,
+            )
         try:
             _wheels.preload(path)
             self.version: tuple[int, int] = self.call("nvrtcVersion")
@@ -106,7 +121,9 @@ class _Nvrtc:
         self.folders = _wheels.include_folders(major)
 
     def call(self, name: str, *arguments: object) -> Any:
-        """Call a function of NVRTC and return its values without the status. Raise RuntimeError for a failure."""
+        """Call a function of NVRTC and return its values without the status. Raise RuntimeError for
+        a failure.
+        """
         status, *values = getattr(self.api, name)(*arguments)
         if status.value:
             raise RuntimeError(f"{name} returned {status.name}")
@@ -123,7 +140,10 @@ class _Nvrtc:
 
 
 def _missing(what: str, distribution: str) -> ToolchainNotFoundError:
-    return ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {not_installed(what, distribution, 'cuda', 'nvidia')}", kind="cuda")
+    return ToolchainNotFoundError(
+        f"CUDA C++ cannot be compiled here: {not_installed(what, distribution, 'cuda', 'nvidia')}",
+        kind="cuda",
+    )
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -166,7 +186,9 @@ def include_folders() -> tuple[str, ...]:
 
 
 def arch_names(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
-    """Return the architectures that NVRTC compiles for, such as "sm_90", "sm_90a" and "compute_90", in ascending order."""
+    """Return the architectures that NVRTC compiles for, such as "sm_90", "sm_90a" and "compute_90",
+    in ascending order.
+    """
     return names_of_archs(_load(distribution).archs)
 
 
@@ -174,8 +196,14 @@ def arch_names(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
 def names_of_archs(numbers: tuple[int, ...]) -> tuple[str, ...]:
     """Return the names of the architectures with these numbers, in ascending order."""
     # The compilers list the numbers. From 9.0 on there is the variant ``a``, from 10.0 on ``f``.
-    suffixes = [(number, letter) for number in numbers for letter in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))]
-    return tuple(f"{prefix}_{number}{letter}" for prefix in ("sm", "compute") for number, letter in suffixes)
+    suffixes = [
+        (number, letter)
+        for number in numbers
+        for letter in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))
+    ]
+    return tuple(
+        f"{prefix}_{number}{letter}" for prefix in ("sm", "compute") for number, letter in suffixes
+    )
 
 
 def compile_program(
@@ -199,9 +227,11 @@ def compile_program(
     options
         NVRTC's options, such as "-arch=sm_90". They are not checked. ``--no-cache`` is added.
     name_expressions
-        The expressions whose kernels are compiled and whose mangled names are returned, such as "scale<float>".
+        The expressions whose kernels are compiled and whose mangled names are returned, such as
+        "scale<float>".
     headers
-        Further headers in memory: include name to text. They precede the standard headers of this module.
+        Further headers in memory: include name to text. They precede the standard headers of this
+        module.
     folders
         The folders of headers; None for those of NVIDIA's wheels.
     distribution
@@ -240,22 +270,38 @@ def compile_program(
     try:
         for expression in expressions:
             library.call("nvrtcAddNameExpression", program, expression.encode())
-        (status,) = library.api.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
-        log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace").replace(_FOLDER, "").strip()
+        (status,) = library.api.nvrtcCompileProgram(
+            program, len(arguments), [argument.encode() for argument in arguments]
+        )
+        log = (
+            library.output("ProgramLog", program)
+            .rstrip(b"\0")
+            .decode("utf-8", "replace")
+            .replace(_FOLDER, "")
+            .strip()
+        )
         if status.value:
             raise _compile_error(status.name, log, name, expressions, paths, distribution)
-        lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
+        lowered = {
+            each: library.call("nvrtcGetLoweredName", program, each.encode()).decode()
+            for each in expressions
+        }
         ptx = library.output("PTX", program).rstrip(b"\0")
         if checked and _CARRIED not in ptx:
-            ptx += _CARRIED + b"\n//| ".join([name.encode() + b":", *text.encode().splitlines(), b"\n"])
-        cubin = checked_cubin(library.output("CUBIN", program) if any("=sm_" in each for each in arguments) else b"")
+            ptx += _CARRIED + b"\n//| ".join(
+                [name.encode() + b":", *text.encode().splitlines(), b"\n"]
+            )
+        cubin = checked_cubin(
+            library.output("CUBIN", program) if any("=sm_" in each for each in arguments) else b""
+        )
     finally:
         library.call("nvrtcDestroyProgram", program)
     return Program(ptx, cubin, log, lowered, library.version)
 
 
 def checked_cubin(cubin: bytes) -> bytes:
-    """Return a cubin, or refuse PTX, which the libraries of NVIDIA return below `devmod simulate`: no other machine would run that file.
+    """Return a cubin, or refuse PTX, which the libraries of NVIDIA return below `devmod simulate`:
+    no other machine would run that file.
 
     Raises
     ------
@@ -264,28 +310,40 @@ def checked_cubin(cubin: bytes) -> bytes:
     """
     if cubin and not cubin.startswith(b"\x7fELF"):
         raise CompileError(
-            "below `devmod simulate`, NVIDIA's compilers return PTX for a cubin: compile for compute_NN, or outside", kind="cuda"
+            "below `devmod simulate`, NVIDIA's compilers return PTX for a cubin: compile for compute_NN, or outside",
+            kind="cuda",
         )
     return cubin
 
 
 def _with_undefined_first(errors: list[str]) -> list[str]:
-    """Return the errors. An undefined type in the declaration of a kernel precedes the errors that follow from it on its line."""
+    """Return the errors. An undefined type in the declaration of a kernel precedes the errors that
+    follow from it on its line.
+    """
     place = errors[0].partition(": error: ")[0] if errors else ""
-    cause = next((each for each in errors if each.startswith(f"{place}: ") and _UNDEFINED.search(each)), None)
+    cause = next(
+        (each for each in errors if each.startswith(f"{place}: ") and _UNDEFINED.search(each)), None
+    )
     if cause is None or "__global__" not in errors[0]:
         return errors
     return [cause, *(each for each in errors if each is not cause)]
 
 
 def _without_host(limit: str, distribution: str) -> str:
-    """Return what NVRTC lacks for host code, and where kernels are built, the compiler that takes it. A receiver has NVRTC alone."""
+    """Return what NVRTC lacks for host code, and where kernels are built, the compiler that takes
+    it. A receiver has NVRTC alone.
+    """
     remedy = f". nvcc takes host code: run {pip_install(_WITH_NVCC)}, and add -compiler=nvcc to the target"
     return f"NVRTC {limit}" + remedy * (distribution == DISTRIBUTION)
 
 
 def _compile_error(
-    status: str, log: str, name: str, expressions: tuple[str, ...], folders: Sequence[str], distribution: str
+    status: str,
+    log: str,
+    name: str,
+    expressions: tuple[str, ...],
+    folders: Sequence[str],
+    distribution: str,
 ) -> CompileError:
     errors, _ = diagnostics(log, name)
     errors = _with_undefined_first(errors)
@@ -310,13 +368,16 @@ def _compile_error(
 # -- Read the diagnostics in NVRTC's log.
 
 
-#: ``k.cu(3): error: identifier "x" is undefined``, with a number ``k.cu(3): warning #177-D: …``, and of the later stages
-#: ``k.cu(3): Error: Formal parameter space overflowed`` and ``Warning #20208-D: …``, which has no place.
+#: ``k.cu(3): error: identifier "x" is undefined``, with a number ``k.cu(3): warning #177-D: …``,
+#: and of the later stages ``k.cu(3): Error: Formal parameter space overflowed`` and ``Warning
+#: #20208-D: …``, which has no place.
 _DIAGNOSTIC = re.compile(
     r"^(?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<level>[A-Za-z ]*error|Error|[Ww]arning)(?P<number> #[\w-]+)?: (?P<text>.*)$"
 )
 #: ``ptxas application ptx input, line 26; error   : Not a name of any known instruction``, of an asm statement.
-_ASSEMBLER = re.compile(r"^ptxas application ptx input, line (?P<line>\d+); (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
+_ASSEMBLER = re.compile(
+    r"^ptxas application ptx input, line (?P<line>\d+); (?P<level>fatal|error|warning)\s*: (?P<text>.*)$"
+)
 #: The last message of the assembler after an error.
 _END = "Ptx assembly aborted due to errors"
 #: ``ptxas error   : Entry function 'k' uses too much shared data``, ``nvrtc: error: unrecognized option --foo found``.
@@ -330,13 +391,18 @@ EXPRESSIONS = "__nv_name_map"
 
 
 def read_reports(log: str, title: str, *, remarks: bool = False) -> list[str]:
-    """Return the report of a log below a title, or no report. It has the assembler's lines, such as the registers of each kernel.
+    """Return the report of a log below a title, or no report. It has the assembler's lines, such as
+    the registers of each kernel.
 
-    With `remarks`, also the lines about inlining, each once. NVRTC prints them in later compiles of a process too, without the option.
+    With `remarks`, also the lines about inlining, each once. NVRTC prints them in later compiles of
+    a process too, without the option.
     """
     lines = [line for line in log.splitlines() if _REPORT.match(line) and not _TIME.match(line)]
     inlining = [line for line in lines if line.startswith("remark: ")] if remarks else []
-    report = [*dict.fromkeys(inlining), *(line for line in lines if not line.startswith("remark: "))]
+    report = [
+        *dict.fromkeys(inlining),
+        *(line for line in lines if not line.startswith("remark: ")),
+    ]
     return ["\n".join([f"{title}:", *report])] if report else []
 
 
@@ -350,7 +416,8 @@ def clock_error(place: str, macro: str, log: str = "") -> CompileError:
 
 
 def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[str], list[str]]:
-    """Return the errors and the warnings of a log, each as ``file:line: error: text`` or ``file:line: warning #177-D: text``.
+    """Return the errors and the warnings of a log, each as ``file:line: error: text`` or
+    ``file:line: warning #177-D: text``.
 
     Parameters
     ----------
@@ -375,5 +442,7 @@ def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[st
         is_warning = match["level"].lower() == "warning"
         # The number of a warning is that of --diag-suppress=.
         level = f"warning{match.groupdict().get('number') or ''}" if is_warning else "error"
-        (warnings if is_warning else errors).append(f"{place}: {level}: {match['text']}".removeprefix(": "))
+        (warnings if is_warning else errors).append(
+            f"{place}: {level}: {match['text']}".removeprefix(": ")
+        )
     return errors, warnings

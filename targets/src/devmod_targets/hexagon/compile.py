@@ -1,4 +1,6 @@
-"""The compiler of Hexagon: C, C++ and LLVM IR to a shared object, with the clang and lld of the wheel ziglang."""
+"""The compiler of Hexagon: C, C++ and LLVM IR to a shared object, with the clang and lld of the
+wheel ziglang.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,49 @@ from devmod.targets.hexagon import SPEC
 from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
-from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    check_target_options,
+    merge_declared,
+    warn_caller,
+)
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring._request import arch_hint
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import element_type
-from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, ClangOptions, check_symbols, clang_options, take_flag
+from devmod_targets.authoring.clang_build import (
+    SAVE_TEMPS,
+    ClangBuild,
+    ClangOptions,
+    check_symbols,
+    clang_options,
+    take_flag,
+)
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.authoring.zig import find_zig, library_headers
 
 #: The versions that clang supports.
-ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
+ARCHS = (
+    *(
+        "v5",
+        "v55",
+        "v60",
+        "v62",
+        "v65",
+        "v66",
+        "v67",
+        "v67t",
+        "v68",
+        "v69",
+        "v71",
+        "v71t",
+        "v73",
+        "v75",
+        "v79",
+        "v81",
+    ),
+)
 _LANGUAGES = {
     "C": ("c", "gnu17"),
     "C++": ("c++", "gnu++20"),
@@ -32,18 +66,41 @@ _LANGUAGES = {
 }
 #: No runner has C++'s runtime library: a module that needs it would not load.
 _CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
-#: The macros that libc++'s headers need. libc++ without threads and files: a kernel has none. clang defines _GNU_SOURCE for C++ on Linux.
+#: The macros that libc++'s headers need. libc++ without threads and files: a kernel has none. clang
+#: defines _GNU_SOURCE for C++ on Linux.
 _LIBCPP = (
     *("_GNU_SOURCE", "_LIBCPP_ABI_VERSION=1", "_LIBCPP_ABI_NAMESPACE=__1"),
     *("_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS", "_LIBCPP_PSTL_BACKEND_SERIAL"),
     "_LIBCPP_HARDENING_MODE_DEFAULT=_LIBCPP_HARDENING_MODE_NONE",
     "_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE",
-    *(f"_LIBCPP_HAS_{each}=1" for each in ("LOCALIZATION", "MUSL_LIBC", "UNICODE", "WIDE_CHARACTERS")),
-    *(f"_LIBCPP_HAS_{each}=0" for each in ("FILESYSTEM", "MONOTONIC_CLOCK", "RANDOM_DEVICE", "TERMINAL", "THREADS", "TIME_ZONE_DATABASE")),
-    *(f"_LIBCPP_HAS_{each}=0" for each in ("THREAD_API_C11", "THREAD_API_EXTERNAL", "THREAD_API_PTHREAD", "THREAD_API_WIN32")),
+    *(
+        f"_LIBCPP_HAS_{each}=1"
+        for each in ("LOCALIZATION", "MUSL_LIBC", "UNICODE", "WIDE_CHARACTERS")
+    ),
+    *(
+        f"_LIBCPP_HAS_{each}=0"
+        for each in (
+            "FILESYSTEM",
+            "MONOTONIC_CLOCK",
+            "RANDOM_DEVICE",
+            "TERMINAL",
+            "THREADS",
+            "TIME_ZONE_DATABASE",
+        )
+    ),
+    *(
+        f"_LIBCPP_HAS_{each}=0"
+        for each in (
+            "THREAD_API_C11",
+            "THREAD_API_EXTERNAL",
+            "THREAD_API_PTHREAD",
+            "THREAD_API_WIN32",
+        )
+    ),
     "_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0",
 )
-#: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
+#: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names
+#: them.
 _LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack", "-s")
 
 
@@ -53,21 +110,22 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Parameters
     ----------
     request
-        The compile request. Its fmap is merged with the functions that libclang reads in the source. It declares those of LLVM IR, assembly
-        and objects.
+        The compile request. Its fmap is merged with the functions that libclang reads in the
+        source. It declares those of LLVM IR, assembly and objects.
 
     Returns
     -------
     Payload
-        The shared object, of kind "hexagon"; its assembly and its object are in `source`. With the option ``-save-temps``, its LLVM IR
-        and its bitcode are too.
+        The shared object, of kind "hexagon"; its assembly and its object are in `source`. With the
+        option ``-save-temps``, its LLVM IR and its bitcode are too.
 
     Raises
     ------
     ToolchainNotFoundError
         ziglang is not installed, or libclang is not installed and no fmap is declared.
     CompileError
-        The source has errors, no function, or one that devmod cannot call. `log` contains the compiler's output.
+        The source has errors, no function, or one that devmod cannot call. `log` contains the
+        compiler's output.
     """
     if request.name_expressions and request.language == "C":
         raise request.error("name_expressions= is not supported for C, which has no templates")
@@ -77,26 +135,40 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options = clang_options(request, SPEC, standard)
     if language == "object":
         _check_object(request)
-    is_source, key = language in ("c", "c++"), {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}.get(request.language)
+    is_source, key = (
+        language in ("c", "c++"),
+        {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}.get(request.language),
+    )
     source: dict[str, str | bytes] = {key: request.text or request.data} if key else {}
     if is_source:
-        library = library_headers(find_zig(kind=SPEC.kind, distribution=SPEC.build_distribution), "hexagon")
-        options = options._replace(toolchain=options.toolchain.with_library(library, is_cpp=language == "c++"))
+        library = library_headers(
+            find_zig(kind=SPEC.kind, distribution=SPEC.build_distribution), "hexagon"
+        )
+        options = options._replace(
+            toolchain=options.toolchain.with_library(library, is_cpp=language == "c++")
+        )
     with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
-        build = ClangBuild(request, options.toolchain, language, header_files(__package__), folder, ending=ending)
+        build = ClangBuild(
+            request, options.toolchain, language, header_files(__package__), folder, ending=ending
+        )
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         freestanding = _source_flags(language)
         log: list[str] = []
         reports: list[str] = []
         if is_source or language == "ir":
-            source["asm"], log, reports = build.compile([*machine, *freestanding, *options.flags], options.defines)
+            source["asm"], log, reports = build.compile(
+                [*machine, *freestanding, *options.flags], options.defines
+            )
         # The assembler needs the options of the processor too, such as -mhvx.
-        code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], _LINK)
+        code = build.link(
+            [*machine, *(flag for flag in options.flags if flag.startswith("-m"))], _LINK
+        )
         symbols = exported_functions(code)
         declared = {info.name for info in (request.fmap or {}).values()}
         if not symbols or not declared.issubset(symbols):
-            # Hidden functions are functions of the module if the caller declares them, or if there are no others.
+            # Hidden functions are functions of the module if the caller declares them, or if there
+            # are no others.
             code = build.relink(export_hidden(build.object(), declared if symbols else ()), _LINK)
             symbols = exported_functions(code)
         source["obj"] = build.object()
@@ -108,9 +180,13 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         sources, files = build.sources(), build.files
     _check_arch(request, code)
     if not symbols:
-        raise request.error(f"the {request.language} source {request.name} defines no function that is not static")
+        raise request.error(
+            f"the {request.language} source {request.name} defines no function that is not static"
+        )
     if is_source:
-        reflected, readers, included, warnings = _read_source(request, language, options, symbols, code)
+        reflected, readers, included, warnings = _read_source(
+            request, language, options, symbols, code
+        )
         files |= included
         log += warnings
         fmap = merge_declared(SPEC, reflected, request.fmap)
@@ -118,7 +194,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         fmap, readers = _declared_functions(request, symbols), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log, reports)
-    return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources), files)
+    return Payload(
+        "hexagon", code, "so", fmap, source, options.origin(request, readers, sources), files
+    )
 
 
 def _source_flags(language: str) -> list[str]:
@@ -126,23 +204,33 @@ def _source_flags(language: str) -> list[str]:
     if language not in ("c", "c++"):
         return []
     # The runner calls the constructors of .init_array, and without the option clang writes .ctors.
-    return ["-ffreestanding", "-fuse-init-array", *([*_CPP, *(f"-D{each}" for each in _LIBCPP)] if language == "c++" else [])]
+    return [
+        "-ffreestanding",
+        "-fuse-init-array",
+        *([*_CPP, *(f"-D{each}" for each in _LIBCPP)] if language == "c++" else []),
+    ]
 
 
 def _read_source(
-    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str], code: bytes
+    request: CompileRequest,
+    language: str,
+    options: ClangOptions,
+    symbols: Sequence[str],
+    code: bytes,
 ) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
     """Read the exported functions of a C or C++ source with libclang.
 
-    Return the signatures by name, or None if the caller's fmap has all functions and libclang is missing or refuses the source; the reader
-    for the origin; the files that it read; and the warning about the functions that devmod cannot call.
+    Return the signatures by name, or None if the caller's fmap has all functions and libclang is
+    missing or refuses the source; the reader for the origin; the files that it read; and the
+    warning about the functions that devmod cannot call.
 
     Raises
     ------
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        A function that the caller names, or every function, has a parameter or a result that devmod does not support.
+        A function that the caller names, or every function, has a parameter or a result that devmod
+        does not support.
     """
     declared = {info.name for info in (request.fmap or {}).values()}
     reflected = {}
@@ -171,7 +259,11 @@ def _read_source(
         if not declared >= set(symbols):
             raise
         return None, [], {}, []
-    warnings = [f"the module omits {', '.join(omitted)}: {next(iter(omitted.values()))}"] if omitted else []
+    warnings = (
+        [f"the module omits {', '.join(omitted)}: {next(iter(omitted.values()))}"]
+        if omitted
+        else []
+    )
     return source.with_globals(reflected, code), [source.toolchain], source.files, warnings
 
 
@@ -188,7 +280,10 @@ def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction
 
 
 def _declared_functions(request: CompileRequest, symbols: Sequence[str]) -> dict[str, FunctionInfo]:
-    """Return the functions that the caller declares: LLVM IR, assembly and objects have no types."""
+    """Return the functions that the caller declares:
+
+    LLVM IR, assembly and objects have no types.
+    """
     if request.fmap is None:
         raise request.error(
             f"the signatures of {request.name} are unknown: {request.language} has no types of arguments. Declare the functions: "
@@ -207,8 +302,13 @@ def _arch(request: CompileRequest) -> str:
 
 
 def _check_object(request: CompileRequest) -> None:
-    """Raise CompileError for a source that is not an object for Hexagon: lld would name the files of the build."""
-    kind, machine = int.from_bytes(request.data[16:18], "little"), int.from_bytes(request.data[18:20], "little")
+    """Raise CompileError for a source that is not an object for Hexagon: lld would name the files
+    of the build.
+    """
+    kind, machine = (
+        int.from_bytes(request.data[16:18], "little"),
+        int.from_bytes(request.data[18:20], "little"),
+    )
     if request.data[:6] != b"\x7fELF\x01\x01" or (kind, machine) != (1, 164):
         raise request.error(
             f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon"
@@ -216,7 +316,9 @@ def _check_object(request: CompileRequest) -> None:
 
 
 def _check_arch(request: CompileRequest, code: bytes) -> None:
-    """Raise CompileError for a source that was compiled for a newer core than that of the target."""
+    """Raise CompileError for a source that was compiled for a newer core than that of the
+    target.
+    """
     actual = SPEC.architecture("so", code) if SPEC.architecture is not None else ""
     if SPEC.rank is not None and SPEC.rank(actual, request.target.arch) is None:
         raise request.error(
@@ -225,21 +327,31 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
         )
 
 
-# -- The functions that a shared object exports, in the order of their addresses, and those that an object hides.
+# -- The functions that a shared object exports, in the order of their addresses, and those that an
+# object hides.
 
 
 _SYMBOLS, _FUNCTION, _LOCAL = 2, 2, 0
-#: The place of the visibility in a symbol, its bits, and the values for hidden and for exported symbols that nothing replaces.
+#: The place of the visibility in a symbol, its bits, and the values for hidden and for exported
+#: symbols that nothing replaces.
 _OTHER, _VISIBILITY, _HIDDEN, _PROTECTED = 13, 3, (1, 2), 3
 
 
 def exported_functions(code: bytes) -> list[str]:
-    """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has written."""
-    return [name for _, name in sorted((address, name) for address, name, _ in _functions(ElfFile(code), DYNAMIC_SYMBOLS))]
+    """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has
+    written.
+    """
+    return [
+        name
+        for _, name in sorted(
+            (address, name) for address, name, _ in _functions(ElfFile(code), DYNAMIC_SYMBOLS)
+        )
+    ]
 
 
 def export_hidden(code: bytes, names: Collection[str]) -> bytes:
-    """Return a relocatable object that exports its hidden functions: those of `names`, or all if there are no names.
+    """Return a relocatable object that exports its hidden functions: those of `names`, or all if
+    there are no names.
 
     Raises
     ------
@@ -257,11 +369,15 @@ def export_hidden(code: bytes, names: Collection[str]) -> bytes:
 
 
 def _functions(elf: ElfFile, sort: int) -> Iterator[tuple[int, str, memoryview]]:
-    """Yield the functions that symbol tables of a sort define for other files: the address, the name, and the bytes from the symbol on."""
+    """Yield the functions that symbol tables of a sort define for other files: the address, the
+    name, and the bytes from the symbol on.
+    """
     for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
         if kind == sort:
             table, names = elf.contents(number), bytes(elf.contents(link))
             for place, (start, info, section, address, _) in enumerate(elf.symbols(table)):
                 if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
-                    name = names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")
+                    name = names[start : names.index(b"\0", start)].decode(
+                        "utf-8", "backslashreplace"
+                    )
                     yield address, name, table[elf.symbol_bytes * place :]

@@ -1,4 +1,5 @@
-"""Modules that other compilers made, as modules of devmod. `devmod.interop` has the same modules under their public names.
+"""Modules that other compilers made, as modules of devmod. `devmod.interop` has the same modules
+under their public names.
 
 - `triton`: kernels that Triton compiled.
 - `warp`: the folders that Warp compiles its modules to.

@@ -1,4 +1,6 @@
-"""Containers of device code that other compilers wrote, loaded as variants. `devmod_readers.offload` takes them apart."""
+"""Containers of device code that other compilers wrote, loaded as variants.
+`devmod_readers.offload` takes them apart.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import OffloadImage
 from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
-from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_entry, without_types
+from devmod_targets.cuda.signatures.declared import (
+    declaration_error,
+    declared_kernels,
+    with_entry,
+    without_types,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,23 +36,27 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 
-def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo] | Iterable[str]) -> devmod.Module:
-    """Return the module of a container of device code: a bundle of variants, or the module itself if there is one image.
+def load(
+    data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo] | Iterable[str]
+) -> devmod.Module:
+    """Return the module of a container of device code: a bundle of variants, or the module itself
+    if there is one image.
 
     Parameters
     ----------
     data
         The container, or the path of its file.
     fmap
-        The functions, or the names of kernels whose types an image contains: in the mangled name of a C++ kernel, or in PTX that marks
-        its pointers. An image becomes a variant with those of them that it contains. Images without any of them, and images that
-        devmod does not run, are ignored.
+        The functions, or the names of kernels whose types an image contains: in the mangled name of
+        a C++ kernel, or in PTX that marks its pointers. An image becomes a variant with those of
+        them that it contains. Images without any of them, and images that devmod does not run, are
+        ignored.
 
     Raises
     ------
     FormatError
-        The container is damaged, it has no image that devmod runs, no image has one of the functions, or no image contains the types of
-        a kernel that is named.
+        The container is damaged, it has no image that devmod runs, no image has one of the
+        functions, or no image contains the types of a kernel that is named.
     ToolchainNotFoundError
         The container is compressed with zstd, and Python has no decompressor.
     ArgumentError
@@ -65,11 +76,17 @@ def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.Functi
     missing = dict.fromkeys(fmap if isinstance(fmap, Mapping) else ())
     for image, functions in zip(usable, found, strict=True):
         if functions:
-            modules.append(devmod.create_with_fallback(image.kind, bytes(image.data), image.fmt, functions))
+            modules.append(
+                devmod.create_with_fallback(image.kind, bytes(image.data), image.fmt, functions)
+            )
             missing = {key: None for key in missing if key not in functions}
     if not modules or missing:
         listed = list_names(f"{image.fmt or 'unknown'} {image.name}".rstrip() for image in images)
-        what = f"no image has the functions {list_names(missing)}" if missing else "fmap names no function"
+        what = (
+            f"no image has the functions {list_names(missing)}"
+            if missing
+            else "fmap names no function"
+        )
         raise FormatError(f"the container cannot be loaded: {what}; its images are: {listed}")
     return devmod.bundle(*modules) if len(modules) > 1 else modules[0]
 
@@ -78,16 +95,23 @@ def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection
     """Return those of the symbols that are functions of an image."""
     if image.fmt == "ptx":
         return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
-    return read_cubin(image.data, symbols).keys() if image.fmt == "cubin" else find_kernels(image.data, symbols)
+    return (
+        read_cubin(image.data, symbols).keys()
+        if image.fmt == "cubin"
+        else find_kernels(image.data, symbols)
+    )
 
 
 # -- The signatures of kernels that the images of a container have.
 
 
-def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterable[str]) -> list[dict[str, FunctionInfo]]:
+def image_functions(
+    images: Sequence[tuple[str, str, memoryview]], names: Iterable[str]
+) -> list[dict[str, FunctionInfo]]:
     """Return for each image those of the named functions that it contains.
 
-    The types are those of the first image that has them, the block and the limits of a launch those of the image itself.
+    The types are those of the first image that has them, the block and the limits of a launch those
+    of the image itself.
 
     Parameters
     ----------
@@ -101,7 +125,8 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
     ArgumentError
         `names` is not a sequence of names.
     FormatError
-        No image has a kernel of a name, none contains its types, or the images have arguments of different sizes.
+        No image has a kernel of a name, none contains its types, or the images have arguments of
+        different sizes.
     """
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
         raise ArgumentError(
@@ -111,16 +136,34 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
     kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
     results: list[dict[str, FunctionInfo]] = [{} for _ in images]
     for name in names:
-        chosen = {number: (one, entries) for number, (every, entries) in enumerate(kernels) if (one := _select(every, name))}
+        chosen = {
+            number: (one, entries)
+            for number, (every, entries) in enumerate(kernels)
+            if (one := _select(every, name))
+        }
         if not chosen:
             known = list_names(dict.fromkeys(key for functions, _ in kernels for key in functions))
-            raise FormatError(f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}")
-        typed = next((functions[name] for functions, entries in chosen.values() if not without_types(functions, entries)), None)
+            raise FormatError(
+                f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}"
+            )
+        typed = next(
+            (
+                functions[name]
+                for functions, entries in chosen.values()
+                if not without_types(functions, entries)
+            ),
+            None,
+        )
         if typed is None:
             functions, entries = next(iter(chosen.values()))
             symbol = without_types(functions, entries)
-            raise FormatError(declaration_error("the container", symbol, functions, entries), function=name)
-        sizes = {tuple(place.size for place in entries[functions[name].symbol].params or ()) for functions, entries in chosen.values()}
+            raise FormatError(
+                declaration_error("the container", symbol, functions, entries), function=name
+            )
+        sizes = {
+            tuple(place.size for place in entries[functions[name].symbol].params or ())
+            for functions, entries in chosen.values()
+        }
         if len(sizes) > 1:
             listed = " and ".join(str(list(each)) for each in sorted(sizes))
             raise FormatError(
@@ -129,7 +172,9 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
                 function=name,
             )
         for number, (_, entries) in chosen.items():
-            own = with_entry(typed, entries[typed.symbol]).replace(tags=typed.tags)  # a cubin does not contain the tag
+            own = with_entry(typed, entries[typed.symbol]).replace(
+                tags=typed.tags
+            )  # a cubin does not contain the tag
             spec = find_spec(images[number][0])
             assert spec is not None
             results[number] |= merge_declared(spec, {name: own}, None)
@@ -138,23 +183,35 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
 
 def _select(functions: Mapping[str, ReflectedFunction], name: str) -> dict[str, ReflectedFunction]:
     """Return the function of a name or a symbol, under that name; {} if there is none."""
-    found = next((function for key, function in functions.items() if name in (key, function.symbol)), None)
+    found = next(
+        (function for key, function in functions.items() if name in (key, function.symbol)), None
+    )
     return {} if found is None else {name: found}
 
 
-def read_kernels(kind: str, fmt: str, data: memoryview) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
+def read_kernels(
+    kind: str, fmt: str, data: memoryview
+) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
     """Return the kernels of an image by name and by symbol."""
     entries: Mapping[str, KernelEntry]
     if kind == "metal":
         functions = read_metallib(bytes(data))
-        return functions, {name: KernelEntry(name, () if all(each.types) else None) for name, each in functions.items()}
+        return functions, {
+            name: KernelEntry(name, () if all(each.types) else None)
+            for name, each in functions.items()
+        }
     if kind == "cuda":
-        entries = read_ptx(bytes(data).decode("utf-8", "replace")) if fmt == "ptx" else read_cubin(data)
+        entries = (
+            read_ptx(bytes(data).decode("utf-8", "replace")) if fmt == "ptx" else read_cubin(data)
+        )
     else:
         entries = {
             name: KernelEntry(
                 name,
-                tuple(ParamPlace(each.offset, each.size, is_pointer=each.kind == "global_buffer") for each in kernel.visible_arguments),
+                tuple(
+                    ParamPlace(each.offset, each.size, is_pointer=each.kind == "global_buffer")
+                    for each in kernel.visible_arguments
+                ),
                 kernel.block,
             )
             for name, kernel in read_code_object(data).items()

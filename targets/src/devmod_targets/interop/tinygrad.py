@@ -1,6 +1,8 @@
-"""Functions of tinygrad's Tensors as programs, for several kinds. Importing this imports no tinygrad.
+"""Functions of tinygrad's Tensors as programs, for several kinds. Importing this imports no
+tinygrad.
 
-Each kind has the kernels and the launches that tinygrad's renderer for it chooses. No device and no driver is needed.
+Each kind has the kernels and the launches that tinygrad's renderer for it chooses. No device and no
+driver is needed.
 """
 
 from __future__ import annotations
@@ -61,26 +63,30 @@ def export(
 ) -> devmod.Module:
     """Return a module with a program that computes what a function of Tensors computes.
 
-    The function is called once or twice, and its kernels do not run. Tensors that it uses are constants. Those that it assigns, such as a
-    cache of keys and values, are state: ``program(x, state=program.state())``.
+    The function is called once or twice, and its kernels do not run. Tensors that it uses are
+    constants. Those that it assigns, such as a cache of keys and values, are state: ``program(x,
+    state=program.state())``.
 
     Parameters
     ----------
     fn
         The function. Its result is a Tensor, several, or a dict of them by name.
     inputs
-        Its arguments: Tensors, of which only the shape and the element type count, and bound variables, as in
-        ``Variable("position", 1, 512).bind(3)``. A variable is an integer input, or the length of a Tensor that was sliced by it.
+        Its arguments: Tensors, of which only the shape and the element type count, and bound
+        variables, as in ``Variable("position", 1, 512).bind(3)``. A variable is an integer input,
+        or the length of a Tensor that was sliced by it.
     targets
         The targets, such as "opencl", "webgpu" or "cuda -arch=sm_80", one for each kind.
     name
         The name of the program.
     names
-        The names of the inputs. Default: those of the function's parameters. A variable keeps its own.
+        The names of the inputs. Default: those of the function's parameters. A variable keeps its
+        own.
     outputs
         The names of the results. Default: ``y``, or ``y0``, ``y1`` of several.
     constants
-        Tensors that the function uses, by the names that the file gives them. Default: the names of `get_state_dict`, or of variables.
+        Tensors that the function uses, by the names that the file gives them. Default: the names of
+        `get_state_dict`, or of variables.
     report
         A function that gets lines of text, the progress.
 
@@ -94,7 +100,8 @@ def export(
     ToolchainNotFoundError
         tinygrad is not installed, or not the version that this is for; or a compiler is missing.
     ArgumentError
-        The function does what a program or a kind does not have. The message names the result and the operator.
+        The function does what a program or a kind does not have. The message names the result and
+        the operator.
     CompileError
         A kernel cannot be rendered or compiled.
 
@@ -113,9 +120,14 @@ def export(
     parsed = {each.kind: each for each in map(Target.parse, map(str, several))}
     if not parsed or not parsed.keys() <= KINDS.keys() or len(parsed) != len([*several]):
         expected = f"expected one target of each kind, of {list_names(KINDS)}"
-        raise ArgumentError(f"tinygrad.export: {expected}; got {list_names(map(str, several))}", argument="targets")
+        raise ArgumentError(
+            f"tinygrad.export: {expected}; got {list_names(map(str, several))}", argument="targets"
+        )
     if not _NAME.fullmatch(name):
-        raise ArgumentError(f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _", argument="name")
+        raise ArgumentError(
+            f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _",
+            argument="name",
+        )
     given = _named(fn, inputs, names)
     recordings: dict[int, Recording] = {}
     plans = []
@@ -136,7 +148,8 @@ def export(
 
 @contextmanager
 def cpu() -> Iterator[None]:
-    """Run tinygrad on its CPU device, with the clang of the wheel ziglang, fixed settings and no cache on disk.
+    """Run tinygrad on its CPU device, with the clang of the wheel ziglang, fixed settings and no
+    cache on disk.
 
     Tensors can be made here without a clang on PATH. The end restores tinygrad's settings.
 
@@ -158,11 +171,17 @@ def cpu() -> Iterator[None]:
 
 
 def _check_version() -> None:
-    """Raise an error for a version of tinygrad that this was not tested with. tinygrad has no stable interface."""
+    """Raise an error for a version of tinygrad that this was not tested with. tinygrad has no
+    stable interface.
+    """
     if (found := version("tinygrad")) != _VERSION:
         wanted = not_installed(f"tinygrad {_VERSION}", "devmod-core[tinygrad]", "tinygrad")
-        other = f"tinygrad {found} is installed, and its versions differ too much. " if found else ""
-        raise ToolchainNotFoundError(f"functions of tinygrad cannot be exported here: {other}{wanted}")
+        other = (
+            f"tinygrad {found} is installed, and its versions differ too much. " if found else ""
+        )
+        raise ToolchainNotFoundError(
+            f"functions of tinygrad cannot be exported here: {other}{wanted}"
+        )
 
 
 def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[str, Any]:
@@ -171,13 +190,27 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
 
     if names is None:
         parameters = list(inspect.signature(fn).parameters.values())
-        plain = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-        names = plain[: len(inputs)] if len(plain) >= len(inputs) else [f"x{number}" for number in range(len(inputs))]
+        plain = [
+            each.name
+            for each in parameters
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        names = (
+            plain[: len(inputs)]
+            if len(plain) >= len(inputs)
+            else [f"x{number}" for number in range(len(inputs))]
+        )
     if len(set(names)) != len(inputs) or len(names) != len(inputs):
-        raise ArgumentError(f"names has {list_names(names)}; expected {len(inputs)} different names, one for each input", argument="names")
+        raise ArgumentError(
+            f"names has {list_names(names)}; expected {len(inputs)} different names, one for each input",
+            argument="names",
+        )
     for label, each in zip(names, inputs, strict=True):
         if not isinstance(each, Tensor) and not (isinstance(each, UOp) and each.is_bound_var):
-            raise ArgumentError(f"the input {label!r} is {type(each).__name__}; expected a Tensor or a bound Variable", argument=label)
+            raise ArgumentError(
+                f"the input {label!r} is {type(each).__name__}; expected a Tensor or a bound Variable",
+                argument=label,
+            )
     return dict(zip(names, inputs, strict=True))
 
 
@@ -199,23 +232,35 @@ class _Plan:
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
         missing = _MISSING.get(target.kind, ())
-        arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0]) if target.kind == "cuda" and target.arch else KINDS[target.kind][1]
+        arch = (
+            re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
+            if target.kind == "cuda" and target.arch
+            else KINDS[target.kind][1]
+        )
         for call in recording.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
                 raise self.error(call, "a copy between devices in each call, which no program has")
             if tree.key not in self.kernels:
                 for each in tree.toposort():
-                    if each.dtype not in (dtypes.void, *dtypes.weaks) and (dtype := dtype_of(each.dtype)) in missing:
+                    if (
+                        each.dtype not in (dtypes.void, *dtypes.weaks)
+                        and (dtype := dtype_of(each.dtype)) in missing
+                    ):
                         others = [kind for kind in KINDS if dtype not in _MISSING.get(kind, ())]
                         place = "an array" if each.op is Ops.PARAM else each.op.name
-                        raise self.error(call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}")
+                        raise self.error(
+                            call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}"
+                        )
                 self.kernels[tree.key] = kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
                 try:
-                    self.items.append([target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()])
+                    self.items.append(
+                        [target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()]
+                    )
                 except RecursionError:
                     raise self.error(
-                        call, f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply"
+                        call,
+                        f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
                     ) from None
 
     def error(self, call: Any, what: str) -> ArgumentError:
@@ -240,15 +285,30 @@ class _Plan:
             kernel = self.kernels[call.src[0].key]
             rendered, buffers = self.rendered[kernel], get_call_arg_uops(call)
             written |= effects(call)[0]
-            bound = {each.src[0].expr: expression(each.src[1].src[1]) for each in call.src[1:] if each.is_bound_var}
+            bound = {
+                each.src[0].expr: expression(each.src[1].src[1])
+                for each in call.src[1:]
+                if each.is_bound_var
+            }
             types = {each.name: each.type for each in module.functions[kernel].interface.params}  # type: ignore[union-attr]
             arguments = {}
             for parameter, slot, variable in rendered["parameters"]:
                 if parameter in types:  # the text uses it
-                    number = variable if variable in recording.variables else bound.get(variable, variable)
+                    number = (
+                        variable
+                        if variable in recording.variables
+                        else bound.get(variable, variable)
+                    )
                     arguments[parameter] = number or self._argument(buffers[slot], types[parameter])
-            steps.append(devmod.step(kernel, grid=rendered["grid"], block=rendered["block"], **arguments))
-        lengths = {each for array in recording.inputs for side in array.shape for each in _NAME.findall(str(side))}
+            steps.append(
+                devmod.step(kernel, grid=rendered["grid"], block=rendered["block"], **arguments)
+            )
+        lengths = {
+            each
+            for array in recording.inputs
+            for side in array.shape
+            for each in _NAME.findall(str(side))
+        }
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
         return devmod.program(
@@ -260,7 +320,10 @@ class _Plan:
             ],
             outputs=[each.text for each in recording.outputs],
             updates=[each.text for each in recording.inputs if each.buffer in written],
-            requires=[f"{int(each.vmin)} <= {name} <= {int(each.vmax)}" for name, each in recording.variables.items()],
+            requires=[
+                f"{int(each.vmin)} <= {name} <= {int(each.vmax)}"
+                for name, each in recording.variables.items()
+            ],
             steps=steps,
             **self._declared,
         )
@@ -271,7 +334,13 @@ class _Plan:
 
         array, recording = self._arrays.get(buffer), self.recording
         if array is None:
-            role = "states" if buffer in recording.states else "constants" if buffer.is_realized else "temporaries"
+            role = (
+                "states"
+                if buffer in recording.states
+                else "constants"
+                if buffer.is_realized
+                else "temporaries"
+            )
             array = recording.held.get(buffer) if role != "temporaries" else None
             if array is None:
                 label = recording.names.take(f"{role[0]}{len(self._declared[role])}")
@@ -284,7 +353,9 @@ class _Plan:
                     values, text = values.view("uint16"), array.text
                 values = values.reshape(array.shape)
                 if role == "states":
-                    constant = array._replace(name=recording.names.take(f"{array.name}_0") if values.any() else "0")
+                    constant = array._replace(
+                        name=recording.names.take(f"{array.name}_0") if values.any() else "0"
+                    )
                     self._declared["constants"] += [constant.text] if values.any() else []
                     text += f" = {constant.name}"
                 if constant.name != "0":
@@ -293,18 +364,38 @@ class _Plan:
         return array.name if dtype == array.dtype else f"{array.name}.view({dtype})"
 
     def _compile(self) -> devmod.Module:
-        """Return the module of the kernels: of one source, or for kinds that compile each kernel by itself, of one for each."""
+        """Return the module of the kernels: of one source, or for kinds that compile each kernel by
+        itself, of one for each.
+        """
         kind, rendered = self.target.kind, self.rendered
         language = "CUDA C++" if kind in ("cuda", "rocm") else None
         # In WGSL, the names of buffers are those of the whole text.
-        parts = [{kernel: each} for kernel, each in rendered.items()] if kind == "webgpu" else [rendered]
-        options = ["-w"] if kind in ("opencl", "rocm") else []  # clang warns about parentheses and macros, also at the receiver
-        modules = [devmod.compile(_text(each), self.target, name=next(iter(each)), language=language, options=options) for each in parts]
+        parts = (
+            [{kernel: each} for kernel, each in rendered.items()]
+            if kind == "webgpu"
+            else [rendered]
+        )
+        options = (
+            ["-w"] if kind in ("opencl", "rocm") else []
+        )  # clang warns about parentheses and macros, also at the receiver
+        modules = [
+            devmod.compile(
+                _text(each), self.target, name=next(iter(each)), language=language, options=options
+            )
+            for each in parts
+        ]
         module, origin = modules[0], modules[0].origin
         if kind in _SEPARATE:
             code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
-            module = create_own(kind, code, module.format, {key: info for each in modules for key, info in each.functions.items()})
-        module.__dict__["_devmod_origin"] = Origin(str(self.target), f"tinygrad {_VERSION}, {origin.toolchain if origin else ''}")
+            module = create_own(
+                kind,
+                code,
+                module.format,
+                {key: info for each in modules for key, info in each.functions.items()},
+            )
+        module.__dict__["_devmod_origin"] = Origin(
+            str(self.target), f"tinygrad {_VERSION}, {origin.toolchain if origin else ''}"
+        )
         return module
 
 
@@ -322,20 +413,38 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
 
     work = [(plan, item) for plan in plans for item in plan.items]
     items = [item for _, item in work]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    results = answers("devmod_targets.tinygrad.render", items, render, here=lambda _: len(items) < _MANY, processes=cores)
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    results = answers(
+        "devmod_targets.tinygrad.render",
+        items,
+        render,
+        here=lambda _: len(items) < _MANY,
+        processes=cores,
+    )
     for (plan, (kind, _, kernel, _)), (answer, end) in zip(work, results, strict=True):
         if problem := answer.get("error") if answer else f"the process that renders it {end}":
-            raise CompileError(f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}", kind=kind, function=kernel)
+            raise CompileError(
+                f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}",
+                kind=kind,
+                function=kernel,
+            )
         if limit := answer.get("limit"):
-            call = next(each for each in plan.recording.calls if plan.kernels[each.src[0].key] == kernel)
-            result = next(each.src[1].op.name for each in call.src[0].toposort() if each.op is Ops.STORE)
+            call = next(
+                each for each in plan.recording.calls if plan.kernels[each.src[0].key] == kernel
+            )
+            result = next(
+                each.src[1].op.name for each in call.src[0].toposort() if each.op is Ops.STORE
+            )
             raise plan.error(call, f"{limit}, for {result}. Choose a smaller largest length")
         plan.rendered[kernel] = answer
         report(f"{kind}: kernel {len(plan.rendered)} of {len(plan.kernels)}")
 
 
-def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected: Sequence[Any]) -> list[str]:
+def check(
+    module: devmod.Module, name: str, inputs: Mapping[str, Any], expected: Sequence[Any]
+) -> list[str]:
     """Compare a program's results on each device that is here with those of tinygrad on the CPU.
 
     Parameters
@@ -357,14 +466,20 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
     Raises
     ------
     CompileError
-        A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a program with float16, or an integer
-        differs at all.
+        A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a
+        program with float16, or an integer differs at all.
     """
     import numpy as np
 
     parts = [*walk(module)]
     kinds = {each.kind for each in parts}
-    types = {each.type for part in parts for info in part.functions.values() if info.interface for each in info.interface.params}
+    types = {
+        each.type
+        for part in parts
+        for info in part.functions.values()
+        if info.interface
+        for each in info.interface.params
+    }
     allowed = 1e-2 if types & {"float16", "bfloat16"} else 1e-4
     lines, wanted = [], {}
     for number, result in enumerate(expected):
@@ -373,7 +488,9 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
             wanted[number] = result
         else:
             problem = "the same everywhere" if is_finite else "not finite"
-            lines.append(f"not checked: result {number} of tinygrad on the CPU is {problem}, so a wrong one may equal it")
+            lines.append(
+                f"not checked: result {number} of tinygrad on the CPU is {problem}, so a wrong one may equal it"
+            )
     checked, differences = [], []
     for device in (each for each in devmod.devices() if each.kind in kinds and wanted):
         label = f"{device.kind}:{device.index}"
@@ -387,10 +504,17 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
             got = np.asarray(results[number] if isinstance(results, tuple) else results)
             what = f"result {number} of {name!r} on {label}"
             if got.shape != result.shape or got.dtype != result.dtype:
-                raise CompileError(f"{what} is {got.dtype}{list(got.shape)}; tinygrad gives {result.dtype}{list(result.shape)}")
+                raise CompileError(
+                    f"{what} is {got.dtype}{list(got.shape)}; tinygrad gives {result.dtype}{list(result.shape)}"
+                )
             scale = float(abs(result.astype(np.float64)).max())
-            difference, limit = abs(got.astype(np.float64) - result).max(), allowed * scale if result.dtype.kind == "f" else 0.0
-            if not difference <= limit or (not limit and (got != result).any()):  # also if it is NaN, or an integer beyond 2**53
+            difference, limit = (
+                abs(got.astype(np.float64) - result).max(),
+                allowed * scale if result.dtype.kind == "f" else 0.0,
+            )
+            if not difference <= limit or (
+                not limit and (got != result).any()
+            ):  # also if it is NaN, or an integer beyond 2**53
                 raise CompileError(
                     f"{what} differs by {difference:.1e} from that of tinygrad on the CPU, whose largest magnitude is {scale:.2g}: at most "
                     f"{limit:.1e} is allowed",
@@ -402,5 +526,8 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
     if checked:
         _, worst, largest = max(differences)
         places = " and ".join(filter(None, (", ".join(checked[:-1]), checked[-1])))
-        lines.insert(0, f"checked on {places} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}")
+        lines.insert(
+            0,
+            f"checked on {places} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}",
+        )
     return lines or ["not checked: no device of the file's kinds is here"]

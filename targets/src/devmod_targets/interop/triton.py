@@ -1,7 +1,9 @@
-"""Kernels of Triton: those that it has compiled, and JIT functions, which it compiles here. `load` imports no Triton.
+"""Kernels of Triton: those that it has compiled, and JIT functions, which it compiles here. `load`
+imports no Triton.
 
-The signature comes from the source of the kernel, the block from the number of warps, and the size of the dynamic shared memory from the
-metadata. Triton's launcher passes pointers to scratch memory after the arguments; the kernel's binary has their number.
+The signature comes from the source of the kernel, the block from the number of warps, and the size
+of the dynamic shared memory from the metadata. Triton's launcher passes pointers to scratch memory
+after the arguments; the kernel's binary has their number.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from devmod_targets.triton.signature import Slot, expand_signature
 
 __all__ = ["compile", "load"]
 
-#: For each backend of Triton: the kind, the format of its binary, the text in which devmod reads sizes, and Triton's names of texts.
+#: For each backend of Triton: the kind, the format of its binary, the text in which devmod reads
+#: sizes, and Triton's names of texts.
 _BACKENDS = {
     "cuda": ("cuda", "cubin", {"ptx": "ptx", "llir": "ll", "ttgir": "ttgir", "ttir": "ttir"}),
     "hip": ("rocm", "hsaco", {"amdgcn": "asm", "llir": "ll", "ttgir": "ttgir", "ttir": "ttir"}),
 }
-#: The pointers that Triton's launcher adds, in their order. Triton 3.2 and earlier have none, 3.3 has the first.
+#: The pointers that Triton's launcher adds, in their order. Triton 3.2 and earlier have none, 3.3
+#: has the first.
 _HIDDEN = ("global_scratch", "profile_scratch")
 #: The flags of a launch, by the field of the metadata.
 _FLAGS = {"launch_cooperative_grid": COOPERATIVE_TAG, "launch_pdl": PROGRAMMATIC_TAG}
@@ -34,27 +38,30 @@ _FLAGS = {"launch_cooperative_grid": COOPERATIVE_TAG, "launch_pdl": PROGRAMMATIC
 def load(kernel: Any, fmt: str = "") -> devmod.Module:
     """Return the module of a kernel that Triton compiled.
 
-    The module has one function, with the kernel's name. A call passes the arguments of the Triton function without its constants. devmod
-    adds the block, the shared memory and the hidden pointers. ``grid=`` counts blocks: the programs of Triton's grid, times ``num_ctas``.
+    The module has one function, with the kernel's name. A call passes the arguments of the Triton
+    function without its constants. devmod adds the block, the shared memory and the hidden
+    pointers. ``grid=`` counts blocks: the programs of Triton's grid, times ``num_ctas``.
 
     Parameters
     ----------
     kernel
         The result of ``triton.compile(…)``, of ``function.warmup(…)`` or of ``function[grid](…)``.
     fmt
-        The format of the payload: "cubin" or "ptx", or "hsaco" for AMD. "": the binary that Triton made.
+        The format of the payload: "cubin" or "ptx", or "hsaco" for AMD. "": the binary that Triton
+        made.
 
     Raises
     ------
     ArgumentError
         `kernel` is not a compiled kernel of Triton.
     FormatError
-        The kernel has no such format or an argument that is not supported, or its binary does not fit its signature.
+        The kernel has no such format or an argument that is not supported, or its binary does not
+        fit its signature.
 
     Notes
     -----
-    Triton specializes a kernel for the arguments that it was compiled for: pointers and ints that are multiples of 16, and ints that are 1.
-    The kernel is valid for such arguments alone.
+    Triton specializes a kernel for the arguments that it was compiled for: pointers and ints that
+    are multiples of 16, and ints that are 1. The kernel is valid for such arguments alone.
     """
     return _module_of(payload_of(kernel, fmt))
 
@@ -72,14 +79,18 @@ def compile(  # noqa: A001 - what it does
     Parameters
     ----------
     function
-        A function with ``@triton.jit``. Of one with ``@triton.autotune``, the configurations are not used.
+        A function with ``@triton.jit``. Of one with ``@triton.autotune``, the configurations are
+        not used.
     signature
-        The types of the arguments by name, in Triton's notation: ``{"x": "*fp32", "n": "i32"}``. ``"*fp32:16"`` promises a multiple of
-        16, and ``"i32:1"`` the value 1, without which the kernel is called.
+        The types of the arguments by name, in Triton's notation: ``{"x": "*fp32", "n": "i32"}``.
+        ``"*fp32:16"`` promises a multiple of 16, and ``"i32:1"`` the value 1, without which the
+        kernel is called.
     targets
-        One or more targets: "cuda -arch=sm_90" for a cubin, "cuda -arch=compute_90" for PTX, "rocm -arch=gfx942".
+        One or more targets: "cuda -arch=sm_90" for a cubin, "cuda -arch=compute_90" for PTX, "rocm
+        -arch=gfx942".
     constants
-        The values of the arguments that are ``tl.constexpr``, and of others that are the same in each call.
+        The values of the arguments that are ``tl.constexpr``, and of others that are the same in
+        each call.
     options
         Triton's options, such as ``num_warps=8``, ``num_stages=3`` or ``num_ctas=2``.
 
@@ -93,7 +104,8 @@ def compile(  # noqa: A001 - what it does
     ToolchainNotFoundError
         Triton is not installed.
     CompileError
-        An argument has neither a type nor a value, an option or a target is not supported, or Triton refuses the function.
+        An argument has neither a type nor a value, an option or a target is not supported, or
+        Triton refuses the function.
 
     Examples
     --------
@@ -116,10 +128,16 @@ def compile(  # noqa: A001 - what it does
 
 
 def payload_of(kernel: Any, fmt: str = "") -> Payload:
-    """Return the payload of a kernel that Triton compiled. The parameters and the errors are those of `load`."""
+    """Return the payload of a kernel that Triton compiled. The parameters and the errors are those
+    of `load`.
+    """
     try:
         asm, metadata, source = dict(kernel.asm), kernel.metadata, kernel.src
-        name, backend, signature = str(metadata.name), str(metadata.target.backend), dict(source.signature)
+        name, backend, signature = (
+            str(metadata.name),
+            str(metadata.target.backend),
+            dict(source.signature),
+        )
     except (AttributeError, TypeError, ValueError):
         raise ArgumentError(
             f"triton.load(kernel): expected a kernel that Triton compiled, such as triton.compile(…) or function.warmup(…), got "
@@ -127,25 +145,45 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
             argument="kernel",
         ) from None
     if backend not in _BACKENDS:
-        raise FormatError(f"the Triton kernel {name!r} is for the backend {backend!r}; devmod supports {list_names(_BACKENDS)}")
+        raise FormatError(
+            f"the Triton kernel {name!r} is for the backend {backend!r}; devmod supports {list_names(_BACKENDS)}"
+        )
     kind, binary, texts = _BACKENDS[backend]
     fmt = fmt or binary
     if fmt != binary and (kind, fmt) != ("cuda", "ptx"):
         expected = "'cubin' or 'ptx'" if kind == "cuda" else repr(binary)
-        raise FormatError(f"the Triton kernel {name!r} is for {kind}: expected fmt={expected}, got fmt={fmt!r}", kind=kind)
+        raise FormatError(
+            f"the Triton kernel {name!r} is for {kind}: expected fmt={expected}, got fmt={fmt!r}",
+            kind=kind,
+        )
     if fmt not in asm:
-        raise FormatError(f"the Triton kernel {name!r} has no {fmt!r}; it has: {list_names(asm)}", kind=kind, function=name)
-    slots = expand_signature(name, signature, _constant_numbers(source), getattr(metadata, "tensordesc_meta", None))
+        raise FormatError(
+            f"the Triton kernel {name!r} has no {fmt!r}; it has: {list_names(asm)}",
+            kind=kind,
+            function=name,
+        )
+    slots = expand_signature(
+        name, signature, _constant_numbers(source), getattr(metadata, "tensordesc_meta", None)
+    )
     entry = _entry_of(name, asm) if kind == "cuda" else None
     slots += _hidden_slots(name, slots, entry, metadata)
-    block = (int(metadata.num_warps) * int(getattr(metadata, "warp_size", None) or metadata.target.warp_size), 1, 1)
+    block = (
+        int(metadata.num_warps)
+        * int(getattr(metadata, "warp_size", None) or metadata.target.warp_size),
+        1,
+        1,
+    )
     if entry is not None:
         _check_entry(name, slots, entry, block)
-    interface = devmod.Interface([slot.param for slot in slots], block=block, shared_memory=int(metadata.shared))
+    interface = devmod.Interface(
+        [slot.param for slot in slots], block=block, shared_memory=int(metadata.shared)
+    )
     tags = [tag for field, tag in _FLAGS.items() if getattr(metadata, field, False)]
     info = devmod.FunctionInfo(name, [slot.arg_type for slot in slots], tags, interface=interface)
     code = asm[fmt].encode() if isinstance(asm[fmt], str) else bytes(asm[fmt])
-    listings = {texts[key]: text for key, text in asm.items() if key in texts and isinstance(text, str)}
+    listings = {
+        texts[key]: text for key, text in asm.items() if key in texts and isinstance(text, str)
+    }
     return Payload(kind, code, fmt, {name: info}, listings, _origin(kind, metadata, source))
 
 
@@ -157,20 +195,38 @@ def _module_of(payload: Payload) -> devmod.Module:
 
 
 def _constant_numbers(source: Any) -> set[int]:
-    """Return the numbers of the arguments that are constants. Triton has a path for each: (number,), or more for a part of a tuple."""
+    """Return the numbers of the arguments that are constants. Triton has a path for each:
+    (number,), or more for a part of a tuple.
+    """
     keys = getattr(source, "constants", None) or {}
-    return {key[0] if isinstance(key, tuple) else key for key in keys if not isinstance(key, tuple) or len(key) == 1}
+    return {
+        key[0] if isinstance(key, tuple) else key
+        for key in keys
+        if not isinstance(key, tuple) or len(key) == 1
+    }
 
 
 def _entry_of(name: str, asm: Mapping[str, Any]) -> KernelEntry | None:
-    """Return the record of the kernel in its PTX or its cubin; None if neither has one with parameters."""
-    entries = read_ptx(asm["ptx"], {name}) if "ptx" in asm else read_cubin(asm["cubin"], {name}) if "cubin" in asm else {}
+    """Return the record of the kernel in its PTX or its cubin; None if neither has one with
+    parameters.
+    """
+    entries = (
+        read_ptx(asm["ptx"], {name})
+        if "ptx" in asm
+        else read_cubin(asm["cubin"], {name})
+        if "cubin" in asm
+        else {}
+    )
     entry = entries.get(name)
     return entry if entry is not None and entry.params is not None else None
 
 
-def _hidden_slots(name: str, slots: Sequence[Slot], entry: KernelEntry | None, metadata: Any) -> list[Slot]:
-    """Return the pointers to scratch memory. One without memory is null in each call; one with memory is an argument."""
+def _hidden_slots(
+    name: str, slots: Sequence[Slot], entry: KernelEntry | None, metadata: Any
+) -> list[Slot]:
+    """Return the pointers to scratch memory. One without memory is null in each call; one with
+    memory is an argument.
+    """
     sizes = [getattr(metadata, f"{each}_size", None) for each in _HIDDEN]
     count = sum(size is not None for size in sizes)
     if entry is not None and entry.params is not None:
@@ -184,13 +240,17 @@ def _hidden_slots(name: str, slots: Sequence[Slot], entry: KernelEntry | None, m
     result = []
     for hidden, size in zip(_HIDDEN[:count], sizes, strict=False):
         if size:
-            result.append(Slot("handle", devmod.Param(hidden, "buffer", "uint8", "rw", size=int(size)), 8))
+            result.append(
+                Slot("handle", devmod.Param(hidden, "buffer", "uint8", "rw", size=int(size)), 8)
+            )
         else:
             result.append(Slot("uint64", devmod.Param(hidden, "scalar", "uint64", default=0), 8))
     return result
 
 
-def _check_entry(name: str, slots: Sequence[Slot], entry: KernelEntry, block: tuple[int, int, int]) -> None:
+def _check_entry(
+    name: str, slots: Sequence[Slot], entry: KernelEntry, block: tuple[int, int, int]
+) -> None:
     assert entry.params is not None
     for number, (slot, place) in enumerate(zip(slots, entry.params, strict=True)):
         if slot.size != place.size:
@@ -209,8 +269,17 @@ def _check_entry(name: str, slots: Sequence[Slot], entry: KernelEntry, block: tu
 
 def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
     arch = str(metadata.target.arch)
-    options = [f"{field}={getattr(metadata, field)}" for field in ("num_warps", "num_ctas", "num_stages") if hasattr(metadata, field)]
+    options = [
+        f"{field}={getattr(metadata, field)}"
+        for field in ("num_warps", "num_ctas", "num_stages")
+        if hasattr(metadata, field)
+    ]
     text = getattr(getattr(source, "fn", None), "src", None)
     sources = {str(source.name): sha256(text.encode()).hexdigest()} if isinstance(text, str) else {}
     version = getattr(metadata, "triton_version", "")
-    return devmod.Origin(f"{kind} -arch={f'sm_{arch}' if kind == 'cuda' else arch}", f"triton {version}".strip(), options, sources)
+    return devmod.Origin(
+        f"{kind} -arch={f'sm_{arch}' if kind == 'cuda' else arch}",
+        f"triton {version}".strip(),
+        options,
+        sources,
+    )

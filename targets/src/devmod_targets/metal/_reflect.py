@@ -1,7 +1,8 @@
 """Read the kernels of a program in the Metal shading language with libclang, on any machine.
 
-libclang reads the payload's text, whose ``#line`` directives give the lines of the sources. Syntax errors are errors. Of the other
-diagnostics only unknown names are reported, as warnings: devmod declares Metal's functions incompletely, so Metal's compiler decides.
+libclang reads the payload's text, whose ``#line`` directives give the lines of the sources. Syntax
+errors are errors. Of the other diagnostics only unknown names are reported, as warnings: devmod
+declares Metal's functions incompletely, so Metal's compiler decides.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from devmod_targets.authoring.const_casts import may_cast, written_param, writte
 from devmod_targets.authoring.instances import template_of
 
 
-def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str, ReflectedFunction], list[str], str]:
+def read(
+    request: CompileRequest, source: SelfContainedSource
+) -> tuple[dict[str, ReflectedFunction], list[str], str]:
     """Read the kernels of a program.
 
     Returns
@@ -62,30 +65,45 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     program = Rewritten(source.text)
     unit = parse_program(library, request, source, program.text)
     for _ in range(3):  # clang may report one of two such parameters of a function
-        places = [diagnostic.location.offset for diagnostic in unit.diagnostics if diagnostic.spelling == ARRAY_PARAMETER]
+        places = [
+            diagnostic.location.offset
+            for diagnostic in unit.diagnostics
+            if diagnostic.spelling == ARRAY_PARAMETER
+        ]
         if not places or not program.rewrite_arrays(places):
             break
         unit = parse_program(library, request, source, program.text)
     errors, warnings, unknown = diagnostics(library, unit, request.name, source.text, program)
     if errors:
         raise compile_error("metal", "Metal", errors, "\n".join((*errors, *warnings)))
-    messages = ["\n".join(("the Metal source has names that Metal does not define:", *warnings))] if warnings else []
+    messages = (
+        ["\n".join(("the Metal source has names that Metal does not define:", *warnings))]
+        if warnings
+        else []
+    )
     open_names = set() if unknown else open_functions(source.text)
     reader = KernelReader(library, unit, request.name, program.text, unknown, open_names)
     kernels = reader.kernels()
     if reader.incomplete_types:
-        # clang does not lay out a type that only a reference uses. An assertion after the program forces the layout.
-        assertions = "".join(f"\nstatic_assert(sizeof({name}));" for name in sorted(reader.incomplete_types))
+        # clang does not lay out a type that only a reference uses. An assertion after the program
+        # forces the layout.
+        assertions = "".join(
+            f"\nstatic_assert(sizeof({name}));" for name in sorted(reader.incomplete_types)
+        )
         unit = parse_program(library, request, source, program.text + assertions)
-        kernels = KernelReader(library, unit, request.name, program.text, unknown, open_names).kernels()
+        kernels = KernelReader(
+            library, unit, request.name, program.text, unknown, open_names
+        ).kernels()
     return kernels, messages, library.toolchain
 
 
-# -- Rewrite Metal's attributes as clang annotations: ``[[buffer(0)]]`` becomes an annotation with the same words.
+# -- Rewrite Metal's attributes as clang annotations: ``[[buffer(0)]]`` becomes an annotation with
+# the same words.
 #
-# clang drops unknown attributes. Its syntax tree contains annotations as strings with expanded macros. The tree does not contain
-# explicit instantiations (``template [[host_name("f")]] [[kernel]] void f<float>(…)``), but it contains declared specializations
-# (``template <> …``). The number of lines does not change.
+# clang drops unknown attributes. Its syntax tree contains annotations as strings with expanded
+# macros. The tree does not contain explicit instantiations (``template [[host_name("f")]]
+# [[kernel]] void f<float>(…)``), but it contains declared specializations (``template <> …``). The
+# number of lines does not change.
 
 
 _TOKEN = re.compile(
@@ -99,9 +117,22 @@ _PIECE = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\r\n])*"|[()\[\],
 _MAX_DEPTH = 32
 _WIDE = re.compile(r"[^\x00-\x7f]")
 _PARAMETER = re.compile(r"([A-Za-z_]\w*)[^\S\n]*\[[^\[\]\n]*\]((?:[^\S\n]*\[[^\[\]\n]*\])*)(?!\[)")
-_WORD = re.compile(r"(?:\s|\\\r?\n)*([A-Za-z_]\w*)(?:\s|\\\r?\n)*(\((?P<inside>.*)\))?(?:\s|\\\r?\n)*", re.DOTALL)
+_WORD = re.compile(
+    r"(?:\s|\\\r?\n)*([A-Za-z_]\w*)(?:\s|\\\r?\n)*(\((?P<inside>.*)\))?(?:\s|\\\r?\n)*", re.DOTALL
+)
 #: The attributes of C++, which clang supports.
-_CPP_WORDS = frozenset(("noreturn", "nodiscard", "maybe_unused", "fallthrough", "deprecated", "likely", "unlikely", "no_unique_address"))
+_CPP_WORDS = frozenset(
+    (
+        "noreturn",
+        "nodiscard",
+        "maybe_unused",
+        "fallthrough",
+        "deprecated",
+        "likely",
+        "unlikely",
+        "no_unique_address",
+    )
+)
 
 
 class Rewritten:
@@ -114,7 +145,8 @@ class Rewritten:
     """
 
     def __init__(self, source: str) -> None:
-        # libclang counts bytes. Characters outside ASCII are in comments and strings only, whose content does not matter.
+        # libclang counts bytes. Characters outside ASCII are in comments and strings only, whose
+        # content does not matter.
         source = _WIDE.sub("_", source)
         parts: list[str] = []
         #: The starts of unchanged pieces in the text, and their starts in the source.
@@ -140,13 +172,16 @@ class Rewritten:
             elif token["open"]:
                 items, end = _attribute_list(source, at)
                 if end:
-                    put("".join(("[[", ",".join(map(_annotation, items)), "]]")), token.start(), end)
+                    put(
+                        "".join(("[[", ",".join(map(_annotation, items)), "]]")), token.start(), end
+                    )
                     at = end
         put("", len(source), len(source))
         self.text = "".join(parts)
 
     def rewrite_arrays(self, places: Iterable[int]) -> bool:
-        """Rewrite array parameters at these positions, ``name[2]``, as pointers, ``*name``. Return whether one was rewritten.
+        """Rewrite array parameters at these positions, ``name[2]``, as pointers, ``*name``. Return
+        whether one was rewritten.
 
         The length of the text does not change.
         """
@@ -156,7 +191,11 @@ class Rewritten:
             if match:
                 name, rest = match[1], match[2]
                 pointer = f"(*{name}){rest}" if rest else f"*{name}"
-                new = pointer + " " * (len(match[0]) - len(pointer)) if len(pointer) <= len(match[0]) else pointer
+                new = (
+                    pointer + " " * (len(match[0]) - len(pointer))
+                    if len(pointer) <= len(match[0])
+                    else pointer
+                )
                 self.text = self.text[:place] + new + self.text[match.end() :]
                 changed = True
         return changed
@@ -165,11 +204,15 @@ class Rewritten:
         """Return the position in the source of a position in the text."""
         number = bisect_right(self._at, offset) - 1
         after = self._from[number + 1] if number + 1 < len(self._from) else offset
-        return max(0, min(self._from[number] + offset - self._at[number], max(after, self._from[number])))
+        return max(
+            0, min(self._from[number] + offset - self._at[number], max(after, self._from[number]))
+        )
 
 
 def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
-    """Return the attributes of the list at a position, and its end; the end is 0 if the list does not end."""
+    """Return the attributes of the list at a position, and its end; the end is 0 if the list does
+    not end.
+    """
     begin, items, closing = start, [], ""
     for piece in _PIECE.finditer(source, start):
         mark = piece.group()
@@ -185,7 +228,11 @@ def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
             items.append(source[begin : piece.start()])
             begin = piece.end()
             if mark == "]":
-                return (items, piece.start() + 2) if source.startswith("]]", piece.start()) else ([], 0)
+                return (
+                    (items, piece.start() + 2)
+                    if source.startswith("]]", piece.start())
+                    else ([], 0)
+                )
     return [], 0
 
 
@@ -196,19 +243,27 @@ def _annotation(attribute: str) -> str:
     name, inside = match[1], match["inside"]
     if name == "host_name":
         return attribute[: match.start(1)] + f'clang::annotate("metal.host_name=" {inside})'
-    return attribute[: match.start(1)] + f'__devmod_attribute("{name}"{"" if inside is None else ", " + inside})'
+    return (
+        attribute[: match.start(1)]
+        + f'__devmod_attribute("{name}"{"" if inside is None else ", " + inside})'
+    )
 
 
 # -- Parse a Metal program with libclang, and sort clang's diagnostics into errors and warnings.
 #
-# libclang reads Metal as C++ after the header ``headers/devmod_metal.h``. Metal's address spaces become clang's address spaces for SYCL.
-# These convert to the generic one as in Metal: a struct can be copied from any of them, and its methods can be called. Only names matter,
-# and the types, sizes and address spaces of a kernel's arguments, so functions are templates that accept any arguments. Vectors are
-# clang's, for their components. C++ has no ``float4(a, b)`` for these, so a macro of that form replaces it.
+# libclang reads Metal as C++ after the header ``headers/devmod_metal.h``. Metal's address spaces
+# become clang's address spaces for SYCL. These convert to the generic one as in Metal: a struct can
+# be copied from any of them, and its methods can be called. Only names matter, and the types, sizes
+# and address spaces of a kernel's arguments, so functions are templates that accept any arguments.
+# Vectors are clang's, for their components. C++ has no ``float4(a, b)`` for these, so a macro of
+# that form replaces it.
 
 
 #: A pointer into each address space. clang's numbers of the address spaces differ between versions.
-SPACES = "".join(f"__attribute__(({name})) int *{name};\n" for name in ("opencl_global", "opencl_global_host", "opencl_local"))
+SPACES = "".join(
+    f"__attribute__(({name})) int *{name};\n"
+    for name in ("opencl_global", "opencl_global_host", "opencl_local")
+)
 #: The name of the header that clang includes before the program.
 NAME = "devmod_metal.h"
 _HEADERS = """
@@ -227,7 +282,17 @@ HEADERS = (
     "MetalPerformancePrimitives/MetalPerformancePrimitives.h",
 )
 _ARGUMENTS = [
-    *("-x", "c++", "-std=c++20", "-target", "x86_64-unknown-linux-gnu", "-nostdinc", "-w", "-ferror-limit=0", "-fno-char8_t"),
+    *(
+        "-x",
+        "c++",
+        "-std=c++20",
+        "-target",
+        "x86_64-unknown-linux-gnu",
+        "-nostdinc",
+        "-w",
+        "-ferror-limit=0",
+        "-fno-char8_t",
+    ),
     *("-Xclang", "-fsycl-is-device", "-Xclang", "-cl-single-precision-constant"),
     *("-isystem", VIRTUAL_FOLDER, "-include", os.path.join(VIRTUAL_FOLDER, NAME)),
 ]
@@ -236,13 +301,16 @@ _STANDARD = re.compile(r"-std=(?:macos-|ios-)?metal(\d)\.(\d)")
 _DEFAULT = "32"
 #: clang's error for an attribute at a position location an annotation is not allowed.
 _MISPLACED_ANNOTATION = "'annotate' attribute cannot be applied to types"
-#: clang's error for a parameter that is an array in an address space. Such a parameter is rewritten as a pointer.
+#: clang's error for a parameter that is an array in an address space. Such a parameter is rewritten
+#: as a pointer.
 ARRAY_PARAMETER = "parameter may not be qualified with an address space"
-#: Errors that do not depend on devmod's declarations. Names that begin with two underscores are Metal's own.
+#: Errors that do not depend on devmod's declarations. Names that begin with two underscores are
+#: Metal's own.
 _PLAIN_ERRORS = re.compile(
     r"redefinition of '|no member named '\w+' in '(?!metal::|__devmod|\w+\s*\(vector)|statement not in (?:a )?(?:loop|switch)"
 )
-#: At the end of a text: a name for C++, which is an address space or a kind of function for Metal. The header's macros replace it.
+#: At the end of a text: a name for C++, which is an address space or a kind of function for Metal.
+#: The header's macros replace it.
 _KEYWORD = re.compile(r"\b(thread|device|constant|threadgroup|kernel)\s*\Z")
 _UNKNOWN = re.compile(
     r"(?:use of undeclared identifier|unknown type name|no template named) '(?!__)|no (?:member|type|template) named '(?!__).* in namespace"
@@ -251,15 +319,27 @@ _UNKNOWN = re.compile(
 
 def version_option(options: Sequence[str]) -> str:
     """Return clang's option for the version of Metal that the options name."""
-    standard = next((match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(options)) if match), _DEFAULT)
+    standard = next(
+        (match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(options)) if match),
+        _DEFAULT,
+    )
     return f"-D__METAL_VERSION__={standard}0"
 
 
-def parse_program(library: Libclang, request: CompileRequest, source: SelfContainedSource, text: str) -> Any:
-    files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}"))]
+def parse_program(
+    library: Libclang, request: CompileRequest, source: SelfContainedSource, text: str
+) -> Any:
+    files = [
+        (MAIN, text),
+        (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
+    ]
     files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in HEADERS]
     return library.parse(
-        MAIN, [*_ARGUMENTS, version_option(source.options)], files, kind="metal", description=f"the Metal source {request.name}"
+        MAIN,
+        [*_ARGUMENTS, version_option(source.options)],
+        files,
+        kind="metal",
+        description=f"the Metal source {request.name}",
     )
 
 
@@ -277,13 +357,22 @@ def diagnostics(
         position = diagnostic.location
         file, line, _ = library.location(position)
         origin = program.origin(position.offset)
-        location = f"{name if file == MAIN else file}:{line}:{origin - source.rfind(chr(10), 0, origin)}" if file else "<options>"
+        location = (
+            f"{name if file == MAIN else file}:{line}:{origin - source.rfind(chr(10), 0, origin)}"
+            if file
+            else "<options>"
+        )
         certain = (
             diagnostic.severity > diagnostic.Error
             or diagnostic.category_name in SYNTAX_CATEGORIES
             or _PLAIN_ERRORS.search(diagnostic.spelling)
         )
-        if certain and last >= 0 and diagnostic.severity == diagnostic.Error and ";" not in program.text[last : position.offset]:
+        if (
+            certain
+            and last >= 0
+            and diagnostic.severity == diagnostic.Error
+            and ";" not in program.text[last : position.offset]
+        ):
             certain = False  # the unknown name may be a type, so other errors in its statement may be wrong
         elif not certain and _UNKNOWN.search(diagnostic.spelling):
             unknown.append((position.line, position.column))
@@ -292,7 +381,9 @@ def diagnostics(
             continue
         keyword = _KEYWORD.search(source, max(0, origin - 20), origin) if certain and file else None
         hint = f"; '{keyword[1]}' is a keyword of Metal" if keyword else ""
-        (errors if certain else warnings).append(f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}{hint}")
+        (errors if certain else warnings).append(
+            f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}{hint}"
+        )
         if len(errors) == MAX_ERRORS:
             break
     return errors, warnings, unknown
@@ -301,12 +392,17 @@ def diagnostics(
 @cache
 def address_spaces(library: Libclang) -> tuple[int, int, int]:
     """Return clang's numbers of the address spaces device, constant and threadgroup."""
-    unit = library.cindex.Index.create().parse(MAIN, args=_ARGUMENTS[:-2], unsaved_files=[(MAIN, SPACES)])
-    device, constant, threadgroup = (each.type.get_pointee().get_address_space() for each in unit.cursor.get_children())
+    unit = library.cindex.Index.create().parse(
+        MAIN, args=_ARGUMENTS[:-2], unsaved_files=[(MAIN, SPACES)]
+    )
+    device, constant, threadgroup = (
+        each.type.get_pointee().get_address_space() for each in unit.cursor.get_children()
+    )
     return device, constant, threadgroup
 
 
-# -- Read the kernels of a parsed Metal program: their arguments, function constants and block sizes.
+# -- Read the kernels of a parsed Metal program: their arguments, function constants and block
+# sizes.
 
 
 _LARGEST_SCALAR = 4096
@@ -319,10 +415,27 @@ _TEXTURE = re.compile(
     r"(?:, (?:metal::access::|\(metal::access\))(?P<access>\w+))?"
 )
 _SAMPLER = re.compile(r"^(?:const )?(?P<array>metal::array<)?metal::sampler\b")
-_ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
+_ACCESS = {
+    "sample": "r",
+    "read": "r",
+    "write": "w",
+    "read_write": "rw",
+    "0": "r",
+    "1": "r",
+    "2": "w",
+    "3": "rw",
+}
 _IMAGE_TYPES = {f"texture{type_}": type_ for type_ in ("1d", "2d", "3d", "1d_array", "2d_array")}
-_SAMPLES = {"float": "float", "_Float16": "float", "int": "int", "short": "int", "unsigned int": "uint", "unsigned short": "uint"}
-#: The keys of a parameter's `extra`: a type that devmod does not support, and whether the kernel may read the texture with a sampler.
+_SAMPLES = {
+    "float": "float",
+    "_Float16": "float",
+    "int": "int",
+    "short": "int",
+    "unsigned int": "uint",
+    "unsigned short": "uint",
+}
+#: The keys of a parameter's `extra`: a type that devmod does not support, and whether the kernel
+#: may read the texture with a sampler.
 UNSUPPORTED, SAMPLED = "unsupported", "sampled"
 #: The tables of arguments, by their attributes.
 _TABLES = ("buffer", "texture", "sampler", "threadgroup")
@@ -335,7 +448,13 @@ class KernelReader:
     """Reads what a parsed program declares."""
 
     def __init__(
-        self, library: Libclang, unit: Any, name: str, text: str, unknown: Sequence[tuple[int, int]], open_functions: set[str]
+        self,
+        library: Libclang,
+        unit: Any,
+        name: str,
+        text: str,
+        unknown: Sequence[tuple[int, int]],
+        open_functions: set[str],
     ) -> None:
         self._library = library
         self._kinds = library.cindex.CursorKind
@@ -358,7 +477,9 @@ class KernelReader:
             kind = cursor.kind
             if kind == self._kinds.ENUM_DECL:
                 self._numbers |= {
-                    each.spelling: each.enum_value for each in cursor.get_children() if each.kind == self._kinds.ENUM_CONSTANT_DECL
+                    each.spelling: each.enum_value
+                    for each in cursor.get_children()
+                    if each.kind == self._kinds.ENUM_CONSTANT_DECL
                 }
             elif kind == self._kinds.VAR_DECL:
                 self._variable(cursor)
@@ -369,7 +490,9 @@ class KernelReader:
             if kind == self._kinds.FUNCTION_DECL:
                 attributes, pattern = self._attributes(cursor), template_of(cursor, self._library)
                 host = attributes.get("host_name", "")
-                is_kernel = "kernel" in attributes or (pattern is not None and "kernel" in self._attributes(pattern))
+                is_kernel = "kernel" in attributes or (
+                    pattern is not None and "kernel" in self._attributes(pattern)
+                )
                 if is_kernel and (host or pattern is None):
                     found.append((host or scope + cursor.spelling, cursor, attributes))
         kernels: dict[str, ReflectedFunction] = {}
@@ -377,8 +500,15 @@ class KernelReader:
         for name, cursor, attributes in found:
             # A declaration and its definition have one canonical cursor.
             if first.setdefault(name, cursor.canonical) != cursor.canonical:
-                lines = " and ".join(f"{self._name}:{self._library.location(each.location)[1]}" for each in (first[name], cursor))
-                raise CompileError(f"{lines}: two kernels have the name {name!r}; rename one of them", kind="metal", function=name)
+                lines = " and ".join(
+                    f"{self._name}:{self._library.location(each.location)[1]}"
+                    for each in (first[name], cursor)
+                )
+                raise CompileError(
+                    f"{lines}: two kernels have the name {name!r}; rename one of them",
+                    kind="metal",
+                    function=name,
+                )
             kernels[name] = self._kernel(name, cursor, attributes)
         return kernels
 
@@ -386,12 +516,25 @@ class KernelReader:
     def _written(self) -> Mapping[Any, str]:
         """The result of `written_parameters` for the program."""
         own = (each for _, each in declarations(self._unit.cursor, is_in(MAIN)))
-        return {place: metal_spelling(each) for place, each in written_parameters(self._library, own, {MAIN: self._name}).items()}
+        return {
+            place: metal_spelling(each)
+            for place, each in written_parameters(self._library, own, {MAIN: self._name}).items()
+        }
 
     def _attributes(self, cursor: Any) -> dict[str, str]:
-        """Return the attributes of a declaration, as `Rewritten` has written them: the word and the text in its parentheses."""
-        marks = [each.spelling for each in cursor.get_children() if each.kind == self._kinds.ANNOTATE_ATTR]
-        parts = (mark.removeprefix("metal.").partition("=") for mark in reversed(marks) if mark.startswith("metal."))
+        """Return the attributes of a declaration, as `Rewritten` has written them: the word and the
+        text in its parentheses.
+        """
+        marks = [
+            each.spelling
+            for each in cursor.get_children()
+            if each.kind == self._kinds.ANNOTATE_ATTR
+        ]
+        parts = (
+            mark.removeprefix("metal.").partition("=")
+            for mark in reversed(marks)
+            if mark.startswith("metal.")
+        )
         return {word: text for word, _, text in parts}
 
     def _variable(self, cursor: Any) -> None:
@@ -400,7 +543,13 @@ class KernelReader:
         if number is not None:
             position, (element, align) = self._number(number), element_type(type_)
             # devmod does not set vectors; a kernel can test whether such a constant is defined.
-            if position is not None and element and not align and "x" not in element and element != "bfloat16":
+            if (
+                position is not None
+                and element
+                and not align
+                and "x" not in element
+                and element != "bfloat16"
+            ):
                 self._constants[name] = PipelineConstant(name, element, position)
         elif type_.is_const_qualified() and type_kind(type_) in (5, 8, 9, 10, 13, 14, 16, 17, 18):
             text = _VALUE.search(self._text[cursor.extent.start.offset : cursor.extent.end.offset])
@@ -408,13 +557,17 @@ class KernelReader:
                 self._numbers[name] = int(text[1])
 
     def _number(self, text: str) -> int | None:
-        """Return the value of an attribute's expression of numbers and constants; None for any other expression."""
+        """Return the value of an attribute's expression of numbers and constants; None for any
+        other expression.
+        """
         import ast
 
         if not text:
             return None
         try:
-            value = self._value(ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body)
+            value = self._value(
+                ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body
+            )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
         return value if 0 <= value < 1 << 32 else None
@@ -423,10 +576,18 @@ class KernelReader:
         import ast
 
         if isinstance(node, ast.BinOp) and type(node.op).__name__ in _OPERATORS:
-            return _OPERATORS[type(node.op).__name__](self._value(node.left), self._value(node.right))
+            return _OPERATORS[type(node.op).__name__](
+                self._value(node.left), self._value(node.right)
+            )
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return node.value
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        name = (
+            node.id
+            if isinstance(node, ast.Name)
+            else node.attr
+            if isinstance(node, ast.Attribute)
+            else ""
+        )
         if name not in self._numbers:
             raise ValueError(name)
         return self._numbers[name]
@@ -441,12 +602,16 @@ class KernelReader:
             # A template may have attributes that its instance does not repeat.
             parameters = [
                 (own[0] or declared[0], own[1] or declared[1], own[2] or declared[2])
-                for own, declared in zip(parameters or [("", {}, None)] * 99, self._parameters(pattern), strict=False)
+                for own, declared in zip(
+                    parameters or [("", {}, None)] * 99, self._parameters(pattern), strict=False
+                )
             ]
         location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
         arguments = []
         types = list(cursor.type.get_canonical().argument_types())
-        for number, ((own, value, extent), type_) in enumerate(zip(parameters, types, strict=False)):
+        for number, ((own, value, extent), type_) in enumerate(
+            zip(parameters, types, strict=False)
+        ):
             unknown = extent is not None and self._unknown.intersects(extent)
             argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
             if argument is not None:
@@ -456,15 +621,26 @@ class KernelReader:
                 arguments.append((table, index, type_name, param))
         extent = (pattern or cursor.get_definition() or cursor).extent
         text = self._text[extent.start.offset : extent.end.offset]
-        arguments = [(table, index, kind, param.replace(extra=_sampled(param, text))) for table, index, kind, param in arguments]
+        arguments = [
+            (table, index, kind, param.replace(extra=_sampled(param, text)))
+            for table, index, kind, param in arguments
+        ]
         params = _order_arguments(arguments)
-        self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
+        self._check_indices(
+            name,
+            location,
+            [param for _, param in params],
+            any("function_constant" in value for _, value, _ in parameters),
+        )
         extra: dict[str, Any] = {}
         if self._constants:
             items = list(self._constants)
             if self._used_constants is None:
                 self._used_constants = self._names.used_parts(items)
-            constants = [self._constants[items[number]].to_dict() for number in bits(self._used_constants.get(cursor.spelling, 0))]
+            constants = [
+                self._constants[items[number]].to_dict()
+                for number in bits(self._used_constants.get(cursor.spelling, 0))
+            ]
             self._count += len(constants)
             if self._count > MAX_ARGUMENTS:
                 raise CompileError(
@@ -479,36 +655,68 @@ class KernelReader:
         most = self._number(attributes.get("max_total_threads_per_threadgroup", ""))
         if most:
             extra["max_total_threads_per_threadgroup"] = most
-        sizes = [self._number(part) for part in attributes.get("required_threads_per_threadgroup", "").split(",")]
+        sizes = [
+            self._number(part)
+            for part in attributes.get("required_threads_per_threadgroup", "").split(",")
+        ]
         x, y, z = (*sizes, 1, 1)[:3]
         block = (x, y, z) if x and y and z else None
         is_open = cursor.spelling in self._open_functions
-        arg_types, arg_params = [type_name for type_name, _ in params], [param for _, param in params]
-        return ReflectedFunction(name, arg_types, arg_params, block, location, extra=extra, open_block=is_open)
+        arg_types, arg_params = (
+            [type_name for type_name, _ in params],
+            [param for _, param in params],
+        )
+        return ReflectedFunction(
+            name, arg_types, arg_params, block, location, extra=extra, open_block=is_open
+        )
 
-    def _check_indices(self, function: str, location: str, params: Sequence[Param], is_selected: bool) -> None:
+    def _check_indices(
+        self, function: str, location: str, params: Sequence[Param], is_selected: bool
+    ) -> None:
         """Raise CompileError for indices that Metal does not support."""
         owners: dict[tuple[str, object], str] = {}
         for param in params:
-            table = {"local": "threadgroup", "image": "texture", "sampler": "sampler"}.get(param.kind, "buffer")
+            table = {"local": "threadgroup", "image": "texture", "sampler": "sampler"}.get(
+                param.kind, "buffer"
+            )
             assert isinstance(param.at, int)
             if param.at >= _TABLE_SIZES[table]:
                 last = _TABLE_SIZES[table] - 1
-                raise self._error(function, location, param.name, f"has the {table} index {param.at}; expected at most {last}")
+                raise self._error(
+                    function,
+                    location,
+                    param.name,
+                    f"has the {table} index {param.at}; expected at most {last}",
+                )
             other = owners.setdefault((table, param.at), param.name)
             # A function constant may select one of two arguments with the same index.
             if other != param.name and not is_selected:
-                raise self._error(function, location, param.name, f"has the same {table} index {param.at} as {other!r}")
+                raise self._error(
+                    function,
+                    location,
+                    param.name,
+                    f"has the same {table} index {param.at} as {other!r}",
+                )
 
     def _parameters(self, cursor: Any) -> list[tuple[str, dict[str, str], Any]]:
         return [
-            (each.spelling, self._attributes(each), each.extent) for each in cursor.get_children() if each.kind == self._kinds.PARM_DECL
+            (each.spelling, self._attributes(each), each.extent)
+            for each in cursor.get_children()
+            if each.kind == self._kinds.PARM_DECL
         ]
 
     def _argument(
-        self, function: str, location: str, name: str, attributes: Mapping[str, str], type_: Any, unknown: bool
+        self,
+        function: str,
+        location: str,
+        name: str,
+        attributes: Mapping[str, str],
+        type_: Any,
+        unknown: bool,
     ) -> tuple[str, int | None, str, Param] | None:
-        """Return its table, its index if one is given, its type for arg_types, and its param; None for what Metal fills in itself."""
+        """Return its table, its index if one is given, its type for arg_types, and its param; None
+        for what Metal fills in itself.
+        """
         if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
             return None
         kind, spelling = type_kind(type_), type_.spelling
@@ -523,18 +731,39 @@ class KernelReader:
             if word in attributes:
                 index = self._number(attributes[word])
                 if index is None:
-                    text = attributes[word] if len(attributes[word]) < 100 else f"{attributes[word][:100]}…"
+                    text = (
+                        attributes[word]
+                        if len(attributes[word]) < 100
+                        else f"{attributes[word][:100]}…"
+                    )
                     raise self._error(
-                        function, location, name, f"has the attribute [[{word}({text})]], whose value is unknown; write a number"
+                        function,
+                        location,
+                        name,
+                        f"has the attribute [[{word}({text})]], whose value is unknown; write a number",
                     )
         if table == "texture" or (unknown and "texture" in attributes):
             return "texture", index, "handle", _image_param(name, texture)
         if sampler:
-            return table, index, "handle", Param(name, "sampler", extra={UNSUPPORTED: "arrays of samplers"} if sampler["array"] else {})
+            return (
+                table,
+                index,
+                "handle",
+                Param(
+                    name,
+                    "sampler",
+                    extra={UNSUPPORTED: "arrays of samplers"} if sampler["array"] else {},
+                ),
+            )
         if kind not in (POINTER, REFERENCE):
             if unknown:
                 return table, index, "", Param(name, "scalar")
-            raise self._error(function, location, name, f"has the type {metal_spelling(spelling)!r}, which devmod does not support")
+            raise self._error(
+                function,
+                location,
+                name,
+                f"has the type {metal_spelling(spelling)!r}, which devmod does not support",
+            )
         if type_kind(target) == RECORD and size_of(target) < 0:
             self.incomplete_types.add(_QUALIFIERS.sub("", target.spelling))
         element, align = ("", 0) if unknown else metal_element_type(target)
@@ -542,17 +771,44 @@ class KernelReader:
             return table, index, "handle", Param(name, "local", element, align=align)
         space = target.get_address_space()
         if space not in (self._device, self._constant):
-            raise self._error(function, location, name, "points into no address space; expected device, constant or threadgroup")
-        if kind == REFERENCE and space == self._constant and element and size_of(target) <= _LARGEST_SCALAR:
+            raise self._error(
+                function,
+                location,
+                name,
+                "points into no address space; expected device, constant or threadgroup",
+            )
+        if (
+            kind == REFERENCE
+            and space == self._constant
+            and element
+            and size_of(target) <= _LARGEST_SCALAR
+        ):
             param = Param(name, "scalar", element, align=align)
-            return table, index, element, with_members(param, struct_members(target)) if align else param
+            return (
+                table,
+                index,
+                element,
+                with_members(param, struct_members(target)) if align else param,
+            )
         access = "r" if target.is_const_qualified() else "rw"
-        element, align, size, members = buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0, ())
-        return table, index, "handle", with_members(Param(name, "buffer", element, access, align=align, size=size), members)
+        element, align, size, members = (
+            buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0, ())
+        )
+        return (
+            table,
+            index,
+            "handle",
+            with_members(Param(name, "buffer", element, access, align=align, size=size), members),
+        )
 
     def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
         argument = f"the argument {name!r}" if name else "an argument"
-        return CompileError(f"{location}: {argument} of the kernel {function!r} {text}", kind="metal", function=function, argument=name)
+        return CompileError(
+            f"{location}: {argument} of the kernel {function!r} {text}",
+            kind="metal",
+            function=function,
+            argument=name,
+        )
 
 
 def _image_param(name: str, texture: re.Match[str] | None) -> Param:
@@ -566,33 +822,61 @@ def _image_param(name: str, texture: re.Match[str] | None) -> Param:
     if texture["array"]:
         return param.replace(extra={UNSUPPORTED: "arrays of textures"})
     if not type_ or not sample:
-        return param.replace(extra={UNSUPPORTED: f"{texture['name']} of {texture['texel']}" if type_ else texture["name"]})
-    return param.replace(type=type_, sample=sample, extra={SAMPLED: True} if access in ("sample", "0") else {})
+        return param.replace(
+            extra={
+                UNSUPPORTED: f"{texture['name']} of {texture['texel']}"
+                if type_
+                else texture["name"]
+            }
+        )
+    return param.replace(
+        type=type_, sample=sample, extra={SAMPLED: True} if access in ("sample", "0") else {}
+    )
 
 
 def _sampled(param: Param, text: str) -> Mapping[str, object]:
-    """Return a parameter's extra, without `SAMPLED` if the kernel uses the texture only for methods that take no sampler.
+    """Return a parameter's extra, without `SAMPLED` if the kernel uses the texture only for methods
+    that take no sampler.
 
     A texture has `access::sample` by default, and is often read by `read`.
     """
     extra = param.extra
-    uses = re.findall(rf"\b{re.escape(param.name)}\b(?!\s*\.\s*(?:read|write|get_\w+|fence)\b)", text) if SAMPLED in extra else ()
-    return extra if len(uses) > 1 else {key: value for key, value in extra.items() if key != SAMPLED}
+    uses = (
+        re.findall(rf"\b{re.escape(param.name)}\b(?!\s*\.\s*(?:read|write|get_\w+|fence)\b)", text)
+        if SAMPLED in extra
+        else ()
+    )
+    return (
+        extra if len(uses) > 1 else {key: value for key, value in extra.items() if key != SAMPLED}
+    )
 
 
-def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
-    """Return the arguments by table and index. An argument without an index gets the first free one, as in Metal."""
+def _order_arguments(
+    arguments: Sequence[tuple[str, int | None, str, Param]],
+) -> list[tuple[str, Param]]:
+    """Return the arguments by table and index. An argument without an index gets the first free
+    one, as in Metal.
+    """
     result = []
     for table in ("buffer", "threadgroup", "texture", "sampler"):
-        own = [(index, type_name, param) for of, index, type_name, param in arguments if of == table]
+        own = [
+            (index, type_name, param) for of, index, type_name, param in arguments if of == table
+        ]
         taken = {index for index, _, _ in own}
         free = (number for number in count() if number not in taken)
-        placed = [(next(free) if index is None else index, type_name, param) for index, type_name, param in own]
-        result += [(type_name, param.replace(at=index)) for index, type_name, param in sorted(placed, key=lambda each: each[0])]
+        placed = [
+            (next(free) if index is None else index, type_name, param)
+            for index, type_name, param in own
+        ]
+        result += [
+            (type_name, param.replace(at=index))
+            for index, type_name, param in sorted(placed, key=lambda each: each[0])
+        ]
     return result
 
 
-# -- The names that each function of a program uses, directly or indirectly. Any matching word counts, so the result may be too large.
+# -- The names that each function of a program uses, directly or indirectly. Any matching word
+# counts, so the result may be too large.
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -619,9 +903,16 @@ class Names:
 
     def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
         """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
-        bits = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
-        texts = {name: " ".join(self._text[start:end] for start, end in spans) for name, spans in self._spans.items()}
-        return transitive_parts(bits, {name: frozenset(_IDENTIFIER.findall(text)) for name, text in texts.items()})
+        bits = dict.fromkeys(self._spans, 0) | {
+            name: 1 << number for number, name in enumerate(parts)
+        }
+        texts = {
+            name: " ".join(self._text[start:end] for start, end in spans)
+            for name, spans in self._spans.items()
+        }
+        return transitive_parts(
+            bits, {name: frozenset(_IDENTIFIER.findall(text)) for name, text in texts.items()}
+        )
 
 
 # -- The element types and sizes of Metal's types, as libclang reads them.
@@ -645,9 +936,11 @@ def metal_element_type(type_: Any) -> tuple[str, int]:
 
 
 def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tuple[Member, ...]]:
-    """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel requires, and the members of a struct.
+    """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel
+    requires, and the members of a struct.
 
-    A pointer may refer to any number of elements. A reference refers to one object, whose size the kernel requires.
+    A pointer may refer to any number of elements. A reference refers to one object, whose size the
+    kernel requires.
     """
     size = max(size_of(target), 0) if is_reference else 0
     if size and type_kind(target) == RECORD:
@@ -664,13 +957,18 @@ def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tupl
 
 
 def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] | None:
-    """Return the element type of a struct that ends in an array of length one or unknown; None for any other struct.
+    """Return the element type of a struct that ends in an array of length one or unknown; None for
+    any other struct.
 
     Compilers of other languages write a buffer's content so: ``struct { float x[1]; } &``.
     """
     fields = list(type_.get_fields())
     last = fields[-1].type.get_canonical() if fields else None
-    if last is None or type_kind(last) not in _ARRAYS or (type_kind(last) == _ARRAYS[0] and last.element_count > 1):
+    if (
+        last is None
+        or type_kind(last) not in _ARRAYS
+        or (type_kind(last) == _ARRAYS[0] and last.element_count > 1)
+    ):
         return None
     if len(fields) != 1:
         return "", 0, 0, ()
@@ -679,12 +977,16 @@ def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] 
 
 
 def struct_members(type_: Any) -> tuple[Member, ...]:
-    """Return the members of a struct; a matrix has one member without a name, the array of its columns."""
+    """Return the members of a struct; a matrix has one member without a name, the array of its
+    columns.
+    """
     return record_members(type_, number_type=metal_element_type, array_record=_array_record)
 
 
 def _array_record(type_: Any) -> tuple[list[tuple[int, int]], Any] | None:
-    """Return the dimension and the element type of ``metal::matrix`` and ``metal::array``, each of which has one member, an array."""
+    """Return the dimension and the element type of ``metal::matrix`` and ``metal::array``, each of
+    which has one member, an array.
+    """
     if not _ARRAY_RECORD.match(type_.spelling):
         return None
     fields = [field.type.get_canonical() for field in type_.get_fields()]
@@ -699,4 +1001,8 @@ def size_of(type_: Any) -> int:
 
 
 def metal_spelling(text: str) -> str:
-    return text.replace("__global_host ", "constant ").replace("__global ", "device ").replace("__local ", "threadgroup ")
+    return (
+        text.replace("__global_host ", "constant ")
+        .replace("__global ", "device ")
+        .replace("__local ", "threadgroup ")
+    )

@@ -1,18 +1,24 @@
-"""The compiler of Metal. The payload is the self-contained source for each kernel; libclang reads the kernels on any machine.
+"""The compiler of Metal. The payload is the self-contained source for each kernel; libclang reads
+the kernels on any machine.
 
 A runtime uses these parts of a function's interface:
 
-- The arguments are ordered by table: buffers and scalars by their indices, then threadgroup memory, textures and samplers. ``at`` is
-  the index in the table. The param's `kind` determines the table: "buffer" and "scalar" share one; "local", "image" and "sampler" have
-  one each. A ``constant T &`` is one scalar, which is set as bytes.
-- The params of a texture have two keys in their `extra`: "sampled" for a texture that the kernel may read with a sampler
-  (``access::sample``), and "unsupported", the name of a type that devmod cannot pass: a call of the kernel is an error.
-- ``block`` is the block that the kernel requires (``[[required_threads_per_threadgroup]]``). ``extra`` contains
-  "max_total_threads_per_threadgroup" if the kernel declares it, and "constants", the function constants that it uses, by `id`.
-- The shader map contains the whole source under each function's name. FunctionInfo.name is the kernel's name in the library.
+- The arguments are ordered by table: buffers and scalars by their indices, then threadgroup memory,
+  textures and samplers. ``at`` is the index in the table. The param's `kind` determines the table:
+  "buffer" and "scalar" share one; "local", "image" and "sampler" have one each. A ``constant T &``
+  is one scalar, which is set as bytes.
+- The params of a texture have two keys in their `extra`: "sampled" for a texture that the kernel
+  may read with a sampler (``access::sample``), and "unsupported", the name of a type that devmod
+  cannot pass: a call of the kernel is an error.
+- ``block`` is the block that the kernel requires (``[[required_threads_per_threadgroup]]``).
+  ``extra`` contains "max_total_threads_per_threadgroup" if the kernel declares it, and "constants",
+  the function constants that it uses, by `id`.
+- The shader map contains the whole source under each function's name. FunctionInfo.name is the
+  kernel's name in the library.
 
-With the target ``metal -format=metallib``, Apple's compiler builds a library of the source, on a Mac only. Without that option the
-payload is the source, also on a Mac. So the output never depends on the installed tools.
+With the target ``metal -format=metallib``, Apple's compiler builds a library of the source, on a
+Mac only. Without that option the payload is the source, also on a Mac. So the output never depends
+on the installed tools.
 """
 
 from __future__ import annotations
@@ -27,13 +33,22 @@ from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._included import unresolved_names
-from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, source_payload, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    SelfContainedSource,
+    complete_source,
+    source_payload,
+    warn_caller,
+)
 from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring._request import target_format
 from devmod_targets.metal._reflect import HEADERS, read, version_option
 
 #: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
-_RECEIVER_OPTIONS = re.compile(r"-std=(?:macos-|ios-)?metal[1-9]\.\d|-ffast-math|-fno-fast-math|-D.*")
+_RECEIVER_OPTIONS = re.compile(
+    r"-std=(?:macos-|ios-)?metal[1-9]\.\d|-ffast-math|-fno-fast-math|-D.*"
+)
 _INSTANCE = re.compile(r"[A-Za-z_][\w:]*\s*<[^\"\\;{}]*>")
 #: spirv-cross's name of the entry point ``main``, which Metal does not allow as a function's name.
 _MAIN = "main0"
@@ -45,7 +60,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Parameters
     ----------
     request
-        The compile request. Its fmap is merged with the kernels that libclang reads, and replaces them if libclang is missing.
+        The compile request. Its fmap is merged with the kernels that libclang reads, and replaces
+        them if libclang is missing.
 
     Returns
     -------
@@ -55,13 +71,18 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Raises
     ------
     ToolchainNotFoundError
-        libclang is not installed, and no fmap is declared; or a metallib is requested, and Apple's compiler is not installed.
+        libclang is not installed, and no fmap is declared; or a metallib is requested, and Apple's
+        compiler is not installed.
     CompileError
-        The source has syntax errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
+        The source has syntax errors, no kernel, or a kernel that devmod cannot call. `log` contains
+        all diagnostics.
     """
     as_library = target_format(request.target, ("metal", "metallib")) == "metallib"
     source = _with_instances(
-        request, complete_source(request, HEADERS.__contains__, dialect=("-x", "c++", version_option(request.options)))
+        request,
+        complete_source(
+            request, HEADERS.__contains__, dialect=("-x", "c++", version_option(request.options))
+        ),
     )
     if not as_library:
         for option in source.options:
@@ -76,12 +97,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         kernels, texts, toolchain = read(request, source)
         warnings.extend(texts)
         if _MAIN in kernels and request.stem not in kernels:
-            kernels = {request.stem if name == _MAIN else name: each for name, each in kernels.items()}
+            kernels = {
+                request.stem if name == _MAIN else name: each for name, each in kernels.items()
+            }
         return kernels, toolchain
 
-    empty_error = (
-        f"the Metal source {request.name} has no kernel: mark a function with kernel, or instantiate a template that is marked with it"
-    )
+    empty_error = f"the Metal source {request.name} has no kernel: mark a function with kernel, or instantiate a template that is marked with it"
     payload = source_payload(SPEC, "metal", request, source, read_kernels, empty_error=empty_error)
     if as_library:
         payload = as_metallib(payload, request, source)
@@ -92,11 +113,15 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
 
 def _with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:
-    """Append the template instances of `name_expressions` to the source, each with its expression as its name."""
+    """Append the template instances of `name_expressions` to the source, each with its expression
+    as its name.
+    """
     lines = []
     for text in request.name_expressions:
         if not _INSTANCE.fullmatch(text) or not text.isprintable():
-            raise request.error(f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'")
+            raise request.error(
+                f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'"
+            )
         lines.append(f'template [[host_name("{text}")]] [[kernel]] decltype({text}) {text};\n')
     return source.with_lines("".join(lines))
 
@@ -108,7 +133,9 @@ _METAL = ("-sdk", "macosx", "metal")
 _ERROR = re.compile(r"error:")
 
 
-def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfContainedSource) -> Payload:
+def as_metallib(
+    payload: Payload, request: CompileRequest, source_text: SelfContainedSource
+) -> Payload:
     """Compile the payload of a source to a library.
 
     Raises
@@ -128,7 +155,9 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
             "or for the target 'metal', whose payload is the source that the receiver's Metal compiles",
             kind="metal",
         )
-    status, output = run_program([program, *_METAL, "--version"], os.sep, name="xcrun", kind="metal")
+    status, output = run_program(
+        [program, *_METAL, "--version"], os.sep, name="xcrun", kind="metal"
+    )
     if status:
         raise ToolchainNotFoundError(
             f"cannot build a metallib: xcrun finds no Metal compiler ({output.strip() or f'status {status}'}). Install Xcode with its "
@@ -137,7 +166,10 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
         )
     version = output.strip().partition("\n")[0]
     with temporary_folder() as folder:
-        source, library = os.path.join(folder, "program.metal"), os.path.join(folder, "program.metallib")
+        source, library = (
+            os.path.join(folder, "program.metal"),
+            os.path.join(folder, "program.metallib"),
+        )
         with open(source, "w", encoding="utf-8", newline="") as file:
             file.write(source_text.text)
         command = [program, *_METAL, *source_text.options, "-o", library, source]
@@ -145,7 +177,10 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
         output = output.replace(source, request.name)
         if status:
             lines = [line for line in output.splitlines() if _ERROR.search(line)]
-            raise request.error(f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}", log=output.strip())
+            raise request.error(
+                f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}",
+                log=output.strip(),
+            )
         with open(library, "rb") as file:
             data = file.read()
     origin = payload.origin

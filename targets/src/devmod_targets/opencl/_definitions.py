@@ -1,4 +1,5 @@
-"""Write definitions of the built-in functions of OpenCL C that clang does not compile to SPIR-V, for the types of their calls.
+"""Write definitions of the built-in functions of OpenCL C that clang does not compile to SPIR-V,
+for the types of their calls.
 
 `headers/devmod_spirv.h` precedes them.
 """
@@ -13,7 +14,19 @@ if TYPE_CHECKING:
 
     from devmod_targets.opencl._names import Builtin, Type
 
-_NUMBERS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double")
+_NUMBERS = (
+    "char",
+    "uchar",
+    "short",
+    "ushort",
+    "int",
+    "uint",
+    "long",
+    "ulong",
+    "half",
+    "float",
+    "double",
+)
 #: Types of parameters that are passed as an integer, or as a pointer.
 _OTHERS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t"}
 _STATEMENTS = {
@@ -33,7 +46,9 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
     unknown: list[str] = []
     for builtin in builtins:
         body = _body(builtin.name, builtin.params, builtin.result)
-        if body is None or any(each.base not in _NUMBERS and each.base not in _OTHERS for each in builtin.params):
+        if body is None or any(
+            each.base not in _NUMBERS and each.base not in _OTHERS for each in builtin.params
+        ):
             unknown.append(builtin.name)
         else:
             texts.append(_function(builtin, f"devmod_{len(texts)}", body))
@@ -43,7 +58,10 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
 def _function(builtin: Builtin, function: str, body: str) -> str:
     """Return the definition of a function with a body."""
     result = builtin.result
-    taken = ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(builtin.params)) or "void"
+    taken = (
+        ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(builtin.params))
+        or "void"
+    )
     type_ = result.spelling if result.base in (*_NUMBERS, "void") else "event_t"
     return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
 
@@ -71,7 +89,9 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         return _fetch(match[1], params)
     if match := _COPY.fullmatch(name):
         stride = "a3" if match[1] else "1"
-        from_, to = ("i", f"i * {stride}") if params[0].space == "global" else (f"i * {stride}", "i")
+        from_, to = (
+            ("i", f"i * {stride}") if params[0].space == "global" else (f"i * {stride}", "i")
+        )
         loop = f"for (size_t i = devmod_linear(); i < a2; i += devmod_threads()) a0[{to}] = a1[{from_}];"
         return f"{loop}\nreturn a{len(params) - 1};"
     return None
@@ -80,10 +100,18 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
 def _convert(value: str, source: str, target: str, mode: str) -> str:
     """Return the conversion of a number as an expression."""
     number = {"rtz": 1, "rtp": 2, "rtn": 3}.get(mode)
-    exact = ("char", "uchar", "half") if target == "half" else [each for each in _NUMBERS if each not in ("long", "ulong")]
+    exact = (
+        ("char", "uchar", "half")
+        if target == "half"
+        else [each for each in _NUMBERS if each not in ("long", "ulong")]
+    )
     if number is None or source in exact:
         return f"({target}){value}"
-    wide = {"short": "(float)", "ushort": "(float)", "float": "", "double": ""}.get(source, "(double)") if target == "half" else ""
+    wide = (
+        {"short": "(float)", "ushort": "(float)", "float": "", "double": ""}.get(source, "(double)")
+        if target == "half"
+        else ""
+    )
     return f"devmod_to_{target}({wide}{value}, {number})"
 
 
@@ -100,8 +128,14 @@ def _atomic(operation: str, pointer: Type) -> str:
 
 
 def _fetch(operation: str, params: Sequence[Type]) -> str:
-    """Return the body of an atomic function of OpenCL C 2.0. Every order is the sequentially consistent one of the device."""
+    """Return the body of an atomic function of OpenCL C 2.0. Every order is the sequentially
+    consistent one of the device.
+    """
     # LLVM finds the address space of a pointer for accesses that are not volatile.
     call = f"return __scoped_atomic_{operation}(({params[0].space} {params[0].base} *)a0, a1, {{}}, __MEMORY_SCOPE_DEVICE);"
     ordered = call.format("__ATOMIC_SEQ_CST")
-    return ordered if len(params) == 2 else f"if (a2 == __ATOMIC_RELAXED) {call.format('__ATOMIC_RELAXED')}\n{ordered}"
+    return (
+        ordered
+        if len(params) == 2
+        else f"if (a2 == __ATOMIC_RELAXED) {call.format('__ATOMIC_RELAXED')}\n{ordered}"
+    )

@@ -10,7 +10,13 @@ from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
 from devmod.targets.opencl import SPEC
 from devmod_readers.reflection import ReflectedFunction
-from devmod_readers.spirv import KernelArgument, SpirvModule, read_imports, read_kernels, read_module
+from devmod_readers.spirv import (
+    KernelArgument,
+    SpirvModule,
+    read_imports,
+    read_kernels,
+    read_module,
+)
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, merge_declared
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring.zig import run_zig
@@ -18,20 +24,33 @@ from devmod_targets.opencl._definitions import define
 from devmod_targets.opencl._names import read_builtins, rename
 from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls, compile_definitions
 
-#: Every device that takes SPIR-V takes this version. Some functions need a newer one, such as the shuffles of sub-groups.
+#: Every device that takes SPIR-V takes this version. Some functions need a newer one, such as the
+#: shuffles of sub-groups.
 _VERSIONS = ("1.0", "1.4")
-#: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which SPIR-V does not allow.
+#: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which
+#: SPIR-V does not allow.
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
-#: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A device chooses its vectors itself.
+#: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A
+#: device chooses its vectors itself.
 _OUTPUT = [
     *("-c", "-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"),
     *("-Xclang", "-mlink-builtin-bitcode", "-Xclang", "definitions.bc"),
 ]
-_SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
+_SPACES = {
+    "buffer": ("GLOBAL", "CONSTANT"),
+    "local": ("LOCAL",),
+    "scalar": ("PRIVATE",),
+    "image": ("GLOBAL",),
+    "sampler": ("PRIVATE",),
+}
 
 
 def compile_il(
-    request: CompileRequest, source: SelfContainedSource, kernels: Mapping[str, ReflectedFunction], reader: str, standard: str
+    request: CompileRequest,
+    source: SelfContainedSource,
+    kernels: Mapping[str, ReflectedFunction],
+    reader: str,
+    standard: str,
 ) -> Payload:
     """Return the SPIR-V of a program as a payload of the format "il".
 
@@ -40,7 +59,8 @@ def compile_il(
     request, source
         The compile request and the self-contained source.
     kernels, reader, standard
-        The kernels of the source, the program that read them, and the version of OpenCL C in which it did.
+        The kernels of the source, the program that read them, and the version of OpenCL C in which
+        it did.
 
     Raises
     ------
@@ -64,21 +84,40 @@ def compile_il(
         if missing or _OWN.search(source.text):
             code = _define(program, flags, missing)
         module = read_module(code)
-        calls = {_name(module, id_): [_name(module, each) for each in sorted(those)] for id_, those in module.calls.items()}
+        calls = {
+            _name(module, id_): [_name(module, each) for each in sorted(those)]
+            for id_, those in module.calls.items()
+        }
         check_calls(request, source, calls)
         _check_kernels(request, kernels, module)
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
     program.warn(warnings, frames=1)
-    needs = {name for name, feature in FEATURES.items() if not set(feature.spirv).isdisjoint(module.capabilities)}
-    kernels = {name: each.replace(needs=tuple(sorted({*each.needs, *needs}))) for name, each in kernels.items()}
+    needs = {
+        name
+        for name, feature in FEATURES.items()
+        if not set(feature.spirv).isdisjoint(module.capabilities)
+    }
+    kernels = {
+        name: each.replace(needs=tuple(sorted({*each.needs, *needs})))
+        for name, each in kernels.items()
+    }
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), f"{program.toolchain}, {reader}", options, source.sources)
-    return Payload("opencl", code, "il", merge_declared(SPEC, kernels, request.fmap), {"cl": source.text}, origin, source.files)
+    return Payload(
+        "opencl",
+        code,
+        "il",
+        merge_declared(SPEC, kernels, request.fmap),
+        {"cl": source.text},
+        origin,
+        source.files,
+    )
 
 
 def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str]) -> bytes:
-    """Return the SPIR-V of a program with devmod's definitions of the functions that clang does not compile to SPIR-V.
+    """Return the SPIR-V of a program with devmod's definitions of the functions that clang does not
+    compile to SPIR-V.
 
     Raises
     ------
@@ -87,7 +126,9 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
     """
     request = program.request
     text = program.compile(flags, "-emit-llvm")[0].decode()
-    builtins = [each for each in read_builtins(text) if each.symbol in missing or _OWN.fullmatch(each.name)]
+    builtins = [
+        each for each in read_builtins(text) if each.symbol in missing or _OWN.fullmatch(each.name)
+    ]
     text, renamed = rename(text, builtins)
     definitions, unknown = define(renamed)
     if unknown:
@@ -96,14 +137,32 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
         what, end = (
             (f"function {name!r}, which it does not define", "")
             if is_own
-            else (f"built-in function {name!r} with types for which clang has no SPIR-V", ". Use the source (the target 'opencl')")
+            else (
+                f"built-in function {name!r} with types for which clang has no SPIR-V",
+                ". Use the source (the target 'opencl')",
+            )
         )
-        raise request.error(f"{call_place(request, program.source, name)}: error: the program calls the {what}{end}")
+        raise request.error(
+            f"{call_place(request, program.source, name)}: error: the program calls the {what}{end}"
+        )
     files = {"program.ll": text.encode(), "definitions.bc": compile_definitions(definitions, flags)}
-    command = ["clang", "--no-default-config", "-x", "ir", "-Wno-override-module", *flags, *_OUTPUT, "program.ll", "-o", "out"]
+    command = [
+        "clang",
+        "--no-default-config",
+        "-x",
+        "ir",
+        "-Wno-override-module",
+        *flags,
+        *_OUTPUT,
+        "program.ll",
+        "-o",
+        "out",
+    ]
     result = run_zig(command, files, "out", kind="opencl")
     if result.status:
-        raise request.error(f"LLVM cannot link {request.name} for opencl: {result.log[:500]}", log=result.log)
+        raise request.error(
+            f"LLVM cannot link {request.name} for opencl: {result.log[:500]}", log=result.log
+        )
     return result.output
 
 
@@ -111,7 +170,9 @@ def _name(module: SpirvModule, id_: int) -> str:
     return module.names.get(id_) or str(id_)
 
 
-def _check_kernels(request: CompileRequest, kernels: Mapping[str, ReflectedFunction], module: SpirvModule) -> None:
+def _check_kernels(
+    request: CompileRequest, kernels: Mapping[str, ReflectedFunction], module: SpirvModule
+) -> None:
     """Raise CompileError if the arguments of a kernel are not those of the SPIR-V."""
     compiled = read_kernels(module)
     for name, kernel in kernels.items():
@@ -130,5 +191,9 @@ def _check_kernels(request: CompileRequest, kernels: Mapping[str, ReflectedFunct
 
 
 def _fits(argument: KernelArgument, kind: str, size: int) -> bool:
-    """Return whether an argument of the SPIR-V is one of a kind in the source, of a size in bytes. A vector of three has four lanes."""
-    return argument.space in _SPACES[kind] and (not size or not argument.size or argument.size in (size, size // 3 * 4))
+    """Return whether an argument of the SPIR-V is one of a kind in the source, of a size in bytes.
+    A vector of three has four lanes.
+    """
+    return argument.space in _SPACES[kind] and (
+        not size or not argument.size or argument.size in (size, size // 3 * 4)
+    )

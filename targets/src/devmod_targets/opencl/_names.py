@@ -1,4 +1,6 @@
-"""Read the built-in functions of OpenCL C that a module of clang for SPIR-V, in LLVM IR text, calls without a definition."""
+"""Read the built-in functions of OpenCL C that a module of clang for SPIR-V, in LLVM IR text, calls
+without a definition.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,27 @@ from devmod_targets._text import split_arguments
 from devmod_targets.authoring._mangled import Parser, TypeNode, UnsupportedName
 
 _DECLARE = re.compile(
-    r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE
+    r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(',
+    re.MULTILINE,
 )
 _NAME = re.compile(r"_Z(\d{1,3})")
 #: The qualifiers of a pointer's target, which are one candidate with it.
 _QUALIFIERS = re.compile(r"(?:U3AS\d|[rVK])*(?:U7_Atomic)?")
 _LANES = re.compile(r"\d{1,2}")
 #: The types whose names in OpenCL C differ from those in C++.
-_BASES = {"signed char": "char"} | {f"unsigned {each}": f"u{each}" for each in ("char", "short", "int", "long")}
-_LLVM = {"i1": "bool", "i8": "char", "i16": "short", "i32": "int", "i64": "long", "half": "half", "float": "float", "double": "double"}
+_BASES = {"signed char": "char"} | {
+    f"unsigned {each}": f"u{each}" for each in ("char", "short", "int", "long")
+}
+_LLVM = {
+    "i1": "bool",
+    "i8": "char",
+    "i16": "short",
+    "i32": "int",
+    "i64": "long",
+    "half": "half",
+    "float": "float",
+    "double": "double",
+}
 _RESULT = re.compile(r"<(\d+) x (\w+)>")
 #: The keywords of the address spaces of SPIR-V.
 _SPACES = {0: "private", 1: "global", 2: "constant", 3: "local", 4: "generic"}
@@ -72,19 +86,27 @@ def read_builtins(text: str) -> list[Builtin]:
             continue
         name, params = _parse(symbol, len(split_arguments(text, match.end()) or ()))
         vector = _RESULT.fullmatch(match["result"])
-        result = Type(_LLVM[vector[2]], int(vector[1])) if vector else Type(_LLVM.get(match["result"], match["result"]))
+        result = (
+            Type(_LLVM[vector[2]], int(vector[1]))
+            if vector
+            else Type(_LLVM.get(match["result"], match["result"]))
+        )
         results.append(Builtin(name, params, result, symbol))
     return results
 
 
 def rename(text: str, builtins: Sequence[Builtin]) -> tuple[str, list[Builtin]]:
-    """Return a module with other symbols of built-in functions, and the functions with these symbols.
+    """Return a module with other symbols of built-in functions, and the functions with these
+    symbols.
 
-    LLVM knows OpenCL's symbols: for SPIR-V it compiles a call by its symbol, also if the function has a definition.
+    LLVM knows OpenCL's symbols: for SPIR-V it compiles a call by its symbol, also if the function
+    has a definition.
     """
     renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
     symbols = {old.symbol: new.symbol for old, new in zip(builtins, renamed, strict=True)}
-    return re.sub(r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text), renamed
+    return re.sub(
+        r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text
+    ), renamed
 
 
 def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
@@ -139,4 +161,6 @@ def _type_of(node: TypeNode) -> Type:
         return target._replace(space=target.space or _SPACES[0])
     spaces = re.findall(r"AS(\d)", node.text)
     space = _SPACES.get(int(spaces[-1]), "") if spaces else ""
-    return target._replace(space=space or target.space, atomic="Atomic" in node.text or target.atomic)
+    return target._replace(
+        space=space or target.space, atomic="Atomic" in node.text or target.atomic
+    )

@@ -1,4 +1,6 @@
-"""Find what the kernels of an OpenCL C program read from each image and write to it: floats, ints or uints."""
+"""Find what the kernels of an OpenCL C program read from each image and write to it: floats, ints
+or uints.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,14 @@ _BITS = {"f": 1, "h": 1, "i": 2, "ui": 4}
 _NAMES = {1: "float", 2: "int", 4: "uint"}
 
 
-def read_samples(library: Libclang, definitions: Iterable[Any], text: str) -> dict[tuple[str, int], str]:
-    """Return the `sample` of each kernel's image, by the kernel's name and the number of the argument.
+def read_samples(
+    library: Libclang, definitions: Iterable[Any], text: str
+) -> dict[tuple[str, int], str]:
+    """Return the `sample` of each kernel's image, by the kernel's name and the number of the
+    argument.
 
-    An image that several types are read from, or none, has no entry. If branches that are not compiled here may have other types, no image
-    has one: a receiver may compile them.
+    An image that several types are read from, or none, has no entry. If branches that are not
+    compiled here may have other types, no image has one: a receiver may compile them.
 
     Parameters
     ----------
@@ -43,7 +48,11 @@ def read_samples(library: Libclang, definitions: Iterable[Any], text: str) -> di
     functions: dict[str, str] = {}
     takers = []  # other functions have no image to pass on
     for function in definitions:
-        numbers = {str(each.spelling): number for number, each in enumerate(function.get_arguments()) if _is_image(each)}
+        numbers = {
+            str(each.spelling): number
+            for number, each in enumerate(function.get_arguments())
+            if _is_image(each)
+        }
         if numbers:
             takers.append((function, function.get_usr(), numbers))
     names_of_takers = {function.spelling for function, _, _ in takers}
@@ -59,7 +68,10 @@ def read_samples(library: Libclang, definitions: Iterable[Any], text: str) -> di
                 if not _is_image(argument):
                     continue
                 # An image is always a parameter, in parentheses or not.
-                names = [each.spelling for each in (argument, *library.descendants(argument, (kinds.DECL_REF_EXPR,)))]
+                names = [
+                    each.spelling
+                    for each in (argument, *library.descendants(argument, (kinds.DECL_REF_EXPR,)))
+                ]
                 place = (identity, next((numbers[name] for name in names if name in numbers), -1))
                 if access:
                     parts[place] = parts.get(place, 0) | _BITS[access[1]]
@@ -68,7 +80,11 @@ def read_samples(library: Libclang, definitions: Iterable[Any], text: str) -> di
     if named != {bit for value in parts.values() for bit in _NAMES if value & bit}:
         return {}
     reached = transitive_parts(parts, uses)
-    return {(functions[identity], number): _NAMES[value] for (identity, number), value in reached.items() if value in _NAMES}
+    return {
+        (functions[identity], number): _NAMES[value]
+        for (identity, number), value in reached.items()
+        if value in _NAMES
+    }
 
 
 def _is_image(cursor: Any) -> bool:

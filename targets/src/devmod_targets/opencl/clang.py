@@ -14,21 +14,38 @@ from devmod_targets.authoring.zig import ZigResult, run_zig, toolchain
 
 _BASE = "opencl-c-base.h"
 _PROGRAM = "program.cl"
-_DIAGNOSTIC = re.compile(r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(
+    r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$",
+    re.MULTILINE,
+)
 #: The extensions that clang compiles. Whether a device has them is among the needs of a kernel.
-_EXTENSIONS = ("cl_khr_fp16", "cl_khr_fp64", "__opencl_c_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
+_EXTENSIONS = (
+    "cl_khr_fp16",
+    "cl_khr_fp64",
+    "__opencl_c_fp64",
+    "cl_khr_int64_base_atomics",
+    "cl_khr_int64_extended_atomics",
+)
 _WRITES = ("cl_khr_3d_image_writes", "__opencl_c_3d_image_writes")
-_SUBGROUPS = ("cl_khr_subgroups", "__opencl_c_subgroups", "cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
+_SUBGROUPS = (
+    "cl_khr_subgroups",
+    "__opencl_c_subgroups",
+    "cl_khr_subgroup_shuffle",
+    "cl_khr_subgroup_shuffle_relative",
+)
 #: The header of devmod's definitions of built-in functions.
 _DEFINITIONS = "devmod_spirv.h"
-#: With -fgnu89-inline, an inline function has its body here and not elsewhere, unless it is extern. Without it, one that is extern has.
+#: With -fgnu89-inline, an inline function has its body here and not elsewhere, unless it is extern.
+#: Without it, one that is extern has.
 _EXTERN_INLINE = re.compile(r"\bextern\b[^;{}]*\binline\b|\binline\b[^;{}]*\bextern\b")
 
 #: clang's flags without LLVM's optimizations: a device's compiler optimizes the program.
 _UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
 
 
-def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_definitions: bool = False) -> ZigResult:
+def _front_end(
+    text: str, flags: Sequence[str], output: Sequence[str], *, are_definitions: bool = False
+) -> ZigResult:
     """Run clang on a text. LLVM optimizes nothing.
 
     Parameters
@@ -38,7 +55,8 @@ def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_de
     flags, output
         clang's flags of the target and of the source, and those of the output.
     are_definitions
-        Whether the text has definitions of the built-in functions of OpenCL C. Otherwise clang declares these functions.
+        Whether the text has definitions of the built-in functions of OpenCL C. Otherwise clang
+        declares these functions.
     """
     headers = (_BASE, _DEFINITIONS) if are_definitions else (_BASE,)
     arguments = ["clang", "--no-default-config", "-x", "cl", *flags]
@@ -47,12 +65,18 @@ def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_de
         *([] if _EXTERN_INLINE.search(text) else ["-fgnu89-inline"]),
         *("-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"),
     ]
-    arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))]
+    arguments += [
+        "-Xclang",
+        "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS)),
+    ]
     arguments += [] if are_definitions else ["-Xclang", "-fdeclare-opencl-builtins"]
     arguments += [part for name in headers for part in ("-include", name)]
     return run_zig(
         [*arguments, *output, _PROGRAM, "-o", "program.out"],
-        {**{name: header_text(__package__, f"headers/{name}").encode() for name in headers}, _PROGRAM: text.encode()},
+        {
+            **{name: header_text(__package__, f"headers/{name}").encode() for name in headers},
+            _PROGRAM: text.encode(),
+        },
         "program.out",
         kind="opencl",
         distribution="devmod-core[build-opencl-il]",
@@ -61,16 +85,22 @@ def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_de
 
 def compile_definitions(text: str, flags: Sequence[str]) -> bytes:
     """Return definitions of built-in functions as bitcode. `flags` are those of the target."""
-    result = _front_end(text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], are_definitions=True)
+    result = _front_end(
+        text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], are_definitions=True
+    )
     if result.status:
         raise CompileError(
-            f"devmod's definitions of the built-in functions of OpenCL C do not compile: {result.log[:500]}", kind="opencl", log=result.log
+            f"devmod's definitions of the built-in functions of OpenCL C do not compile: {result.log[:500]}",
+            kind="opencl",
+            log=result.log,
         )
     return result.output
 
 
 class ClangProgram(NamedTuple):
-    """A program, as clang compiles it: the request, the self-contained source, and the version of OpenCL C ("" if its options have it)."""
+    """A program, as clang compiles it: the request, the self-contained source, and the version of
+    OpenCL C ("" if its options have it).
+    """
 
     request: CompileRequest
     source: SelfContainedSource
@@ -93,13 +123,25 @@ class ClangProgram(NamedTuple):
         )
         log = re.sub(rf"(?m)^{re.escape(_PROGRAM)}(?=:)", lambda _: request.name, result.log)
         if result.status:
-            errors = [f"{each['place']}error: {each['text']}" for each in _DIAGNOSTIC.finditer(log) if each["level"] != "warning"]
-            raise compile_error("opencl", "OpenCL C", errors or [f"clang ended with status {result.status}"], log)
-        warnings = [each[0] for each in _DIAGNOSTIC.finditer(log) if each["level"] == "warning" and each["place"]]
+            errors = [
+                f"{each['place']}error: {each['text']}"
+                for each in _DIAGNOSTIC.finditer(log)
+                if each["level"] != "warning"
+            ]
+            raise compile_error(
+                "opencl", "OpenCL C", errors or [f"clang ended with status {result.status}"], log
+            )
+        warnings = [
+            each[0]
+            for each in _DIAGNOSTIC.finditer(log)
+            if each["level"] == "warning" and each["place"]
+        ]
         return result.output, [each for each in warnings if not each.startswith(f"./{_BASE}")]
 
     def warn(self, warnings: Sequence[str], frames: int = 0) -> None:
-        """Issue clang's warnings about the program. `frames` is as in `warn_caller`, from the caller of this method."""
+        """Issue clang's warnings about the program. `frames` is as in `warn_caller`, from the
+        caller of this method.
+        """
         text = "\n".join(["clang has warnings about the OpenCL C source:", *warnings])
         warn_caller(self.request, [text] if warnings else [], frames=frames + 1)
 
@@ -110,7 +152,9 @@ class ClangProgram(NamedTuple):
 
 
 def call_place(request: CompileRequest, source: SelfContainedSource, name: str) -> str:
-    """Return the file and the line of the first call of a function; the file alone if a macro has the name."""
+    """Return the file and the line of the first call of a function; the file alone if a macro has
+    the name.
+    """
     return find_code(rf"\b{re.escape(name)}\s*\(", source.text, request.name)[0]
 
 
@@ -118,8 +162,11 @@ def call_place(request: CompileRequest, source: SelfContainedSource, name: str) 
 _MANGLED = re.compile(r"_Z(\d+)")
 
 
-def check_calls(request: CompileRequest, source: SelfContainedSource, calls: Mapping[str, Iterable[str]]) -> None:
-    """Raise CompileError for a function that calls itself, also through others. Compilers of devices refuse it, or never end.
+def check_calls(
+    request: CompileRequest, source: SelfContainedSource, calls: Mapping[str, Iterable[str]]
+) -> None:
+    """Raise CompileError for a function that calls itself, also through others. Compilers of
+    devices refuse it, or never end.
 
     Parameters
     ----------

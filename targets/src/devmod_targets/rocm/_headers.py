@@ -1,4 +1,6 @@
-"""devmod's headers of HIP, and those of CUDA that include them: a CUDA C++ source for rocm is HIP with CUDA's names."""
+"""devmod's headers of HIP, and those of CUDA that include them: a CUDA C++ source for rocm is HIP
+with CUDA's names.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,16 @@ def headers(language: str) -> Mapping[str, str]:
 
 
 def explain_cuda(error: CompileError, request: CompileRequest) -> CompileError:
-    """Return the error for a CUDA C++ source with what no AMD processor has: PTX, or a header of NVIDIA's; another error unchanged."""
+    """Return the error for a CUDA C++ source with what no AMD processor has: PTX, or a header of
+    NVIDIA's; another error unchanged.
+    """
     if request.language != "CUDA C++":
         return error
     missing = _MISSING.search(error.log)
     if missing and _NVIDIA.match(missing[1]):
         return request.error(
-            f"{error}. {missing[1]} is a header of CUDA that devmod does not have for rocm: docs/rocm.md lists its headers", log=error.log
+            f"{error}. {missing[1]} is a header of CUDA that devmod does not have for rocm: docs/rocm.md lists its headers",
+            log=error.log,
         )
     if _ASSEMBLY.search(error.log) or _CONSTRAINT.search(error.log):
         return request.error(

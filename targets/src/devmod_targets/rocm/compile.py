@@ -1,4 +1,6 @@
-"""The compiler of ROCm: HIP, CUDA C++, LLVM IR and assembly to a code object, with the wheel ziglang's clang and lld, without ROCm."""
+"""The compiler of ROCm: HIP, CUDA C++, LLVM IR and assembly to a code object, with the wheel
+ziglang's clang and lld, without ROCm.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import CodeObjectKernel, read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    complete_source,
+    merge_declared,
+    warn_caller,
+)
 from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
@@ -35,7 +43,11 @@ from devmod_targets.authoring.clang_build import (
     split_option,
     take_flag,
 )
-from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
+from devmod_targets.authoring.instances import (
+    check_explicit,
+    explicit_instances,
+    instance_variables,
+)
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
 from devmod_targets.rocm._headers import explain_cuda, headers
 
@@ -75,26 +87,30 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Returns
     -------
     Payload
-        The code object or the source, of kind "rocm"; the source and the assembly are in `source`. With the option ``-save-temps``, the
-        LLVM IR is too.
+        The code object or the source, of kind "rocm"; the source and the assembly are in `source`.
+        With the option ``-save-temps``, the LLVM IR is too.
 
     Raises
     ------
     ToolchainNotFoundError
         ziglang is not installed, or libclang is not installed and no fmap is declared.
     CompileError
-        The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
+        The source has errors, no kernel, or one that devmod cannot call. `log` contains the
+        compiler's output.
     """
-    payload, warnings, reports = keep_source(request) if payload_format(request.target) == "hip" else _compile(request)
+    payload, warnings, reports = (
+        keep_source(request) if payload_format(request.target) == "hip" else _compile(request)
+    )
     warn_caller(request, warnings, reports)
     return payload
 
 
 def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
-    """Compile a source to a code object. Return the payload, the warnings, and the reports that options request.
+    """Compile a source to a code object. Return the payload, the warnings, and the reports that
+    options request.
 
-    With `has_host` the source may have a host's half, and so include the standard library. A source that the receiver compiles has
-    none, and its waves are those of the receiver's device.
+    With `has_host` the source may have a host's half, and so include the standard library. A source
+    that the receiver compiles has none, and its waves are those of the receiver's device.
     """
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
@@ -105,13 +121,24 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", *_wave_options(options.options)]
     # Every ROCm since 5.6 loads version 5; generic processors need 6.
     has_version = any(option.startswith("-mcode-object-version=") for option in options.options)
-    version = [] if has_version else [f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"]
+    version = (
+        [] if has_version else [f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"]
+    )
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
     with compiler_folder() as folder:
         own_headers = headers(request.language) if language == "hip" else {}
-        build = ClangBuild(request, options.toolchain, language, own_headers, folder, ending=instance_variables(request.name_expressions))
-        device_library = _link_flags(modules, arch, _wave_of(arch, options.options), options.toolchain, folder)
+        build = ClangBuild(
+            request,
+            options.toolchain,
+            language,
+            own_headers,
+            folder,
+            ending=instance_variables(request.name_expressions),
+        )
+        device_library = _link_flags(
+            modules, arch, _wave_of(arch, options.options), options.toolchain, folder
+        )
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
         target_flags = (
@@ -121,14 +148,20 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         )
         flags = [*target_flags, *version, *device_library, *options.flags]
         try:
-            code, (asm, warnings, reports), added = _build_code_object(build, language, options, flags, [*machine, *version], has_host)
+            code, (asm, warnings, reports), added = _build_code_object(
+                build, language, options, flags, [*machine, *version], has_host
+            )
         except CompileError as error:
-            explained = _explain_undefined(_explain_textures(error, request), request, has_library=bool(modules))
+            explained = _explain_undefined(
+                _explain_textures(error, request), request, has_library=bool(modules)
+            )
             raise explain_cuda(explained, request) from None
         flags += added
         text |= {"asm": asm} if asm else {}
         ir = text.get("ll", "")
-        if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
+        if request.data or (
+            language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))
+        ):
             ir = build.llvm_ir(flags, options.defines)
         if ir and (request.data or keeps_ir):
             text["ll"] = ir
@@ -138,21 +171,38 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         readers = [_describe_modules(modules)] if modules else []
         declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
         unread = set(kernels) if language == "ir" else set()
-        if language == "hip" and (found := _read_undeclared(request, options, kernels, code, added, declared >= set(kernels))):
+        if language == "hip" and (
+            found := _read_undeclared(
+                request, options, kernels, code, added, declared >= set(kernels)
+            )
+        ):
             reflected, reader, included = found
             readers.append(reader)
             files |= included
-            # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
-            unread = set(kernels) - declared - {each.symbol for each in reflected.values()} if added else set()
+            # An instance for a lambda of the host's half has a name that no source can spell. Its
+            # types are those of the IR.
+            unread = (
+                set(kernels) - declared - {each.symbol for each in reflected.values()}
+                if added
+                else set()
+            )
         if unread:
             ir = ir or build.llvm_ir(flags, options.defines)
-            read = {name: (kernel.places, kernel.block) for name, kernel in kernels.items() if name in unread}
+            read = {
+                name: (kernel.places, kernel.block)
+                for name, kernel in kernels.items()
+                if name in unread
+            }
             reflected = {**(reflected or {}), **ir_kernels(request, ir, read)}
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
         tags = (DYNAMIC_SHARED_MEMORY,)  # a binary does not contain this
         waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
-        memory = {name: {"workgroup_memory": kernel.shared_bytes} for name, kernel in kernels.items() if kernel.shared_bytes}
+        memory = {
+            name: {"workgroup_memory": kernel.shared_bytes}
+            for name, kernel in kernels.items()
+            if kernel.shared_bytes
+        }
         reflected = {
             name: each.replace(
                 tags=tags if each.symbol in dynamic else each.tags,
@@ -162,25 +212,45 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             for name, each in reflected.items()
         }
     fmap = _fmap(request, kernels, reflected)
-    return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
+    return (
+        Payload(
+            "rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files
+        ),
+        warnings,
+        reports,
+    )
 
 
 def _build_code_object(
-    build: ClangBuild, language: str, options: ClangOptions, flags: Sequence[str], machine: Sequence[str], has_host: bool
+    build: ClangBuild,
+    language: str,
+    options: ClangOptions,
+    flags: Sequence[str],
+    machine: Sequence[str],
+    has_host: bool,
 ) -> tuple[bytes, tuple[str, list[str], list[str]], list[str]]:
     """Compile and link, and after an error again with the declarations that the source may need.
 
-    Return the code object, the result of `ClangBuild.compile`, and the flags that the first compile lacks.
+    Return the code object, the result of `ClangBuild.compile`, and the flags that the first compile
+    lacks.
     """
     added: list[str] = []
     undefined = None
     while True:
         try:
-            compiled = build.compile([*flags, *added], options.defines) if language != "assembler" else ("", [], [])
+            compiled = (
+                build.compile([*flags, *added], options.defines)
+                if language != "assembler"
+                else ("", [], [])
+            )
             return build.link(machine, _LINK), compiled, added
         except CompileError as error:
-            # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
-            needed = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
+            # devmod_hip.h has all overloads of its names, so a source that compiles with it alone
+            # has the same meaning.
+            needed = [
+                "-DDEVMOD_COMPLETE",
+                *(library_flags(error, options.toolchain) if has_host else []),
+            ]
             # A program, such as one for NVRTC and hiprtc, may define the types of stdint.h itself.
             needed += ["-DDEVMOD_OWN_INTEGERS"] * bool(_OWN_INTEGER.search(error.log))
             new = [flag for flag in needed if flag not in added] if language == "hip" else []
@@ -191,9 +261,16 @@ def _build_code_object(
 
 
 def _read_undeclared(
-    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], code: bytes, added: list[str], optional: bool
+    request: CompileRequest,
+    options: ClangOptions,
+    kernels: Mapping[str, CodeObjectKernel],
+    code: bytes,
+    added: list[str],
+    optional: bool,
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]] | None:
-    """Return the result of `read_kernels`; None for a source that it cannot read, if that is `optional`: all kernels are declared."""
+    """Return the result of `read_kernels`; None for a source that it cannot read, if that is
+    `optional`: all kernels are declared.
+    """
     try:
         return read_kernels(request, options, kernels, code, added)
     except CompileError:
@@ -206,7 +283,9 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     try:
         kernels = read_code_object(code)
     except FormatError as error:  # assembly may have any notes
-        raise request.error(f"the {request.language} source {request.name} gives an invalid code object: {error}") from None
+        raise request.error(
+            f"the {request.language} source {request.name} gives an invalid code object: {error}"
+        ) from None
     if not kernels:
         advice = {
             **dict.fromkeys(
@@ -224,7 +303,15 @@ def _hip_flags(arch: str, options: Sequence[str]) -> list[str]:
     return [
         f"-DDEVMOD_WAVE={_wave_of(arch, options)}",
         # The sizes of types are those of the host, which is the same on every build machine.
-        *(_HOST, "--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
+        *(
+            _HOST,
+            "--cuda-device-only",
+            f"--offload-arch={arch}",
+            "--no-gpu-bundle-output",
+            "-nogpuinc",
+            "-nogpulib",
+            "-fdeclspec",
+        ),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
         *("-include", f"{HEADERS}/devmod_hip.h"),
     ]
@@ -247,15 +334,21 @@ def _dialect(request: CompileRequest) -> list[str]:
 
 
 def _may_share_dynamically(content: bytes) -> bool:
-    """Return whether a source may declare shared memory whose size the launch defines. To know the kernels that use it takes LLVM IR."""
+    """Return whether a source may declare shared memory whose size the launch defines. To know the
+    kernels that use it takes LLVM IR.
+    """
     words = set(_WORD.findall(_EXTERN_C.sub(b"", content)))
     return b"HIP_DYNAMIC_SHARED" in words or {b"extern", b"__shared__"} <= words
 
 
 def _fmap(
-    request: CompileRequest, kernels: Mapping[str, CodeObjectKernel], reflected: Mapping[str, ReflectedFunction] | None
+    request: CompileRequest,
+    kernels: Mapping[str, CodeObjectKernel],
+    reflected: Mapping[str, ReflectedFunction] | None,
 ) -> dict[str, FunctionInfo]:
-    """Return the fmap of the payload. Every kernel of the code object has a signature, reflected or declared."""
+    """Return the fmap of the payload. Every kernel of the code object has a signature, reflected or
+    declared.
+    """
     known = {function.symbol for function in (reflected or {}).values()}
     declared = {info.name for info in (request.fmap or {}).values()}
     missing = [name for name in kernels if name not in known | declared]
@@ -289,7 +382,9 @@ def _arch(request: CompileRequest) -> str:
 
 
 #: The names of textures and surfaces in clang's errors.
-_OF_TEXTURES = re.compile(r"error: .*'((?:hip|cuda)(?:Texture|Surface)Object_t|(?:tex|surf)[123]D\w*|texture|surface)'")
+_OF_TEXTURES = re.compile(
+    r"error: .*'((?:hip|cuda)(?:Texture|Surface)Object_t|(?:tex|surf)[123]D\w*|texture|surface)'"
+)
 
 
 def _explain_textures(error: CompileError, request: CompileRequest) -> CompileError:
@@ -303,8 +398,12 @@ def _explain_textures(error: CompileError, request: CompileRequest) -> CompileEr
     )
 
 
-def _explain_undefined(error: CompileError, request: CompileRequest, *, has_library: bool) -> CompileError:
-    """Return the error for undefined symbols: those of ROCm's device library, and those of the user."""
+def _explain_undefined(
+    error: CompileError, request: CompileRequest, *, has_library: bool
+) -> CompileError:
+    """Return the error for undefined symbols: those of ROCm's device library, and those of the
+    user.
+    """
     names = list(dict.fromkeys(_UNDEFINED.findall(error.log)))
     if not names:
         return error
@@ -317,26 +416,37 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
             "linked from one source"
         )
     if of_library and has_library:
-        uses.append(f"uses {', '.join(of_library)}, which the given device library of ROCm does not define")
+        uses.append(
+            f"uses {', '.join(of_library)}, which the given device library of ROCm does not define"
+        )
     elif of_library:
         uses.append(
             f"uses {', '.join(of_library)}, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
             f"library: use the float functions that docs/rocm.md lists, or {_ADVICE}"
         )
-    return request.error(f"the {request.language} source {request.name} {'. It also '.join(uses)}", log=error.log)
+    return request.error(
+        f"the {request.language} source {request.name} {'. It also '.join(uses)}", log=error.log
+    )
 
 
-# -- The standard library: libc++ and glibc's headers of the wheel ziglang, for the host's half of a source.
+# -- The standard library: libc++ and glibc's headers of the wheel ziglang, for the host's half of a
+# source.
 #
-# clang checks the host's half also in a compile for the device, and the functions of libc++ that are constexpr run there. clang reads
-# these headers, and devmod's declarations that few kernels use, only after a compile that failed without them: they take time.
+# clang checks the host's half also in a compile for the device, and the functions of libc++ that
+# are constexpr run there. clang reads these headers, and devmod's declarations that few kernels
+# use, only after a compile that failed without them: they take time.
 
 
 #: The host whose headers these are. The flags are those of ``zig c++`` (ZIG_VERBOSE_CC=1) for it.
 _HOST = "--target=x86_64-linux-gnu"
 _LIBRARY_FOLDERS = (
     *("libcxx/include", "libcxxabi/include", "include"),
-    *("libc/include/x86-linux-gnu", "libc/include/generic-glibc", "libc/include/x86-linux-any", "libc/include/any-linux-any"),
+    *(
+        "libc/include/x86-linux-gnu",
+        "libc/include/generic-glibc",
+        "libc/include/x86-linux-any",
+        "libc/include/any-linux-any",
+    ),
 )
 _LIBRARY_DEFINES = """
 _LIBCPP_ABI_VERSION=1 _LIBCPP_ABI_NAMESPACE=__1 _LIBCPP_HAS_THREADS=1 _LIBCPP_HAS_MONOTONIC_CLOCK _LIBCPP_HAS_TERMINAL
@@ -346,29 +456,51 @@ _LIBCPP_HAS_UNICODE _LIBCPP_HAS_WIDE_CHARACTERS _LIBCPP_HAS_NO_STD_MODULES _LIBC
 _LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE _LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE
 _LIBCPP_ENABLE_EXPERIMENTAL __GLIBC_MINOR__=31 DEVMOD_STANDARD_LIBRARY
 """
-#: clang's note about a type of the program, such as ``typedef long long int64_t``, that differs from the one in stdint.h.
-_OWN_INTEGER = re.compile(r"^(?:.*[/\\])?stdint\.h:\d+:\d+: note: previous definition is here", re.MULTILINE)
+#: clang's note about a type of the program, such as ``typedef long long int64_t``, that differs
+#: from the one in stdint.h.
+_OWN_INTEGER = re.compile(
+    r"^(?:.*[/\\])?stdint\.h:\d+:\d+: note: previous definition is here", re.MULTILINE
+)
 _MISSING_HEADER = re.compile(r"fatal error: '([\w./]+)' file not found")
 
 
 def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
-    """Return clang's flags for the standard library, if a compile failed for the want of one of its headers; else []."""
+    """Return clang's flags for the standard library, if a compile failed for the want of one of its
+    headers; else [].
+    """
     missing = _MISSING_HEADER.search(error.log)
     root = os.path.dirname(toolchain.include[0])
     folders = [os.path.join(root, *each.split("/")) for each in _LIBRARY_FOLDERS]
-    if not missing or ".." in missing[1] or not any(os.path.isfile(os.path.join(each, missing[1])) for each in folders):
+    if (
+        not missing
+        or ".." in missing[1]
+        or not any(os.path.isfile(os.path.join(each, missing[1])) for each in folders)
+    ):
         return []
     defines = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
-    return [*defines, *(part for each in folders for part in ("-isystem", each)), f"-fmacro-prefix-map={root}{os.sep}="]
+    return [
+        *defines,
+        *(part for each in folders for part in ("-isystem", each)),
+        f"-fmacro-prefix-map={root}{os.sep}=",
+    ]
 
 
-# -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.
+# -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build
+# compiles it too, for errors and signatures.
 
 
 #: The architecture for which a source is checked if the target names none.
 _CHECKED = "gfx90a"
 #: The arguments that give clang's preprocessor HIP.
-_DIALECT = ("-x", "hip", _HOST, "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib")
+_DIALECT = (
+    "-x",
+    "hip",
+    _HOST,
+    "--cuda-device-only",
+    "--offload-arch=gfx1030",
+    "-nogpuinc",
+    "-nogpulib",
+)
 
 
 def payload_format(target: Target) -> str:
@@ -382,18 +514,21 @@ def payload_format(target: Target) -> str:
     fmt = target_format(target, ("hsaco", "hip"), ("arch", "format"))
     if fmt == "hip" and len(target.archs) > 1:
         raise CompileError(
-            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one", kind="rocm"
+            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one",
+            kind="rocm",
         )
     return fmt
 
 
 def keep_source(request: CompileRequest) -> Compiled:
-    """Return the payload of a HIP source that the receiver compiles, with the warnings and reports of a compile that checks it.
+    """Return the payload of a HIP source that the receiver compiles, with the warnings and reports
+    of a compile that checks it.
 
     Raises
     ------
     CompileError
-        The source has errors, its language is not HIP, or an option is one that a receiver does not pass to hiprtc.
+        The source has errors, its language is not HIP, or an option is one that a receiver does not
+        pass to hiprtc.
     """
     if request.language != "HIP":
         raise request.error(
@@ -407,12 +542,18 @@ def keep_source(request: CompileRequest) -> Compiled:
     source = complete_source(request, lambda name: name in headers("HIP"), dialect=_DIALECT)
     for option in source.options:
         if not is_supported(option):
-            raise request.error(f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc")
+            raise request.error(
+                f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc"
+            )
     check_explicit("rocm", request.name_expressions)
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
     checked, warnings, reports = _compile(
         request.replace(
-            text=text, target=Target("rocm", arch=request.target.archs or _CHECKED), options=(*own, *source.options), defines={}, include=()
+            text=text,
+            target=Target("rocm", arch=request.target.archs or _CHECKED),
+            options=(*own, *source.options),
+            defines={},
+            include=(),
         ),
         has_host=False,  # hiprtc compiles none, and has no standard library
     )
@@ -420,16 +561,26 @@ def keep_source(request: CompileRequest) -> Compiled:
     assert checked.origin is not None
     origin = Origin(str(request.target), checked.origin.toolchain, options, source.sources)
     return (
-        Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin, {**source.files, **(checked.files or {})}),
+        Payload(
+            "rocm",
+            text.encode(),
+            "hip",
+            checked.fmap,
+            {"hip": text},
+            origin,
+            {**source.files, **(checked.files or {})},
+        ),
         warnings,
         reports,
     )
 
 
-# -- ROCm's device library, if the user names it: the math functions that amdgcn does not compute by itself.
+# -- ROCm's device library, if the user names it: the math functions that amdgcn does not compute by
+# itself.
 #
-# The library is bitcode (``ocml.bc``, ``ockl.bc``). It reads constants such as ``__oclc_ISA_version``, which a control module defines.
-# The published modules stop at gfx940 and gfx1036, so the module is devmod's own.
+# The library is bitcode (``ocml.bc``, ``ockl.bc``). It reads constants such as
+# ``__oclc_ISA_version``, which a control module defines. The published modules stop at gfx940 and
+# gfx1036, so the module is devmod's own.
 
 
 DEVICE_LIBS = "-device-libs="
@@ -446,7 +597,8 @@ _ADVICE = (
 
 
 def _find_modules(folder: str) -> list[Path]:
-    """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if neither is set.
+    """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if
+    neither is set.
 
     Raises
     ------
@@ -458,7 +610,9 @@ def _find_modules(folder: str) -> list[Path]:
         return []
     results = []
     for name in _MODULES:
-        path = next((each for suffix in _SUFFIXES if (each := Path(place, name + suffix)).is_file()), None)
+        path = next(
+            (each for suffix in _SUFFIXES if (each := Path(place, name + suffix)).is_file()), None
+        )
         if path is None:
             source = f"{DEVICE_LIBS}{place}" if folder else f"{_PLACE}={place}"
             raise ToolchainNotFoundError(f"{source} has no {name}.bc; {_ADVICE}", kind="rocm")
@@ -467,10 +621,14 @@ def _find_modules(folder: str) -> list[Path]:
 
 
 def dropped_print(request: CompileRequest, place: str) -> list[str]:
-    """Return the warning about a print at a place of a source in another language than HIP; [] with the library, which prints."""
+    """Return the warning about a print at a place of a source in another language than HIP; [] with
+    the library, which prints.
+    """
     if _find_modules(split_option(request, DEVICE_LIBS)[1]):
         return []
-    return [f"{place}: warning: printf prints nothing in a kernel: it needs ROCm's device library (docs/rocm.md)"]
+    return [
+        f"{place}: warning: printf prints nothing in a kernel: it needs ROCm's device library (docs/rocm.md)"
+    ]
 
 
 def _describe_modules(modules: list[Path]) -> str:
@@ -481,8 +639,11 @@ def _describe_modules(modules: list[Path]) -> str:
     return f"device library sha256:{digest.hexdigest()[:16]}"
 
 
-def _link_flags(modules: list[Path], arch: str, wave: int, toolchain: LlvmToolchain, folder: str) -> list[str]:
-    """Return clang's flags that link the library. The control module is written to the folder of the build.
+def _link_flags(
+    modules: list[Path], arch: str, wave: int, toolchain: LlvmToolchain, folder: str
+) -> list[str]:
+    """Return clang's flags that link the library. The control module is written to the folder of
+    the build.
 
     Raises
     ------
@@ -492,12 +653,29 @@ def _link_flags(modules: list[Path], arch: str, wave: int, toolchain: LlvmToolch
     if not modules:
         return []
     Path(folder, f"{_CONTROL}.ll").write_text(_control_module(arch, wave), encoding="utf-8")
-    arguments = ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", f"{_CONTROL}.ll", "-o", f"{_CONTROL}.bc"]
+    arguments = [
+        "-x",
+        "ir",
+        "-target",
+        "amdgcn-amd-amdhsa",
+        "-nogpulib",
+        "-emit-llvm",
+        "-c",
+        f"{_CONTROL}.ll",
+        "-o",
+        f"{_CONTROL}.bc",
+    ]
     code, output = toolchain.clang(arguments, folder, "rocm")
     if code:
-        raise CompileError(f"clang cannot compile the control module of ROCm's device library: {output}", kind="rocm", log=output)
+        raise CompileError(
+            f"clang cannot compile the control module of ROCm's device library: {output}",
+            kind="rocm",
+            log=output,
+        )
     paths = [*(os.path.abspath(each) for each in modules), f"{_CONTROL}.bc"]
-    return [part for path in paths for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)]
+    return [
+        part for path in paths for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)
+    ]
 
 
 def _control_module(arch: str, wave: int) -> str:
@@ -511,13 +689,16 @@ def _control_module(arch: str, wave: int) -> str:
         ("ABI_version", "i32", 600 if arch.endswith("-generic") else 500),
     ]
     lines = [
-        f"@__oclc_{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {type_} {value}" for name, type_, value in constants
+        f"@__oclc_{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {type_} {value}"
+        for name, type_, value in constants
     ]
     return "\n".join(['target triple = "amdgcn-amd-amdhsa"', *lines, ""])
 
 
 def isa_version(arch: str) -> int:
-    """Return the number of an architecture in the device library: 11000 for gfx1100, 9010 for gfx90a."""
+    """Return the number of an architecture in the device library: 11000 for gfx1100, 9010 for
+    gfx90a.
+    """
     generic = re.fullmatch(r"gfx(\d+)(?:-(\d))?-generic", arch)
     if generic:
         return int(generic[1]) * 1000 + int(generic[2] or 0) * 100
@@ -530,12 +711,17 @@ def _major(arch: str) -> int:
     return int(name.partition("-")[0] if "generic" in name else name[:-2])
 
 
-# -- Read the signatures of the kernels of a HIP source with libclang, and compare them with the code object.
+# -- Read the signatures of the kernels of a HIP source with libclang, and compare them with the
+# code object.
 
 
 _RECORD = 105
 #: The vectors of HIP's headers. Those of three elements have no padding.
-_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in VECTOR_ELEMENTS.items() for lanes in (2, 3, 4)}
+_VECTORS = {
+    f"{name}{lanes}": f"{dtype}x{lanes}"
+    for name, dtype in VECTOR_ELEMENTS.items()
+    for lanes in (2, 3, 4)
+}
 _VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
     "__half2": "float16x2",
     "__hip_bfloat162": "bfloat16x2",
@@ -544,7 +730,11 @@ _VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
 
 
 def read_kernels(
-    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], code: bytes, added: Sequence[str]
+    request: CompileRequest,
+    options: ClangOptions,
+    kernels: Mapping[str, CodeObjectKernel],
+    code: bytes,
+    added: Sequence[str],
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the kernels of a source.
 
@@ -573,7 +763,14 @@ def read_kernels(
     CompileError
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
-    flags = [*_DIALECT, *_dialect(request), "-fdeclspec", "-include", os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"), *added]
+    flags = [
+        *_DIALECT,
+        *_dialect(request),
+        "-fdeclspec",
+        "-include",
+        os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"),
+        *added,
+    ]
     open_names = open_kernels(request.text)
     source = CFunctions(
         SPEC,
@@ -593,20 +790,34 @@ def read_kernels(
         location, block = source.location(cursor), kernels[symbol].block
         _check_places(name, location, types, kernels[symbol])
         is_open = cursor.spelling in open_names and block is None
-        functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
+        functions[name] = ReflectedFunction(
+            symbol, types, params, block, location, open_block=is_open
+        )
     return source.with_globals(functions, code), source.toolchain, source.files
 
 
 def _value_type(type_: Any) -> tuple[str, int]:
-    """Return the same as `element_type`, with the vectors of HIP's headers, which are structs there."""
+    """Return the same as `element_type`, with the vectors of HIP's headers, which are structs
+    there.
+    """
     dtype = _VECTORS.get(_record_name(type_), "")
-    return (dtype, 0) if dtype and type_.get_size() == array_bytes(parse_dtype(dtype)) else element_type(type_)
+    return (
+        (dtype, 0)
+        if dtype and type_.get_size() == array_bytes(parse_dtype(dtype))
+        else element_type(type_)
+    )
 
 
 def _pointee_type(type_: Any) -> tuple[str, int]:
-    """Return the same for a pointer's elements. Vectors of three have no padding, so the elements of their memory are scalars."""
+    """Return the same for a pointer's elements. Vectors of three have no padding, so the elements
+    of their memory are scalars.
+    """
     scalar = VECTOR_ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
-    return (scalar, 0) if scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar)) else _value_type(type_)
+    return (
+        (scalar, 0)
+        if scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar))
+        else _value_type(type_)
+    )
 
 
 def _record_name(type_: Any) -> str:

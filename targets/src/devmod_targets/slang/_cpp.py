@@ -1,6 +1,8 @@
-"""From Slang's C++ text to C++ for Hexagon: functions that run all threads of a grid, one after the other.
+"""From Slang's C++ text to C++ for Hexagon: functions that run all threads of a grid, one after the
+other.
 
-A function takes the numbers of blocks in x, y and z after its arguments, each a uint32. Its launch tags name them.
+A function takes the numbers of blocks in x, y and z after its arguments, each a uint32. Its launch
+tags name them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from devmod.errors import CompileError
 from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
-from devmod_targets.slang._wrapper import Text, Wrapped, check_arguments, finish, prelude, strange_text, symbol_for
+from devmod_targets.slang._wrapper import (
+    Text,
+    Wrapped,
+    check_arguments,
+    finish,
+    prelude,
+    strange_text,
+    symbol_for,
+)
 
 #: The number of the language C++, whose prelude is replaced.
 _CPP = 5
@@ -27,18 +37,34 @@ _BLOCKS = ("slang_blocks_x", "slang_blocks_y", "slang_blocks_z")
 
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
-    """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
+    """Translate a source, and compile all entry points as one program.
+    `devmod_targets.slang.compile` documents it.
+    """
     try:
-        translation = translate(request, "cpp", preludes={_CPP: ""}, check=lambda entry: check_arguments(request, entry))
+        translation = translate(
+            request, "cpp", preludes={_CPP: ""}, check=lambda entry: check_arguments(request, entry)
+        )
     except CompileError as error:
         raise _explained(request, error) from None
-    functions = [_function(request, number, entry) for number, entry in enumerate(translation.entries)]
+    functions = [
+        _function(request, number, entry) for number, entry in enumerate(translation.entries)
+    ]
     text = "".join(function.text for function in functions)
-    return finish(request, translation, compiler, f"{prelude(text)}namespace slang {{\n{text}}}\n", "C++", functions, blocks=_BLOCKS)
+    return finish(
+        request,
+        translation,
+        compiler,
+        f"{prelude(text)}namespace slang {{\n{text}}}\n",
+        "C++",
+        functions,
+        blocks=_BLOCKS,
+    )
 
 
 def _explained(request: CompileRequest, error: CompileError) -> CompileError:
-    """Return the error for what Slang does not translate to C++, such as barriers; another error unchanged."""
+    """Return the error for what Slang does not translate to C++, such as barriers; another error
+    unchanged.
+    """
     if _UNAVAILABLE not in error.log:
         return error
     use = _USE.search(error.log)
@@ -46,7 +72,10 @@ def _explained(request: CompileRequest, error: CompileError) -> CompileError:
     why = "Slang's C++ does not have it"
     if use is None or re.search("Barrier|Interlocked|Atomic|Wave|Quad", use[1]):
         why = "the threads of a block run one after the other there, without barriers, atomics and waves"
-    return request.error(f"{what} is not supported on hexagon: {why}. Compile the file without this entry point for hexagon", log=error.log)
+    return request.error(
+        f"{what} is not supported on hexagon: {why}. Compile the file without this entry point for hexagon",
+        log=error.log,
+    )
 
 
 def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
@@ -59,26 +88,47 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     lines: list[str] = []
     declarations: list[str] = []
     places: list[str] = []
-    for (struct, name), parameters in zip(_STRUCTS.items(), (entry.globals, entry.reflection.get("parameters", [])), strict=True):
+    for (struct, name), parameters in zip(
+        _STRUCTS.items(), (entry.globals, entry.reflection.get("parameters", [])), strict=True
+    ):
         fields = text.fields(struct)
-        variables = [each._replace(expression=f"{name}.{each.expression}") for each in text.variables(parameters, fields)] if fields else []
+        variables = (
+            [
+                each._replace(expression=f"{name}.{each.expression}")
+                for each in text.variables(parameters, fields)
+            ]
+            if fields
+            else []
+        )
         lines += [f"{struct} {name};"] if fields else []
         places.append(f"&{name}" if fields else "nullptr")
         for variable in (each for each in variables if each.is_constant_buffer):
             value = variable.value
-            lines += [f"{value.type} {value.expression};", f"{variable.expression} = &{value.expression};"]
+            lines += [
+                f"{value.type} {value.expression};",
+                f"{variable.expression} = &{value.expression};",
+            ]
         for argument in arguments:
             if argument.is_global == (struct == "GlobalParams_0"):
                 declaration, statement = text.declaration(argument, variables)
                 declarations.append(declaration)
                 lines.append(statement)
     ids = ("bz", "by", "bx", "tz", "ty", "tx")
-    loops = [f"for (uint {name} = 0; {name} < {end}; {name}++)" for name, end in zip(ids, (*_BLOCKS[::-1], *threads[::-1]), strict=True)]
+    loops = [
+        f"for (uint {name} = 0; {name} < {end}; {name}++)"
+        for name, end in zip(ids, (*_BLOCKS[::-1], *threads[::-1]), strict=True)
+    ]
     symbol = symbol_for(entry.symbol)
     function = [
         *(f"namespace kernel_{number} {{", "namespace {", text.text, "}", text.instances()),
         f'extern "C" void {symbol}({", ".join([*declarations, *(f"uint {name}" for name in _BLOCKS)])})',
-        *("{", *lines, *loops, "{", "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};"),
+        *(
+            "{",
+            *lines,
+            *loops,
+            "{",
+            "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};",
+        ),
         *(f"{kernel[1]}(&thread, {places[1]}, {places[0]});", "}", "}", "}", ""),
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(function))

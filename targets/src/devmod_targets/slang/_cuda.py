@@ -26,18 +26,25 @@ _LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
 #: The number of the language CUDA, whose prelude is replaced.
 _CUDA = 6
 _KERNEL = re.compile(r'^extern "C" __global__ void (\w+)\(', re.MULTILINE)
-#: The functions that make vectors. NVRTC warns of CUDA's own of the same name: some of their types are deprecated.
+#: The functions that make vectors. NVRTC warns of CUDA's own of the same name: some of their types
+#: are deprecated.
 _VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
 #: The options of HIP that name a folder.
 _PATHS = ("-device-libs=", "-toolchain=")
 #: The call of printf. Slang's text has strings, and none of the comments of the source.
 _PRINT = re.compile(r"^[^\"\n]*\bprintf\(", re.MULTILINE)
 #: An atomic on an element of a buffer, up to the index.
-_ATOMIC = re.compile(r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\))?\((?P<element>&\((?P<buffer>[\w.>-]+)\)\[)", re.MULTILINE)
+_ATOMIC = re.compile(
+    r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\))?\((?P<element>&\((?P<buffer>[\w.>-]+)\)\[)",
+    re.MULTILINE,
+)
 #: The end of a read or a write of a surface, whose place counts bytes, and the size of an image.
 _SURFACE = re.compile(r" \* \d+(, \(\((?:(?! \* \d+,)[^\n;])*?\)\)\.y), SLANG_CUDA_BOUNDARY_MODE\)")
-_SIZE = re.compile(r'asm\("txq\.width\.b32 %0, \[%2\]; txq\.height\.b32 %1, \[%2\];" : "=r"\(w\), "=r"\(h\) : "l"\((\([^\n;:]*?\))\)\)')
-#: A function of textures and surfaces that headers/images.h does not have, outside of strings. The source's own names end with a number.
+_SIZE = re.compile(
+    r'asm\("txq\.width\.b32 %0, \[%2\]; txq\.height\.b32 %1, \[%2\];" : "=r"\(w\), "=r"\(h\) : "l"\((\([^\n;:]*?\))\)\)'
+)
+#: A function of textures and surfaces that headers/images.h does not have, outside of strings. The
+#: source's own names end with a number.
 _OTHER_FUNCTION = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|\b(?!(?:tex2DLod|tex2Dfetch_int|surf2Dread|surf2Dwrite)\b)((?:tex|surf)[1-3C]\w*[A-Za-z]) ?[<(]'
 )
@@ -47,17 +54,35 @@ _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.
 
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
-    """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
-    paths = [option for option in request.options if request.target.kind == "rocm" and option.startswith(_PATHS)]
-    own = request.replace(options=tuple(option for option in request.options if option not in paths))
-    translation = translate(own, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
+    """Translate a source, and compile all entry points as one program.
+    `devmod_targets.slang.compile` documents it.
+    """
+    paths = [
+        option
+        for option in request.options
+        if request.target.kind == "rocm" and option.startswith(_PATHS)
+    ]
+    own = request.replace(
+        options=tuple(option for option in request.options if option not in paths)
+    )
+    translation = translate(
+        own,
+        "cuda",
+        preludes={_CUDA: ""},
+        together=True,
+        check=lambda entry: check_arguments(request, entry),
+    )
     translation = translation._replace(rest=[*translation.rest, *paths])
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
     if request.target.kind == "rocm" and _PRINT.search(text.text):
         from devmod_targets.rocm.compile import dropped_print
 
-        dropped = dropped_print(request.replace(options=translation.rest), print_place(request.name, request.text)[0])
-        warn_caller(request, [f"the Slang source has warnings:\n{each}" for each in dropped], frames=1)
+        dropped = dropped_print(
+            request.replace(options=translation.rest), print_place(request.name, request.text)[0]
+        )
+        warn_caller(
+            request, [f"the Slang source has warnings:\n{each}" for each in dropped], frames=1
+        )
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
     body = _with_places(_shared(text, translation.entries[0]))
     body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))
@@ -74,11 +99,16 @@ def _of_file(text: Text, entry: Entry) -> list[Variable]:
     """Return the variables of the parameters of the file; [] if nothing uses them."""
     match = _GLOBALS.search(text.text)
     variables = text.variables(entry.globals, text.fields(match[1])) if match else []
-    return [variable._replace(expression=f"SLANG_globalParams.{variable.expression}") for variable in variables]
+    return [
+        variable._replace(expression=f"SLANG_globalParams.{variable.expression}")
+        for variable in variables
+    ]
 
 
 def _shared(text: Text, entry: Entry) -> str:
-    """Return the text with the parameters of the file in memory that a block shares. Each kernel writes them there."""
+    """Return the text with the parameters of the file in memory that a block shares. Each kernel
+    writes them there.
+    """
     memory = [r"static __shared__ \1 SLANG_globalParams;"]
     body = text.text
     for variable in (each for each in _of_file(text, entry) if each.is_constant_buffer):
@@ -92,7 +122,8 @@ def _shared(text: Text, entry: Entry) -> str:
 def _with_places(text: str) -> str:
     """Return the text with the places of atomics counted in values of the type of each.
 
-    Slang counts so, but all atomics on a ByteAddressBuffer that a function takes share one type of elements.
+    Slang counts so, but all atomics on a ByteAddressBuffer that a function takes share one type of
+    elements.
     """
     parts, end = [], 0
     for atomic in _ATOMIC.finditer(text):
@@ -102,7 +133,10 @@ def _with_places(text: str) -> str:
             depth += {"[": 1, "]": -1}.get(text[place], 0)
             place += 1
         if text[place : place + 1] == ")":  # not a member of the element
-            parts += [text[end : atomic.start("element")], f"({atomic[1]} *){atomic['buffer']}.data + ({text[start : place - 1]})"]
+            parts += [
+                text[end : atomic.start("element")],
+                f"({atomic[1]} *){atomic['buffer']}.data + ({text[start : place - 1]})",
+            ]
             end = place
     return "".join([*parts, text[end:]])
 
@@ -110,25 +144,40 @@ def _with_places(text: str) -> str:
 def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     """Return the kernel that callers call for an entry point."""
     starts = {match[1]: match.end() for match in _KERNEL.finditer(text.text)}
-    kernel_name = entry.symbol if entry.symbol in starts else f"{entry.symbol}_0"  # a name that C++ does not have, such as "main"
+    kernel_name = (
+        entry.symbol if entry.symbol in starts else f"{entry.symbol}_0"
+    )  # a name that C++ does not have, such as "main"
     if kernel_name not in starts:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
     of_file = _of_file(text, entry)
-    own = text.variables(entry.reflection.get("parameters", []), text.parameters(starts[kernel_name]))
+    own = text.variables(
+        entry.reflection.get("parameters", []), text.parameters(starts[kernel_name])
+    )
     arguments, _, threads, *_ = read_arguments(request, entry)
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
     copies: list[str] = []
     lines = [f"{each.value.type} {each.value.expression};" for each in own]
     declarations = []
-    sampler = next((parameter_name(argument) for argument in arguments if argument.kind == "sampler"), "")
+    sampler = next(
+        (parameter_name(argument) for argument in arguments if argument.kind == "sampler"), ""
+    )
     for argument in arguments:
-        declaration, statement = text.declaration(argument, of_file if argument.is_global else own, sampler)
+        declaration, statement = text.declaration(
+            argument, of_file if argument.is_global else own, sampler
+        )
         declarations.append(declaration)
         (copies if argument.is_global else lines).append(statement)
     if any(copies):
-        copies = ["if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {", *copies, "}", "__syncthreads();"]
-    values = ", ".join(f"{'&' if each.is_constant_buffer else ''}{each.value.expression}" for each in own)
+        copies = [
+            "if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {",
+            *copies,
+            "}",
+            "__syncthreads();",
+        ]
+    values = ", ".join(
+        f"{'&' if each.is_constant_buffer else ''}{each.value.expression}" for each in own
+    )
     symbol = symbol_for(entry.symbol)
     x, y, z = threads
     kernel = [

@@ -1,6 +1,7 @@
 """Slang's compiler: the library of the wheel slangpy, in a process of its own.
 
-`translate` gives each compute entry point of a source in the language of a target, with Slang's reflection of it.
+`translate` gives each compute entry point of a source in the language of a target, with Slang's
+reflection of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import Any, NamedTuple
 from devmod import Origin
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_targets._text import dropped_print
-from devmod_targets.authoring import CompileRequest, Payload, _library, options_and_defines, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    _library,
+    options_and_defines,
+    warn_caller,
+)
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.slang._slang_process import symbol_of
 
@@ -24,7 +31,8 @@ _EXTRA = "devmod-core[build-slang]"
 _LIBRARY = r"(?:lib)?slang-compiler\.[\w.-]*(?:so|dylib|dll)[\w.-]*"
 #: The options of Slang. Others are those of the kind's own compiler.
 _OPTIONS = re.compile(r"-O[0-3]|-matrix-layout-row-major|-fp-mode=(?:fast|precise|default)")
-#: Parameters that Slang moves out of its block of uniform parameters, and entry points that it renames: the reflection has both.
+#: Parameters that Slang moves out of its block of uniform parameters, and entry points that it
+#: renames: the reflection has both.
 _IGNORED = ("31106", "31107", "40100")
 #: A file name that is no option and has nothing that Slang reads.
 _PLAIN_NAME = re.compile(r"\w[\w.-]{0,200}")
@@ -34,7 +42,10 @@ _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The file of a message.
 _PLACE = re.compile(r"^\s*--> ([^:\n]+):\d+", re.MULTILINE)
 #: The messages about an instance that is none.
-_NO_ENTRY, _NO_FUNCTION = re.compile(r"no function found matching entry point name '([^'\n]*)'"), "expected entry point to be a function"
+_NO_ENTRY, _NO_FUNCTION = (
+    re.compile(r"no function found matching entry point name '([^'\n]*)'"),
+    "expected entry point to be a function",
+)
 _MAX_ENTRIES = 256
 #: The limits on the reflection, which the compiler determines.
 _MAX_REFLECTION = 16 << 20
@@ -46,7 +57,8 @@ class Entry(NamedTuple):
     Attributes
     ----------
     name
-        Its name as the user wrote it: "saxpy", or an expression of ``name_expressions=`` such as "scale<float>".
+        Its name as the user wrote it: "saxpy", or an expression of ``name_expressions=`` such as
+        "scale<float>".
     symbol
         Its name in the code.
     code
@@ -114,12 +126,14 @@ def translate(
     target, options
         Slang's name of the target, such as "wgsl" or "cuda", and further options of slangc for it.
     preludes
-        The text before the output instead of Slang's own, by the number of the language: 5 for C++, 6 for CUDA.
+        The text before the output instead of Slang's own, by the number of the language: 5 for C++,
+        6 for CUDA.
     together
         Whether the entry points become one code instead of one each.
     check
-        Raises a CompileError for an entry point that the target cannot express, if the reason is in its reflection. It is called for each
-        entry point, before the error of Slang for one that Slang does not translate.
+        Raises a CompileError for an entry point that the target cannot express, if the reason is in
+        its reflection. It is called for each entry point, before the error of Slang for one that
+        Slang does not translate.
 
     Raises
     ------
@@ -133,12 +147,16 @@ def translate(
     rest: list[str] = []
     for option in remaining:
         if option == "-matrix-layout-column-major":
-            raise request.error(f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()")
+            raise request.error(
+                f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()"
+            )
         else:
             (own if _OPTIONS.fullmatch(option) else rest).append(option)
     for name in defines:
         if not _DEFINE.fullmatch(name):
-            raise request.error(f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source")
+            raise request.error(
+                f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source"
+            )
     recorded = [*own, *(f"-D{name}={value}" for name, value in defines.items())]
     file = request.name if _PLAIN_NAME.fullmatch(request.name) else "source.slang"
     roots = [each for each in (request.folder, *request.include) if each]
@@ -147,11 +165,14 @@ def translate(
     arguments += [part for root in roots for part in ("-I", root)]
     arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *options]
     instances = [_check_instance(request, text) for text in request.name_expressions]
-    # The source is not written. Its folder is a file, so no name in an include leads beside the source.
+    # The source is not written. Its folder is a file, so no name in an include leads beside the
+    # source.
     folder = _library.find_library(_WHEEL, _LIBRARY)
     if not folder:
         missing = not_installed(_WHEEL, _EXTRA, _WHEEL)
-        raise ToolchainNotFoundError(f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind)
+        raise ToolchainNotFoundError(
+            f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind
+        )
     wheel = _library.wheel_version(_WHEEL, folder)
     question = {
         "file": os.path.join(folder, file),
@@ -166,46 +187,81 @@ def translate(
     if status:  # there is no list of files, and the messages have lines of them
         paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
     read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
-    files = digests_of([path for path in dict.fromkeys(read) if path != os.path.join(folder, file)], (os.path.dirname(folder),))
-    sources = {request.name: sha256(request.text.encode()).hexdigest(), **_names(request, files, roots)}
+    files = digests_of(
+        [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)],
+        (os.path.dirname(folder),),
+    )
+    sources = {
+        request.name: sha256(request.text.encode()).hexdigest(),
+        **_names(request, files, roots),
+    }
     _check_matrices(request, files)
     entries = [each for program in programs for each in _entries(request, *program)]
     for entry in entries:
         check(entry)
     if status:
         _check_instances(request, instances, texts)
-        raise compile_error(request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log)
-    _check_entries(request, entries, instances, together=together or target == "cpp")  # devmod joins the programs in C++
-    if dropped := dropped_print(request.name, request.text, b"".join(each.code for each in entries)):
+        raise compile_error(
+            request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log
+        )
+    _check_entries(
+        request, entries, instances, together=together or target == "cpp"
+    )  # devmod joins the programs in C++
+    if dropped := dropped_print(
+        request.name, request.text, b"".join(each.code for each in entries)
+    ):
         texts.warnings.append(dropped)
     if texts.warnings:
-        warn_caller(request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2)
-    return Translation(entries, f"{wheel} (slang {about['version']})", recorded, rest, sources, files)
+        warn_caller(
+            request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2
+        )
+    return Translation(
+        entries, f"{wheel} (slang {about['version']})", recorded, rest, sources, files
+    )
 
 
 def _check_instance(request: CompileRequest, text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?", text.strip()) or not text.isprintable():
-        raise request.error(f"name_expressions= contains {text!r}; expected an entry point, or an instance such as 'scale<float>'")
+    if (
+        not re.fullmatch(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?", text.strip())
+        or not text.isprintable()
+    ):
+        raise request.error(
+            f"name_expressions= contains {text!r}; expected an entry point, or an instance such as 'scale<float>'"
+        )
     return text.strip()
 
 
 def _check_instances(request: CompileRequest, instances: Sequence[str], texts: _Messages) -> None:
     """Raise CompileError for an instance that Slang does not find, with the reason."""
     found = _NO_ENTRY.search(texts.log)
-    generic = next((each for each in instances if "<" not in each), "") if _NO_FUNCTION in texts.log else ""
+    generic = (
+        next((each for each in instances if "<" not in each), "")
+        if _NO_FUNCTION in texts.log
+        else ""
+    )
     if not found and not generic:
         return
-    reasons = ["it is generic, and has no arguments"] if generic else [each for each in texts.errors if not _NO_ENTRY.search(each)]
+    reasons = (
+        ["it is generic, and has no arguments"]
+        if generic
+        else [each for each in texts.errors if not _NO_ENTRY.search(each)]
+    )
     reason = f": {reasons[0].removeprefix('error: ')}" if reasons else ""
     name = found[1] if found else generic
     raise request.error(
-        f"name_expressions= contains {name!r}, which is no instance of an entry point of {request.name}{reason}", log=texts.log
+        f"name_expressions= contains {name!r}, which is no instance of an entry point of {request.name}{reason}",
+        log=texts.log,
     )
 
 
 def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
-    """Raise CompileError for matrices in the order of columns, whose places are not in the reflection."""
-    for name, text in ((request.name, request.text), *((os.path.basename(path), _text_of(path)) for path in files)):
+    """Raise CompileError for matrices in the order of columns, whose places are not in the
+    reflection.
+    """
+    for name, text in (
+        (request.name, request.text),
+        *((os.path.basename(path), _text_of(path)) for path in files),
+    ):
         match = next((match for match in _COLUMN_MAJOR.finditer(text) if match[1]), None)
         if match:
             line = text.count("\n", 0, match.start(1)) + 1
@@ -219,7 +275,9 @@ def _text_of(path: str) -> str:
         return file.read()
 
 
-def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
+def _names(
+    request: CompileRequest, files: Mapping[str, str], roots: Sequence[str]
+) -> dict[str, str]:
     """Return the digests of files by their names in the folders of the request.
 
     Raises
@@ -230,8 +288,17 @@ def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[st
     result: dict[str, str] = {}
     for path, digest in files.items():
         if outside := request.outside(os.path.realpath(path)):
-            raise request.error(f"the Slang source {request.name} includes the file {path!r}, which is {outside}")
-        name = next((os.path.relpath(path, root) for root in roots if path.startswith(os.path.join(root, ""))), os.path.basename(path))
+            raise request.error(
+                f"the Slang source {request.name} includes the file {path!r}, which is {outside}"
+            )
+        name = next(
+            (
+                os.path.relpath(path, root)
+                for root in roots
+                if path.startswith(os.path.join(root, ""))
+            ),
+            os.path.basename(path),
+        )
         name, number = name.replace(os.sep, "/"), 1
         while name in result:
             number += 1
@@ -255,12 +322,22 @@ def _entries(request: CompileRequest, reflection: bytes, code: bytes) -> list[En
         data = None
     entries = data.get("entryPoints") if isinstance(data, dict) else None
     parameters = data.get("parameters", []) if isinstance(data, dict) else None
-    if not isinstance(entries, list) or not isinstance(parameters, list) or len(entries) > _MAX_ENTRIES:
+    if (
+        not isinstance(entries, list)
+        or not isinstance(parameters, list)
+        or len(entries) > _MAX_ENTRIES
+    ):
         raise reflection_error(request, "expected a map with a list of entry points")
     result = []
     for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not isinstance(entry.get("parameters", []), list):
-            raise reflection_error(request, "expected entry points with a name and a list of parameters")
+        if (
+            not isinstance(entry, dict)
+            or not isinstance(entry.get("name"), str)
+            or not isinstance(entry.get("parameters", []), list)
+        ):
+            raise reflection_error(
+                request, "expected entry points with a name and a list of parameters"
+            )
         if entry.get("stage") == "compute":
             result.append(Entry(entry["name"], entry["name"], code, entry, parameters))
     return result
@@ -268,11 +345,17 @@ def _entries(request: CompileRequest, reflection: bytes, code: bytes) -> list[En
 
 def reflection_error(request: CompileRequest, problem: str, **fields: Any) -> CompileError:
     """Return the error about a reflection that is not as expected."""
-    return request.error(f"Slang's reflection of {request.name} cannot be read: {problem}", **fields)
+    return request.error(
+        f"Slang's reflection of {request.name} cannot be read: {problem}", **fields
+    )
 
 
-def _check_entries(request: CompileRequest, entries: list[Entry], instances: Sequence[str], *, together: bool) -> None:
-    """Give the instances, which are last, their names, and check that there is an entry point and none twice."""
+def _check_entries(
+    request: CompileRequest, entries: list[Entry], instances: Sequence[str], *, together: bool
+) -> None:
+    """Give the instances, which are last, their names, and check that there is an entry point and
+    none twice.
+    """
     if not entries:
         raise request.error(
             f'the Slang source {request.name} has no entry point: mark a function with [shader("compute")] and [numthreads(x, y, z)]; '
@@ -280,14 +363,21 @@ def _check_entries(request: CompileRequest, entries: list[Entry], instances: Seq
         )
     first = len(entries) - len(instances)
     if first < 0:
-        raise reflection_error(request, f"expected {len(instances)} instances, got {len(entries)} entry points")
+        raise reflection_error(
+            request, f"expected {len(instances)} instances, got {len(entries)} entry points"
+        )
     for number, instance in enumerate(instances, first):
         entry = entries[number]
-        entries[number] = entry._replace(name=instance, symbol=symbol_of(instance) if together else entry.symbol)
+        entries[number] = entry._replace(
+            name=instance, symbol=symbol_of(instance) if together else entry.symbol
+        )
     for names in [entry.name for entry in entries], [entry.symbol for entry in entries if together]:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise request.error(f"the Slang source {request.name} has two entry points named {twice!r}", function=twice)
+            raise request.error(
+                f"the Slang source {request.name} has two entry points named {twice!r}",
+                function=twice,
+            )
 
 
 class _Messages:
@@ -310,9 +400,13 @@ class _Messages:
     #: The note about what a target lacks. Its error has the entry point alone.
     _USE = re.compile(r"see using of '([^'\n]+)'")
     #: The place of an internal error, before its message.
-    _INTERNAL_PLACE = re.compile(r"^(?P<file>[^()\n]+)\((?P<line>\d+)\): note 99999: ", re.MULTILINE)
+    _INTERNAL_PLACE = re.compile(
+        r"^(?P<file>[^()\n]+)\((?P<line>\d+)\): note 99999: ", re.MULTILINE
+    )
 
-    def __init__(self, request: CompileRequest, target: str, log: str, file: str, folders: Sequence[str]) -> None:
+    def __init__(
+        self, request: CompileRequest, target: str, log: str, file: str, folders: Sequence[str]
+    ) -> None:
         self._target = target
         for folder in sorted(folders, key=len, reverse=True):
             if len(folder) > 1:
@@ -333,8 +427,15 @@ class _Messages:
         head = self._HEAD.match(block[0]) if block else None
         place = next(filter(None, map(self._PLACE.match, block)), None)
         use = self._USE.fullmatch(head["text"]) if head and place else None
-        if use and place and self.errors and "uses features that are not available" in self.errors[-1]:
-            self.errors[-1] = f"{place['file']}:{place['line']}: error: {use[1]} is not available for {self._target}"
+        if (
+            use
+            and place
+            and self.errors
+            and "uses features that are not available" in self.errors[-1]
+        ):
+            self.errors[-1] = (
+                f"{place['file']}:{place['line']}: error: {use[1]} is not available for {self._target}"
+            )
         if head is None or head["severity"] == "note" or head["number"] in _IGNORED:
             return
         label = next(filter(None, map(self._LABEL.match, block)), None)
@@ -344,8 +445,12 @@ class _Messages:
         where = f"{place['file']}:{place['line']}: " if place else ""
         texts = self.warnings if severity == "warning" else self.errors
         # One of the two may have the name of what is wrong.
-        best = head if label is None or ("'" in head["text"] and "'" not in label["text"]) else label
-        words = re.sub(self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", best["text"].strip())
+        best = (
+            head if label is None or ("'" in head["text"] and "'" not in label["text"]) else label
+        )
+        words = re.sub(
+            self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", best["text"].strip()
+        )
         text = f"{where}{severity}: {words}"
         if text not in texts:
             texts.append(text)
@@ -354,13 +459,18 @@ class _Messages:
 # -- Run Slang.
 
 
-def _run(request: CompileRequest, library: str, wheel: str, question: Mapping[str, Any]) -> tuple[int, Any, list[_Program], str]:
-    """Return the status, the map of the library's answer, the reflection and the code of each program, and the messages."""
+def _run(
+    request: CompileRequest, library: str, wheel: str, question: Mapping[str, Any]
+) -> tuple[int, Any, list[_Program], str]:
+    """Return the status, the map of the library's answer, the reflection and the code of each
+    program, and the messages.
+    """
     status, (about, *parts), log = _library.ask_library(
         request.target.kind,
         f"the library of {wheel} cannot process {request.name}",
         f"The source{' or name_expressions=' if question['instances'] else ''} may cause a fault of Slang",
-        # Its answers do not depend on the requests before, and a fork takes as long as Slang itself.
+        # Its answers do not depend on the requests before, and a fork takes as long as Slang
+        # itself.
         {"module": "devmod_targets.slang._slang_process", "forks": False, "library": library},
         question,
         request.text.encode(),

@@ -1,7 +1,9 @@
-"""The parameters of an entry point as its author wrote them, from Slang's reflection. The reflection is checked as that of a stranger.
+"""The parameters of an entry point as its author wrote them, from Slang's reflection. The
+reflection is checked as that of a stranger.
 
-Parameters of the file come first, then those of the entry point, both in the order of the source. A struct with numbers is one argument.
-The buffers, images and samplers in it are further ones, ``p_out`` for the member ``out`` of ``p``. A ``cbuffer`` is one argument a member.
+Parameters of the file come first, then those of the entry point, both in the order of the source. A
+struct with numbers is one argument. The buffers, images and samplers in it are further ones,
+``p_out`` for the member ``out`` of ``p``. A ``cbuffer`` is one argument a member.
 """
 
 from __future__ import annotations
@@ -18,10 +20,16 @@ from devmod_targets.slang._driver import Entry, reflection_error
 _MAX_DEPTH = 8
 #: The limit on the arguments of an entry point, and on the members of all its structs together.
 _MAX_ARGUMENTS, _MAX_MEMBERS = 1024, 4096
-_SCALARS = {f"{name}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)} | {"float16", "float32", "float64", "bool"}
+_SCALARS = {f"{name}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)} | {
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+}
 _ACCESS = {None: "r", "read": "r", "readWrite": "rw", "write": "w"}
 _IMAGES = {"texture1D": "1d", "texture2D": "2d", "texture3D": "3d"}
-#: What an argument cannot be, by "kind", "baseShape" or "access" in the reflection, and what to use instead.
+#: What an argument cannot be, by "kind", "baseShape" or "access" in the reflection, and what to use
+#: instead.
 _UNSUPPORTED = {
     "array": ("an array of resources", "declare each one"),
     "append": ("an AppendStructuredBuffer", "use a RWStructuredBuffer with an atomic counter"),
@@ -31,8 +39,14 @@ _UNSUPPORTED = {
     "textureCube": ("a cube texture", "use a Texture2DArray of six layers"),
     "accelerationStructure": ("an acceleration structure", "use a StructuredBuffer"),
     "multisample": ("a multisampled texture", "use a Texture2D"),
-    "interface": ("a value of an interface type", "make the function generic, and request instances with name_expressions="),
-    "genericTypeParameter": ("a value of a generic type", "request instances with name_expressions="),
+    "interface": (
+        "a value of an interface type",
+        "make the function generic, and request instances with name_expressions=",
+    ),
+    "genericTypeParameter": (
+        "a value of a generic type",
+        "request instances with name_expressions=",
+    ),
 }
 
 
@@ -44,20 +58,21 @@ class ReflectedArgument(NamedTuple):
     path
         The names from the parameter to it: ("p", "out").
     kind
-        "buffer", "image" and "sampler" as in `Param`; "combined" for an image with its sampler; "scalar" for a number, a struct, an
-        array, a matrix or an address.
+        "buffer", "image" and "sampler" as in `Param`; "combined" for an image with its sampler;
+        "scalar" for a number, a struct, an array, a matrix or an address.
     type
-        A number's type such as "float32x3"; "handle" for an address; "" for a struct, an array or a matrix. A buffer's type of elements,
-        "" for structs and matrices. An image's type.
+        A number's type such as "float32x3"; "handle" for an address; "" for a struct, an array or a
+        matrix. A buffer's type of elements, "" for structs and matrices. An image's type.
     access
         As in `Param`.
     members
-        Those of a struct, or one without a name for an array or a matrix; of a buffer, those of its elements. They have the layout of
-        the target. Of an image, the type of its texels.
+        Those of a struct, or one without a name for an array or a matrix; of a buffer, those of its
+        elements. They have the layout of the target. Of an image, the type of its texels.
     place
-        Where it is: ("uniform", 0, offset) for a value, in the block `block`; else the category, the space and the index: the category
-        is "descriptorTableSlot" for vulkan and webgpu, and "constantBuffer", "shaderResource" or "samplerState" for metal. On cuda and
-        cpp everything is "uniform". Those of an entry point's parameters count from the first of the entry point.
+        Where it is: ("uniform", 0, offset) for a value, in the block `block`; else the category,
+        the space and the index: the category is "descriptorTableSlot" for vulkan and webgpu, and
+        "constantBuffer", "shaderResource" or "samplerState" for metal. On cuda and cpp everything
+        is "uniform". Those of an entry point's parameters count from the first of the entry point.
     size
         The bytes of a value, on cuda and cpp also of a buffer; 0 otherwise.
     block
@@ -83,7 +98,8 @@ class ReflectedArgument(NamedTuple):
 
 
 class ValueBlock(NamedTuple):
-    """A block of memory with values: the uniform parameters of an entry point or of the file, or a constant buffer.
+    """A block of memory with values: the uniform parameters of an entry point or of the file, or a
+    constant buffer.
 
     Attributes
     ----------
@@ -92,7 +108,8 @@ class ValueBlock(NamedTuple):
     record
         The name under which a call can give all values; "" if the source has none.
     place
-        As in `ReflectedArgument`, of a constant buffer; None for uniform parameters, whose place the reflection does not have.
+        As in `ReflectedArgument`, of a constant buffer; None for uniform parameters, whose place
+        the reflection does not have.
     is_global
         As in `ReflectedArgument`.
     """
@@ -104,7 +121,9 @@ class ValueBlock(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of an entry point, the blocks of their values, its block of threads, and the names of the constants by their ids."""
+    """The arguments of an entry point, the blocks of their values, its block of threads, and the
+    names of the constants by their ids.
+    """
 
     arguments: Sequence[ReflectedArgument]
     blocks: Sequence[ValueBlock]
@@ -118,7 +137,8 @@ def read_arguments(request: CompileRequest, entry: Entry) -> Arguments:
     Raises
     ------
     CompileError
-        The reflection is invalid, or devmod has no argument of such a type. `function` and `argument` name it.
+        The reflection is invalid, or devmod has no argument of such a type. `function` and
+        `argument` name it.
     """
     return _Reader(request, entry).read()
 
@@ -134,7 +154,10 @@ class _Reader:
         self._is_global = True
 
     def read(self) -> Arguments:
-        for is_global, parameters in ((True, self._entry.globals), (False, self._entry.reflection.get("parameters", []))):
+        for is_global, parameters in (
+            (True, self._entry.globals),
+            (False, self._entry.reflection.get("parameters", [])),
+        ):
             self._is_global = is_global
             for each in parameters:
                 parameter = self._map(each, "a parameter")
@@ -158,7 +181,11 @@ class _Reader:
         threads = self._entry.reflection.get("threadGroupSize")
         if threads is None:
             return None
-        if not isinstance(threads, list) or len(threads) != 3 or not all(type(each) is int and 0 < each < 2**31 for each in threads):
+        if (
+            not isinstance(threads, list)
+            or len(threads) != 3
+            or not all(type(each) is int and 0 < each < 2**31 for each in threads)
+        ):
             raise self._error(f"expected three numbers of threads, got {threads!r}")
         return threads[0], threads[1], threads[2]
 
@@ -171,12 +198,18 @@ class _Reader:
         base: Mapping[str, tuple[int, int]] | None = None,
         block: int = -1,
     ) -> None:
-        """Add the arguments of a parameter, or of a member of one with a resource. `base` has the places before those of `places`."""
+        """Add the arguments of a parameter, or of a member of one with a resource. `base` has the
+        places before those of `places`.
+        """
         if len(path) > _MAX_DEPTH or len(self._arguments) >= _MAX_ARGUMENTS:
             raise self._error("too many parameters")
         type_ = self._map(variable.get("type"), "a type")
         places = {
-            category: (space + (base or {}).get(category, (0, 0))[0], index + (base or {}).get(category, (0, 0))[1], size)
+            category: (
+                space + (base or {}).get(category, (0, 0))[0],
+                index + (base or {}).get(category, (0, 0))[1],
+                size,
+            )
             for category, (space, index, size) in places.items()
         }
         kind = type_.get("kind")
@@ -188,26 +221,46 @@ class _Reader:
             inner = {category: (space, index) for category, (space, index, _) in places.items()}
             for field in self._fields(type_):
                 if self._is_resource(field.get("type")):
-                    self._add((*path, self._name(field)), field, self._places(field), base=inner, block=block)
+                    self._add(
+                        (*path, self._name(field)),
+                        field,
+                        self._places(field),
+                        base=inner,
+                        block=block,
+                    )
             return
         if kind in ("resource", "samplerState"):
             self._add_resource(path, type_, places)
         else:
             self._add_value(path, type_, places, block=block)
 
-    def _add_constant_buffer(self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]]) -> None:
-        category, (space, index, _) = next((each for each in places.items() if each[0] != "uniform"), ("uniform", (0, 0, 0)))
+    def _add_constant_buffer(
+        self,
+        path: tuple[str, ...],
+        type_: Mapping[str, Any],
+        places: Mapping[str, tuple[int, int, int]],
+    ) -> None:
+        category, (space, index, _) = next(
+            (each for each in places.items() if each[0] != "uniform"), ("uniform", (0, 0, 0))
+        )
         element = self._map(type_.get("elementType"), "a type")
         layout = self._map(type_.get("elementVarLayout"), "a layout")
         inner, fields = self._places(layout), self._map(layout.get("type"), "a type")
-        if "uniform" in inner and fields.get("kind") not in ("array", "matrix"):  # with padding that the code need not have
+        if "uniform" in inner and fields.get("kind") not in (
+            "array",
+            "matrix",
+        ):  # with padding that the code need not have
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
             if not self._is_global:  # Slang's reflection does not have its place
-                raise self._unsupported(path, "a ParameterBlock of an entry point", "declare it outside of the function")
+                raise self._unsupported(
+                    path, "a ParameterBlock of an entry point", "declare it outside of the function"
+                )
             category, space, index = "descriptorTableSlot", index, 0
         if category == "uniform" and inner and len(path) > 1:
-            raise self._unsupported(path, "a constant buffer inside of uniform parameters", "declare it as a parameter")
+            raise self._unsupported(
+                path, "a constant buffer inside of uniform parameters", "declare it as a parameter"
+            )
         self._blocks.append(ValueBlock(path, path[-1], (category, space, index), self._is_global))
         number = len(self._blocks) - 1
         base = dict.fromkeys(("descriptorTableSlot", "constantBuffer"), (space, index))
@@ -219,7 +272,12 @@ class _Reader:
         self._add(path, {"type": fields}, inner, base=base, block=number)
 
     def _add_value(
-        self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]], *, block: int
+        self,
+        path: tuple[str, ...],
+        type_: Mapping[str, Any],
+        places: Mapping[str, tuple[int, int, int]],
+        *,
+        block: int,
     ) -> None:
         if "uniform" not in places:
             if set(places) - {"uniform"} and type_.get("kind") != "struct":
@@ -232,7 +290,19 @@ class _Reader:
                 self._blocks.append(own)
             block = self._blocks.index(own)
         if type_.get("kind") == "pointer":
-            self._arguments.append(ReflectedArgument(path, "scalar", "handle", "rw", (), ("uniform", 0, offset), 8, block, self._is_global))
+            self._arguments.append(
+                ReflectedArgument(
+                    path,
+                    "scalar",
+                    "handle",
+                    "rw",
+                    (),
+                    ("uniform", 0, offset),
+                    8,
+                    block,
+                    self._is_global,
+                )
+            )
             return
         member = self._member(path, "", type_, 0, size, 0)
         if member is None:  # a struct of resources alone
@@ -242,39 +312,90 @@ class _Reader:
         is_number = not (member.members or member.shape)
         type_name, members = (member.type, ()) if is_number else ("", members)
         self._arguments.append(
-            ReflectedArgument(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, self._is_global)
+            ReflectedArgument(
+                path,
+                "scalar",
+                type_name,
+                "",
+                members,
+                ("uniform", 0, offset),
+                size,
+                block,
+                self._is_global,
+            )
         )
 
-    def _add_resource(self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]]) -> None:
+    def _add_resource(
+        self,
+        path: tuple[str, ...],
+        type_: Mapping[str, Any],
+        places: Mapping[str, tuple[int, int, int]],
+    ) -> None:
         category, (space, index, size) = next(iter(places.items()))
         place = category, space, index
         if type_.get("kind") == "samplerState":
-            self._arguments.append(ReflectedArgument(path, "sampler", "", "", (), place, 0, -1, self._is_global))
+            self._arguments.append(
+                ReflectedArgument(path, "sampler", "", "", (), place, 0, -1, self._is_global)
+            )
             return
         shape, access = type_.get("baseShape"), type_.get("access")
         if shape == "byteAddressBuffer" and access in _ACCESS:
-            self._arguments.append(ReflectedArgument(path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, self._is_global))
+            self._arguments.append(
+                ReflectedArgument(
+                    path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, self._is_global
+                )
+            )
         elif shape == "structuredBuffer" and access in _ACCESS:
             member = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if member is None:
                 raise self._unsupported(path, "a buffer of resources", "declare each one")
             is_number = not (member.members or member.shape)
-            members = () if is_number else member.members if member.members and not member.shape else (member,)
+            members = (
+                ()
+                if is_number
+                else member.members
+                if member.members and not member.shape
+                else (member,)
+            )
             element = member.type if is_number else ""
-            self._arguments.append(ReflectedArgument(path, "buffer", element, _ACCESS[access], members, place, size, -1, self._is_global))
+            self._arguments.append(
+                ReflectedArgument(
+                    path,
+                    "buffer",
+                    element,
+                    _ACCESS[access],
+                    members,
+                    place,
+                    size,
+                    -1,
+                    self._is_global,
+                )
+            )
         elif shape in _IMAGES and access in _ACCESS and not type_.get("multisample"):
             image = _IMAGES[shape] + ("_array" if type_.get("array") else "")
             kind = "combined" if type_.get("combined") else "image"
             texel = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if texel is None or texel.members or texel.shape:
                 raise self._unsupported(path, *self._what(type_))
-            self._arguments.append(ReflectedArgument(path, kind, image, _ACCESS[access], (texel,), place, size, -1, self._is_global))
+            self._arguments.append(
+                ReflectedArgument(
+                    path, kind, image, _ACCESS[access], (texel,), place, size, -1, self._is_global
+                )
+            )
         else:
             raise self._unsupported(path, *self._what(type_))
 
     # -- types
 
-    def _member(self, path: tuple[str, ...], name: str, type_: Mapping[str, Any], offset: int, size: int, depth: int) -> Member | None:
+    def _member(
+        self,
+        path: tuple[str, ...],
+        name: str,
+        type_: Mapping[str, Any],
+        offset: int,
+        size: int,
+        depth: int,
+    ) -> Member | None:
         """Return a type in memory as a member; None for a struct that has resources alone."""
         self._members += 1
         if depth > _MAX_DEPTH or self._members > _MAX_MEMBERS:
@@ -289,9 +410,18 @@ class _Reader:
                     if self._is_resource(inner) and not self._has_values(inner):
                         continue
                     _, start, length = places.get("uniform", (0, 0, 0))
-                    member = self._member((*path, self._name(field)), self._name(field), inner, start, length, depth + 1)
+                    member = self._member(
+                        (*path, self._name(field)),
+                        self._name(field),
+                        inner,
+                        start,
+                        length,
+                        depth + 1,
+                    )
                     members += [member] if member is not None else []
-                size = size or max((each.offset + member_bytes(each) for each in members), default=0)
+                size = size or max(
+                    (each.offset + member_bytes(each) for each in members), default=0
+                )
                 return Member(name, "", offset, members, size) if members else None
             if kind == "array":
                 count, stride = type_.get("elementCount"), type_.get("uniformStride")
@@ -301,29 +431,63 @@ class _Reader:
                 # The rows of a matrix fill its place in the array.
                 length = stride if inner.get("kind") == "matrix" and type(stride) is int else 0
                 element = self._member(path, name, inner, offset, length, depth + 1)
-                if type(count) is not int or count < 1 or type(stride) is not int or element is None:
+                if (
+                    type(count) is not int
+                    or count < 1
+                    or type(stride) is not int
+                    or element is None
+                ):
                     raise self._unsupported(path, *_UNSUPPORTED["array"])
                 if element.type == "bool" and stride >= 4:
                     element = element.replace(type="uint32")
                 if element.members:
-                    element = element.replace(size=min(stride, max(element.size, size - (count - 1) * stride)))
-                return element.replace(shape=(count, *element.shape), strides=(stride, *element.strides))
+                    element = element.replace(
+                        size=min(stride, max(element.size, size - (count - 1) * stride))
+                    )
+                return element.replace(
+                    shape=(count, *element.shape), strides=(stride, *element.strides)
+                )
             if kind == "matrix":
-                rows, columns, element_type = type_.get("rowCount"), type_.get("columnCount"), self._scalar(path, type_.get("elementType"))
-                if type(rows) is not int or type(columns) is not int or not (1 <= rows <= 4 and 1 <= columns <= 4):
-                    raise self._error(f"expected a matrix of at most 4 rows and columns, got {rows!r} and {columns!r}")
+                rows, columns, element_type = (
+                    type_.get("rowCount"),
+                    type_.get("columnCount"),
+                    self._scalar(path, type_.get("elementType")),
+                )
+                if (
+                    type(rows) is not int
+                    or type(columns) is not int
+                    or not (1 <= rows <= 4 and 1 <= columns <= 4)
+                ):
+                    raise self._error(
+                        f"expected a matrix of at most 4 rows and columns, got {rows!r} and {columns!r}"
+                    )
                 width = columns * array_bytes(parse_dtype(element_type))
-                stride = size // rows if size and size % rows == 0 and size // rows >= width else width
-                return Member(name, f"{element_type}x{columns}" if columns > 1 else element_type, offset, shape=(rows,), strides=(stride,))
+                stride = (
+                    size // rows if size and size % rows == 0 and size // rows >= width else width
+                )
+                return Member(
+                    name,
+                    f"{element_type}x{columns}" if columns > 1 else element_type,
+                    offset,
+                    shape=(rows,),
+                    strides=(stride,),
+                )
             if kind == "vector":
-                lanes, element_type = type_.get("elementCount"), self._scalar(path, type_.get("elementType"))
+                lanes, element_type = (
+                    type_.get("elementCount"),
+                    self._scalar(path, type_.get("elementType")),
+                )
                 if type(lanes) is not int or not 1 <= lanes <= 4:
                     raise self._error(f"expected a vector of 1 to 4 elements, got {lanes!r}")
-                return Member(name, f"{element_type}x{lanes}" if lanes > 1 else element_type, offset)
+                return Member(
+                    name, f"{element_type}x{lanes}" if lanes > 1 else element_type, offset
+                )
             if kind == "pointer":
                 return Member(name, "handle", offset)
             scalar = self._scalar(path, type_)
-            return Member(name, "uint32" if scalar == "bool" and size == 4 and name else scalar, offset)
+            return Member(
+                name, "uint32" if scalar == "bool" and size == 4 and name else scalar, offset
+            )
         except FormatError as error:
             raise self._error(str(error)) from None
 
@@ -342,10 +506,16 @@ class _Reader:
 
     def _is_resource(self, type_: object) -> bool:
         """Return whether a type is a resource, or a struct or an array with one."""
-        return self._contains(type_, 0, lambda kind: kind in ("resource", "samplerState", "constantBuffer", "parameterBlock"))
+        return self._contains(
+            type_,
+            0,
+            lambda kind: kind in ("resource", "samplerState", "constantBuffer", "parameterBlock"),
+        )
 
     def _has_values(self, type_: object) -> bool:
-        return self._contains(type_, 0, lambda kind: kind in ("scalar", "vector", "matrix", "pointer"))
+        return self._contains(
+            type_, 0, lambda kind: kind in ("scalar", "vector", "matrix", "pointer")
+        )
 
     def _contains(self, type_: object, depth: int, wanted: Any) -> bool:
         about = self._map(type_, "a type")
@@ -353,13 +523,22 @@ class _Reader:
             raise self._error("too many members of structs")
         kind = about.get("kind")
         if kind == "struct":
-            return any(self._contains(field.get("type"), depth + 1, wanted) for field in self._fields(about))
-        return self._contains(about.get("elementType"), depth + 1, wanted) if kind == "array" else bool(wanted(kind))
+            return any(
+                self._contains(field.get("type"), depth + 1, wanted)
+                for field in self._fields(about)
+            )
+        return (
+            self._contains(about.get("elementType"), depth + 1, wanted)
+            if kind == "array"
+            else bool(wanted(kind))
+        )
 
     # -- JSON
 
     def _places(self, variable: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
-        """Return the places of a variable: the category to the space, the index or offset, and the size."""
+        """Return the places of a variable: the category to the space, the index or offset, and the
+        size.
+        """
         bindings = variable.get("bindings", [variable["binding"]] if "binding" in variable else [])
         if not isinstance(bindings, list):
             raise self._error("expected a list of bindings")
@@ -367,8 +546,14 @@ class _Reader:
         for each in bindings:
             binding = self._map(each, "a binding")
             category = binding.get("kind")
-            numbers = [binding.get("space", 0), binding.get("offset" if category == "uniform" else "index", 0), binding.get("size", 0)]
-            if not isinstance(category, str) or not all(type(number) is int and 0 <= number < 2**31 for number in numbers):
+            numbers = [
+                binding.get("space", 0),
+                binding.get("offset" if category == "uniform" else "index", 0),
+                binding.get("size", 0),
+            ]
+            if not isinstance(category, str) or not all(
+                type(number) is int and 0 <= number < 2**31 for number in numbers
+            ):
                 raise self._error(f"expected a binding with a kind and numbers, got {binding!r}")
             result[category] = numbers[0], numbers[1], numbers[2]
         return result
@@ -391,7 +576,10 @@ class _Reader:
                 return _UNSUPPORTED[name[:1].lower() + name[1:]]
         if type_.get("multisample"):
             return _UNSUPPORTED["multisample"]
-        return f"a value of Slang's type {type_.get('baseShape') or type_.get('scalarType') or type_.get('kind')!r}", "use another type"
+        return (
+            f"a value of Slang's type {type_.get('baseShape') or type_.get('scalarType') or type_.get('kind')!r}",
+            "use another type",
+        )
 
     def _error(self, problem: str) -> Exception:
         return reflection_error(self._request, problem, function=self._entry.name)
@@ -413,8 +601,12 @@ def member_bytes(member: Member) -> int:
     return size
 
 
-def numbers_of(members: Iterable[Member], start: int = 0, bool_bytes: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the bytes of each number in some members, whose arrays may have any length."""
+def numbers_of(
+    members: Iterable[Member], start: int = 0, bool_bytes: int = 1
+) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the bytes of each number in some members, whose arrays may have any
+    length.
+    """
     for member in members:
         code, bits, lanes = parse_dtype(member.type or "uint8")
         size = bool_bytes if member.type == "bool" else array_bytes((code, bits, 1))

@@ -1,4 +1,5 @@
-"""The part of `devmod_targets._library_server` that calls Slang's library, by its functions in C and by the tables of its objects.
+"""The part of `devmod_targets._library_server` that calls Slang's library, by its functions in C
+and by the tables of its objects.
 
 Slang adds functions to the end of a table, and changes no other one.
 """
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 #: SLANG_SOURCE_LANGUAGE_SLANG and SLANG_STAGE_COMPUTE.
 _SLANG, _COMPUTE = 1, 6
-#: The positions of functions in the tables of Slang's objects: ISlangBlob, IGlobalSession, ISession, IComponentType, IModule.
+#: The positions of functions in the tables of Slang's objects: ISlangBlob, IGlobalSession,
+#: ISession, IComponentType, IModule.
 _RELEASE = 2
 _BYTES, _SIZE = 3, 4
 _SET_PRELUDE = 11
@@ -33,7 +35,12 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int |
     library = ctypes.CDLL(start["library"])
     for name in ("spCreateSession", "spCreateCompileRequest", "spReflection_getEntryPointByIndex"):
         getattr(library, name).restype = _Pointer
-    for name in ("spGetDiagnosticOutput", "spGetDependencyFilePath", "spGetBuildTagString", "spReflectionEntryPoint_getName"):
+    for name in (
+        "spGetDiagnosticOutput",
+        "spGetDependencyFilePath",
+        "spGetBuildTagString",
+        "spReflectionEntryPoint_getName",
+    ):
         getattr(library, name).restype = ctypes.c_char_p
     library.spReflection_ToJson.argtypes = (_Pointer, _Pointer, _Out)
     session = _Pointer(library.spCreateSession(None))
@@ -45,10 +52,11 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int |
 class _Request:
     """One request.
 
-    It is a map of "file", the path of the source, which need not exist; "arguments", those of slangc; "instances", expressions such as
-    ``scale<float>``; "preludes", the texts before the output by the number of a language; and "together", whether the entry points become
-    one code. The parts of the answer are a map in JSON; the reflection and the code of each entry point, b"" for the one that cannot be
-    translated; and the messages.
+    It is a map of "file", the path of the source, which need not exist; "arguments", those of
+    slangc; "instances", expressions such as ``scale<float>``; "preludes", the texts before the
+    output by the number of a language; and "together", whether the entry points become one code.
+    The parts of the answer are a map in JSON; the reflection and the code of each entry point, b""
+    for the one that cannot be translated; and the messages.
     """
 
     def __init__(self, library: ctypes.CDLL, session: ctypes.c_void_p) -> None:
@@ -60,31 +68,54 @@ class _Request:
         """Return the status and the parts of the answer for the text of a source."""
         library = self._library
         for language, prelude in request["preludes"].items():
-            _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(prelude.encode()))
+            _call(
+                self._session,
+                _SET_PRELUDE,
+                None,
+                ctypes.c_int(int(language)),
+                ctypes.c_char_p(prelude.encode()),
+            )
         compile_request = _Pointer(library.spCreateCompileRequest(self._session))
         arguments = [argument.encode() for argument in request["arguments"]]
         status = library.spProcessCommandLineArguments(
-            compile_request, (ctypes.c_char_p * len(arguments))(*arguments), ctypes.c_int(len(arguments))
+            compile_request,
+            (ctypes.c_char_p * len(arguments))(*arguments),
+            ctypes.c_int(len(arguments)),
         )
         unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
         first = ctypes.cast(ctypes.c_char_p(text), _Pointer).value or 0
         library.spAddTranslationUnitSourceStringSpan(
-            compile_request, ctypes.c_int(unit), os.fsencode(request["file"]), _Pointer(first), _Pointer(first + len(text))
+            compile_request,
+            ctypes.c_int(unit),
+            os.fsencode(request["file"]),
+            _Pointer(first),
+            _Pointer(first + len(text)),
         )
         status = status or library.spCompile(compile_request)
         self._messages = library.spGetDiagnosticOutput(compile_request) or b""
-        head: dict[str, Any] = {"version": library.spGetBuildTagString().decode(), "files": [], "instances": []}
+        head: dict[str, Any] = {
+            "version": library.spGetBuildTagString().decode(),
+            "files": [],
+            "instances": [],
+        }
         parts: list[bytes] = []
         if not status:
             count = library.spGetDependencyFileCount(compile_request)
-            head["files"] = [os.fsdecode(library.spGetDependencyFilePath(compile_request, number)) for number in range(count)]
+            head["files"] = [
+                os.fsdecode(library.spGetDependencyFilePath(compile_request, number))
+                for number in range(count)
+            ]
             module, linkage = self._object(), self._object()
-            library.spCompileRequest_getModule(compile_request, ctypes.c_ssize_t(0), ctypes.byref(module))
+            library.spCompileRequest_getModule(
+                compile_request, ctypes.c_ssize_t(0), ctypes.byref(module)
+            )
             library.spCompileRequest_getSession(compile_request, ctypes.byref(linkage))
             entries, own = self._entries(module)
             head["instances"] = [each for each in request["instances"] if each not in own]
             entries += self._instances(module, head["instances"], rename=request["together"])
-            for group in [entries] if request["together"] and entries else [[entry] for entry in entries]:
+            for group in (
+                [entries] if request["together"] and entries else [[entry] for entry in entries]
+            ):
                 result: list[bytes] = []
                 if all(entry.value for entry in group):
                     result = self._translated(linkage, [module, *group], whole=request["together"])
@@ -110,45 +141,78 @@ class _Request:
         for number in range(_call(module, _ENTRY_COUNT, ctypes.c_int32)):
             entry = self._object()
             _call(module, _ENTRY, ctypes.c_int32, ctypes.c_int32(number), ctypes.byref(entry))
-            layout = _Pointer(_call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(self._object())))
-            about = _Pointer(library.spReflection_getEntryPointByIndex(layout, ctypes.c_size_t(0))) if layout.value else None
+            layout = _Pointer(
+                _call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(self._object()))
+            )
+            about = (
+                _Pointer(library.spReflection_getEntryPointByIndex(layout, ctypes.c_size_t(0)))
+                if layout.value
+                else None
+            )
             generic = _call(entry, _PARAMETERS, ctypes.c_ssize_t)
             if not generic and about and library.spReflectionEntryPoint_getStage(about) == _COMPUTE:
                 entries.append(entry)
                 names.append(library.spReflectionEntryPoint_getName(about).decode())
         return entries, names
 
-    def _instances(self, module: ctypes.c_void_p, instances: Sequence[str], *, rename: bool) -> Iterator[ctypes.c_void_p]:
+    def _instances(
+        self, module: ctypes.c_void_p, instances: Sequence[str], *, rename: bool
+    ) -> Iterator[ctypes.c_void_p]:
         """Yield the entry points of expressions; null for an error."""
         for instance in instances:
             entry, messages = self._object(), self._object()
-            arguments = ctypes.c_char_p(instance.encode()), ctypes.c_int(_COMPUTE), ctypes.byref(entry), ctypes.byref(messages)
+            arguments = (
+                ctypes.c_char_p(instance.encode()),
+                ctypes.c_int(_COMPUTE),
+                ctypes.byref(entry),
+                ctypes.byref(messages),
+            )
             self._check(_call(module, _FIND_ENTRY, ctypes.c_int32, *arguments), messages)
             if entry.value and rename:
                 renamed = self._object()
-                _call(entry, _RENAME, ctypes.c_int32, ctypes.c_char_p(symbol_of(instance).encode()), ctypes.byref(renamed))
+                _call(
+                    entry,
+                    _RENAME,
+                    ctypes.c_int32,
+                    ctypes.c_char_p(symbol_of(instance).encode()),
+                    ctypes.byref(renamed),
+                )
                 entry = renamed
             yield entry
 
-    def _translated(self, linkage: ctypes.c_void_p, components: list[ctypes.c_void_p], *, whole: bool) -> list[bytes]:
-        """Return the reflection and the code of a program. The code is b"" for an error, and there is nothing for one before."""
+    def _translated(
+        self, linkage: ctypes.c_void_p, components: list[ctypes.c_void_p], *, whole: bool
+    ) -> list[bytes]:
+        """Return the reflection and the code of a program. The code is b"" for an error, and there
+        is nothing for one before.
+        """
         composite, program, reflection, code, messages = (self._object() for _ in range(5))
         array = (_Pointer * len(components))(*components)
-        if not self._step(linkage, _COMPOSE, array, ctypes.c_ssize_t(len(components)), ctypes.byref(composite)):
+        if not self._step(
+            linkage, _COMPOSE, array, ctypes.c_ssize_t(len(components)), ctypes.byref(composite)
+        ):
             return []
         if not self._step(composite, _LINK, ctypes.byref(program)):
             return []
         layout = _call(program, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(messages))
-        status = self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection)) if layout else -1
+        status = (
+            self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection))
+            if layout
+            else -1
+        )
         if not self._check(status, messages):
             return []
-        numbers = [ctypes.c_ssize_t(0)] * (1 if whole else 2)  # of the target, and before it of the entry point
+        numbers = [ctypes.c_ssize_t(0)] * (
+            1 if whole else 2
+        )  # of the target, and before it of the entry point
         self._step(program, _TARGET_CODE if whole else _CODE, *numbers, ctypes.byref(code))
         return [_bytes(reflection), _bytes(code)]
 
     def _step(self, target: ctypes.c_void_p, position: int, *arguments: Any) -> bool:
         messages = self._object()
-        return self._check(_call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages)
+        return self._check(
+            _call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages
+        )
 
     def _check(self, status: int, messages: ctypes.c_void_p) -> bool:
         """Return whether a call has succeeded, and keep its messages."""
@@ -158,20 +222,39 @@ class _Request:
 
 
 def symbol_of(instance: str) -> str:
-    """Return the name of an instance such as ``scale<float>`` in a program of several entry points: ``scale_float``."""
-    return "_".join("".join(char if char.isalnum() else " " for char in instance.replace("-", " minus ")).split())
+    """Return the name of an instance such as ``scale<float>`` in a program of several entry points:
+    ``scale_float``.
+    """
+    return "_".join(
+        "".join(
+            char if char.isalnum() else " " for char in instance.replace("-", " minus ")
+        ).split()
+    )
 
 
 def _call(target: ctypes.c_void_p, position: int, result: Any, *arguments: Any) -> Any:
     """Call a function of an object's table."""
     table = ctypes.cast(ctypes.cast(target, ctypes.POINTER(_Pointer))[0], ctypes.POINTER(_Pointer))
-    types = [_Pointer if isinstance(each, ctypes.Array) or not hasattr(each, "value") else type(each) for each in arguments]
-    return ctypes.CFUNCTYPE(result, _Pointer, *types)(table[position])(target, *(_pointer(each) for each in arguments))
+    types = [
+        _Pointer if isinstance(each, ctypes.Array) or not hasattr(each, "value") else type(each)
+        for each in arguments
+    ]
+    return ctypes.CFUNCTYPE(result, _Pointer, *types)(table[position])(
+        target, *(_pointer(each) for each in arguments)
+    )
 
 
 def _pointer(value: Any) -> Any:
-    return ctypes.cast(value, _Pointer) if isinstance(value, ctypes.Array) or not hasattr(value, "value") else value
+    return (
+        ctypes.cast(value, _Pointer)
+        if isinstance(value, ctypes.Array) or not hasattr(value, "value")
+        else value
+    )
 
 
 def _bytes(blob: ctypes.c_void_p) -> bytes:
-    return ctypes.string_at(_call(blob, _BYTES, _Pointer), _call(blob, _SIZE, ctypes.c_size_t)) if blob.value else b""
+    return (
+        ctypes.string_at(_call(blob, _BYTES, _Pointer), _call(blob, _SIZE, ctypes.c_size_t))
+        if blob.value
+        else b""
+    )

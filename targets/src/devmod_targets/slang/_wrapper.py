@@ -1,7 +1,8 @@
 """The functions that callers call, around the kernels in Slang's CUDA and C++ text.
 
-Slang's CUDA kernels take a buffer as a struct of address and count, and the parameters of a file from a global variable. Its C++ kernels
-take pointers to structs. The functions here take the arguments of `read_arguments`: an address a buffer, and a value a number or a struct.
+Slang's CUDA kernels take a buffer as a struct of address and count, and the parameters of a file
+from a global variable. Its C++ kernels take pointers to structs. The functions here take the
+arguments of `read_arguments`: an address a buffer, and a value a number or a struct.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Variable(NamedTuple):
         if not self.is_constant_buffer:
             return self
         name = self.expression.rpartition(".")[2]
-        return Variable(f"memory_of_{name}", self.type.removesuffix("*").rstrip(), self.reflected["elementType"])
+        return Variable(
+            f"memory_of_{name}", self.type.removesuffix("*").rstrip(), self.reflected["elementType"]
+        )
 
 
 # -- The text.
@@ -68,7 +71,9 @@ class Variable(NamedTuple):
 
 _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
 #: A ByteAddressBuffer with atomics has the type of one of them.
-_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>")
+_BYTES = re.compile(
+    r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>"
+)
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
 #: The words that no function in C++ can have as its name, and the macros of the prelude.
@@ -81,15 +86,20 @@ thread_local throw true try typedef typeid typename union unsigned using virtual
 main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf vprintf malloc free
 """
 _WORDS = frozenset(_WORDS_TEXT.split())
-#: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the prelude have other ends.
+#: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the
+#: prelude have other ends.
 _ARGUMENT = "_argument"
 #: The start of the names of the parameters with the numbers of a buffer's elements.
 _COUNT = "slang_count_of_"
 #: The types of Slang's CUDA text for images and samplers.
 _OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
-#: The formats of images that are written, and what is read from others, by the type of their texels.
+#: The formats of images that are written, and what is read from others, by the type of their
+#: texels.
 _FORMATS = {
-    f"{type_}32{f'x{lanes}' if lanes > 1 else ''}": (f"{'rgba'[:lanes]}32{'sint' if type_ == 'int' else type_}", type_)
+    f"{type_}32{f'x{lanes}' if lanes > 1 else ''}": (
+        f"{'rgba'[:lanes]}32{'sint' if type_ == 'int' else type_}",
+        type_,
+    )
     for type_ in ("float", "int", "uint")
     for lanes in (1, 2, 4)
 }
@@ -105,9 +115,17 @@ def prelude(text: str) -> str:
 
 
 def symbol_for(name: str) -> str:
-    """Return the symbol of a function: its name, or another one if C, CUDA or the prelude may have that one."""
-    headers = "".join(header_text(__package__, f"headers/{each}.h") for each in ("prelude", "images"))
-    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(|\b(?:struct|using) {name}\b", headers)
+    """Return the symbol of a function: its name, or another one if C, CUDA or the prelude may have
+    that one.
+    """
+    headers = "".join(
+        header_text(__package__, f"headers/{each}.h") for each in ("prelude", "images")
+    )
+    of_library = (
+        name in _WORDS
+        or name.startswith("__")
+        or re.search(rf"::{name}f?\(|\b(?:struct|using) {name}\b", headers)
+    )
     return f"slang_{name}" if of_library else name
 
 
@@ -144,15 +162,25 @@ def _lacking(request: CompileRequest, argument: ReflectedArgument) -> tuple[str,
     if argument.kind == "combined":
         return what, "use a Texture2D and a SamplerState"
     if argument.type == "2d":
-        return f"{what} of {argument.members[0].type}", "use float, int or uint with 1, 2 or 4 lanes"
-    return f"{what} of type {argument.type}", f"{advice}, or write the kernel in OpenCL C or CUDA C++"
+        return (
+            f"{what} of {argument.members[0].type}",
+            "use float, int or uint with 1, 2 or 4 lanes",
+        )
+    return (
+        f"{what} of type {argument.type}",
+        f"{advice}, or write the kernel in OpenCL C or CUDA C++",
+    )
 
 
 def _is_object(request: CompileRequest, argument: ReflectedArgument) -> bool:
-    """Return whether an image or a sampler can be an argument: Slang's CUDA text has the objects of CUDA for them."""
+    """Return whether an image or a sampler can be an argument: Slang's CUDA text has the objects of
+    CUDA for them.
+    """
     if request.target.kind != "cuda" or len(argument.path) > 1:
         return False
-    return argument.kind == "sampler" or (argument.kind == "image" and argument.type == "2d" and argument.members[0].type in _FORMATS)
+    return argument.kind == "sampler" or (
+        argument.kind == "image" and argument.type == "2d" and argument.members[0].type in _FORMATS
+    )
 
 
 def strange_text(request: CompileRequest, what: str) -> CompileError:
@@ -160,7 +188,9 @@ def strange_text(request: CompileRequest, what: str) -> CompileError:
     return request.error(f"Slang's translation of {request.name} cannot be read: it has {what}")
 
 
-def missing_function(request: CompileRequest, language: str, name: str, log: str = "") -> CompileError:
+def missing_function(
+    request: CompileRequest, language: str, name: str, log: str = ""
+) -> CompileError:
     """Return the error for a function in Slang's text that devmod does not define."""
     return request.error(
         f"the Slang source {request.name} uses {name} of Slang's {language}, which devmod does not have for {request.target.kind}: compute "
@@ -199,14 +229,18 @@ class Text:
         return self._declared(body.strip().removesuffix(";").split(";\n")) if body.strip() else []
 
     def parameters(self, start: int) -> list[tuple[str, str]]:
-        """Return the type and the name of each parameter of a function. `start` is the place behind its opening parenthesis."""
+        """Return the type and the name of each parameter of a function. `start` is the place behind
+        its opening parenthesis.
+        """
         declarations = split_arguments(self.text[start : self.text.find("\n", start)])
         if declarations is None:
             raise strange_text(self._request, "a kernel without a list of parameters")
         return self._declared(declarations)
 
     def instances(self) -> str:
-        """Return a text that makes the types of elements complete. libclang does not know the size of a template's instance otherwise."""
+        """Return a text that makes the types of elements complete. libclang does not know the size
+        of a template's instance otherwise.
+        """
         return "".join(f"static_assert(sizeof({each}) > 0);\n" for each in self.elements)
 
     def _declared(self, declarations: Iterable[str]) -> list[tuple[str, str]]:
@@ -215,23 +249,43 @@ class Text:
             raise strange_text(self._request, "a declaration without a name")
         return [(match[1], match[2]) for match in matches if match is not None]
 
-    def variables(self, parameters: Sequence[Any], declared: Sequence[tuple[str, str]]) -> list[Variable]:
-        """Return a variable for each parameter of the reflection that has a place, with its name and its type in the text."""
+    def variables(
+        self, parameters: Sequence[Any], declared: Sequence[tuple[str, str]]
+    ) -> list[Variable]:
+        """Return a variable for each parameter of the reflection that has a place, with its name
+        and its type in the text.
+        """
         placed = [each for each in parameters if "binding" in each or "bindings" in each]
         if len(placed) != len(declared):
-            raise strange_text(self._request, f"{len(declared)} parameters, and the source {len(placed)}")
-        return [Variable(name, type_, {**each["type"], "name": each["name"]}) for each, (type_, name) in zip(placed, declared, strict=True)]
+            raise strange_text(
+                self._request, f"{len(declared)} parameters, and the source {len(placed)}"
+            )
+        return [
+            Variable(name, type_, {**each["type"], "name": each["name"]})
+            for each, (type_, name) in zip(placed, declared, strict=True)
+        ]
 
-    def declaration(self, argument: ReflectedArgument, variables: Iterable[Variable], sampler: str = "") -> tuple[str, str]:
-        """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables.
+    def declaration(
+        self, argument: ReflectedArgument, variables: Iterable[Variable], sampler: str = ""
+    ) -> tuple[str, str]:
+        """Return the declaration of an argument as a parameter, and the statement that assigns it
+        to Slang's variables.
 
-        A buffer's type of elements is added to `elements`. `sampler` is the name of the parameter with the sampler of all images.
+        A buffer's type of elements is added to `elements`. `sampler` is the name of the parameter
+        with the sampler of all images.
         """
         name = parameter_name(argument)
         variables = list(variables)
         if argument.kind in ("image", "sampler"):
-            value = f"{{(const slang::Description *){name}, (uint){sampler or 0}}}" if argument.kind == "image" else name
-            return f"uint64_t {name}", f"{self._find(argument, variables).expression} = {value};" if variables else ""
+            value = (
+                f"{{(const slang::Description *){name}, (uint){sampler or 0}}}"
+                if argument.kind == "image"
+                else name
+            )
+            return (
+                f"uint64_t {name}",
+                f"{self._find(argument, variables).expression} = {value};" if variables else "",
+            )
         if not variables:  # nothing uses the parameters of the file
             return f"{_unused_type(argument)}{name}", ""
         place = self._find(argument, variables)
@@ -246,7 +300,8 @@ class Text:
         self.elements[pointee] = None
         declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
         if self.has_counts:
-            # The caller's count is that of the numbers where the elements of the parameter are numbers.
+            # The caller's count is that of the numbers where the elements of the parameter are
+            # numbers.
             number = _number_type(self._request, argument)
             step = f" / (sizeof({element}) / {array_bytes(parse_dtype(number))})" if number else ""
             return (
@@ -256,7 +311,9 @@ class Text:
         return declaration, f"{place.expression} = {{({element} *){name}, 0}};"
 
     def _find(self, argument: ReflectedArgument, variables: Iterable[Variable]) -> Variable:
-        """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
+        """Return the variable or the field that is an argument. The fields of a constant buffer
+        without a type have no parent in a path.
+        """
         roots: dict[str, Variable] = {}
         for variable in variables:
             about = variable.value.reflected if variable.is_constant_buffer else {}
@@ -277,7 +334,10 @@ class Text:
         fields = self.fields(type_)
         own = reflected.get("fields", [])
         if len(own) != len(fields):
-            raise strange_text(self._request, f"a struct {type_[:80]!r} of {len(fields)} fields, and the source {len(own)}")
+            raise strange_text(
+                self._request,
+                f"a struct {type_[:80]!r} of {len(fields)} fields, and the source {len(own)}",
+            )
         return {
             each["name"]: Variable(f"{parent}.{name}", text, {**each["type"], "name": each["name"]})
             for each, (text, name) in zip(own, fields, strict=True)
@@ -285,7 +345,9 @@ class Text:
 
 
 def _number_type(request: CompileRequest, argument: ReflectedArgument) -> str:
-    """Return the type of a number in a buffer of arrays, of matrices, or of vectors of three without padding; "" for others."""
+    """Return the type of a number in a buffer of arrays, of matrices, or of vectors of three
+    without padding; "" for others.
+    """
     type_ = argument.type or ("" if argument.members[0].name else argument.members[0].type)
     # CUDA's and HIP's vectors of three halves have the memory of four.
     is_padded = type_ == "float16x3" and request.target.kind != "hexagon"
@@ -294,21 +356,32 @@ def _number_type(request: CompileRequest, argument: ReflectedArgument) -> str:
 
 
 def _unused_type(argument: ReflectedArgument) -> str:
-    """Return the type in C++ of an argument that the text does not have. Its size and its alignment are those of the argument."""
+    """Return the type in C++ of an argument that the text does not have. Its size and its alignment
+    are those of the argument.
+    """
     if argument.kind == "buffer":
         return f"{'const ' if argument.access == 'r' else ''}void *"
     if not argument.type:
         return f"FixedArray<uint, {-(-argument.size // 4)}> "
     scalar, _, lanes = argument.type.partition("x")
-    name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
+    name = {
+        "float16": "half",
+        "float32": "float",
+        "float64": "double",
+        "bool": "bool",
+        "handle": "void *",
+    }.get(scalar, f"{scalar}_t")
     return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
 
 
 # -- The payload, with the functions of the source.
 
 
-#: A function in an error of a compiler that the prelude does not have, or that it does not find among those of C.
-_MISSING = re.compile(r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]")
+#: A function in an error of a compiler that the prelude does not have, or that it does not find
+#: among those of C.
+_MISSING = re.compile(
+    r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]"
+)
 #: A message of headers/images.h. Other errors of the compiler may precede it.
 _ASSERTED = re.compile(r"static assertion failed with \"([^\"\n]+)\"")
 #: The limit on the numbers of a struct that are compared.
@@ -351,7 +424,14 @@ def finish(
     try:
         payload = compiler(
             request.replace(
-                text=program, folder="", language=language, fmap=None, options=translation.rest, defines={}, include=(), name_expressions=()
+                text=program,
+                folder="",
+                language=language,
+                fmap=None,
+                options=translation.rest,
+                defines={},
+                include=(),
+                name_expressions=(),
             )
         )
     except ToolchainNotFoundError:
@@ -370,14 +450,24 @@ def finish(
     spec = find_spec(request.target.kind)
     assert spec is not None
     return payload.replace(
-        fmap={name: _packed(info) for name, info in merge_declared(spec, reflected, request.fmap).items()},
+        fmap={
+            name: _packed(info)
+            for name, info in merge_declared(spec, reflected, request.fmap).items()
+        },
         origin=translation.origin_of(payload),
         files={**(payload.files or {}), **translation.files},
     )
 
 
-def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, FunctionInfo], blocks: Sequence[str]) -> ReflectedFunction:
-    """Return a function with the arguments of the source, from what the kind's compiler has found in the program."""
+def _function(
+    request: CompileRequest,
+    wrapped: Wrapped,
+    found: Mapping[str, FunctionInfo],
+    blocks: Sequence[str],
+) -> ReflectedFunction:
+    """Return a function with the arguments of the source, from what the kind's compiler has found
+    in the program.
+    """
     info = found.get(wrapped.symbol)
     interface = info.interface if info is not None else None
     if info is None or interface is None:
@@ -417,13 +507,23 @@ def _packed(info: FunctionInfo) -> FunctionInfo:
             params[-1] = params[-1].replace(pack=("ptr:handle", f"count:{param.type}"))
         else:
             params.append(param)
-    return info.replace(interface=info.interface.replace(params=params)) if info.interface is not None else info
+    return (
+        info.replace(interface=info.interface.replace(params=params))
+        if info.interface is not None
+        else info
+    )
 
 
 def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> Param:
-    """Return the parameter for an argument. Its layout is that of the program, which must agree with Slang's reflection."""
+    """Return the parameter for an argument. Its layout is that of the program, which must agree
+    with Slang's reflection.
+    """
     # The program casts the const of a pointer away for Slang's structs, which have none.
-    param = own.replace(name=argument.name, access=argument.access) if own.kind == "buffer" else own.replace(name=argument.name)
+    param = (
+        own.replace(name=argument.name, access=argument.access)
+        if own.kind == "buffer"
+        else own.replace(name=argument.name)
+    )
     if argument.type == "handle":
         return param
     if argument.kind == "sampler":
@@ -431,7 +531,9 @@ def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> 
     if argument.kind == "image":
         format_, sample = _FORMATS[argument.members[0].type]
         format_ = "" if argument.access == "r" else format_
-        return Param(argument.name, "image", argument.type, argument.access, format=format_, sample=sample)
+        return Param(
+            argument.name, "image", argument.type, argument.access, format=format_, sample=sample
+        )
     members = argument.members or (Member("", argument.type),)
     if own.kind == "buffer" and not own.type:  # nothing uses it
         return param.replace(type=argument.type)
@@ -440,7 +542,11 @@ def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> 
         raise strange_text(request, f"another layout of {argument.name!r}")
     if argument.kind == "scalar":
         is_number = bool(argument.type) and "x" not in argument.type
-        return param.replace(type=argument.type, align=0, members=()) if is_number else with_members(param.replace(members=()), members)
+        return (
+            param.replace(type=argument.type, align=0, members=())
+            if is_number
+            else with_members(param.replace(members=()), members)
+        )
     if argument.type or not argument.members[0].name:
         type_ = _number_type(request, argument) or argument.type
         if type_:
@@ -449,5 +555,7 @@ def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> 
 
 
 def _numbers(members: Iterable[Member]) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the bytes of each number, up to a limit: the reflection may have arrays of any length."""
+    """Yield the offset and the bytes of each number, up to a limit: the reflection may have arrays
+    of any length.
+    """
     return islice(numbers_of(members), _MAX_NUMBERS)

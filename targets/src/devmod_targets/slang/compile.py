@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest, Payload
 
 #: The modules of the translations. Each has a function ``compile(request, compiler)``.
-_TRANSLATIONS = {"vulkan": "_shaders", "webgpu": "_shaders", "metal": "_shaders", "cuda": "_cuda", "rocm": "_cuda", "hexagon": "_cpp"}
+_TRANSLATIONS = {
+    "vulkan": "_shaders",
+    "webgpu": "_shaders",
+    "metal": "_shaders",
+    "cuda": "_cuda",
+    "rocm": "_cuda",
+    "hexagon": "_cpp",
+}
 
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
@@ -27,14 +34,18 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     Returns
     -------
     Payload
-        The payload of that compiler. Its functions have the names and the parameters of the source in Slang.
+        The payload of that compiler. Its functions have the names and the parameters of the source
+        in Slang.
 
     Raises
     ------
     ToolchainNotFoundError
         The wheel slangpy is not installed.
     CompileError
-        The source has errors, or the kind lacks something that it uses. `log` contains Slang's messages.
+        The source has errors, or the kind lacks something that it uses. `log` contains Slang's
+        messages.
     """
-    payload: Payload = import_module(f"devmod_targets.slang.{_TRANSLATIONS[request.target.kind]}").compile(request, compiler)
+    payload: Payload = import_module(
+        f"devmod_targets.slang.{_TRANSLATIONS[request.target.kind]}"
+    ).compile(request, compiler)
     return payload

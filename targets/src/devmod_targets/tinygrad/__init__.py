@@ -1,1 +1,3 @@
-"""The parts of `devmod.interop.tinygrad` that import tinygrad: recording a function's kernels (`record`), and their text (`render`)."""
+"""The parts of `devmod.interop.tinygrad` that import tinygrad: recording a function's kernels
+(`record`), and their text (`render`).
+"""

@@ -11,12 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tinygrad import Tensor, UOp, Variable, dtypes
 from tinygrad.helpers import cdiv
-from tinygrad.nn.onnx import Domain, OnnxNode, OnnxRunner, OpSetId, onnx_ops, required_input_python_consts
+from tinygrad.nn.onnx import (
+    Domain,
+    OnnxNode,
+    OnnxRunner,
+    OpSetId,
+    onnx_ops,
+    required_input_python_consts,
+)
 
 import devmod
 from devmod.backend import expression_text, walk
 from devmod.commands import size
-from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error, list_names, quote_name
+from devmod.errors import (
+    ArgumentError,
+    CompileError,
+    DevmodError,
+    describe_error,
+    list_names,
+    quote_name,
+)
 from devmod_readers.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
 from devmod_targets.interop import tinygrad
@@ -26,10 +40,14 @@ if TYPE_CHECKING:
 
 #: Operators on numbers. Symbolic lengths that are divided are not negative.
 _ARITHMETIC: dict[str, Any] = {
-    "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Mod": operator.mod,
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Mod": operator.mod,
     "Div": lambda a, b: cdiv(a, b) if isinstance(a, int) and isinstance(b, int) else a // b,
-    "Equal": lambda a, b: not operator.ne(a, b), "Where": lambda condition, a, b: a if condition else b,
-}  # fmt: skip
+    "Equal": lambda a, b: not operator.ne(a, b),
+    "Where": lambda condition, a, b: a if condition else b,
+}
 #: Operators whose results have the elements of their first input.
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 _ADVICE = "; a fixed length may do (--dim)"
@@ -46,26 +64,42 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     """
 
     def __init__(self, model: Model) -> None:
-        if unknown := [each for each in model.nodes if each.operator not in onnx_ops or each.domain not in _DOMAINS]:
+        if unknown := [
+            each
+            for each in model.nodes
+            if each.operator not in onnx_ops or each.domain not in _DOMAINS
+        ]:
             names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
-            raise CompileError(f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}")
+            raise CompileError(
+                f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}"
+            )
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = {**onnx_ops, "Slice": _slice}
         self._names, self._nodes = model.outputs, model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
-        self.const_names = {*self._kept, *(name for each in model.nodes if each.operator == "Constant" for name in each.outputs)}
+        self.const_names = {
+            *self._kept,
+            *(name for each in model.nodes if each.operator == "Constant" for name in each.outputs),
+        }
 
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs by name."""
         self.graph_values = {**self._kept, **inputs}
         self._buffers = {each.uop.base for each in inputs.values()}
         for node in self._nodes:
-            self.graph_values[""] = None  # the runner stores an output without a name, and an input without one would get it
-            options = {key: _tensor(*each) if isinstance(each, Constant) else each for key, each in node.attributes.items()}
+            self.graph_values[""] = (
+                None  # the runner stores an output without a name, and an input without one would get it
+            )
+            options = {
+                key: _tensor(*each) if isinstance(each, Constant) else each
+                for key, each in node.attributes.items()
+            }
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
-            self.graph_nodes = (OnnxNode(node.operator, operators, node.inputs, node.outputs, options),)
+            self.graph_nodes = (
+                OnnxNode(node.operator, operators, node.inputs, node.outputs, options),
+            )
             try:
                 if (lengths := self._on_lengths(node)) is None:
                     self({})
@@ -74,8 +108,14 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
-                advice = _ADVICE if not all(isinstance(each.numel(), int) for each in inputs.values()) else ""
-                raise CompileError(f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}") from error
+                advice = (
+                    _ADVICE
+                    if not all(isinstance(each.numel(), int) for each in inputs.values())
+                    else ""
+                )
+                raise CompileError(
+                    f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
+                ) from error
         return {name: self._get_python_const(name, "", 0) for name in self._names}
 
     def _depends(self, tensor: Tensor) -> bool:
@@ -88,10 +128,14 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         if idx in required_input_python_consts.get(op, ()):
             return value.tolist()
         dtype = dtypes.bool if all(isinstance(each, bool) for each in value.flat) else dtypes.int64
-        return Tensor.stack(*(Tensor(each, dtype=dtype) for each in value.flat)).reshape(value.shape)
+        return Tensor.stack(*(Tensor(each, dtype=dtype) for each in value.flat)).reshape(
+            value.shape
+        )
 
     def _on_lengths(self, node: Node) -> Any:
-        """Return what a node computes from lengths alone, which may be symbolic, as an array of objects; None for another node."""
+        """Return what a node computes from lengths alone, which may be symbolic, as an array of
+        objects; None for another node.
+        """
         values, options = [self.graph_values[name] for name in node.inputs], node.attributes
         if node.operator == "Shape":
             shape = values[0].shape[options.get("start") : options.get("end")]
@@ -103,13 +147,17 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             dtypes.is_float(each.dtype) or self._depends(each) for each in tensors
         ):
             return None
-        first, *others = values = [each.numpy().astype(object) if isinstance(each, Tensor) else each for each in values]
+        first, *others = values = [
+            each.numpy().astype(object) if isinstance(each, Tensor) else each for each in values
+        ]
         numbers = [tuple(each.ravel()) for each in others if each is not None]
         axes: Any = options.get("axes") or next(iter(numbers), None)
         match node.operator:
             case "Identity":
                 return first
-            case "Cast" if options["to"] == 7 or (options["to"] == 6 and any(isinstance(each, UOp) for each in first.flat)):  # int64, int32
+            case "Cast" if options["to"] == 7 or (
+                options["to"] == 6 and any(isinstance(each, UOp) for each in first.flat)
+            ):  # int64, int32
                 return first
             case "Concat":
                 return np.concatenate(values, options["axis"])
@@ -120,7 +168,15 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             case "Reshape":
                 return first.reshape(axes)
             case "Slice":
-                return first[slice(*(each[0] for each in (*numbers[:2], *numbers[3:]) or (options["starts"], options["ends"])))]
+                return first[
+                    slice(
+                        *(
+                            each[0]
+                            for each in (*numbers[:2], *numbers[3:])
+                            or (options["starts"], options["ends"])
+                        )
+                    )
+                ]
             case "Squeeze":
                 return first.squeeze(axes)
             case "Unsqueeze":
@@ -135,15 +191,20 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run for the first time, and keep what does not depend on the inputs.
 
-        A value on the host that depends on the data of an input is an error: another call would have another one.
+        A value on the host that depends on the data of an input is an error: another call would
+        have another one.
         """
         read, dependent = Tensor._buffer, set(inputs)
 
         def checked(tensor: Tensor) -> Any:
             if self._depends(tensor):
-                raise CompileError("a shape or an option depends on the data of an input. That is control flow, which no program has")
+                raise CompileError(
+                    "a shape or an option depends on the data of an input. That is control flow, which no program has"
+                )
             if tensor.uop.variables():
-                raise CompileError(f"a shape or an option is computed from a length that a call chooses{_ADVICE}")
+                raise CompileError(
+                    f"a shape or an option is computed from a length that a call chooses{_ADVICE}"
+                )
             return read(tensor)
 
         Tensor._buffer = checked
@@ -153,7 +214,11 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             Tensor._buffer = read
         for node in self._nodes:
             if node.operator in ("Shape", "Size") or dependent.isdisjoint(node.inputs):
-                self._kept |= {name: self.graph_values[name] for name in node.outputs if name in self.graph_values}
+                self._kept |= {
+                    name: self.graph_values[name]
+                    for name in node.outputs
+                    if name in self.graph_values
+                }
             else:
                 dependent |= {*node.outputs} - {""}
         self._nodes = tuple(each for each in self._nodes if not dependent.isdisjoint(each.outputs))
@@ -161,7 +226,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
 
 class Function:
-    """A run for `tinygrad.export`, which looks for tensors in `__dict__`: those of a former run are no constants."""
+    """A run for `tinygrad.export`, which looks for tensors in `__dict__`: those of a former run are
+    no constants.
+    """
 
     __slots__ = ("inputs", "runner")
 
@@ -177,7 +244,10 @@ def _slice(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = 
     """tinygrad's Slice, which takes an end beyond the length for the largest length."""
     axes = axes or range(data.ndim)
     bounds = [(data.shape[axis], end) for axis, end in zip(axes, ends, strict=True)]
-    ends = [length if isinstance(length, UOp) and isinstance(end, int) and bool(end >= length) else end for length, end in bounds]
+    ends = [
+        length if isinstance(length, UOp) and isinstance(end, int) and bool(end >= length) else end
+        for length, end in bounds
+    ]
     return onnx_ops["Slice"](data, starts, ends, axes, steps)
 
 
@@ -197,22 +267,29 @@ def _called(node: Node) -> str:
 def _tensor(dtype: str, array: Any) -> Tensor:
     if dtype == "bfloat16":
         return Tensor((array.astype(np.uint32) << 16).view(np.float32)).cast(dtypes.bfloat16)
-    return Tensor(array) if array.shape else Tensor(array.item(), dtype=getattr(dtypes, dtype))  # the number stands in the kernel
+    return (
+        Tensor(array) if array.shape else Tensor(array.item(), dtype=getattr(dtypes, dtype))
+    )  # the number stands in the kernel
 
 
-def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple[devmod.Module, list[str], list[str]]:
+def export(
+    request: Mapping[str, Any], report: Callable[[str], object]
+) -> tuple[devmod.Module, list[str], list[str]]:
     """Return a module with the program of a model, lines about it and its check, and notes.
 
     Parameters
     ----------
     request
-        "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of inputs; "file", the name for a call.
+        "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of
+        inputs; "file", the name for a call.
     report
         A function that gets lines about the progress.
     """
     given = {name: _read_array(path) for name, path in request["inputs"].items()}
     dims = {key: _dim(text) for key, text in request["dims"].items()}
-    model = read_model(request["model"], {name: list(each.shape) for name, each in given.items()} | dims)
+    model = read_model(
+        request["model"], {name: list(each.shape) for name, each in given.items()} | dims
+    )
     given = {name or next(iter(model.inputs)): each for name, each in given.items()}
     lines = list[str]()
     runner, arrays = Runner(model), choose_inputs(model, given)
@@ -231,13 +308,23 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
     own, outputs = names[: len(model.inputs)], names[len(model.inputs) :]
     for each in arrays:
         report("checking")
-        pairs = [pair for name, (_, shape) in model.inputs.items() for pair in zip(shape, each[name].shape, strict=True)]
+        pairs = [
+            pair
+            for name, (_, shape) in model.inputs.items()
+            for pair in zip(shape, each[name].shape, strict=True)
+        ]
         lengths = {side.name: length for side, length in pairs if isinstance(side, Range)}
-        where = f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})" if lengths else ""
+        where = (
+            f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})"
+            if lengths
+            else ""
+        )
         if lengths:
             results = Runner(model).run({name: Tensor(array) for name, array in each.items()})
         expected = [tensor.numpy() for tensor in results.values()]
-        checked = tinygrad.check(module, request["name"], dict(zip(own, each.values(), strict=True)), expected)
+        checked = tinygrad.check(
+            module, request["name"], dict(zip(own, each.values(), strict=True)), expected
+        )
         lines += [line + where for line in checked]
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
     return module, [about, *lines, f"{', '.join(outputs)} = {call}"], list(model.notes)
@@ -245,7 +332,9 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
 
 def _dim(text: str) -> Any:
     """Return the lengths of a text: 3, 1..64 or 1,3,1..64."""
-    values = [tuple(map(int, each.split(".."))) if ".." in each else int(each) for each in text.split(",")]
+    values = [
+        tuple(map(int, each.split(".."))) if ".." in each else int(each) for each in text.split(",")
+    ]
     return values if "," in text else values[0]
 
 
@@ -256,30 +345,51 @@ def _read_array(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ArgumentError(f"--inputs {path}: this is no readable file .npy of NumPy: {error}", argument="inputs") from None
+        raise ArgumentError(
+            f"--inputs {path}: this is no readable file .npy of NumPy: {error}", argument="inputs"
+        ) from None
 
 
 def choose_inputs(model: Model, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return arrays for one run, or for two: with the least and with the largest lengths.
 
-    Floats are normally distributed. Integers are 0 to 255, or fewer where they are indices of a constant.
+    Floats are normally distributed. Integers are 0 to 255, or fewer where they are indices of a
+    constant.
 
     Raises
     ------
     ArgumentError
         A given array does not fit.
     """
-    ranges = {side.name: side for _, shape in model.inputs.values() for side in shape if isinstance(side, Range)}
+    ranges = {
+        side.name: side
+        for _, shape in model.inputs.values()
+        for side in shape
+        if isinstance(side, Range)
+    }
     lengths: dict[str, int] = {}
     for name, array in given.items():
         dtype, shape = model.inputs[name]
-        lengths |= {side.name: length for length, side in zip(array.shape, shape, strict=True) if isinstance(side, Range)}
+        lengths |= {
+            side.name: length
+            for length, side in zip(array.shape, shape, strict=True)
+            if isinstance(side, Range)
+        }
         fits = all(ranges[key].low <= length <= ranges[key].high for key, length in lengths.items())
         if not fits or str(array.dtype) != dtype or array.shape != _lengths(shape, lengths):
-            raise ArgumentError(f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}", argument=name)
+            raise ArgumentError(
+                f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}",
+                argument=name,
+            )
     ends = ("low", "high") if ranges.keys() - lengths else ("high",)
     choices = [{key: getattr(side, end) for key, side in ranges.items()} | lengths for end in ends]
-    return [{name: given[name] if name in given else _random(model, name, each) for name in model.inputs} for each in choices]
+    return [
+        {
+            name: given[name] if name in given else _random(model, name, each)
+            for name in model.inputs
+        }
+        for each in choices
+    ]
 
 
 def _lengths(shape: tuple[int | Range, ...], lengths: Mapping[str, int]) -> tuple[int, ...]:
@@ -295,7 +405,11 @@ def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
     for node in model.nodes:
         if node.operator in _SAME_ELEMENTS and node.inputs[0] in aliases:
             aliases.add(node.outputs[0])
-        if node.operator.startswith("Gather") and node.inputs[1] in aliases and node.inputs[0] in model.constants:
+        if (
+            node.operator.startswith("Gather")
+            and node.inputs[1] in aliases
+            and node.inputs[0] in model.constants
+        ):
             most = min(most, *(side - 1 for side in model.constants[node.inputs[0]].array.shape))
     return random.integers(0, most + 1, shape).astype(dtype)
 
@@ -304,10 +418,14 @@ def _tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return tensors of the inputs, with the lengths that a call chooses as bound variables."""
     result = {}
     for name, (_, shape) in model.inputs.items():
-        largest = np.zeros([side.high if isinstance(side, Range) else side for side in shape], arrays[name].dtype)
+        largest = np.zeros(
+            [side.high if isinstance(side, Range) else side for side in shape], arrays[name].dtype
+        )
         largest[tuple(map(slice, arrays[name].shape))] = arrays[name]
         bound = [
-            Variable(re.sub(r"\W", "_", side.name), side.low, side.high).bind(length) if isinstance(side, Range) else length
+            Variable(re.sub(r"\W", "_", side.name), side.low, side.high).bind(length)
+            if isinstance(side, Range)
+            else length
             for side, length in zip(shape, arrays[name].shape, strict=True)
         ]
         result[name] = Tensor(largest).realize().shrink(tuple((0, each) for each in bound))
@@ -324,14 +442,38 @@ def _text(dtype: Any, shape: Any) -> str:
 def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
     """Return the names of the inputs and the outputs in the program, and a line about it."""
     modules: Any = [*walk(module)]
-    programs = [read_program(name, each.functions[name], each.code[name]) for each in modules if each.kind == "program"]
-    arrays, constants = list(programs[0].arrays("input", "output")), list(programs[0].arrays("constant"))
-    kinds = dict.fromkeys(f"{_counted(len(each.kernels), 'kernel')}, {_counted(len(each.steps), 'step')}" for each in programs)
-    bytes_ = f" ({size(sum(each.nbytes([int(str(side)) for side in each.shape]) for each in constants))})" if constants else ""
-    shown = [f"{each.role} {each.name}: {_text(each.type, map(expression_text, each.shape))}" for each in arrays]
+    programs = [
+        read_program(name, each.functions[name], each.code[name])
+        for each in modules
+        if each.kind == "program"
+    ]
+    arrays, constants = (
+        list(programs[0].arrays("input", "output")),
+        list(programs[0].arrays("constant")),
+    )
+    kinds = dict.fromkeys(
+        f"{_counted(len(each.kernels), 'kernel')}, {_counted(len(each.steps), 'step')}"
+        for each in programs
+    )
+    bytes_ = (
+        f" ({size(sum(each.nbytes([int(str(side)) for side in each.shape]) for each in constants))})"
+        if constants
+        else ""
+    )
+    shown = [
+        f"{each.role} {each.name}: {_text(each.type, map(expression_text, each.shape))}"
+        for each in arrays
+    ]
     names = [each.name for each in arrays]
-    shown += [f"{key!r} is {own}" for key, own in zip((*model.inputs, *model.outputs), names, strict=True) if key != own]
-    return names, f"{name}: {' or '.join(kinds)}, {_counted(len(constants), 'constant')}{bytes_}; {'; '.join(shown)}"
+    shown += [
+        f"{key!r} is {own}"
+        for key, own in zip((*model.inputs, *model.outputs), names, strict=True)
+        if key != own
+    ]
+    return (
+        names,
+        f"{name}: {' or '.join(kinds)}, {_counted(len(constants), 'constant')}{bytes_}; {'; '.join(shown)}",
+    )
 
 
 def _counted(number: int, noun: str) -> str:

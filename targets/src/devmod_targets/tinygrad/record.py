@@ -22,21 +22,68 @@ from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
 from devmod_targets.authoring.zig import run_zig
 
-#: The settings on which kernels and constants depend, and those by which tinygrad writes to disk or starts processes. SCACHE ignores the
-#: limit of buffers.
+#: The settings on which kernels and constants depend, and those by which tinygrad writes to disk or
+#: starts processes. SCACHE ignores the limit of buffers.
 _SETTINGS: dict[str, Any] = {
-    "DEV": "CPU:CLANG", "CACHELEVEL": 0, "SCACHE": 0, "PARALLEL": 0, "NUM_CPU_THREADS": 1, "BEAM": 0, "DEBUG": 0, "VIZ": 0, "PROFILE": 0,
-    "CAPTURING": 1, "CAPTURE_PROCESS_REPLAY": 0, "VALIDATE_WITH_CPU": 0, "TRACK_MATCH_STATS": 0, "NOOPT": 0, "NOLOCALS": 0, "TC": 1,
-    "TC_OPT": 0, "TC_SELECT": -1, "ALLOW_TF32": 0, "IMAGE": 0, "FLOAT16": 0, "WINO": 0, "OPENPILOT_HACKS": 0, "EMULATED_DTYPES": "",
-    "TRANSCENDENTAL": 1, "DISABLE_FAST_IDIV": 1, "SPLIT_REDUCEOP": 1, "PCONTIG": 0, "USE_ATOMICS": 0, "MAX_KERNEL_BUFFERS": 0,
-}  # fmt: skip
+    "DEV": "CPU:CLANG",
+    "CACHELEVEL": 0,
+    "SCACHE": 0,
+    "PARALLEL": 0,
+    "NUM_CPU_THREADS": 1,
+    "BEAM": 0,
+    "DEBUG": 0,
+    "VIZ": 0,
+    "PROFILE": 0,
+    "CAPTURING": 1,
+    "CAPTURE_PROCESS_REPLAY": 0,
+    "VALIDATE_WITH_CPU": 0,
+    "TRACK_MATCH_STATS": 0,
+    "NOOPT": 0,
+    "NOLOCALS": 0,
+    "TC": 1,
+    "TC_OPT": 0,
+    "TC_SELECT": -1,
+    "ALLOW_TF32": 0,
+    "IMAGE": 0,
+    "FLOAT16": 0,
+    "WINO": 0,
+    "OPENPILOT_HACKS": 0,
+    "EMULATED_DTYPES": "",
+    "TRANSCENDENTAL": 1,
+    "DISABLE_FAST_IDIV": 1,
+    "SPLIT_REDUCEOP": 1,
+    "PCONTIG": 0,
+    "USE_ATOMICS": 0,
+    "MAX_KERNEL_BUFFERS": 0,
+}
 #: devmod's names of the element types. tinygrad's own are C's.
-_TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
+_TYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+]
 _DTYPES = {getattr(dtypes, name): name for name in _TYPES}
 _OPERATORS = {
-    Ops.ADD: "({} + {})", Ops.SUB: "({} - {})", Ops.MUL: "({} * {})", Ops.CDIV: "({} // {})", Ops.FLOORDIV: "({} // {})",
-    Ops.CMOD: "({} % {})", Ops.FLOORMOD: "({} % {})", Ops.MAX: "max({}, {})", Ops.NEG: "(0 - {})",
-}  # fmt: skip
+    Ops.ADD: "({} + {})",
+    Ops.SUB: "({} - {})",
+    Ops.MUL: "({} * {})",
+    Ops.CDIV: "({} // {})",
+    Ops.FLOORDIV: "({} // {})",
+    Ops.CMOD: "({} % {})",
+    Ops.FLOORMOD: "({} % {})",
+    Ops.MAX: "max({}, {})",
+    Ops.NEG: "(0 - {})",
+}
 #: A renderer's forms of an operation with a power of two.
 _POWERS = {Ops.SHL: "({} * {})", Ops.SHR: "({} // {})", Ops.AND: "({} % {})"}
 _lock = RLock()
@@ -44,7 +91,8 @@ _lock = RLock()
 
 @contextmanager
 def settings(**more: Any) -> Iterator[None]:
-    """Give tinygrad fixed settings, no cache on disk, and the clang of the wheel ziglang for its CPU device. The end restores all.
+    """Give tinygrad fixed settings, no cache on disk, and the clang of the wheel ziglang for its
+    CPU device. The end restores all.
 
     Parameters
     ----------
@@ -52,7 +100,10 @@ def settings(**more: Any) -> Iterator[None]:
         Other context variables of tinygrad.
     """
     with _lock, Context(**_SETTINGS | more):
-        own, compiler_cpu.subprocess = compiler_cpu.subprocess, SimpleNamespace(check_output=_run_clang)
+        own, compiler_cpu.subprocess = (
+            compiler_cpu.subprocess,
+            SimpleNamespace(check_output=_run_clang),
+        )
         try:
             yield
         finally:
@@ -60,12 +111,19 @@ def settings(**more: Any) -> Iterator[None]:
 
 
 def _run_clang(command: Sequence[str], input: bytes) -> bytes:  # noqa: A002 - that of subprocess.check_output
-    """Run tinygrad's command for clang by zig. Its input and its output, the last three arguments, are files.
+    """Run tinygrad's command for clang by zig. Its input and its output, the last three arguments,
+    are files.
 
     No multiplication and addition are one operation: the result is the same on each processor.
     """
     arguments = ["clang", *command[1:-3], "-ffp-contract=off", "kernel.c", "-o", "kernel.o"]
-    result = run_zig(arguments, {"kernel.c": input}, "kernel.o", kind="tinygrad's CPU device", distribution="devmod-core[tinygrad]")
+    result = run_zig(
+        arguments,
+        {"kernel.c": input},
+        "kernel.o",
+        kind="tinygrad's CPU device",
+        distribution="devmod-core[tinygrad]",
+    )
     if result.status:
         raise CompileError("clang refuses a kernel for tinygrad's CPU device", log=result.log)
     return result.output
@@ -91,13 +149,15 @@ class Recording(NamedTuple):
     Attributes
     ----------
     calls
-        Their calls, in order. The first source of one is the kernel's tree, the others are buffers and bound variables.
+        Their calls, in order. The first source of one is the kernel's tree, the others are buffers
+        and bound variables.
     inputs, outputs
         The arrays of the caller.
     held
         The tensors that the function has from outside, by their buffer.
     states
-        The buffers that keep a value from call to call: the function writes them, and they have a value before.
+        The buffers that keep a value from call to call: the function writes them, and they have a
+        value before.
     variables
         The integer inputs by name, also those that are lengths.
     names
@@ -119,14 +179,28 @@ class Names(set[str]):
     def take(self, text: str) -> str:
         """Return a name like the text that is an identifier, and that nothing else has."""
         name = re.sub(r"\W", "_", text, flags=re.ASCII)
-        name = name if name.isidentifier() and not iskeyword(name) and name not in LAUNCH_KEYWORDS else f"_{name}"
-        result = next(each for number in range(len(self) + 1) if (each := f"{name}_{number + 1}" if number else name) not in self)
+        name = (
+            name
+            if name.isidentifier() and not iskeyword(name) and name not in LAUNCH_KEYWORDS
+            else f"_{name}"
+        )
+        result = next(
+            each
+            for number in range(len(self) + 1)
+            if (each := f"{name}_{number + 1}" if number else name) not in self
+        )
         self.add(result)
         return result
 
 
-def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, constants: Mapping[str, Tensor]) -> Recording:
-    """Call a function, and return the kernels that it would run. Those that depend on constants alone run here, once.
+def record(
+    fn: Any,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str] | None,
+    constants: Mapping[str, Tensor],
+) -> Recording:
+    """Call a function, and return the kernels that it would run. Those that depend on constants
+    alone run here, once.
 
     Parameters
     ----------
@@ -144,15 +218,27 @@ def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, co
     ArgumentError
         The function does what no program does.
     """
-    sides = [side for each in inputs.values() for side in (each.shape if isinstance(each, Tensor) else [each]) if isinstance(side, UOp)]
+    sides = [
+        side
+        for each in inputs.values()
+        for side in (each.shape if isinstance(each, Tensor) else [each])
+        if isinstance(side, UOp)
+    ]
     variables = {each.expr: each for side in sides for each in side.variables()}
     names = Names(variables)
-    fresh = {name: _fresh(each) if isinstance(each, Tensor) else each for name, each in inputs.items()}
-    own = [_array(each, names.take(name), each.shape) for name, each in fresh.items() if isinstance(each, Tensor)]
+    fresh = {
+        name: _fresh(each) if isinstance(each, Tensor) else each for name, each in inputs.items()
+    }
+    own = [
+        _array(each, names.take(name), each.shape)
+        for name, each in fresh.items()
+        if isinstance(each, Tensor)
+    ]
     before = {**constants, **_held_tensors(fn)}
     if others := [name for name, each in before.items() if each.device != "CPU"]:
         raise ArgumentError(
-            f"tensors are on another device than tinygrad's CPU: {list_names(others)}. Move them: t.to('CPU')", argument="fn"
+            f"tensors are on another device than tinygrad's CPU: {list_names(others)}. Move them: t.to('CPU')",
+            argument="fn",
         )
     if before:
         Tensor.realize(*before.values())
@@ -163,11 +249,17 @@ def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, co
         results = _results(fn(*fresh.values()), outputs)
         flat = {name: each.reshape(each.numel()).clone() for name, each in results.items()}
         held = {**constants, **_held_tensors(fn)}
-        Tensor.realize(*flat.values(), *(each for each in held.values() if each.uop.base.op is Ops.AFTER))  # also what it has assigned
+        Tensor.realize(
+            *flat.values(), *(each for each in held.values() if each.uop.base.op is Ops.AFTER)
+        )  # also what it has assigned
     finally:
         realize.capturing.clear()
         UOp.contiguous_view = view
-    seeds = {buffer_of(each) for table in (Tensor._device_seeds, Tensor._device_rng_counters) for each in table.values()}
+    seeds = {
+        buffer_of(each)
+        for table in (Tensor._device_seeds, Tensor._device_rng_counters)
+        for each in table.values()
+    }
     if any(not seeds.isdisjoint(effects(call)[1]) for call in calls):
         raise ArgumentError(
             "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does not "
@@ -178,22 +270,34 @@ def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, co
     named: dict[UOp, Array] = {}
     for name, each in held.items():
         buffer = buffer_of(each)
-        if buffer.op is Ops.BUFFER and buffer not in named and all(buffer is not array.buffer for array in own):
+        if (
+            buffer.op is Ops.BUFFER
+            and buffer not in named
+            and all(buffer is not array.buffer for array in own)
+        ):
             shape = each.shape if each.numel() == buffer.max_numel() else (buffer.max_numel(),)
             named[buffer] = Array(buffer, names.take(name), dtype_of(each.dtype), tuple(shape))
-    once, kept, states = _split(calls, {each.buffer for each in own}, {each.buffer for each in made}, named)
+    once, kept, states = _split(
+        calls, {each.buffer for each in own}, {each.buffer for each in made}, named
+    )
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
     return Recording(kept, own, made, named, states, variables, names)
 
 
-def _split(calls: Sequence[UOp], inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]) -> tuple[list[UOp], list[UOp], set[UOp]]:
+def _split(
+    calls: Sequence[UOp], inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
+) -> tuple[list[UOp], list[UOp], set[UOp]]:
     """Return the calls that depend on constants alone, the others, and the buffers that are state.
 
-    A buffer that the function has made and still holds at its end, such as a cache that its first call makes, is state. The calls that
-    fill it before any other uses it are constant.
+    A buffer that the function has made and still holds at its end, such as a cache that its first
+    call makes, is state. The calls that fill it before any other uses it are constant.
     """
     everything = [(call, *effects(call)) for call in calls]
-    dynamic = inputs | outputs | {each for _, written, _ in everything for each in written if each.is_realized}
+    dynamic = (
+        inputs
+        | outputs
+        | {each for _, written, _ in everything for each in written if each.is_realized}
+    )
     size = 0
     while size != len(dynamic):
         size = len(dynamic)
@@ -224,7 +328,10 @@ def effects(call: UOp) -> tuple[set[UOp], set[UOp]]:
     tree, buffers = call.src[0], realize.get_call_arg_uops(call)
     strange = [each.op.name for each in buffers if each.op is not Ops.BUFFER]
     if tree.op not in (Ops.SINK, Ops.COPY) or strange:
-        raise ArgumentError(f"the function has {(*strange, tree.op.name)[0]}, which a program, on one device, does not have", argument="fn")
+        raise ArgumentError(
+            f"the function has {(*strange, tree.op.name)[0]}, which a program, on one device, does not have",
+            argument="fn",
+        )
     stores = [each.src[0].buf_uop for each in tree.toposort() if each.op is Ops.STORE]
     written = {buffers[each.arg.slot] for each in stores if each.op is Ops.PARAM}
     return written if tree.op is Ops.SINK else {buffers[0]}, set(buffers)
@@ -235,25 +342,42 @@ def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
     several = value
     if not isinstance(value, dict):
         several = list(value) if isinstance(value, (tuple, list)) else [value]
-        several = {"y" if len(several) == 1 else f"y{number}": each for number, each in enumerate(several)}
-    wrong = [type(each).__name__ for each in several.values() if not isinstance(each, Tensor)] or ([] if several else ["nothing"])
+        several = {
+            "y" if len(several) == 1 else f"y{number}": each for number, each in enumerate(several)
+        }
+    wrong = [type(each).__name__ for each in several.values() if not isinstance(each, Tensor)] or (
+        [] if several else ["nothing"]
+    )
     if wrong:
-        raise ArgumentError(f"the function returned {wrong[0]}; expected a Tensor, or several of them", argument="fn")
+        raise ArgumentError(
+            f"the function returned {wrong[0]}; expected a Tensor, or several of them",
+            argument="fn",
+        )
     if names is not None and len(names) != len(several):
-        raise ArgumentError(f"outputs has {len(names)} names; the function has {len(several)} results", argument="outputs")
+        raise ArgumentError(
+            f"outputs has {len(names)} names; the function has {len(several)} results",
+            argument="outputs",
+        )
     return dict(zip(names or map(str, several), several.values(), strict=True))
 
 
 def _fresh(tensor: Tensor) -> Tensor:
-    """Return a tensor of the same shape and type whose elements are in a buffer of their own, without gaps."""
+    """Return a tensor of the same shape and type whose elements are in a buffer of their own,
+    without gaps.
+    """
     sides = [int(side.vmax) if isinstance(side, UOp) else side for side in tensor.shape]
     flat = Tensor(UOp.new_buffer("CPU", prod(sides), tensor.dtype))
-    return (flat if isinstance(tensor.numel(), int) else flat.shrink(((0, tensor.numel()),))).reshape(tensor.shape)
+    return (
+        flat if isinstance(tensor.numel(), int) else flat.shrink(((0, tensor.numel()),))
+    ).reshape(tensor.shape)
 
 
 def _array(tensor: Tensor, name: str, shape: Sequence[Any]) -> Array:
     if 0 in [side for side in shape if isinstance(side, int)]:
-        raise ArgumentError(f"{name!r} is an empty array of shape {tuple(shape)}, which no kernel has", argument=name)
+        raise ArgumentError(
+            f"{name!r} is an empty array of shape {tuple(shape)}, which no kernel has",
+            argument=name,
+        )
     return Array(buffer_of(tensor), name, dtype_of(tensor.dtype), tuple(map(expression, shape)))
 
 
@@ -274,7 +398,10 @@ def dtype_of(dtype: Any) -> str:
         There is none.
     """
     if dtype not in _DTYPES:
-        raise ArgumentError(f"the function has the element type {dtype.name}, which devmod does not have", argument="fn")
+        raise ArgumentError(
+            f"the function has the element type {dtype.name}, which devmod does not have",
+            argument="fn",
+        )
     return _DTYPES[dtype]
 
 
@@ -299,12 +426,16 @@ def expression(value: Any) -> Any:
         return _OPERATORS[value.op].format(*operands)
     amount = operands[-1] if value.op in _POWERS and isinstance(operands[-1], int) else -1
     if amount < 0 or (value.op is Ops.AND and amount & (amount + 1)):
-        raise ArgumentError(f"a length or a grid has {value.op.name}, which no expression of a program has", argument="fn")
+        raise ArgumentError(
+            f"a length or a grid has {value.op.name}, which no expression of a program has",
+            argument="fn",
+        )
     return _POWERS[value.op].format(operands[0], amount + 1 if value.op is Ops.AND else 1 << amount)
 
 
 def _held_tensors(fn: Any) -> dict[str, Tensor]:
-    """Return the tensors that a function has from outside, by the names of tinygrad's `get_state_dict`, or of variables.
+    """Return the tensors that a function has from outside, by the names of tinygrad's
+    `get_state_dict`, or of variables.
 
     Other than there, objects may refer to each other.
     """
@@ -323,10 +454,20 @@ def _held_tensors(fn: Any) -> dict[str, Tensor]:
             for key, each in {**used.globals, **used.nonlocals}.items():
                 visit(each, key if isinstance(each, (Tensor, list, tuple, dict)) else "", key)
         else:
-            items = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", value)
-            pairs: Any = enumerate(items) if isinstance(items, (list, tuple)) else items.items() if isinstance(items, dict) else ()
+            items = (
+                value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", value)
+            )
+            pairs: Any = (
+                enumerate(items)
+                if isinstance(items, (list, tuple))
+                else items.items()
+                if isinstance(items, dict)
+                else ()
+            )
             for key, each in pairs:
                 visit(each, f"{name}.{key}".strip("."), prefix)
 
     visit(fn, "", "")
-    return {name: each for name, each in result.items() if each.device is not None}  # else it is a number
+    return {
+        name: each for name, each in result.items() if each.device is not None
+    }  # else it is a number

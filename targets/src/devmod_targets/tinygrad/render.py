@@ -1,4 +1,6 @@
-"""The text of kernels by tinygrad's renderers, one for each kind. They open no vendor's compiler. `main` serves in other processes."""
+"""The text of kernels by tinygrad's renderers, one for each kind. They open no vendor's compiler.
+`main` serves in other processes.
+"""
 
 from __future__ import annotations
 
@@ -19,41 +21,64 @@ from devmod_targets.tinygrad.record import expression, settings
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
-    """The class behind each renderer: the kernel has the name that `render` gives, and parameters that it only reads are constant."""
+    """The class behind each renderer: the kernel has the name that `render` gives, and parameters
+    that it only reads are constant.
+    """
 
     def _render(self, uops: Any) -> Any:
         self.written = {each.src[0].buf_uop for each in uops if each.op is Ops.STORE}
         _, lines, buffers = super()._render(uops)
-        self.parameters = [(text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and uop.expr) for text, (uop, _) in buffers]
+        self.parameters = [
+            (text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and uop.expr)
+            for text, (uop, _) in buffers
+        ]
         return self.name, lines, buffers
 
-    def render_kernel(self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None) -> Any:
+    def render_kernel(
+        self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None
+    ) -> Any:
         self.prefix = prefix or []  # of one source, once
         return super().render_kernel(function_name, kernel, bufs, uops)
 
     def _render_dtype(self, *arguments: Any, mutable: bool = True, **keywords: Any) -> Any:
         is_read = not mutable and keywords.get("addrspace") is AddrSpace.GLOBAL
-        return ("const " if is_read else "") + super()._render_dtype(*arguments, mutable=mutable, **keywords)
+        return ("const " if is_read else "") + super()._render_dtype(
+            *arguments, mutable=mutable, **keywords
+        )
 
     def render_access(self, u: Any) -> str:
-        """Return a load or a store. A cast to a pointer to vectors keeps `const`: devmod takes a cast without it for a write."""
+        """Return a load or a store. A cast to a pointer to vectors keeps `const`: devmod takes a
+        cast without it for a write.
+        """
         text = super().render_access(u)
         is_read = u.addrspace is AddrSpace.GLOBAL and u.buf_uop not in self.written
         return f"*((const {text[3:]}" if is_read and text.startswith("*((") else text
 
 
 class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
-    """WGSL. Types of less than 4 bytes are packed in words, which are atomic only where the kernel writes them."""
+    """WGSL. Types of less than 4 bytes are packed in words, which are atomic only where the kernel
+    writes them.
+    """
 
     infinity = "inf()"
 
     def buf_map(self, u: Any) -> str:
-        return "u32" if u.op is Ops.PARAM and u not in self.written and wgsl.is_packed(u) else super().buf_map(u)
+        return (
+            "u32"
+            if u.op is Ops.PARAM and u not in self.written and wgsl.is_packed(u)
+            else super().buf_map(u)
+        )
 
     def render_load(self, x: str, u: Any) -> str:
-        return x if u.buf_uop.op is Ops.PARAM and u.buf_uop not in self.written else super().render_load(x, u)
+        return (
+            x
+            if u.buf_uop.op is Ops.PARAM and u.buf_uop not in self.written
+            else super().render_load(x, u)
+        )
 
-    def render_kernel(self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None) -> Any:
+    def render_kernel(
+        self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None
+    ) -> Any:
         text = super().render_kernel(function_name, kernel, bufs, uops)
         for name, (uop, _) in bufs:
             access = "read_write" if uop in self.written else "read"
@@ -64,13 +89,19 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
 
 def _renderer(base: type[Renderer], **limits: Any) -> Any:
     """Return the class of a renderer whose constructor opens no compiler."""
-    return type(base.__name__, (base, _Own), {"__init__": Renderer.__init__, "prefix": (), **limits})
+    return type(
+        base.__name__, (base, _Own), {"__init__": Renderer.__init__, "prefix": (), **limits}
+    )
 
 
-#: For each kind: the renderer, and tinygrad's architecture for a target without one. tinygrad's HIP calls ROCm's device library, so rocm
-#: gets CUDA C++. OpenCL's and Metal's devices have at least this block.
+#: For each kind: the renderer, and tinygrad's architecture for a target without one. tinygrad's HIP
+#: calls ROCm's device library, so rocm gets CUDA C++. OpenCL's and Metal's devices have at least
+#: this block.
 KINDS: dict[str, tuple[Any, str]] = {
-    "opencl": (_renderer(cstyle.OpenCLRenderer, local_max=(256, 256, 64)), "cl_khr_fp16,cl_khr_fp64"),
+    "opencl": (
+        _renderer(cstyle.OpenCLRenderer, local_max=(256, 256, 64)),
+        "cl_khr_fp16,cl_khr_fp64",
+    ),
     "webgpu": (_renderer(_WGSL, shared_max=16384), "shader-f16"),
     "cuda": (_renderer(cstyle.CUDARenderer), "sm_80"),
     "rocm": (_renderer(cstyle.CUDARenderer, shared_max=65536), "sm_80"),
@@ -86,13 +117,21 @@ class _GridError(Exception):
 
 
 def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) -> Any:
-    """Return tinygrad's indices of a grid. A symbolic dimension that is too large, which it cannot split, becomes two by its factor."""
-    large = [at for at, each in enumerate(dims) if limits and isinstance(each, UOp) and each.vmax > max(limits)]
+    """Return tinygrad's indices of a grid. A symbolic dimension that is too large, which it cannot
+    split, becomes two by its factor.
+    """
+    large = [
+        at
+        for at, each in enumerate(dims)
+        if limits and isinstance(each, UOp) and each.vmax > max(limits)
+    ]
     if not large:
         return _own_grouped_dims(prefix, dims, limits, reverse)
     at, factor = large[0], dims[large[0]].const_factor()
     if factor == 1 or len(dims) == len(limits):
-        raise _GridError(f"a grid of up to {dims[at].vmax} blocks in one dimension, of which it has {max(limits)}")
+        raise _GridError(
+            f"a grid of up to {dims[at].vmax} blocks in one dimension, of which it has {max(limits)}"
+        )
     split = (*dims[:at], ssimplify(dims[at] // factor), factor, *dims[at + 1 :])
     indices = _grouped_dims(prefix, split, limits, reverse)
     return [*indices[:at], indices[at] * factor + indices[at + 1], *indices[at + 2 :]]
@@ -106,7 +145,8 @@ def render(item: list[str]) -> dict[str, Any]:
     Parameters
     ----------
     item
-        The kind, tinygrad's architecture, the kernel's name, and its tree as pickled bytes in base64, which `record` made.
+        The kind, tinygrad's architecture, the kernel's name, and its tree as pickled bytes in
+        base64, which `record` made.
     """
     kind, arch, name, tree = item
     renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))

@@ -1,7 +1,9 @@
-"""The language Triton of cuda and rocm: a Python file, and one of its JIT functions with the types of its arguments.
+"""The language Triton of cuda and rocm: a Python file, and one of its JIT functions with the types
+of its arguments.
 
-The name expression is ``add(x: *fp32, n: i32)``, or ``wide = add(…)`` for another name of the function. Defines are the values of the
-constant arguments, and options are Triton's: ``num_warps=8``. The file is executed, with its folder and those of ``include=`` in sys.path.
+The name expression is ``add(x: *fp32, n: i32)``, or ``wide = add(…)`` for another name of the
+function. Defines are the values of the constant arguments, and options are Triton's:
+``num_warps=8``. The file is executed, with its folder and those of ``include=`` in sys.path.
 """
 
 from __future__ import annotations
@@ -30,8 +32,14 @@ _EXPRESSION = re.compile(r"(?:([^\s=()]+)\s*=\s*)?([A-Za-z_]\w*)\s*\((.*\))", re
 _OPTION = re.compile(r"([a-z]\w*)=([\w.+-]+)")
 _TYPE_NAME = re.compile(r"(?:tl|triton\.language)\.(\w+)")
 _EXAMPLE = "name_expressions=['add(x: *fp32, out: *fp32, n: i32)']"
-#: The folders of Python's own modules, and of installed packages: their versions stand for their files.
-_PYTHON = tuple({os.path.join(os.path.realpath(sysconfig.get_path(name)), "") for name in ("stdlib", "platstdlib")})
+#: The folders of Python's own modules, and of installed packages: their versions stand for their
+#: files.
+_PYTHON = tuple(
+    {
+        os.path.join(os.path.realpath(sysconfig.get_path(name)), "")
+        for name in ("stdlib", "platstdlib")
+    }
+)
 _PACKAGES = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
@@ -48,7 +56,8 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
     ToolchainNotFoundError
         Triton is not installed.
     CompileError
-        The request has no or several functions, the file raises an exception, or Triton refuses the function.
+        The request has no or several functions, the file raises an exception, or Triton refuses the
+        function.
     """
     if not request.folder:
         raise request.error(
@@ -63,26 +72,46 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
     key, name, signature = _read_expression(request)
     options = dict(_read_option(request, option) for option in request.options)
     fmt = payload_format(request.target)
-    import_triton(request.target.kind)  # before the file does, whose error names no package to install
+    import_triton(
+        request.target.kind
+    )  # before the file does, whose error names no package to install
     with _executed(request) as (module, files):
         function = getattr(module, name, None)
         if function is None:
             found = [each for each, value in vars(module).items() if hasattr(value, "arg_names")]
-            raise request.error(f"{request.name} has no function {name!r}; its Triton functions are {list_names(found) or 'none'}")
+            raise request.error(
+                f"{request.name} has no function {name!r}; its Triton functions are {list_names(found) or 'none'}"
+            )
         names = getattr(function, "arg_names", signature)
-        constants = {each: _constant(text, request.target.kind) for each, text in request.defines.items() if each in names}
-        payload = payload_of(compile_kernel(function, signature, constants, options, request.target), fmt)
+        constants = {
+            each: _constant(text, request.target.kind)
+            for each, text in request.defines.items()
+            if each in names
+        }
+        payload = payload_of(
+            compile_kernel(function, signature, constants, options, request.target), fmt
+        )
         read = files()
     own = {request.name: sha256(request.text.encode()).hexdigest()}
-    sources = own | {_name_of(path, [request.folder, *request.include]): digest for path, digest in read.items()}
-    settings = [*request.options, *(f"-D{each}={value}" for each, value in request.defines.items()), *request.name_expressions]
+    sources = own | {
+        _name_of(path, [request.folder, *request.include]): digest for path, digest in read.items()
+    }
+    settings = [
+        *request.options,
+        *(f"-D{each}={value}" for each, value in request.defines.items()),
+        *request.name_expressions,
+    ]
     assert payload.origin is not None
     origin = payload.origin.replace(target=str(request.target), options=settings, sources=sources)
-    return payload.replace(fmap={key or each: info for each, info in payload.fmap.items()}, origin=origin, files=read)
+    return payload.replace(
+        fmap={key or each: info for each, info in payload.fmap.items()}, origin=origin, files=read
+    )
 
 
 def _read_expression(request: CompileRequest) -> tuple[str, str, dict[str, Any]]:
-    """Return the key of the function ("" for its name), its name, and the types of its arguments."""
+    """Return the key of the function ("" for its name), its name, and the types of its
+    arguments.
+    """
     text = request.name_expressions[0]
     match = _EXPRESSION.fullmatch(text.strip())
     parts = split_arguments(match[3]) if match else None
@@ -93,7 +122,9 @@ def _read_expression(request: CompileRequest) -> tuple[str, str, dict[str, Any]]
             parts = None
         signature[name] = _read_type(type_)
     if match is None or parts is None:
-        raise request.error(f"name_expressions= has {text!r}; expected a function with the types of its arguments, as in {_EXAMPLE}")
+        raise request.error(
+            f"name_expressions= has {text!r}; expected a function with the types of its arguments, as in {_EXAMPLE}"
+        )
     return match[1] or "", match[2], signature
 
 
@@ -106,12 +137,16 @@ def _read_type(text: str) -> Any:
 def _read_option(request: CompileRequest, option: str) -> tuple[str, Any]:
     match = _OPTION.fullmatch(option)
     if match is None:
-        raise request.error(f"the option {option!r} is none of Triton's; expected options such as num_warps=8 or num_stages=3")
+        raise request.error(
+            f"the option {option!r} is none of Triton's; expected options such as num_warps=8 or num_stages=3"
+        )
     return match[1], _constant(match[2], request.target.kind)
 
 
 def _constant(text: str | None, kind: str) -> Any:
-    """Return the value of a constant: a number, a word of Python's, a type of triton.language, or a text."""
+    """Return the value of a constant: a number, a word of Python's, a type of triton.language, or a
+    text.
+    """
     type_ = _TYPE_NAME.fullmatch(text or "")
     if type_:
         return getattr(import_triton(kind, "triton.language"), type_[1], text)
@@ -123,7 +158,8 @@ def _constant(text: str | None, kind: str) -> Any:
 
 @contextmanager
 def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[], dict[str, str]]]]:
-    """Execute a file. Yield its module, and a function that returns the files of the modules that it has imported, path to SHA-256.
+    """Execute a file. Yield its module, and a function that returns the files of the modules that
+    it has imported, path to SHA-256.
 
     At the end these modules are forgotten: the next file may have others of the same names.
     """
@@ -139,7 +175,11 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
     sys.dont_write_bytecode = True
 
     def imported() -> dict[str, str]:
-        return {name: file for name in set(sys.modules) - before if (file := _own_file(sys.modules[name]))}
+        return {
+            name: file
+            for name in set(sys.modules) - before
+            if (file := _own_file(sys.modules[name]))
+        }
 
     def files() -> dict[str, str]:
         result = {}
@@ -153,7 +193,8 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
             exec(builtins.compile(request.text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102 - the source is a program
         except (Exception, SystemExit) as error:
             raise request.error(
-                f"{_place(error, folders, request.name)}: {describe_error(error)}", log="".join(traceback.format_exception(error))
+                f"{_place(error, folders, request.name)}: {describe_error(error)}",
+                log="".join(traceback.format_exception(error)),
             ) from error
         yield module, files
     finally:
@@ -168,7 +209,9 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
 
 def _name_of(path: str, folders: list[str]) -> str:
     """Return a file as its folder contains it; its name alone if it is in none of the folders."""
-    parent = next((each for each in folders if path.startswith(os.path.join(each, ""))), os.path.dirname(path))
+    parent = next(
+        (each for each in folders if path.startswith(os.path.join(each, ""))), os.path.dirname(path)
+    )
     return os.path.relpath(path, parent).replace(os.sep, "/")
 
 
@@ -176,13 +219,24 @@ def _own_file(module: ModuleType) -> str:
     """Return the file of a module of the user; "" for one of an installed package or of Python."""
     path = os.path.abspath(getattr(module, "__file__", None) or "")
     real = os.path.realpath(path)
-    is_own = path.endswith(".py") and os.path.isfile(path) and not real.startswith(_PYTHON) and not _PACKAGES.search(real)
+    is_own = (
+        path.endswith(".py")
+        and os.path.isfile(path)
+        and not real.startswith(_PYTHON)
+        and not _PACKAGES.search(real)
+    )
     return path if is_own else ""
 
 
 def _place(error: BaseException, folders: list[str], name: str) -> str:
-    """Return the place of an exception in the user's files: that of a syntax error, or of the last frame there."""
+    """Return the place of an exception in the user's files: that of a syntax error, or of the last
+    frame there.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{os.path.basename(error.filename)}:{error.lineno}"
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if os.path.dirname(each.filename) in folders]
+    frames = [
+        each
+        for each in traceback.extract_tb(error.__traceback__)
+        if os.path.dirname(each.filename) in folders
+    ]
     return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else name

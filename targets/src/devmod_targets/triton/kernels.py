@@ -1,7 +1,8 @@
 """Compile a JIT function with Triton, for processors of NVIDIA and AMD. No driver is needed.
 
-Triton reads environment variables and writes a cache. Here it has an empty cache, and none of the user's variables, so that the result
-depends on the function, its types, constants and options alone.
+Triton reads environment variables and writes a cache. Here it has an empty cache, and none of the
+user's variables, so that the result depends on the function, its types, constants and options
+alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from devmod.backend import temporary_folder
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
+from devmod.errors import (
+    CompileError,
+    FormatError,
+    ToolchainNotFoundError,
+    did_you_mean,
+    list_names,
+    not_installed,
+)
 from devmod_targets.triton.signature import expand_signature
 
 if TYPE_CHECKING:
@@ -32,7 +40,8 @@ _HINTS = ("16", "1")
 #: Options of Triton that follow from the target, or that name files.
 _RESERVED = ("arch", "backend_name", "base_arch", "extern_libs", "ir_override", "warp_size")
 _PLACE = re.compile(r"at (\d+):\d+:")
-#: The environment variables that Triton, its MLIR and its LLVM read, in versions 3.2 to 3.9. Some change the code, or load a plugin.
+#: The environment variables that Triton, its MLIR and its LLVM read, in versions 3.2 to 3.9. Some
+#: change the code, or load a plugin.
 _VARIABLES = re.compile(
     r"(?:TRITON|AMDGCN|NVPTX|MLIR)_\w+|(?:DISABLE_(?:LLVM|PTXAS)|LLVM_(?:IR|ENABLE|PASS|EXTRACT)|ALLOW_LHS_TMEM|STORE_TMEM)_\w+"
     r"|DISABLE_(?:FAST_REDUCTION|MMA_V\d)|PTXAS_OPTIONS|USE_IR_LOC"
@@ -42,7 +51,11 @@ _lock = Lock()
 
 
 def compile_kernel(
-    function: Any, signature: Mapping[str, Any], constants: Mapping[str, Any], options: Mapping[str, Any], target: Target
+    function: Any,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    options: Mapping[str, Any],
+    target: Target,
 ) -> Any:
     """Return the kernel that Triton compiles.
 
@@ -51,7 +64,8 @@ def compile_kernel(
     function
         The JIT function, or an autotuner around it, whose configurations are not used.
     signature
-        The types of the arguments by name, such as "*fp32", "i32" or "*fp32:16". A tuple has a tuple of types.
+        The types of the arguments by name, such as "*fp32", "i32" or "*fp32:16". A tuple has a
+        tuple of types.
     constants
         The values of constant arguments by name. Others have the default of the function.
     options
@@ -64,11 +78,14 @@ def compile_kernel(
     ToolchainNotFoundError
         Triton is not installed.
     CompileError
-        `function` is no JIT function, an argument has neither a type nor a value, an option or the architecture is unknown, or Triton
-        refuses the function.
+        `function` is no JIT function, an argument has neither a type nor a value, an option or the
+        architecture is unknown, or Triton refuses the function.
     """
     kind = target.kind
-    compiler, backends = import_triton(kind, "triton.compiler"), import_triton(kind, "triton.backends.compiler")
+    compiler, backends = (
+        import_triton(kind, "triton.compiler"),
+        import_triton(kind, "triton.backends.compiler"),
+    )
     jit = _jit_function(function, kind)
     name = str(jit.__name__)
     gpu = backends.GPUTarget(*_processor(target))
@@ -80,32 +97,44 @@ def compile_kernel(
         for option in options:
             if option not in known:
                 hint = did_you_mean(option, known) or f"; its options are {list_names(known)}"
-                raise CompileError(f"Triton has no option {option!r} for {kind}{hint}", kind=kind, function=name)
+                raise CompileError(
+                    f"Triton has no option {option!r} for {kind}{hint}", kind=kind, function=name
+                )
         try:
             expand_signature(name, types, [], None)
             source = compiler.ASTSource(jit, signature=types, constexprs=values, attrs=attributes)
-            return import_triton(kind).compile(source, target=gpu, options=backend.parse_options(dict(options)).__dict__)
+            return import_triton(kind).compile(
+                source, target=gpu, options=backend.parse_options(dict(options)).__dict__
+            )
         except Exception as error:
             raise _compile_error(jit, name, target, error, printed.getvalue()) from error
 
 
 def payload_format(target: Target) -> str:
-    """Return the format of the payload: a cubin for ``sm_``, PTX for ``compute_``, and a code object for rocm.
+    """Return the format of the payload: a cubin for ``sm_``, PTX for ``compute_``, and a code
+    object for rocm.
 
     Raises
     ------
     CompileError
         The target is of another kind, or has an option that Triton's kernels do not have.
     """
-    formats = {"cuda": ("ptx",) if target.arch.startswith("compute_") else ("cubin", "ptx"), "rocm": ("hsaco",)}.get(target.kind)
+    formats = {
+        "cuda": ("ptx",) if target.arch.startswith("compute_") else ("cubin", "ptx"),
+        "rocm": ("hsaco",),
+    }.get(target.kind)
     if formats is None:
-        raise CompileError(f"Triton compiles for cuda and rocm, and not for the target {str(target)!r}", kind=target.kind)
+        raise CompileError(
+            f"Triton compiles for cuda and rocm, and not for the target {str(target)!r}",
+            kind=target.kind,
+        )
     options = dict(target.options)
     fmt = options.pop("format", formats[0])
     if options or fmt not in formats:
         expected = " or ".join(f"-format={each}" for each in formats)
         raise CompileError(
-            f"the target {str(target)!r} has an option that Triton's kernels do not have; expected {expected}", kind=target.kind
+            f"the target {str(target)!r} has an option that Triton's kernels do not have; expected {expected}",
+            kind=target.kind,
         )
     return fmt
 
@@ -122,7 +151,8 @@ def import_triton(kind: str, module: str = "triton") -> Any:
         return import_module(module)
     except ImportError as error:
         raise ToolchainNotFoundError(
-            f"Triton functions cannot be compiled here: {not_installed('Triton', 'triton', 'triton')}", kind=kind
+            f"Triton functions cannot be compiled here: {not_installed('Triton', 'triton', 'triton')}",
+            kind=kind,
         ) from error
 
 
@@ -133,7 +163,9 @@ def _jit_function(function: Any, kind: str) -> Any:
         if hasattr(inner, "arg_names") and hasattr(inner, "params") and hasattr(inner, "src"):
             return inner
         inner = getattr(inner, "fn", None)
-    raise CompileError(f"expected a function with @triton.jit, got {type(function).__name__}", kind=kind)
+    raise CompileError(
+        f"expected a function with @triton.jit, got {type(function).__name__}", kind=kind
+    )
 
 
 def _processor(target: Target) -> tuple[str, int | str, int]:
@@ -142,19 +174,40 @@ def _processor(target: Target) -> tuple[str, int | str, int]:
     if target.kind == "cuda" and cuda:
         return "cuda", int(cuda[1]), 32
     if target.kind == "rocm" and amd:
-        return "hip", target.arch, 64 if len(target.arch) == 6 else 32  # gfx90a and gfx942; gfx1030, gfx1100, …
+        return (
+            "hip",
+            target.arch,
+            64 if len(target.arch) == 6 else 32,
+        )  # gfx90a and gfx942; gfx1030, gfx1100, …
     expected = "sm_90 or compute_90" if target.kind == "cuda" else "gfx942 or gfx1100"
-    raise CompileError(f"the target {str(target)!r} names no processor of Triton; expected a name such as {expected}", kind=target.kind)
+    raise CompileError(
+        f"the target {str(target)!r} names no processor of Triton; expected a name such as {expected}",
+        kind=target.kind,
+    )
 
 
 def _arguments(
-    jit: Any, name: str, signature: Mapping[str, Any], constants: Mapping[str, Any], backend: Any, kind: str
+    jit: Any,
+    name: str,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    backend: Any,
+    kind: str,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[tuple[int, ...], Any]]:
-    """Return the types of the arguments, the values of those that are constants, and the attributes that hints give."""
+    """Return the types of the arguments, the values of those that are constants, and the attributes
+    that hints give.
+    """
     for key in (*signature, *constants):
         if key not in jit.arg_names:
-            hint = did_you_mean(key, jit.arg_names) or f"; its parameters are {list_names(jit.arg_names)}"
-            raise CompileError(f"the Triton function {name!r} has no parameter {key!r}{hint}", kind=kind, function=name)
+            hint = (
+                did_you_mean(key, jit.arg_names)
+                or f"; its parameters are {list_names(jit.arg_names)}"
+            )
+            raise CompileError(
+                f"the Triton function {name!r} has no parameter {key!r}{hint}",
+                kind=kind,
+                function=name,
+            )
     types: dict[str, Any] = {}
     values: dict[str, Any] = {}
     attributes: dict[tuple[int, ...], Any] = {}
@@ -163,7 +216,11 @@ def _arguments(
         if key in constants:
             types[key], values[key] = "constexpr", constants[key]
         elif key in signature:
-            type_, _, hint = signature[key].partition(":") if isinstance(signature[key], str) else (signature[key], "", "")
+            type_, _, hint = (
+                signature[key].partition(":")
+                if isinstance(signature[key], str)
+                else (signature[key], "", "")
+            )
             if hint and hint not in _HINTS:
                 raise CompileError(
                     f"the type {signature[key]!r} of {key!r} has the hint {hint!r}; expected :16 (a multiple of 16) or :1 (the value 1)",
@@ -178,17 +235,32 @@ def _arguments(
         elif getattr(param, "has_default", param.default is not inspect.Parameter.empty):
             types[key], values[key] = "constexpr", param.default
         else:
-            what = "no value: it is a tl.constexpr" if param.is_constexpr else 'no type, such as "*fp32" or "i32"'
-            raise CompileError(f"the parameter {key!r} of the Triton function {name!r} has {what}", kind=kind, function=name)
+            what = (
+                "no value: it is a tl.constexpr"
+                if param.is_constexpr
+                else 'no type, such as "*fp32" or "i32"'
+            )
+            raise CompileError(
+                f"the parameter {key!r} of the Triton function {name!r} has {what}",
+                kind=kind,
+                function=name,
+            )
     return types, values, attributes
 
 
 @contextmanager
 def _own_environment() -> Iterator[None]:
     with _lock, temporary_folder() as folder:
-        own = {name: os.environ.pop(name) for name in list(os.environ) if _VARIABLES.fullmatch(name)}
-        # Line information has the folder of the source (R38). The default of the last one depends on Triton's version.
-        added = {"TRITON_CACHE_DIR": folder, "TRITON_DISABLE_LINE_INFO": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
+        own = {
+            name: os.environ.pop(name) for name in list(os.environ) if _VARIABLES.fullmatch(name)
+        }
+        # Line information has the folder of the source (R38). The default of the last one depends
+        # on Triton's version.
+        added = {
+            "TRITON_CACHE_DIR": folder,
+            "TRITON_DISABLE_LINE_INFO": "1",
+            "TRITON_DEFAULT_FP_FUSION": "1",
+        }
         os.environ.update(added)
         try:
             yield
@@ -198,17 +270,24 @@ def _own_environment() -> Iterator[None]:
             os.environ.update(own)
 
 
-def _compile_error(jit: Any, name: str, target: Target, error: Exception, printed: str) -> CompileError:
+def _compile_error(
+    jit: Any, name: str, target: Target, error: Exception, printed: str
+) -> CompileError:
     """Return the error of a function that Triton refuses, with the place in its file."""
     text = str(error).strip()
     place = _PLACE.match(text)
     lines = [line for line in text.splitlines() if line.strip()]
     # Of the assembler's messages, the first one is the reason.
-    reason = next((line for line in lines if line.startswith("ptxas ")), lines[-1] if place else lines[0] if lines else "").strip()
+    reason = next(
+        (line for line in lines if line.startswith("ptxas ")),
+        lines[-1] if place else lines[0] if lines else "",
+    ).strip()
     where = ""
     if place:
         source, first = inspect.getsourcelines(jit.fn)
-        start = next((number for number, line in enumerate(source) if line.lstrip().startswith("def ")), 0)
+        start = next(
+            (number for number, line in enumerate(source) if line.lstrip().startswith("def ")), 0
+        )
         where = f"{os.path.basename(inspect.getfile(jit.fn))}:{first + start + int(place[1]) - 1}: "
     if not place and not isinstance(error, FormatError):
         where = f"{type(error).__name__}: "

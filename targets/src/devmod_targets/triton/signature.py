@@ -1,9 +1,11 @@
 """The types of Triton's arguments, as parameters of devmod.
 
-Triton writes a type as "fp32", a pointer as "*fp32", one to constant data as "*kfp32", a constant as "constexpr". A tuple is passed
-as its elements. A tensor descriptor, ``tensordesc<fp32[16, 32]>``, is passed as several arguments:
+Triton writes a type as "fp32", a pointer as "*fp32", one to constant data as "*kfp32", a constant
+as "constexpr". A tuple is passed as its elements. A tensor descriptor, ``tensordesc<fp32[16,
+32]>``, is passed as several arguments:
 
-- CUDA's tensor map of 128 bytes if the metadata describes it; else the pointer, the lengths, the strides (i64 each) and two flags;
+- CUDA's tensor map of 128 bytes if the metadata describes it; else the pointer, the lengths, the
+  strides (i64 each) and two flags;
 - then the lengths (i32 each) and the strides (i64 each).
 
 Source: triton/backends/driver.py and triton/backends/nvidia/driver.py, versions 3.2 to 3.9.
@@ -20,13 +22,31 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
 
 _SCALARS = {
-    "i1": "bool", "u1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
-    "u32": "uint32", "u64": "uint64", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32", "fp64": "float64",
-}  # fmt: skip
-#: The elements of pointers that no scalar has. "": a type that devmod does not have, so any array is accepted.
+    "i1": "bool",
+    "u1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "f32": "float32",
+    "fp64": "float64",
+}
+#: The elements of pointers that no scalar has. "": a type that devmod does not have, so any array
+#: is accepted.
 _ELEMENTS = _SCALARS | {
-    "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "fp8e4b8": "float8_e4m3fnuz", "fp8e5b16": "float8_e5m2fnuz", "fp8e4b15": "",
-}  # fmt: skip
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+    "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz",
+    "fp8e4b15": "",
+}
 _DESCRIPTOR = re.compile(r"tensordesc(?:_im2col)?<([^\[>]{1,64})\[([^\]]{0,256})\]")
 _INPUT_RANK = re.compile(r",input_rank=(\d{1,2})")
 _MAX_RANK = 8
@@ -41,7 +61,9 @@ class Slot(NamedTuple):
     size: int
 
 
-def expand_signature(name: str, signature: Mapping[Any, Any], constants: Collection[int], descriptors: Any) -> list[Slot]:
+def expand_signature(
+    name: str, signature: Mapping[Any, Any], constants: Collection[int], descriptors: Any
+) -> list[Slot]:
     """Return the arguments that a kernel takes, in its order.
 
     Parameters
@@ -63,9 +85,14 @@ def expand_signature(name: str, signature: Mapping[Any, Any], constants: Collect
     result: list[Slot] = []
     for number, (key, kind) in enumerate(signature.items()):
         if number not in constants:
-            result += _slots(name, key if isinstance(key, str) else f"arg_{key}", kind, bool(descriptors), 0)
+            result += _slots(
+                name, key if isinstance(key, str) else f"arg_{key}", kind, bool(descriptors), 0
+            )
         if len(result) > _MAX_ARGUMENTS:
-            raise FormatError(f"the Triton kernel {name!r} has more than {_MAX_ARGUMENTS} arguments", function=name)
+            raise FormatError(
+                f"the Triton kernel {name!r} has more than {_MAX_ARGUMENTS} arguments",
+                function=name,
+            )
     return result
 
 
@@ -127,4 +154,7 @@ def _descriptor(name: str, label: str, kind: str, has_map: bool) -> Iterator[Slo
 
 
 def _unsupported(name: str, label: str, kind: object) -> FormatError:
-    return FormatError(f"the Triton kernel {name!r} has the argument {label!r} of type {kind!r}, which is not supported", function=name)
+    return FormatError(
+        f"the Triton kernel {name!r} has the argument {label!r} of type {kind!r}, which is not supported",
+        function=name,
+    )

@@ -1,7 +1,8 @@
 """The part of `devmod_targets._library_server` that calls the library of `_slangpy`.
 
-A request has an action and three numbers: "level" (of optimization), "debug" and "minor" (of SPIR-V's version). The parts of the answer
-are the output and the messages. The library prints the validator's messages itself, to the standard error of the process.
+A request has an action and three numbers: "level" (of optimization), "debug" and "minor" (of
+SPIR-V's version). The parts of the answer are the output and the messages. The library prints the
+validator's messages itself, to the standard error of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _FILE = b"source.comp"
 
 
 class _GlslangRequest(ctypes.Structure):
-    """``glslang_CompileRequest_1_2`` of slang-glslang.h. The library reads as many bytes as the first field has."""
+    """``glslang_CompileRequest_1_2`` of slang-glslang.h. The library reads as many bytes as the
+    first field has.
+    """
 
     _fields_ = (
         ("sizeInBytes", ctypes.c_size_t),
@@ -48,7 +51,9 @@ _Receiver = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_vo
 
 
 def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int, bytes, bytes]]:
-    """Open the library, and compile an empty shader: glslang makes its tables for a version of GLSL then."""
+    """Open the library, and compile an empty shader: glslang makes its tables for a version of GLSL
+    then.
+    """
     library = ctypes.CDLL(start["library"])
     library.glslang_validateSPIRV.restype = ctypes.c_bool
     _call(library, 0, 0, 0, start["minor"], start["first"].encode())
@@ -56,12 +61,21 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int, 
     def answer(request: dict[str, Any], data: bytes) -> tuple[int, bytes, bytes]:
         if request["action"] == "validate":
             return int(not library.glslang_validateSPIRV(data, len(data) // 4)), b"", b""
-        return _call(library, _ACTIONS.index(request["action"]), request["level"], request["debug"], start["minor"], data)
+        return _call(
+            library,
+            _ACTIONS.index(request["action"]),
+            request["level"],
+            request["debug"],
+            start["minor"],
+            data,
+        )
 
     return answer
 
 
-def _call(library: ctypes.CDLL, action: int, level: int, debug: int, minor: int, data: bytes) -> tuple[int, bytes, bytes]:
+def _call(
+    library: ctypes.CDLL, action: int, level: int, debug: int, minor: int, data: bytes
+) -> tuple[int, bytes, bytes]:
     output, messages = bytearray(), bytearray()
 
     receive = _Receiver(lambda start, size, _: output.extend(ctypes.string_at(start, size)))

@@ -1,7 +1,8 @@
-"""The glslang and the SPIRV-Tools of the wheel slangpy: one library, which runs in processes of its own.
+"""The glslang and the SPIRV-Tools of the wheel slangpy: one library, which runs in processes of its
+own.
 
-glslang needs 0.1 s for its tables before the first shader, and 2 ms for a small shader after it. slangpy itself is never imported: it
-loads a library of devices.
+glslang needs 0.1 s for its tables before the first shader, and 2 ms for a small shader after it.
+slangpy itself is never imported: it loads a library of devices.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from collections.abc import Callable, Sequence
 from devmod_targets.authoring import _library
 
 NAME = "slangpy"
-#: Its malloc asks for huge pages: glslang's tables take 40 MB, and a quarter of their time are page faults of 4 KiB.
-#: It also fills memory that it gives out, since glslang reads some that it has not written: its output depends on what was there before.
-_SETTINGS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:glibc.malloc.perturb=255:glibc.malloc.tcache_count=0"}
+#: Its malloc asks for huge pages: glslang's tables take 40 MB, and a quarter of their time are page
+#: faults of 4 KiB. It also fills memory that it gives out, since glslang reads some that it has not
+#: written: its output depends on what was there before.
+_SETTINGS = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:glibc.malloc.perturb=255:glibc.malloc.tcache_count=0"
+}
 _LIBRARY = r"(?:lib)?slang-glslang[\w.-]*\.(?:so|dylib|dll)"
 #: SLANG_OPTIMIZATION_LEVEL_HIGH, the passes of ``spirv-opt -O``.
 _OPTIMIZED = 2
@@ -25,7 +29,9 @@ _VERSION = re.compile(r"(?m)^[ \t]*#[ \t]*version[ \t]+(\d+)(?:[ \t]+(es|core|co
 
 
 def find_library(source: str) -> Library | None:
-    """Return the library for a source; None if slangpy is not installed, or if this program is frozen and can start no Python."""
+    """Return the library for a source; None if slangpy is not installed, or if this program is
+    frozen and can start no Python.
+    """
     path = _library.find_library(NAME, _LIBRARY)
     return Library(path, source) if path else None
 
@@ -54,11 +60,19 @@ class Library:
         """The name and the version of the wheel for an origin, such as "slangpy 0.43.1"."""
         return _library.wheel_version(NAME, self._path)
 
-    def compile(self, text: str, spirv: str, options: Sequence[str], meanwhile: Callable[[], None]) -> Answer:
-        """Compile GLSL to a version of SPIR-V such as "1.3", not optimized. `options` has keys of `DEBUG_LEVELS`."""
+    def compile(
+        self, text: str, spirv: str, options: Sequence[str], meanwhile: Callable[[], None]
+    ) -> Answer:
+        """Compile GLSL to a version of SPIR-V such as "1.3", not optimized. `options` has keys of
+        `DEBUG_LEVELS`.
+        """
         debug = max((DEBUG_LEVELS[option] for option in options), default=0)
         version = _VERSION.search(text)
-        self._first = f"#version {' '.join(filter(None, version.groups()))}\nvoid main() {{}}\n" if version else ""
+        self._first = (
+            f"#version {' '.join(filter(None, version.groups()))}\nvoid main() {{}}\n"
+            if version
+            else ""
+        )
         self._minor = int(spirv.partition(".")[2])
         return self._answer("compile", text.encode(), debug=debug, meanwhile=meanwhile)
 
@@ -74,7 +88,15 @@ class Library:
         """Return the text of SPIR-V as the output."""
         return self._answer("disassemble", data)
 
-    def _answer(self, action: str, data: bytes, *, level: int = 0, debug: int = 0, meanwhile: Callable[[], None] = lambda: None) -> Answer:
+    def _answer(
+        self,
+        action: str,
+        data: bytes,
+        *,
+        level: int = 0,
+        debug: int = 0,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Answer:
         status, (output,), log = _library.ask_library(
             "vulkan",
             f"the library of {self.toolchain} cannot process {self._source}",
@@ -91,4 +113,8 @@ class Library:
             settings=_SETTINGS,
             meanwhile=meanwhile,
         )
-        return output, log, (next(filter(str.strip, log.splitlines()), f"status {status}") if status else "")
+        return (
+            output,
+            log,
+            (next(filter(str.strip, log.splitlines()), f"status {status}") if status else ""),
+        )

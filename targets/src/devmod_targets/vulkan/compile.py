@@ -1,4 +1,6 @@
-"""The compiler of Vulkan: it compiles GLSL and HLSL to SPIR-V, and reflects, validates and optimizes SPIR-V."""
+"""The compiler of Vulkan: it compiles GLSL and HLSL to SPIR-V, and reflects, validates and
+optimizes SPIR-V.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Origin
 from devmod.backend import find_program
-from devmod.errors import CompileError, DevmodError, FormatError, ToolchainNotFoundError, compile_error, not_installed
+from devmod.errors import (
+    CompileError,
+    DevmodError,
+    FormatError,
+    ToolchainNotFoundError,
+    compile_error,
+    not_installed,
+)
 from devmod.targets.vulkan import SPEC
 from devmod_targets._executables import version_of
 from devmod_targets._included import unresolved_names
@@ -34,7 +43,8 @@ if TYPE_CHECKING:
 
     from devmod_readers.reflection import ReflectedFunction, ReflectedShader
 
-#: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of SPIR-V.
+#: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of
+#: SPIR-V.
 _ENVIRONMENTS = {
     "vulkan1.0": ("1.0", "1.0"),
     "vulkan1.1": ("1.1", "1.3"),
@@ -54,7 +64,8 @@ _RESERVED_OPTIONS = (
     r"|--(?:target-env|target-spv|client|source-entrypoint|sep|entry-point|stdin|version|help|depfile|vn|variable-name|dump.*)(?:=.*)?$"
     r"|-f(?:shader-stage|entry-point|spv-target-env)=.*$"
 )
-#: The options of glslang, glslc and dxc that change the code or the diagnostics, and their values. Others name files and libraries.
+#: The options of glslang, glslc and dxc that change the code or the diagnostics, and their values.
+#: Others name files and libraries.
 _SUPPORTED = (
     r"(?a)-(?:g0?|gVS?|w|r|R|C|d|Od)|-U[A-Za-z_]\w*|-W[A-Za-z0-9-]*"
     r"|--(?:auto|enhanced|flatten|hlsl|invert|keep|nan|no|relaxed|resource|set|shift|suppress|uniform)-[\w-]+(?:=\w+)?"
@@ -86,7 +97,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Parameters
     ----------
     request
-        The compile request. Its fmap is merged with the functions that are reflected from the SPIR-V.
+        The compile request. Its fmap is merged with the functions that are reflected from the
+        SPIR-V.
 
     Returns
     -------
@@ -98,31 +110,47 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     ToolchainNotFoundError
         No compiler for the language is installed, or spirv-opt is missing.
     CompileError
-        The source has errors, no compute entry point, or one that devmod cannot call. `log` contains the tools' output.
+        The source has errors, no compute entry point, or one that devmod cannot call. `log`
+        contains the tools' output.
     """
     if request.name_expressions:
-        raise request.error("name_expressions= is not supported for shaders, which have no templates")
+        raise request.error(
+            "name_expressions= is not supported for shaders, which have no templates"
+        )
     check_target_options(request.target, ("arch",))
     environment = environment_of(request)
     stage = _STAGES.get(os.path.splitext(request.name)[1][1:].lower())
     if stage:
-        raise request.error(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)")
+        raise request.error(
+            f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)"
+        )
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(request, options)
     try:
         with ExitStack() as stack:
             build = Build(request, environment, level, stack)
-            compiled = (build.spirv if request.language == "SPIR-V" else build.source)(options, defines, compiler)
+            compiled = (build.spirv if request.language == "SPIR-V" else build.source)(
+                options, defines, compiler
+            )
     except OSError as error:
         if isinstance(error, DevmodError):
             raise
-        raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
+        raise request.error(
+            f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}"
+        ) from error
     reflected, codes = compiled
-    reflected = {name: _with_memory(request, function, codes[function.symbol]) for name, function in reflected.items()}
+    reflected = {
+        name: _with_memory(request, function, codes[function.symbol])
+        for name, function in reflected.items()
+    }
     fmap = merge_declared(SPEC, reflected, request.fmap)
     assert SPEC.unpack is not None
     packed = {symbol: SPEC.unpack(data) for symbol, data in codes.items()}
-    recorded_options = (*(f"--compiler={name}" for name in (compiler,) if name), *(one for one in (level,) if one), *options)
+    recorded_options = (
+        *(f"--compiler={name}" for name in (compiler,) if name),
+        *(one for one in (level,) if one),
+        *options,
+    )
     origin = Origin(
         str(request.target),
         ", ".join(build.toolchain),
@@ -132,11 +160,17 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     code = {name: packed[info.name] for name, info in fmap.items()}
     warn_caller(request, build.warnings, doubts=build.doubts)
     texts = {"spv": "\n".join(build.texts)} if build.texts else {}
-    return Payload("vulkan", code, "spv", fmap, texts, origin, build.files, unvalidated=build.unvalidated)
+    return Payload(
+        "vulkan", code, "spv", fmap, texts, origin, build.files, unvalidated=build.unvalidated
+    )
 
 
-def _with_memory(request: CompileRequest, function: ReflectedFunction, code: bytes) -> ReflectedFunction:
-    """Return a function with the shared memory of its final code: the optimizer removes what nothing reads."""
+def _with_memory(
+    request: CompileRequest, function: ReflectedFunction, code: bytes
+) -> ReflectedFunction:
+    """Return a function with the shared memory of its final code: the optimizer removes what
+    nothing reads.
+    """
     if "workgroup_memory" not in function.extra:
         return function
     from devmod_readers.spirv import read_module, reflect
@@ -159,7 +193,9 @@ def environment_of(request: CompileRequest) -> Environment:
 
 
 def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return the optimization level and the compiler from the options, "" if not given, and the other options."""
+    """Return the optimization level and the compiler from the options, "" if not given, and the
+    other options.
+    """
     level, compiler, rest = "", "", []
     for option in options:
         if option in _OPTIMIZE:
@@ -183,10 +219,12 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
 
 # -- Find and run the programs that compile and process SPIR-V.
 #
-# Each runs in a temporary folder on files with fixed names, so that its output contains no path of the user.
+# Each runs in a temporary folder on files with fixed names, so that its output contains no path of
+# the user.
 
 
-#: The values of ``--compiler=`` by language. The first installed one is the default. "spirv-tools" are the programs for SPIR-V.
+#: The values of ``--compiler=`` by language. The first installed one is the default. "spirv-tools"
+#: are the programs for SPIR-V.
 _COMPILERS = {
     "GLSL": (_slangpy.NAME, "glslangValidator", "glslang", "glslc"),
     "HLSL": ("glslangValidator", "glslang", "glslc", "dxc"),
@@ -207,7 +245,9 @@ _VERSION = r"(?:Glslang Version: (?:\d+:)?|SPIRV-Tools v|shaderc v?|dxcompiler\D
 
 
 class Environment(NamedTuple):
-    """The versions of Vulkan and of SPIR-V that a shader is compiled for, such as "1.1" and "1.3"."""
+    """The versions of Vulkan and of SPIR-V that a shader is compiled for, such as "1.1" and
+    "1.3".
+    """
 
     vulkan: str
     spirv: str
@@ -215,7 +255,11 @@ class Environment(NamedTuple):
     @property
     def tool_name(self) -> str:
         """The name of the environment in the options of spirv-val and spirv-opt."""
-        return "vulkan1.1spv1.4" if (self.vulkan, self.spirv) == ("1.1", "1.4") else f"vulkan{self.vulkan}"
+        return (
+            "vulkan1.1spv1.4"
+            if (self.vulkan, self.spirv) == ("1.1", "1.4")
+            else f"vulkan{self.vulkan}"
+        )
 
 
 class Compiler(NamedTuple):
@@ -236,20 +280,50 @@ class Compiler(NamedTuple):
         return f"{_PROJECTS.get(self.name, self.name)} {version(self.path)}"
 
     def command(
-        self, language: str, entry: str, environment: Environment, defines: Mapping[str, str], options: Sequence[str], file: str, out: str
+        self,
+        language: str,
+        entry: str,
+        environment: Environment,
+        defines: Mapping[str, str],
+        options: Sequence[str],
+        file: str,
+        out: str,
     ) -> list[str]:
         """Return the command that compiles `file` to the SPIR-V file `out`."""
         hlsl = language == "HLSL"
         if self.name == "dxc":
-            target = "vulkan1.1spirv1.4" if environment.tool_name == "vulkan1.1spv1.4" else f"vulkan{environment.vulkan}"
+            target = (
+                "vulkan1.1spirv1.4"
+                if environment.tool_name == "vulkan1.1spv1.4"
+                else f"vulkan{environment.vulkan}"
+            )
             command = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
-            command += [] if any(option.startswith("-T") for option in options) else ["-T", "cs_6_0"]
+            command += (
+                [] if any(option.startswith("-T") for option in options) else ["-T", "cs_6_0"]
+            )
             return [*command, *_macros(defines), *options, "-Fo", out, file]
         if self.name == "glslc":
-            command = [self.path, "-fshader-stage=comp", "-x", language.lower(), f"--target-env=vulkan{environment.vulkan}"]
-            command += [f"--target-spv=spv{environment.spirv}", *([f"-fentry-point={entry}"] if hlsl else [])]
+            command = [
+                self.path,
+                "-fshader-stage=comp",
+                "-x",
+                language.lower(),
+                f"--target-env=vulkan{environment.vulkan}",
+            ]
+            command += [
+                f"--target-spv=spv{environment.spirv}",
+                *([f"-fentry-point={entry}"] if hlsl else []),
+            ]
             return [*command, *_macros(defines), *options, "-o", out, file]
-        command = [self.path, "--target-env", f"vulkan{environment.vulkan}", "--target-env", f"spirv{environment.spirv}", "-S", "comp"]
+        command = [
+            self.path,
+            "--target-env",
+            f"vulkan{environment.vulkan}",
+            "--target-env",
+            f"spirv{environment.spirv}",
+            "-S",
+            "comp",
+        ]
         command += ["-D", "-e", entry, "--source-entrypoint", entry] if hlsl else []
         return [*command, *_macros(defines), *options, "-o", out, file]
 
@@ -258,7 +332,11 @@ class Compiler(NamedTuple):
         if self.name == "dxc":
             return None
         command = [self.path, "-E"]
-        command += ["-fshader-stage=comp", "-x", language.lower()] if self.name == "glslc" else ["-S", "comp"]
+        command += (
+            ["-fshader-stage=comp", "-x", language.lower()]
+            if self.name == "glslc"
+            else ["-S", "comp"]
+        )
         command += ["-D"] if language == "HLSL" and self.name != "glslc" else []
         return [*command, *_macros(defines), file]
 
@@ -289,13 +367,18 @@ def find_compiler(language: str, wanted: str, source: str) -> Compiler | _slangp
     names = [wanted] if wanted else known
     missing = f"{_join_names(names)} is not installed. To add it: "
     if _slangpy.NAME in names:
-        missing = not_installed(_join_names(names), _WHEEL, _slangpy.NAME) + ("" if wanted else ". Or ")
+        missing = not_installed(_join_names(names), _WHEEL, _slangpy.NAME) + (
+            "" if wanted else ". Or "
+        )
     advice = "" if wanted == _slangpy.NAME else _INSTALL_COMPILER
-    raise ToolchainNotFoundError(f"cannot compile the {language} source {source}: {missing}{advice}", kind="vulkan")
+    raise ToolchainNotFoundError(
+        f"cannot compile the {language} source {source}: {missing}{advice}", kind="vulkan"
+    )
 
 
 def find_library(wanted: str, source: str) -> _slangpy.Library | None:
-    """Return the library that validates and optimizes SPIR-V, unless the programs of spirv-tools do so.
+    """Return the library that validates and optimizes SPIR-V, unless the programs of spirv-tools do
+    so.
 
     Raises
     ------
@@ -308,7 +391,9 @@ def find_library(wanted: str, source: str) -> _slangpy.Library | None:
     library = None if wanted == "spirv-tools" else _slangpy.find_library(source)
     if wanted == _slangpy.NAME and not library:
         missing = not_installed(_slangpy.NAME, _WHEEL, _slangpy.NAME)
-        raise ToolchainNotFoundError(f"cannot validate the SPIR-V of {source}: {missing}", kind="vulkan")
+        raise ToolchainNotFoundError(
+            f"cannot validate the SPIR-V of {source}: {missing}", kind="vulkan"
+        )
     return library
 
 
@@ -316,7 +401,8 @@ def _check_wanted(language: str, wanted: str) -> None:
     known = _COMPILERS[language]
     if wanted and wanted not in known:
         raise CompileError(
-            f"the vulkan option '--compiler={wanted}' is invalid for {language}; expected {_join_names(known)}", kind="vulkan"
+            f"the vulkan option '--compiler={wanted}' is invalid for {language}; expected {_join_names(known)}",
+            kind="vulkan",
         )
 
 
@@ -325,7 +411,8 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def find_optimizer(source: str) -> str:
-    """Return the path of spirv-opt. It is required, because without it the same source would compile to other bytes.
+    """Return the path of spirv-opt. It is required, because without it the same source would
+    compile to other bytes.
 
     Raises
     ------
@@ -352,12 +439,24 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    return version_of(path, lambda: next(iter(re.findall(_VERSION, run([path, "--version"], os.sep)[1])), "")) or "unknown"
+    return (
+        version_of(
+            path, lambda: next(iter(re.findall(_VERSION, run([path, "--version"], os.sep)[1])), "")
+        )
+        or "unknown"
+    )
 
 
-def run(command: Sequence[str], folder: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[int, str]:
-    """Return the result of `run_program`, in this process's environment: a Vulkan SDK may need it."""
-    return run_program(command, folder, name=os.path.basename(command[0]), kind="vulkan", meanwhile=meanwhile)
+def run(
+    command: Sequence[str], folder: str, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[int, str]:
+    """Return the result of `run_program`, in this process's environment:
+
+    a Vulkan SDK may need it.
+    """
+    return run_program(
+        command, folder, name=os.path.basename(command[0]), kind="vulkan", meanwhile=meanwhile
+    )
 
 
 _ENTRY = r"(?i)\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\("
@@ -385,7 +484,9 @@ class Build:
         Why no validator checked the modules; "" if one did.
     """
 
-    def __init__(self, request: CompileRequest, environment: Environment, level: str, stack: ExitStack) -> None:
+    def __init__(
+        self, request: CompileRequest, environment: Environment, level: str, stack: ExitStack
+    ) -> None:
         self.request = request
         self._stack = stack
         self.environment = environment
@@ -397,7 +498,9 @@ class Build:
         self.warnings: list[str] = []
         self.doubts: list[str] = []
         self.unvalidated = ""
-        self._warnings: dict[str, None] = {}  # a dict, because several entry points cause the same warning
+        self._warnings: dict[
+            str, None
+        ] = {}  # a dict, because several entry points cause the same warning
         self._library: _slangpy.Library | None = None  # otherwise the programs of spirv-tools run
 
     @cached_property
@@ -410,13 +513,20 @@ class Build:
     def spirv(
         self, options: Sequence[str], defines: Mapping[str, str], tools_name: str
     ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
-        """Return the functions of a SPIR-V module and the bytes of each. Without an optimization option the bytes are unchanged."""
+        """Return the functions of a SPIR-V module and the bytes of each. Without an optimization
+        option the bytes are unchanged.
+        """
         from hashlib import sha256
 
         request = self.request
-        for noun, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
+        for noun, value in (
+            ("the option", next(iter(options), "")),
+            ("the define", next(iter(defines), "")),
+        ):
             if value:
-                raise request.error(f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it")
+                raise request.error(
+                    f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it"
+                )
         self._library = find_library(tools_name, request.name)
         self.sources = {request.name: sha256(request.data).hexdigest()}
         functions = self._functions(request.data, include_unused=True)
@@ -441,7 +551,9 @@ class Build:
         self.sources, self.files = files.sources, files.files
         entries = ["main"]
         if isinstance(compiler, Compiler):
-            with open(os.path.join(self._folder, files.file), "w", encoding="utf-8", newline="") as file:
+            with open(
+                os.path.join(self._folder, files.file), "w", encoding="utf-8", newline=""
+            ) as file:
                 file.write(files.text)
             if language == "HLSL":
                 entries = self._entries(compiler, files, language, defines)
@@ -451,13 +563,19 @@ class Build:
         codes: dict[str, bytes] = {}
         for entry in entries:
             if isinstance(compiler, Compiler):
-                command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
-                data, output, failure = _written(self._folder, command, "compiled.spv", lambda: self._prepare(compiler))
+                command = compiler.command(
+                    language, entry, self.environment, defines, options, files.file, "compiled.spv"
+                )
+                data, output, failure = _written(
+                    self._folder, command, "compiled.spv", lambda: self._prepare(compiler)
+                )
             else:
                 data, output, failure = self._compiled_by(compiler, files, options, defines)
             errors, warnings = files.messages(output)
             if failure:
-                raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
+                raise compile_error(
+                    "vulkan", language, errors or [failure], "\n".join(errors + warnings) or output
+                )
             self._warnings |= dict.fromkeys(warnings)
             functions |= self._functions(data, include_unused=language == "GLSL")
             self._validate(data)
@@ -467,10 +585,14 @@ class Build:
         if dropped := dropped_print(request.name, request.text, b"".join(codes.values())):
             self._warnings[dropped] = None
         if self._warnings:
-            self.warnings.append("\n".join([f"the {language} source has warnings:", *self._warnings]))
+            self.warnings.append(
+                "\n".join([f"the {language} source has warnings:", *self._warnings])
+            )
         return functions, codes
 
-    def _entries(self, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]) -> list[str]:
+    def _entries(
+        self, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]
+    ) -> list[str]:
         """Return the functions of a HLSL source with the attribute numthreads, in order."""
         command = compiler.preprocess(language, defines, files.file)
         text = files.text
@@ -480,26 +602,45 @@ class Build:
         entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(COMMENT, " ", text))))
         name = self.request.name
         if not entries:
-            raise self.request.error(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]")
+            raise self.request.error(
+                f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]"
+            )
         if len(entries) > _MAX_ENTRIES:
-            raise self.request.error(f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}")
+            raise self.request.error(
+                f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}"
+            )
         return entries
 
     # -- one module
 
     def _compiled_by(
-        self, library: _slangpy.Library, files: Files, options: Sequence[str], defines: Mapping[str, str]
+        self,
+        library: _slangpy.Library,
+        files: Files,
+        options: Sequence[str],
+        defines: Mapping[str, str],
     ) -> tuple[bytes, str, str]:
-        """Compile GLSL by the library. Return the module, the messages, and if it fails the first of them."""
+        """Compile GLSL by the library. Return the module, the messages, and if it fails the first
+        of them.
+        """
         for option in options:
             if option not in _slangpy.DEBUG_LEVELS:
                 raise self.request.error(self._unsupported_by_library(option))
         text = text_with_defines(files.text, defines)
-        return library.compile(text, self.environment.spirv, options, lambda: self._prepare(library))
+        return library.compile(
+            text, self.environment.spirv, options, lambda: self._prepare(library)
+        )
 
     def _unsupported_by_library(self, option: str) -> str:
         names = [name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME]
-        installed = next((name for name in names if find_program("spirv-opt" if name == "spirv-tools" else name)), "")
+        installed = next(
+            (
+                name
+                for name in names
+                if find_program("spirv-opt" if name == "spirv-tools" else name)
+            ),
+            "",
+        )
         advice = f"use {installed}, which is installed: pass --compiler={installed}"
         if not installed:
             advice = f"install {_join_names(names)} ({_INSTALL_COMPILER}), and pass --compiler= with its name"
@@ -509,7 +650,9 @@ class Build:
         )
 
     def _prepare(self, compiler: Compiler | _slangpy.Library) -> None:
-        """Do what needs no module, while the compiler runs: find out its version, and import the reader of its output."""
+        """Do what needs no module, while the compiler runs: find out its version, and import the
+        reader of its output.
+        """
         if not self.toolchain:
             self.toolchain.append(compiler.toolchain)
         import_module("devmod_readers.spirv")
@@ -526,12 +669,20 @@ class Build:
         names = [shader.symbol for shader in shaders]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise request.error(f"the SPIR-V of {request.name} has two compute entries named {twice!r}")
+            raise request.error(
+                f"the SPIR-V of {request.name} has two compute entries named {twice!r}"
+            )
         for shader in shaders:
             self._warn_of_defaults(shader)
         # The function name of `main` is the file's stem, unless another entry point has that name.
-        function_names = {name: request.stem if name == "main" and request.stem not in names else name for name in names}
-        return {function_names[shader.symbol]: reflected_function("vulkan", shader) for shader in shaders}
+        function_names = {
+            name: request.stem if name == "main" and request.stem not in names else name
+            for name in names
+        }
+        return {
+            function_names[shader.symbol]: reflected_function("vulkan", shader)
+            for shader in shaders
+        }
 
     def _warn_of_defaults(self, shader: ReflectedShader) -> None:
         """Warn about the constants without one default: a call needs values for them."""
@@ -539,10 +690,18 @@ class Build:
             if constant.default is not None:
                 continue
             sources = zip("xyz", shader.block_constants, strict=False)
-            axes = [axis for axis, source in sources if source == position or (isinstance(source, tuple) and position in source)]
+            axes = [
+                axis
+                for axis, source in sources
+                if source == position or (isinstance(source, tuple) and position in source)
+            ]
             size = f", one of them for the block's size in {' and '.join(axes)}" if axes else ""
             is_glsl = axes and self.request.language == "GLSL"
-            advice = f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)" if is_glsl else ""
+            advice = (
+                f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)"
+                if is_glsl
+                else ""
+            )
             warning = (
                 f"{self.request.name} has the constant {constant.label!r} (id {constant.id}) with defaults that differ{size}, so each call "
                 f"needs f.specialize({constant.keyword}); give it one default{advice}"
@@ -562,7 +721,16 @@ class Build:
                 return
             toolchain = f"spirv-val {version(path)}"
             self._write(data)
-            status, output = run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], self._folder)
+            status, output = run(
+                [
+                    path,
+                    "--target-env",
+                    self._tool_environment(data),
+                    "--scalar-block-layout",
+                    "input.spv",
+                ],
+                self._folder,
+            )
             failure = _first_line(output, status)
         failure = failure.removeprefix("error: ")
         if re.search(_UNKNOWN_TO_VALIDATOR, failure):
@@ -571,7 +739,9 @@ class Build:
                 "to validate it"
             )
         elif failure:
-            raise self.request.error(f"{name} refuses the SPIR-V of {self.request.name}: {failure}", log=output)
+            raise self.request.error(
+                f"{name} refuses the SPIR-V of {self.request.name}: {failure}", log=output
+            )
 
     def _optimized(self, data: bytes) -> bytes:
         if self._library:
@@ -583,12 +753,21 @@ class Build:
             path = find_optimizer(self.request.name)
             tool, toolchain = "spirv-opt", f"spirv-opt {version(path)}"
             self._write(data)
-            command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
-            optimized, output, failure = _written(self._folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
+            command = [
+                path,
+                f"--target-env={self._tool_environment(data)}",
+                "--scalar-block-layout",
+                self.level or "-O",
+            ]
+            optimized, output, failure = _written(
+                self._folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv"
+            )
         if toolchain not in self.toolchain:
             self.toolchain.append(toolchain)
         if failure:
-            raise self.request.error(f"{tool} cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output)
+            raise self.request.error(
+                f"{tool} cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output
+            )
         return optimized
 
     def _disassemble(self, data: bytes) -> None:
@@ -615,11 +794,17 @@ class Build:
         """Return the tools' name of the environment for the module's SPIR-V version."""
         if self.request.language != "SPIR-V":
             return self.environment.tool_name
-        return {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}.get(data[5], "vulkan1.1")
+        return {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}.get(
+            data[5], "vulkan1.1"
+        )
 
 
-def _written(folder: str, command: Sequence[str], name: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[bytes, str, str]:
-    """Run a program that writes a file. Return the file, the messages, and if it fails the first of them."""
+def _written(
+    folder: str, command: Sequence[str], name: str, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[bytes, str, str]:
+    """Run a program that writes a file. Return the file, the messages, and if it fails the first of
+    them.
+    """
     out = os.path.join(folder, name)
     if os.path.exists(out):
         os.unlink(out)
@@ -632,7 +817,11 @@ def _written(folder: str, command: Sequence[str], name: str, meanwhile: Callable
 
 def _first_line(output: str, status: object) -> str:
     """Return the first line of the messages of a program that has failed; "" if its status is 0."""
-    return next((line for line in output.splitlines() if line.strip()), f"exit status {status}") if status else ""
+    return (
+        next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
+        if status
+        else ""
+    )
 
 
 # -- Write the defines into a source, for the library.
@@ -649,7 +838,9 @@ _VERSION_LINE = re.compile(
 
 
 def text_with_defines(text: str, defines: Mapping[str, str]) -> str:
-    """Return a GLSL source with its defines as lines after ``#version``, before which no other directive is valid."""
+    """Return a GLSL source with its defines as lines after ``#version``, before which no other
+    directive is valid.
+    """
     if not defines:
         return text
     match = _VERSION_LINE.match(text)
@@ -659,12 +850,16 @@ def text_with_defines(text: str, defines: Mapping[str, str]) -> str:
     return f"{head}\n{lines}#line {number}\n{text[len(head) :]}"
 
 
-# -- Put a shader's source and includes into one file, and map a compiler's messages back to the user's files.
+# -- Put a shader's source and includes into one file, and map a compiler's messages back to the
+# user's files.
 
 
-#: The messages of compilers: glslang prints the severity first, shaderc and dxc print the location first.
+#: The messages of compilers: glslang prints the severity first, shaderc and dxc print the location
+#: first.
 _SEVERITY_FIRST = r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)"
-_PLACE_FIRST = r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)"
+_PLACE_FIRST = (
+    r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)"
+)
 _COUNTED = r"(?:\d+ (?:compilation )?errors?\b.*|'' : compilation terminated|SPIR-V is not generated.*)\s*$"
 
 
@@ -687,7 +882,9 @@ class Files:
         self.file = "source.hlsl" if language == "HLSL" else "source.comp"
         self._names = [request.name]
         inliner = Inliner(
-            request, frozenset(name.partition("(")[0] for name in defines), line_directive if language == "HLSL" else self._numbered
+            request,
+            frozenset(name.partition("(")[0] for name in defines),
+            line_directive if language == "HLSL" else self._numbered,
         )
         self.text = inliner.inline(request.text)
         self.sources, self.files = inliner.sources, inliner.files | unresolved_names(self.text)
@@ -698,7 +895,9 @@ class Files:
         return f"#line {number} {self._names.index(name)}\n"
 
     def messages(self, output: str) -> tuple[list[str], list[str]]:
-        """Return the errors and the warnings in a compiler's output, each in the form ``k.comp:3: error: …``."""
+        """Return the errors and the warnings in a compiler's output, each in the form ``k.comp:3:
+        error: …``.
+        """
         errors: list[str] = []
         warnings: list[str] = []
         for line in output.splitlines():
@@ -707,7 +906,9 @@ class Files:
                 continue
             severity = match["severity"].lower()
             place = f"{self._name(match['file'])}:{match['line']}: " if match["line"] else ""
-            (errors if severity == "error" else warnings).append(f"{place}{severity}: {match['text'].strip()}")
+            (errors if severity == "error" else warnings).append(
+                f"{place}{severity}: {match['text'].strip()}"
+            )
         return errors, warnings
 
     def _name(self, file: str) -> str:

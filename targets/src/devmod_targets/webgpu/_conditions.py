@@ -1,4 +1,7 @@
-"""The values of the conditions of WGSL's preprocessor: integers of 64 bits with the operators of C."""
+"""The values of the conditions of WGSL's preprocessor:
+
+integers of 64 bits with the operators of C.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})[iuUlL]{0,3}",
 _WORD = re.compile(r"[^\W\d]\w*")
 #: The operators from the weakest to the strongest.
 _LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %")
-_STRENGTH = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators.split()}
+_STRENGTH = {
+    operator: level for level, operators in enumerate(_LEVELS) for operator in operators.split()
+}
 
 
 def _divide(left: int, right: int) -> int:
@@ -48,7 +53,12 @@ _BINARY: Mapping[str, Callable[[int, int], int]] = {
     "/": _divide,
     "%": lambda left, right: left - right * _divide(left, right),
 }
-_UNARY: Mapping[str, Callable[[int], int]] = {"!": lambda value: not value, "~": lambda value: ~value, "-": lambda value: -value, "+": int}
+_UNARY: Mapping[str, Callable[[int], int]] = {
+    "!": lambda value: not value,
+    "~": lambda value: ~value,
+    "-": lambda value: -value,
+    "+": int,
+}
 
 
 def evaluate(text: str) -> int:
@@ -67,7 +77,9 @@ def evaluate(text: str) -> int:
 
 
 class _Evaluator:
-    """Evaluate tokens while reading them. An operand that C does not evaluate is read with `live` false, and may divide by zero."""
+    """Evaluate tokens while reading them. An operand that C does not evaluate is read with `live`
+    false, and may divide by zero.
+    """
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = iter(tokens)
@@ -79,7 +91,9 @@ class _Evaluator:
         value = self._operand(live=live)
         while _STRENGTH.get(self.next, -1) >= strength:
             operator = self._advance()
-            is_needed = live and not (operator == "||" and value) and not (operator == "&&" and not value)
+            is_needed = (
+                live and not (operator == "||" and value) and not (operator == "&&" and not value)
+            )
             right = self.expression(_STRENGTH[operator] + 1, live=is_needed)
             value = _checked(_BINARY[operator](value, right)) if is_needed else int(bool(value))
         return value
@@ -94,7 +108,11 @@ class _Evaluator:
             self._depth += 1
             if self._depth > _MAX_NESTING:
                 raise ValueError(f"it is nested more than {_MAX_NESTING} deep")
-            value = _checked(_UNARY[word](self._operand(live=live))) if word in _UNARY else self.expression(0, live=live)
+            value = (
+                _checked(_UNARY[word](self._operand(live=live)))
+                if word in _UNARY
+                else self.expression(0, live=live)
+            )
             self._depth -= 1
             if word == "(" and self._advance() != ")":
                 raise ValueError("a '(' has no ')'")
@@ -104,7 +122,9 @@ class _Evaluator:
             return _checked(int(number[1], 0))
         if _WORD.fullmatch(word) and word != "defined":
             return int(word == "true")
-        raise ValueError(f"expected an integer, got {word!r}" if word else "expected an integer at its end")
+        raise ValueError(
+            f"expected an integer, got {word!r}" if word else "expected an integer at its end"
+        )
 
 
 def _checked(value: int) -> int:

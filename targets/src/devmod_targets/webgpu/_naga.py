@@ -1,6 +1,8 @@
-"""Check WGSL with naga, the compiler of wgpu and Firefox: by its command on the PATH, or by node with the npm package naga-wasm.
+"""Check WGSL with naga, the compiler of wgpu and Firefox: by its command on the PATH, or by node
+with the npm package naga-wasm.
 
-The check needs no device. Without naga, the receiver's compiler finds the errors. The payload is the same in both cases.
+The check needs no device. Without naga, the receiver's compiler finds the errors. The payload is
+the same in both cases.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
-#: naga's errors for valid WGSL that it does not implement. Another implementation of WebGPU may accept it.
-_UNSUPPORTED = re.compile(r"not yet (?:supported|implemented)|unknown enable-extension|can't be passed into functions|Capabilit(?:y|ies)\b")
+#: naga's errors for valid WGSL that it does not implement. Another implementation of WebGPU may
+#: accept it.
+_UNSUPPORTED = re.compile(
+    r"not yet (?:supported|implemented)|unknown enable-extension|can't be passed into functions|Capabilit(?:y|ies)\b"
+)
 #: Prints naga's report on the text on stdin; nothing if the text is valid.
 _PROGRAM = """
 import { readFileSync } from "node:fs";
@@ -32,7 +37,8 @@ try {
   console.log(error.message);
 }
 """
-#: With a range, since npm takes the empty version 0.0.0 for a node that is older than the package declares.
+#: With a range, since npm takes the empty version 0.0.0 for a node that is older than the package
+#: declares.
 _MISSING = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
 #: The prefix in npm's settings.
 _PREFIX = re.compile(r"(?m)^[ \t]*prefix[ \t]*=(.*)$")
@@ -65,45 +71,60 @@ def check(text: str, name: str) -> tuple[str, str]:
 
     message = naga_message(report, name, text)
     if _UNSUPPORTED.search(report):
-        return "naga does not support a feature of it", f"naga cannot check the WGSL source: {message}"
+        return (
+            "naga does not support a feature of it",
+            f"naga cannot check the WGSL source: {message}",
+        )
     raise CompileError(f"naga refuses the WGSL source: {message}", kind="webgpu", log=report)
 
 
 def _run_command(text: str, name: str) -> str | None:
-    """Return the report of the program ``naga``, "" for a valid source; None if the program is missing."""
+    """Return the report of the program ``naga``, "" for a valid source; None if the program is
+    missing.
+    """
     program = find_program("naga")
     if not program:
         return None
     with temporary_folder() as folder:
         # naga prints its argument, so the argument contains no path.
-        file_name = os.path.basename(name) if name.endswith(".wgsl") and not name.startswith("-") else "source.wgsl"
+        file_name = (
+            os.path.basename(name)
+            if name.endswith(".wgsl") and not name.startswith("-")
+            else "source.wgsl"
+        )
         with open(os.path.join(folder, file_name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
         completed = _run([program, file_name], folder, "")
     if completed is None or not completed.returncode:
         return None if completed is None else ""
     log = (completed.stderr + completed.stdout).strip().replace(file_name, name)
-    return log if "error" in log else None  # otherwise this is another program, or a version with other arguments
+    return (
+        log if "error" in log else None
+    )  # otherwise this is another program, or a version with other arguments
 
 
 def _run_package(text: str) -> str | None:
-    """Return the report of the npm package naga-wasm, "" for a valid source; None if node or the package is missing.
+    """Return the report of the npm package naga-wasm, "" for a valid source; None if node or the
+    package is missing.
 
-    Only globally installed packages (``npm install -g``) are run: the current project's folder may be untrusted.
+    Only globally installed packages (``npm install -g``) are run: the current project's folder may
+    be untrusted.
     """
     node = find_program("node")
     package = find_package() if node else ""
     if not package:
         return None
-    completed = _run([node, "--input-type=module", "-e", _PROGRAM, package], os.path.dirname(package), text)
+    completed = _run(
+        [node, "--input-type=module", "-e", _PROGRAM, package], os.path.dirname(package), text
+    )
     return None if completed is None or completed.returncode else completed.stdout.strip()
 
 
 def find_package() -> str:
     """Return the folder of the package naga-wasm that npm has installed globally, or "".
 
-    npm's settings are read here, since asking npm takes 0.1 s in each build. The settings of a project are not read: its folder may be
-    untrusted.
+    npm's settings are read here, since asking npm takes 0.1 s in each build. The settings of a
+    project are not read: its folder may be untrusted.
     """
     node = find_program("node")
     beside = [os.path.dirname(path) for path in (node, os.path.realpath(node))] if node else []
@@ -112,8 +133,17 @@ def find_package() -> str:
     else:
         beside = [*map(os.path.dirname, beside), "/usr/local"]
     user = _npm_variable("userconfig") or os.path.join(os.path.expanduser("~"), ".npmrc")
-    settings = [user, _npm_variable("globalconfig"), *(os.path.join(prefix, "etc", "npmrc") for prefix in beside)]
-    return next(filter(None, map(_package_in, [_npm_variable("prefix"), *map(_prefix_in, settings), *beside])), "")
+    settings = [
+        user,
+        _npm_variable("globalconfig"),
+        *(os.path.join(prefix, "etc", "npmrc") for prefix in beside),
+    ]
+    return next(
+        filter(
+            None, map(_package_in, [_npm_variable("prefix"), *map(_prefix_in, settings), *beside])
+        ),
+        "",
+    )
 
 
 def _npm_variable(name: str) -> str:
@@ -127,15 +157,26 @@ def _prefix_in(settings: str) -> str:
     try:
         with open_regular(settings) as file:
             values = _PREFIX.findall(file.read(_MAX_SETTINGS).decode("utf-8", "replace"))
-        return os.path.expanduser(os.path.expandvars(values[-1].strip().strip("\"'"))) if values else ""
+        return (
+            os.path.expanduser(os.path.expandvars(values[-1].strip().strip("\"'")))
+            if values
+            else ""
+        )
     except (DevmodError, OSError, ValueError):  # a home folder of "~\0" is a ValueError
         return ""
 
 
 def _package_in(prefix: str) -> str:
     """Return the package in a prefix of npm, or ""."""
-    folder = os.path.join(prefix, *(() if os.name == "nt" else ("lib",)), "node_modules", "naga-wasm")
-    return folder if os.path.isabs(prefix) and os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm")) else ""
+    folder = os.path.join(
+        prefix, *(() if os.name == "nt" else ("lib",)), "node_modules", "naga-wasm"
+    )
+    return (
+        folder
+        if os.path.isabs(prefix)
+        and os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm"))
+        else ""
+    )
 
 
 def _run(command: list[str], folder: str, text: str) -> subprocess.CompletedProcess[str] | None:

@@ -1,10 +1,13 @@
-"""The preprocessor of WGSL sources: includes, conditions and macros. docs/webgpu.md has the dialect.
+"""The preprocessor of WGSL sources: includes, conditions and macros. docs/webgpu.md has the
+dialect.
 
-WGSL has none, so the payload has the result. A line keeps its number, and a `line_marker` precedes a line that moved.
+WGSL has none, so the payload has the result. A line keeps its number, and a `line_marker` precedes
+a line that moved.
 
-A text between two directives is expanded at once. Most of them name no macro, and are copied. The macros follow the rules of C: the
-arguments of a call are expanded, then the result is read again together with the text after it, and a macro is not expanded within its own
-expansion. The tokens that are read again are bounded, because nested macros can double a text in each line.
+A text between two directives is expanded at once. Most of them name no macro, and are copied. The
+macros follow the rules of C: the arguments of a call are expanded, then the result is read again
+together with the text after it, and a macro is not expanded within its own expansion. The tokens
+that are read again are bounded, because nested macros can double a text in each line.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
 
-#: The limits on the files that are included within each other, on all includes, and on the nested calls of macros in arguments.
+#: The limits on the files that are included within each other, on all includes, and on the nested
+#: calls of macros in arguments.
 _MAX_NESTING = 64
 _MAX_INCLUDES = 10_000
 #: The limit on the characters of all expansions. An empty token counts as one.
@@ -62,7 +66,8 @@ _OTHERS = {
 
 
 def preprocess(request: CompileRequest, defines: Mapping[str, str]) -> SelfContainedSource:
-    """Return the text of a request without its directives. A text that has none, and names no define, is unchanged.
+    """Return the text of a request without its directives. A text that has none, and names no
+    define, is unchanged.
 
     Parameters
     ----------
@@ -74,7 +79,8 @@ def preprocess(request: CompileRequest, defines: Mapping[str, str]) -> SelfConta
     Raises
     ------
     CompileError
-        A directive is wrong, an include is missing, or a macro cannot be expanded. The message has the file and the line.
+        A directive is wrong, an include is missing, or a macro cannot be expanded. The message has
+        the file and the line.
     """
     preprocessor = _Preprocessor(request)
     for name, value in defines.items():
@@ -82,7 +88,9 @@ def preprocess(request: CompileRequest, defines: Mapping[str, str]) -> SelfConta
     preprocessor.fix_macros()
     preprocessor.add_file(request.text, request.name, os.path.join(request.folder, request.name), 0)
     files = preprocessor.files
-    return SelfContainedSource(preprocessor.text(), (), defines, files.sources, files.names, files.files)
+    return SelfContainedSource(
+        preprocessor.text(), (), defines, files.sources, files.names, files.files
+    )
 
 
 class _Macro(NamedTuple):
@@ -94,7 +102,9 @@ class _Macro(NamedTuple):
 
 
 class _Condition:
-    """An ``#if`` that is open. `live` is whether its current branch is compiled, `taken` whether one has been or none may be."""
+    """An ``#if`` that is open. `live` is whether its current branch is compiled, `taken` whether
+    one has been or none may be.
+    """
 
     __slots__ = ("has_else", "line", "live", "taken")
 
@@ -164,7 +174,9 @@ class _Preprocessor:
             lines = 1 + sum(map(_breaks, tokens))
             self._is_changed = True
             line = self._line
-            if not self._follow_condition(word[1], tokens, conditions) and all(condition.live for condition in conditions[-1:]):
+            if not self._follow_condition(word[1], tokens, conditions) and all(
+                condition.live for condition in conditions[-1:]
+            ):
                 if word[1] in ("include", "import"):
                     self._include(word[1], text, word.end(), os.path.dirname(path), depth, tokens)
                     self._name = name
@@ -185,7 +197,9 @@ class _Preprocessor:
         return f"{self._name}:{self._line}" if self._line else "defines="
 
     def _find_directive(self, text: str, at: int) -> tuple[int, int]:
-        """Return the start of the line of the next directive, and the position after its ``#``; the end of the text without one."""
+        """Return the start of the line of the next directive, and the position after its ``#``; the
+        end of the text without one.
+        """
         start = at
         while match := _STOP.search(text, at):
             if match[0].endswith("#") and not match[0].startswith("//"):
@@ -219,7 +233,11 @@ class _Preprocessor:
             if conditions and not conditions[-1].live:
                 conditions.append(_Condition(self._line, live=False, taken=True))
                 return True
-            is_true = self._is_true(tokens) if word == "if" else (self._only_name(word, tokens) in self._macros) == (word == "ifdef")
+            is_true = (
+                self._is_true(tokens)
+                if word == "if"
+                else (self._only_name(word, tokens) in self._macros) == (word == "ifdef")
+            )
             conditions.append(_Condition(self._line, live=is_true, taken=is_true))
         elif word in ("elif", "else", "endif"):
             if not conditions:
@@ -255,7 +273,9 @@ class _Preprocessor:
         elif word in _OTHERS:
             raise self._error(f"the directive #{word} is not supported: {_OTHERS[word]}")
         else:
-            raise self._error(f"the directive '#{word}' is not supported. The directives are {_SUPPORTED}")
+            raise self._error(
+                f"the directive '#{word}' is not supported. The directives are {_SUPPORTED}"
+            )
 
     def _only_name(self, word: str, tokens: list[str]) -> str:
         names = [part for part in tokens if not _is_blank(part)]
@@ -281,7 +301,9 @@ class _Preprocessor:
         try:
             return evaluate(" ".join(self._expand(iter(known)))) != 0
         except ValueError as error:
-            raise self._error(f"the condition {_plain(tokens)[:_MAX_SHOWN]!r} is invalid: {error}") from None
+            raise self._error(
+                f"the condition {_plain(tokens)[:_MAX_SHOWN]!r} is invalid: {error}"
+            ) from None
 
     def define(self, tokens: Sequence[str]) -> None:
         """Define a macro by the tokens after ``#define``."""
@@ -298,17 +320,25 @@ class _Preprocessor:
             listed = "".join(tokens[2 : start - 1])
             parameters = tuple(each.strip() for each in listed.split(",")) if listed.strip() else ()
             if not all(map(_WORD.fullmatch, parameters)) or len(set(parameters)) < len(parameters):
-                raise self._error(f"the parameters of the macro {name} are not different names: {listed.strip()!r}")
+                raise self._error(
+                    f"the parameters of the macro {name} are not different names: {listed.strip()!r}"
+                )
         elif len(tokens) > 1 and tokens[1] != " ":
-            raise self._error(f"expected a blank after the name of the macro {name}, got {tokens[1]!r}")
+            raise self._error(
+                f"expected a blank after the name of the macro {name}, got {tokens[1]!r}"
+            )
         body = _trimmed(tokens[start:])
         if "#" in body:
-            raise self._error(f"the macro {name} has '#' in its value: the operators # and ## are not supported")
+            raise self._error(
+                f"the macro {name} has '#' in its value: the operators # and ## are not supported"
+            )
         if name in self._fixed:
             return  # the caller's value replaces the default in the source
         self._macros[name] = _Macro(name, parameters, body)
 
-    def _include(self, word: str, text: str, at: int, folder: str, depth: int, tokens: list[str]) -> None:
+    def _include(
+        self, word: str, text: str, at: int, folder: str, depth: int, tokens: list[str]
+    ) -> None:
         """Add the file of an include, whose word ends at a position of a text."""
         match = (_FILE if word == "include" else _IMPORTED).match(text, at)
         if match is None or not all(map(_is_blank, self._directive_tokens(text, match.end())[0])):
@@ -316,17 +346,37 @@ class _Preprocessor:
             if word == "import":
                 expected = f"the name of a file, as in '#import name'. Modules of naga_oil, as in bevy, are not supported. {_NAGA_OIL}"
             raise self._error(f"#{word} {_plain(tokens)[:_MAX_SHOWN]}: expected {expected}")
-        folders = [*([folder] if (word == "import" or match[1] is not None) and folder else ()), *self._request.include]
-        names = [match[1] or match[2]] if word == "include" else [name.decode() for name in import_names(match[1].encode())]
-        name, path = next(((name, path) for name in names if (path := self.files.find(name, folders, self._location))), (names[0], ""))
+        folders = [
+            *([folder] if (word == "import" or match[1] is not None) and folder else ()),
+            *self._request.include,
+        ]
+        names = (
+            [match[1] or match[2]]
+            if word == "include"
+            else [name.decode() for name in import_names(match[1].encode())]
+        )
+        name, path = next(
+            (
+                (name, path)
+                for name in names
+                if (path := self.files.find(name, folders, self._location))
+            ),
+            (names[0], ""),
+        )
         if not path:
             raise self.files.missing(name, folders, self._location)
         if os.path.realpath(path) in self._once:
             return
         self._includes += 1
         if depth == _MAX_NESTING or self._includes > _MAX_INCLUDES:
-            limit = f"nested more than {_MAX_NESTING} deep" if depth == _MAX_NESTING else f"more than {_MAX_INCLUDES}"
-            raise self._error(f"the includes are {limit}, here by {name!r}. A file that may include itself needs a guard: #ifndef NAME")
+            limit = (
+                f"nested more than {_MAX_NESTING} deep"
+                if depth == _MAX_NESTING
+                else f"more than {_MAX_INCLUDES}"
+            )
+            raise self._error(
+                f"the includes are {limit}, here by {name!r}. A file that may include itself needs a guard: #ifndef NAME"
+            )
         # A file looks beside the name of a link, not beside its target.
         self.add_file(self.files.read(path, name, self._location), name, path, depth + 1)
 
@@ -362,7 +412,9 @@ class _Preprocessor:
     # -- macros
 
     def _expand(self, tokens: Iterator[str], argument: Sequence[str] = ()) -> list[str]:
-        """Return the tokens of an argument, or others, with their macros expanded. An expansion starts and ends with an empty token."""
+        """Return the tokens of an argument, or others, with their macros expanded. An expansion
+        starts and ends with an empty token.
+        """
         result: list[str] = []
         pending: list[str | _End] = [*reversed(argument)]  # what is read again, the next token last
         while (part := self._read(tokens, pending)) is not None:
@@ -391,13 +443,17 @@ class _Preprocessor:
         """Raise CompileError if the macros have expanded to too much text."""
         self._expanded += len(part) or 1
         if self._expanded > _MAX_EXPANDED:
-            raise self._error(f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB")
+            raise self._error(
+                f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB"
+            )
 
     def _push(self, pending: list[str | _End], macro: _Macro, body: Sequence[str]) -> None:
         self._active.add(macro.name)
         pending += ["", _End(macro.name), *reversed(body), ""]
 
-    def _call(self, macro: _Macro, tokens: Iterator[str], pending: list[str | _End], result: list[str]) -> None:
+    def _call(
+        self, macro: _Macro, tokens: Iterator[str], pending: list[str | _End], result: list[str]
+    ) -> None:
         """Expand the call of a macro with parameters, or add its name alone if there is no call."""
         line = self._line
         blanks = []
@@ -415,12 +471,16 @@ class _Preprocessor:
         if len(arguments) != len(macro.parameters):
             self._line = line
             expected = f"{len(macro.parameters)} argument{'s' * (len(macro.parameters) != 1)}"
-            raise self._error(f"the macro {macro.name} takes {expected}, and this call has {len(arguments)}")
+            raise self._error(
+                f"the macro {macro.name} takes {expected}, and this call has {len(arguments)}"
+            )
         used = frozenset(macro.body)
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             self._line = line
-            raise self._error(f"the calls of macros are nested more than {_MAX_NESTING} deep, here by {macro.name}")
+            raise self._error(
+                f"the calls of macros are nested more than {_MAX_NESTING} deep, here by {macro.name}"
+            )
         values = {
             name: ["", *self._expand(iter(()), argument), ""]
             for name, argument in zip(macro.parameters, arguments, strict=True)
@@ -435,7 +495,9 @@ class _Preprocessor:
         pending += breaks  # the lines of the call, after its result
         self._push(pending, macro, body)
 
-    def _arguments(self, macro: _Macro, tokens: Iterator[str], pending: list[str | _End], line: int) -> tuple[list[list[str]], list[str]]:
+    def _arguments(
+        self, macro: _Macro, tokens: Iterator[str], pending: list[str | _End], line: int
+    ) -> tuple[list[list[str]], list[str]]:
         """Return the arguments of a call, and the line breaks in them."""
         arguments: list[list[str]] = [[]]
         breaks: list[str] = []
@@ -452,7 +514,9 @@ class _Preprocessor:
             else:
                 arguments[-1].append(part)
         self._line = line
-        raise self._error(f"the call of the macro {macro.name} has no ')' before the next directive or the end of the file")
+        raise self._error(
+            f"the call of the macro {macro.name} has no ')' before the next directive or the end of the file"
+        )
 
 
 # -- tokens
@@ -475,17 +539,29 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _is_blank(part: str) -> bool:
-    return not part or part.isspace() or part.startswith(("//", "/*")) or (part[0] == "\\" and len(part) > 1)
+    return (
+        not part
+        or part.isspace()
+        or part.startswith(("//", "/*"))
+        or (part[0] == "\\" and len(part) > 1)
+    )
 
 
 def _blank_for(part: str) -> str:
-    """Return a token of the value of a macro or of an argument: one blank for blanks and comments."""
+    """Return a token of the value of a macro or of an argument:
+
+    one blank for blanks and comments.
+    """
     return " " if part and _is_blank(part) else part
 
 
 def _trimmed(tokens: list[str]) -> list[str]:
     """Return tokens without the blanks at both ends, and with one blank for several."""
-    result = [part for number, part in enumerate(tokens) if part != " " or tokens[number - 1 : number] != [" "]]
+    result = [
+        part
+        for number, part in enumerate(tokens)
+        if part != " " or tokens[number - 1 : number] != [" "]
+    ]
     return result[result[:1] == [" "] : len(result) - (result[-1:] == [" "])]
 
 

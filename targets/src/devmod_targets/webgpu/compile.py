@@ -1,20 +1,26 @@
-"""The compiler of WGSL. The payload is the source text, once for each compute entry point; `devmod_readers.wgsl` reads the interfaces.
+"""The compiler of WGSL. The payload is the source text, once for each compute entry point;
+`devmod_readers.wgsl` reads the interfaces.
 
 devmod evaluates the directives of a source (`_preprocess`), so a payload has none.
 
 A runtime uses these parts of a function's interface:
 
-- A buffer has ``at=(group, binding)``, its element type and ``access``: "r" (``read-only-storage`` in the layout) or "rw" (``storage``).
-  ``least``, if present, is WebGPU's minimum binding size in bytes; the default is 4. The size of a binding is a multiple of 4.
-- A uniform of scalars and vectors is one scalar for each member, ``at=(number of the block, byte offset)``, little-endian. ``blocks``
-  contains the block's ``at=(group, binding)`` and its size. The bound buffer has that size, rounded up to a multiple of 16. Any other
-  uniform is one param of kind "uniform" with all bytes of the binding.
-- ``block`` is the workgroup size. ``constants`` and ``block_constants`` describe the overrides. The key of a constant is its ``id`` in
-  decimal if it has one, else its name.
-- ``workgroup_memory`` is the workgroup memory in bytes, with the overrides' defaults. WebGPU implementations need not check it.
-- ``features`` lists WebGPU's names of the device features that the entry point needs, such as "shader-f16".
+- A buffer has ``at=(group, binding)``, its element type and ``access``: "r" (``read-only-storage``
+  in the layout) or "rw" (``storage``). ``least``, if present, is WebGPU's minimum binding size in
+  bytes; the default is 4. The size of a binding is a multiple of 4.
+- A uniform of scalars and vectors is one scalar for each member, ``at=(number of the block, byte
+  offset)``, little-endian. ``blocks`` contains the block's ``at=(group, binding)`` and its size.
+  The bound buffer has that size, rounded up to a multiple of 16. Any other uniform is one param of
+  kind "uniform" with all bytes of the binding.
+- ``block`` is the workgroup size. ``constants`` and ``block_constants`` describe the overrides. The
+  key of a constant is its ``id`` in decimal if it has one, else its name.
+- ``workgroup_memory`` is the workgroup memory in bytes, with the overrides' defaults. WebGPU
+  implementations need not check it.
+- ``features`` lists WebGPU's names of the device features that the entry point needs, such as
+  "shader-f16".
 - The pipeline layout has exactly these bindings. Groups below the highest one may be empty.
-- The shader map contains the whole text under each function's name. FunctionInfo.name is the entry point.
+- The shader map contains the whole text under each function's name. FunctionInfo.name is the entry
+  point.
 """
 
 from __future__ import annotations
@@ -25,7 +31,14 @@ from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
 from devmod_targets._compilers import function_name
-from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    check_target_options,
+    merge_declared,
+    options_and_defines,
+    warn_caller,
+)
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._naga import check
 
@@ -48,23 +61,29 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Raises
     ------
     CompileError
-        The source has errors, no compute entry point, or one that devmod cannot call. `log` contains the compiler's output.
+        The source has errors, no compute entry point, or one that devmod cannot call. `log`
+        contains the compiler's output.
 
     Warns
     -----
     UserWarning
-        naga is missing and the source has unknown identifiers; or naga lays out a struct of the source incorrectly.
+        naga is missing and the source has unknown identifiers; or naga lays out a struct of the
+        source incorrectly.
     """
     check_target_options(request.target)
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for WGSL, which has no templates")
     options, defines = options_and_defines(request)
     if options:
-        raise request.error(f"the webgpu target accepts no options but -DNAME=VALUE, got {options[0]!r}")
+        raise request.error(
+            f"the webgpu target accepts no options but -DNAME=VALUE, got {options[0]!r}"
+        )
     source = _preprocessed(request, defines)
     entries, unknown_names, layout_warning = survey_wgsl(source.text, request.name)
     if not entries:
-        raise request.error(f"the WGSL source {request.name} has no compute entry: mark a function with @compute")
+        raise request.error(
+            f"the WGSL source {request.name} has no compute entry: mark a function with @compute"
+        )
     unvalidated, unsupported = check(source.text, request.name)
     doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
     warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
@@ -73,7 +92,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         entries = {main if name == "main" else name: each for name, each in entries.items()}
     fmap = merge_declared(SPEC, entries, request.fmap)
     code = source.text.encode()
-    origin = Origin(str(request.target), _TOOLCHAIN, [f"-D{name}={value}" for name, value in defines.items()], source.sources)
+    origin = Origin(
+        str(request.target),
+        _TOOLCHAIN,
+        [f"-D{name}={value}" for name, value in defines.items()],
+        source.sources,
+    )
     return Payload(
         "webgpu",
         dict.fromkeys(fmap, code),

@@ -1,4 +1,6 @@
-"""The Triton kernels of the vectors in targets/tests/vectors/triton, and of the tests where Triton is installed."""
+"""The Triton kernels of the vectors in targets/tests/vectors/triton, and of the tests where Triton
+is installed.
+"""
 
 import triton
 import triton.language as tl
@@ -35,13 +37,31 @@ def shift(x, n, BLOCK: tl.constexpr):
     rows.store([16, 0], rows.load([0, 0]))
 
 
-#: For each vector: the function, the types of its arguments, its constants and the options of the compiler.
+#: For each vector: the function, the types of its arguments, its constants and the options of the
+#: compiler.
 VECTORS = {
-    "add": (add, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 256}, {}),
-    "softmax": (softmax, {"out": "*fp32", "x": "*kfp32", "stride": "i32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128}, {}),
+    "add": (
+        add,
+        {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"},
+        {"BLOCK": 256},
+        {},
+    ),
+    "softmax": (
+        softmax,
+        {"out": "*fp32", "x": "*kfp32", "stride": "i32", "n": "i32", "BLOCK": "constexpr"},
+        {"BLOCK": 128},
+        {},
+    ),
     "line": (
         line,
-        {"x": "*fp32", "pair": ("fp32", "i32"), "scale": "fp16", "flag": "i1", "n": "i32", "BLOCK": "constexpr"},
+        {
+            "x": "*fp32",
+            "pair": ("fp32", "i32"),
+            "scale": "fp16",
+            "flag": "i1",
+            "n": "i32",
+            "BLOCK": "constexpr",
+        },
         {"BLOCK": 128},
         {"num_ctas": 2, "num_warps": 2, "launch_pdl": True},
     ),

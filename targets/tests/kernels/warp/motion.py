@@ -1,4 +1,6 @@
-"""The Warp kernels of the vectors in targets/tests/vectors/warp, and of the tests where Warp is installed."""
+"""The Warp kernels of the vectors in targets/tests/vectors/warp, and of the tests where Warp is
+installed.
+"""
 
 import warp as wp
 
@@ -13,7 +15,13 @@ class Step:
 
 
 @wp.kernel
-def move(positions: wp.array(dtype=wp.vec3), speeds: wp.array(dtype=wp.vec3), step: Step, turn: wp.mat22, scale: float):
+def move(
+    positions: wp.array(dtype=wp.vec3),
+    speeds: wp.array(dtype=wp.vec3),
+    step: Step,
+    turn: wp.mat22,
+    scale: float,
+):
     """Move each point by its speed."""
     i = wp.tid()
     if i < int(step.count):

@@ -19,7 +19,15 @@ SPEC = TargetSpec(
     source_keys=("cuda", "ptx", "ll"),
     default_source=("cuda",),
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
-    languages={"cu": "CUDA C++", "hip": "HIP", "slang": "Slang", "py": "Triton", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
+    languages={
+        "cu": "CUDA C++",
+        "hip": "HIP",
+        "slang": "Slang",
+        "py": "Triton",
+        "ptx": "PTX",
+        "cubin": "cubin",
+        "fatbin": "fatbin",
+    }
     | {"ll": "LLVM IR", "bc": "LLVM bitcode"},
     preprocessed=("CUDA C++", "HIP", "Slang", "Triton"),
     compiler="devmod_targets.cuda.compile:compile",

@@ -2,18 +2,21 @@
 
 Variants
     ``sm_90``, ``sm_90a``
-        A cubin. It runs on devices of the same major and the same or a greater minor number; with ``a``, on that number alone.
-        A cubin for an integrated device (Tegra: 5.3, 8.7, …) runs on that number alone, and such a device runs no other cubin.
+        A cubin. It runs on devices of the same major and the same or a greater minor number; with
+        ``a``, on that number alone. A cubin for an integrated device (Tegra: 5.3, 8.7, …) runs on
+        that number alone, and such a device runs no other cubin.
     ``compute_90:ptx8.4``, ``compute_90a:ptx8.4``
-        PTX and the version of its language. It runs on every device of at least that number; with ``a`` on that number alone,
-        with ``f`` on the same major and the same or a greater minor number. A device may have the PTX version of its driver
-        (``sm_90:ptx8.3``). Newer PTX does not run on it.
+        PTX and the version of its language. It runs on every device of at least that number; with
+        ``a`` on that number alone, with ``f`` on the same major and the same or a greater minor
+        number. A device may have the PTX version of its driver (``sm_90:ptx8.3``). Newer PTX does
+        not run on it.
     ``sm_80,sm_90,compute_90``
         A fatbin: the variants of its entries, in their order.
 
-The ELF flags of a cubin have its number: in the low byte up to ABI version 7 (with ``a`` in bit 11), in the second byte from
-version 8 on, where ``a`` is the attribute 9 of the section ``.nv.compat``. A cubin has no mark for ``f``; its rule is that of a
-cubin without a letter. Source: the outputs of ptxas 12.4 and 13.5.
+The ELF flags of a cubin have its number: in the low byte up to ABI version 7 (with ``a`` in bit
+11), in the second byte from version 8 on, where ``a`` is the attribute 9 of the section
+``.nv.compat``. A cubin has no mark for ``f``; its rule is that of a cubin without a letter. Source:
+the outputs of ptxas 12.4 and 13.5.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ _CUBIN = 1 << 20
 
 
 def architecture(fmt: str, code: bytes | memoryview) -> str:
-    """Return the variant of a CUDA payload; "" for source, and if it cannot be read. It never raises."""
+    """Return the variant of a CUDA payload; "" for source, and if it cannot be read. It never
+    raises.
+    """
     if fmt == "cubin":
         return _cubin(code)
     if fmt == "ptx":
@@ -53,7 +58,9 @@ def _cubin(code: bytes | memoryview) -> str:
 
 
 def _accelerated(compat: bytes) -> bool:
-    """Return whether .nv.compat has the attribute of ``a``. An attribute is a format, a number, and two bytes of value or size."""
+    """Return whether .nv.compat has the attribute of ``a``. An attribute is a format, a number, and
+    two bytes of value or size.
+    """
     at = 0
     while at + 4 <= len(compat):
         form, attribute = compat[at], compat[at + 1]
@@ -77,8 +84,9 @@ def _ptx(text: bytes) -> str:
 def _fatbin(code: memoryview) -> str:
     """Return the variants of a fatbin's entries.
 
-    The header is magic u32, version u16, its size u16, size of the entries u64. An entry is kind u16 (1 PTX, 2 ELF), version
-    u16, its header's size u32, its data's size u64, …, number of the architecture u32 at 28, flags u64 at 40 (bit 20 ``a``, 21 ``f``).
+    The header is magic u32, version u16, its size u16, size of the entries u64. An entry is kind
+    u16 (1 PTX, 2 ELF), version u16, its header's size u32, its data's size u64, …, number of the
+    architecture u32 at 28, flags u64 at 40 (bit 20 ``a``, 21 ``f``).
     """
     if len(code) < 16 or read_uint(code, 0, 4) != _FATBIN_MAGIC:
         return ""
@@ -88,26 +96,38 @@ def _fatbin(code: memoryview) -> str:
     for _ in range(_MAX_ENTRIES):
         if at + 48 > end:
             break
-        kind, head, size = read_uint(code, at, 2), read_uint(code, at + 4, 4), read_uint(code, at + 8, 8)
+        kind, head, size = (
+            read_uint(code, at, 2),
+            read_uint(code, at + 4, 4),
+            read_uint(code, at + 8, 8),
+        )
         if head < 48 or at + head + size > end:
             break
         arch, flags = read_uint(code, at + 28, 4), read_uint(code, at + 40, 8)
         letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
         if kind in (1, 2) and 10 <= arch <= 999:
-            plain = _cubin(code[at + head : at + head + size]) if kind == 2 else _ptx(bytes(code[at + head : at + head + size][:_PTX_HEAD]))
+            plain = (
+                _cubin(code[at + head : at + head + size])
+                if kind == 2
+                else _ptx(bytes(code[at + head : at + head + size][:_PTX_HEAD]))
+            )
             results[plain or f"{('compute', 'sm')[kind - 1]}_{arch}{letter}"] = None
         at += head + size
     return ",".join(results)
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """Return the rank of a variant for a device such as "sm_90" or "sm_90:ptx8.3". The greatest is the best; None: it cannot run."""
+    """Return the rank of a variant for a device such as "sm_90" or "sm_90:ptx8.3". The greatest is
+    the best; None: it cannot run.
+    """
     if not variant:
         return 0
     device = _parse(arch)
     if device is None:
         return None
-    fits = [result for part in variant.split(",") if (result := _rank_one(part, device)) is not None]
+    fits = [
+        result for part in variant.split(",") if (result := _rank_one(part, device)) is not None
+    ]
     return max(fits, default=None)
 
 
@@ -131,7 +151,9 @@ def _rank_one(part: str, device: _Parsed) -> int | None:
         fits = has == needed
     else:
         fits = family
-    return (0 if is_ptx else _CUBIN) + needed * 4 + ("", "f", "a").index(letter) + 1 if fits else None
+    return (
+        (0 if is_ptx else _CUBIN) + needed * 4 + ("", "f", "a").index(letter) + 1 if fits else None
+    )
 
 
 def _parse(text: str) -> _Parsed | None:

@@ -15,11 +15,21 @@ SPEC = TargetSpec(
     source_keys=("asm", "ir", "obj", "bc"),
     source_aliases={"s": "asm", "ll": "ir"},
     default_source=("asm",),
-    languages={"c": "C", "cpp": "C++", "slang": "Slang", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly", "o": "object"},
+    languages={
+        "c": "C",
+        "cpp": "C++",
+        "slang": "Slang",
+        "ll": "LLVM IR",
+        "bc": "LLVM bitcode",
+        "s": "assembly",
+        "o": "object",
+    },
     preprocessed=("C", "C++", "Slang"),
     compiler="devmod_targets.hexagon.compile:compile",
     build_extra="build-hexagon",
-    needs_arch=dict.fromkeys(("C", "C++", "Slang", "LLVM IR", "LLVM bitcode", "assembly", "object"), "v68"),
+    needs_arch=dict.fromkeys(
+        ("C", "C++", "Slang", "LLVM IR", "LLVM bitcode", "assembly", "object"), "v68"
+    ),
     has_grid=False,
     compiled_as={"elf": "so"},
     architecture="devmod.targets.hexagon.architecture:architecture",

@@ -1,7 +1,7 @@
 """The variant of a Hexagon shared object, read from its ELF flags (R40), and its rank for a device.
 
-Variants are ``v68``, ``v73``, or with a ``t`` for the small cores (``v67t``). Code runs on its own version and on every later
-one; code for a small core runs on that core alone.
+Variants are ``v68``, ``v73``, or with a ``t`` for the small cores (``v67t``). Code runs on its own
+version and on every later one; code for a small core runs on that core alone.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ def architecture(fmt: str, code: bytes | memoryview) -> str:
         return ""
     version = header.flags & 0x3FF
     # From v60 on the hexadecimal digits are the version: 0x68 is v68.
-    name = _EARLY.get(version) or (f"v{version:x}" if 0x60 <= version <= 0x99 and version & 15 < 10 else "")
+    name = _EARLY.get(version) or (
+        f"v{version:x}" if 0x60 <= version <= 0x99 and version & 15 < 10 else ""
+    )
     return name + "t" if name and header.flags & 0x8000 else name
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """Return the rank of a variant for a device such as "v73". The greatest is the best; None: it cannot run."""
+    """Return the rank of a variant for a device such as "v73". The greatest is the best; None: it
+    cannot run.
+    """
     if not variant:
         return 0
     needed, present = _number(variant), _number(arch)

@@ -1,4 +1,7 @@
-"""OpenCL: C source, SPIR-V, a program binary, or a vendor's binary. A module has one of them (R16)."""
+"""OpenCL: C source, SPIR-V, a program binary, or a vendor's binary.
+
+A module has one of them (R16).
+"""
 
 from __future__ import annotations
 

@@ -18,12 +18,19 @@ SPEC = TargetSpec(
     source_aliases={"llvm": "ll"},
     default_source=("hip", "asm", "ll"),
     aliases=("hsaco", "hip"),
-    languages={"hip": "HIP", "cu": "CUDA C++", "slang": "Slang", "py": "Triton"} | {"ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
+    languages={"hip": "HIP", "cu": "CUDA C++", "slang": "Slang", "py": "Triton"}
+    | {"ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
     preprocessed=("HIP", "CUDA C++", "Slang", "Triton"),
     compiler="devmod_targets.rocm.compile:compile",
     build_extra="build-rocm",
-    needs_arch=dict.fromkeys(("HIP", "CUDA C++", "Slang", "Triton", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),
-    compiled_as=dict.fromkeys(("elf", "offload_bundle", "compressed_offload_bundle", "offload_binary"), "hsaco") | {"text": "hip"},
+    needs_arch=dict.fromkeys(
+        ("HIP", "CUDA C++", "Slang", "Triton", "LLVM IR", "LLVM bitcode", "assembly"),
+        "gfx90a,gfx1100",
+    ),
+    compiled_as=dict.fromkeys(
+        ("elf", "offload_bundle", "compressed_offload_bundle", "offload_binary"), "hsaco"
+    )
+    | {"text": "hip"},
     architecture="devmod.targets.rocm.architecture:architecture",
     rank="devmod.targets.rocm.architecture:rank",
 )

@@ -1,24 +1,42 @@
 """The variant of a ROCm code object, read from its bytes (R40), and its rank for a device.
 
-Variants are AMD's target IDs: ``gfx1030``, ``gfx90a:sramecc+:xnack-``, ``gfx11-generic``; for a bundle of clang's offload
-bundler, those of its entries, joined by commas. A feature that is not named may be on or off. The ELF flags have the processor and
-the features: two bits in code object version 3, four states each from version 4 on. Objects of version 2 have the processor in notes of
+Variants are AMD's target IDs: ``gfx1030``, ``gfx90a:sramecc+:xnack-``, ``gfx11-generic``; for a
+bundle of clang's offload bundler, those of its entries, joined by commas. A feature that is not
+named may be on or off. The ELF flags have the processor and the features: two bits in code object
+version 3, four states each from version 4 on. Objects of version 2 have the processor in notes of
 another form; their variant is "".
 
-The architecture of a device is its complete target ID. A variant runs on the same processor, or on the processors of a generic one, if
-the device has all features of the variant in the same state.
+The architecture of a device is its complete target ID. A variant runs on the same processor, or on
+the processors of a generic one, if the device has all features of the variant in the same state.
 """
 
 from __future__ import annotations
 
 from devmod._util.elf import AMDGPU, elf_header, read_uint
 
-#: The processor's number in the ELF flags (EF_AMDGPU_MACH) to its name, as LLVM's AMDGPU usage guide lists them.
+#: The processor's number in the ELF flags (EF_AMDGPU_MACH) to its name, as LLVM's AMDGPU usage
+#: guide lists them.
 _FROM_20 = "600 601 700 701 702 703 704 - 801 802 803 810 900 902 904 906 908 909 90c 1010 1011 1012 1030 1031 1032 1033"
 _FROM_3A = "602 705 805 1035 1034 90a 940 1100 1013 1150 1103 1036 1101 1102 1200 1250 1151 941 942 - 1201 950"
 _MACH = dict(enumerate(_FROM_20.split(), 0x20)) | dict(enumerate(_FROM_3A.split(), 0x3A))
-_MACH |= {0x50: "1310", 0x51: "9-generic", 0x52: "10-1-generic", 0x53: "10-3-generic", 0x54: "11-generic", 0x55: "1152", 0x58: "1153"}
-_MACH |= {0x59: "12-generic", 0x5A: "1251", 0x5B: "12-5-generic", 0x5C: "1172", 0x5D: "1170", 0x5E: "1171", 0x5F: "9-4-generic"}
+_MACH |= {
+    0x50: "1310",
+    0x51: "9-generic",
+    0x52: "10-1-generic",
+    0x53: "10-3-generic",
+    0x54: "11-generic",
+    0x55: "1152",
+    0x58: "1153",
+}
+_MACH |= {
+    0x59: "12-generic",
+    0x5A: "1251",
+    0x5B: "12-5-generic",
+    0x5C: "1172",
+    0x5D: "1170",
+    0x5E: "1171",
+    0x5F: "9-4-generic",
+}
 
 #: The processors of each generic processor.
 _GENERIC = {
@@ -35,13 +53,19 @@ _MAX_ENTRIES = 256
 
 
 def architecture(fmt: str, code: bytes | memoryview) -> str:
-    """Return the variant of a ROCm payload; "" for source, and if it cannot be read. It never raises."""
+    """Return the variant of a ROCm payload; "" for source, and if it cannot be read. It never
+    raises.
+    """
     if fmt != "hsaco":
         return ""
     if bytes(code[: len(_BUNDLE_MAGIC)]) == _BUNDLE_MAGIC:
         return _bundle(code)
     header = elf_header(code)
-    name = _MACH.get(header.flags & 0xFF, "-") if header is not None and header.machine == AMDGPU else "-"
+    name = (
+        _MACH.get(header.flags & 0xFF, "-")
+        if header is not None and header.machine == AMDGPU
+        else "-"
+    )
     if header is None or name == "-" or header.osabi != 64 or header.abi_version < 1:
         return ""
     flags = header.flags
@@ -56,8 +80,8 @@ def architecture(fmt: str, code: bytes | memoryview) -> str:
 def _bundle(code: bytes | memoryview) -> str:
     """Return the variants of the entries of a clang offload bundle.
 
-    After the magic: number of entries u64; each entry is offset u64, size u64, length of its ID u64, the ID such as
-    ``hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+``.
+    After the magic: number of entries u64; each entry is offset u64, size u64, length of its ID
+    u64, the ID such as ``hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+``.
     """
     at = len(_BUNDLE_MAGIC) + 8
     results: dict[str, None] = {}
@@ -67,14 +91,20 @@ def _bundle(code: bytes | memoryview) -> str:
             break
         name = bytes(code[at + 24 : at + 24 + length]).decode("ascii", "replace")
         target = name[name.find("gfx") :] if "amdgcn" in name and "gfx" in name else ""
-        if target and target.replace(":", "").replace("+", "").replace("-", "").isalnum() and target.isascii():
+        if (
+            target
+            and target.replace(":", "").replace("+", "").replace("-", "").isalnum()
+            and target.isascii()
+        ):
             results[target] = None
         at += 24 + length
     return ",".join(results)
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """Return the rank of a variant for a device such as "gfx90a:sramecc+:xnack-". The greatest is the best; None: it cannot run."""
+    """Return the rank of a variant for a device such as "gfx90a:sramecc+:xnack-". The greatest is
+    the best; None: it cannot run.
+    """
     if not variant:
         return 0
     processor, *settings = arch.split(":")
@@ -82,6 +112,8 @@ def rank(variant: str, arch: str) -> int | None:
     for part in variant.split(","):
         name, *features = part.split(":")
         exact = name == processor and name.startswith("gfx")
-        if (exact or processor in _GENERIC.get(name, "").split()) and set(features) <= set(settings):
+        if (exact or processor in _GENERIC.get(name, "").split()) and set(features) <= set(
+            settings
+        ):
             ranks.append((100 if exact else 50) + len(features))
     return max(ranks, default=None)

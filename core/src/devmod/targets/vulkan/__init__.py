@@ -10,19 +10,28 @@ from devmod.errors import FormatError
 
 
 def _bare_words(code: bytes | memoryview) -> bytes | memoryview:
-    """Return the SPIR-V words of a shader value (R15), the content of a .spv file. Such a file cannot have a flag."""
+    """Return the SPIR-V words of a shader value (R15), the content of a .spv file. Such a file
+    cannot have a flag.
+    """
     flag, count = int.from_bytes(code[:4], "little"), int.from_bytes(code[4:12], "little")
     if len(code) < 12 or len(code) != 12 + 4 * count:
-        raise FormatError("the vulkan shader is not a flag, a number of words and that many words", kind="vulkan")
+        raise FormatError(
+            "the vulkan shader is not a flag, a number of words and that many words", kind="vulkan"
+        )
     if flag:
-        raise FormatError(f"a .spv file cannot have the shader's flag {flag}; use devmod.save", kind="vulkan")
+        raise FormatError(
+            f"a .spv file cannot have the shader's flag {flag}; use devmod.save", kind="vulkan"
+        )
     return code[12:]
 
 
 def _with_flag(data: bytes | memoryview) -> bytes | memoryview:
     """Return the shader value of a .spv file: flag 0, the number of words, the words."""
     if len(data) % 4:
-        raise FormatError(f"the size of a .spv file is not a multiple of 4 bytes: got {len(data)} bytes", kind="vulkan")
+        raise FormatError(
+            f"the size of a .spv file is not a multiple of 4 bytes: got {len(data)} bytes",
+            kind="vulkan",
+        )
     return bytes(4) + (len(data) // 4).to_bytes(8, "little") + bytes(data)
 
 

@@ -1,8 +1,9 @@
 """The variant of a SPIR-V shader, read from its bytes (R40), and its rank for a device.
 
-Variants are ``spirv1.3`` and ``spirv1.3:Float16+Int64``: the version, and the capabilities in the order of their numbers. Matrix and
-Shader are omitted, because every Vulkan device has them. A capability without a name here is written as its number. The architecture
-of a device has the same form. For a device without capabilities only the version is compared.
+Variants are ``spirv1.3`` and ``spirv1.3:Float16+Int64``: the version, and the capabilities in the
+order of their numbers. Matrix and Shader are omitted, because every Vulkan device has them. A
+capability without a name here is written as its number. The architecture of a device has the same
+form. For a device without capabilities only the version is compared.
 """
 
 from __future__ import annotations
@@ -88,16 +89,27 @@ _NAMES = {
 
 
 def architecture(fmt: str, code: bytes | memoryview) -> str:
-    """Return the variant of one shader, with flag and count (R15) or without; "" if it cannot be read. It never raises."""
+    """Return the variant of one shader, with flag and count (R15) or without; "" if it cannot be
+    read. It never raises.
+    """
     at = 0 if read_uint(code, 0, 4) == _MAGIC else 12
     version = read_uint(code, at + 4, 4)
     major, minor = version >> 16, version >> 8 & 0xFF
-    if fmt != "spv" or read_uint(code, at, 4) != _MAGIC or len(code) < at + 20 or not 1 <= major <= 9:
+    if (
+        fmt != "spv"
+        or read_uint(code, at, 4) != _MAGIC
+        or len(code) < at + 20
+        or not 1 <= major <= 9
+    ):
         return ""
     at += 20
     capabilities: set[int] = set()
     # A module begins with its capabilities, of two words each.
-    while read_uint(code, at, 4) == 2 << 16 | _OP_CAPABILITY and at + 8 <= len(code) and len(capabilities) < _MAX_CAPABILITIES:
+    while (
+        read_uint(code, at, 4) == 2 << 16 | _OP_CAPABILITY
+        and at + 8 <= len(code)
+        and len(capabilities) < _MAX_CAPABILITIES
+    ):
         capabilities.add(read_uint(code, at + 4, 4))
         at += 8
     beyond = [capability_name(capability) for capability in sorted(capabilities - {0, 1})]
@@ -110,7 +122,8 @@ def capability_name(number: int) -> str:
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """Return the rank of a variant for a device such as "spirv1.6:Float16+Int64". The greatest is the best; None: it cannot run.
+    """Return the rank of a variant for a device such as "spirv1.6:Float16+Int64". The greatest is
+    the best; None: it cannot run.
 
     A variant with more capabilities ranks higher: it was compiled for such a device.
     """
@@ -129,5 +142,9 @@ def rank(variant: str, arch: str) -> int | None:
 
 def _version(text: str) -> tuple[int, int] | None:
     major, dot, minor = text.removeprefix("spirv").partition(".")
-    valid = text.startswith("spirv") and dot and all(part.isascii() and part.isdigit() and len(part) <= 2 for part in (major, minor))
+    valid = (
+        text.startswith("spirv")
+        and dot
+        and all(part.isascii() and part.isdigit() and len(part) <= 2 for part in (major, minor))
+    )
     return (int(major), int(minor)) if valid else None

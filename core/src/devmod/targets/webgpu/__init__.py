@@ -1,4 +1,6 @@
-"""WebGPU: a map of entry name to WGSL text. There is one format, so the module's bytes do not have it (R17)."""
+"""WebGPU: a map of entry name to WGSL text. There is one format, so the module's bytes do not have
+it (R17).
+"""
 
 from __future__ import annotations
 

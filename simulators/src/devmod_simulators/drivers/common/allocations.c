@@ -8,13 +8,11 @@ static struct {
     size_t size;
 } registered[REGISTRATIONS];
 
-static uint64_t pinned_limit(void)
-{
+static uint64_t pinned_limit(void) {
     return setting_number("host_memory", UINT64_C(4) << 30);
 }
 
-bool is_registered(uint64_t address, size_t size)
-{
+bool is_registered(uint64_t address, size_t size) {
     const char *pointer = (const char *)(uintptr_t)address;
     for (int i = 0; i < REGISTRATIONS; i++)
         if (registered[i].start && pointer >= registered[i].start && size <= registered[i].size &&
@@ -23,27 +21,26 @@ bool is_registered(uint64_t address, size_t size)
     return false;
 }
 
-bool is_pinned(const void *address, size_t size)
-{
+bool is_pinned(const void *address, size_t size) {
     return arena_block((uintptr_t)address, size) || is_registered((uintptr_t)address, size);
 }
 
-int check_range(uint64_t address, uint64_t size, const char *what)
-{
+int check_range(uint64_t address, uint64_t size, const char *what) {
     Block *block = arena_block(address, size);
     if (!block && is_registered(address, size))
         return CODE_SUCCESS;
     if (!block) {
-        explain("%s: %llu bytes at 0x%llx are not within one allocation", what, (unsigned long long)size, (unsigned long long)address);
+        explain("%s: %llu bytes at 0x%llx are not within one allocation", what,
+                (unsigned long long)size, (unsigned long long)address);
         if (arena_contains(address))
-            violation("%s: %llu bytes at 0x%llx are not within one allocation", what, (unsigned long long)size, (unsigned long long)address);
+            violation("%s: %llu bytes at 0x%llx are not within one allocation", what,
+                      (unsigned long long)size, (unsigned long long)address);
         return CODE_INVALID_VALUE;
     }
     return CODE_SUCCESS;
 }
 
-int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address)
-{
+int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address) {
     Context *context = current_context();
     Block *block;
     CHECK(size, CODE_INVALID_VALUE);
@@ -56,22 +53,24 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
     return CODE_SUCCESS;
 }
 
-/* Free memory. Pending work of the context runs before, as NVIDIA's library does it, unless "frees_wait" is 0: CUDA documents no wait. */
-int memory_release(uint64_t address, bool host)
-{
+/* Free memory. Pending work of the context runs before, as NVIDIA's library does it, unless
+ * "frees_wait" is 0: CUDA documents no wait. */
+int memory_release(uint64_t address, bool host) {
     Block *block = arena_block(address, 1);
-    if (!block || block->start != address || block->internal || (block->kind == BLOCK_HOST) != host) {
-        violation("0x%llx is freed and is not the start of %s allocation", (unsigned long long)address, host ? "a host" : "a device");
+    if (!block || block->start != address || block->internal ||
+        (block->kind == BLOCK_HOST) != host) {
+        violation("0x%llx is freed and is not the start of %s allocation",
+                  (unsigned long long)address, host ? "a host" : "a device");
         return CODE_INVALID_VALUE;
     }
-    int result = vendor.frees_wait || setting_number("frees_wait", 1) ? context_run(block->owner) : CODE_SUCCESS;
+    int result = vendor.frees_wait || setting_number("frees_wait", 1) ? context_run(block->owner)
+                                                                      : CODE_SUCCESS;
     note_freed(address, note_freeing(arena_block(address, 1)));
     arena_free(address);
     return result;
 }
 
-int memory_register(void *address, size_t size)
-{
+int memory_register(void *address, size_t size) {
     CHECK(address && size, CODE_INVALID_VALUE);
     CHECK(!is_pinned(address, 1), CODE_HOST_MEMORY_ALREADY_REGISTERED);
     for (int i = 0; i < REGISTRATIONS; i++) {
@@ -84,8 +83,7 @@ int memory_register(void *address, size_t size)
     return CODE_OUT_OF_MEMORY;
 }
 
-int memory_unregister(void *address)
-{
+int memory_unregister(void *address) {
     for (int i = 0; i < REGISTRATIONS; i++) {
         if (!address || registered[i].start != address)
             continue;
@@ -96,8 +94,7 @@ int memory_unregister(void *address)
     return CODE_HOST_MEMORY_NOT_REGISTERED;
 }
 
-int memory_info(size_t *free, size_t *total)
-{
+int memory_info(size_t *free, size_t *total) {
     CHECK(free && total, CODE_INVALID_VALUE);
     uint64_t used = arena_used(current_context()->device);
     *total = device_memory();

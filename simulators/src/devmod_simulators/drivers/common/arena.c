@@ -1,8 +1,10 @@
-/* The arena: one memfd that the worker maps as well. Each device and the host have a slice of its addresses.
+/* The arena: one memfd that the worker maps as well. Each device and the host have a slice of its
+ * addresses.
  *
- * A process can access the addresses of pinned and managed memory; those of device memory are reserved, so that a dereference of a device
- * pointer faults as on hardware. The stand-in has a second mapping (the view) for its own copies. Addresses are not reused before
- * a slice is through, with a gap between blocks, so that an access to freed memory or beyond a block is detected.
+ * A process can access the addresses of pinned and managed memory; those of device memory are
+ * reserved, so that a dereference of a device pointer faults as on hardware. The stand-in has a
+ * second mapping (the view) for its own copies. Addresses are not reused before a slice is through,
+ * with a gap between blocks, so that an access to freed memory or beyond a block is detected.
  */
 #define _GNU_SOURCE
 #include "standin.h"
@@ -27,33 +29,30 @@ static uint64_t base;
 static unsigned char *view;
 static uint64_t block_number;
 
-uint64_t arena_size(void)
-{
+uint64_t arena_size(void) {
     return SLICE_BYTES * ARENA_SLICES;
 }
 
-int arena_fd(void)
-{
+int arena_fd(void) {
     return fd;
 }
 
-uint64_t arena_base(void)
-{
+uint64_t arena_base(void) {
     return base;
 }
 
-/* Reserve addresses for the arena, low ones: another stand-in driver of the process may have the first, a sanitizer's shadow the next. */
-static bool reserve(void)
-{
+/* Reserve addresses for the arena, low ones: another stand-in driver of the process may have the
+ * first, a sanitizer's shadow the next. */
+static bool reserve(void) {
     for (base = UINT64_C(7) << 40; base < UINT64_C(64) << 40; base += UINT64_C(1) << 40)
-        if (mmap((void *)(uintptr_t)base, arena_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) !=
-            MAP_FAILED)
+        if (mmap((void *)(uintptr_t)base, arena_size(), PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                 0) != MAP_FAILED)
             return true;
     return false;
 }
 
-bool arena_open(void)
-{
+bool arena_open(void) {
     if (fd >= 0)
         return true;
     fd = memfd_create("devmod-standin", MFD_CLOEXEC);
@@ -61,32 +60,29 @@ bool arena_open(void)
         return false;
     void *devices = mmap((void *)(uintptr_t)base, SLICE_BYTES * ARENA_DEVICES, PROT_NONE,
                          MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-    void *host = mmap((void *)(uintptr_t)(base + SLICE_BYTES * ARENA_HOST), SLICE_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(SLICE_BYTES * ARENA_HOST));
+    void *host = mmap((void *)(uintptr_t)(base + SLICE_BYTES * ARENA_HOST), SLICE_BYTES,
+                      PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+                      (off_t)(SLICE_BYTES * ARENA_HOST));
     view = mmap(NULL, arena_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     for (int i = 0; i < ARENA_SLICES; i++)
         slices[i].cursor = base + SLICE_BYTES * (unsigned)i + GAP;
     return devices != MAP_FAILED && host != MAP_FAILED && view != MAP_FAILED;
 }
 
-bool arena_contains(uint64_t address)
-{
+bool arena_contains(uint64_t address) {
     return address >= base && address < base + arena_size();
 }
 
-void *arena_view(uint64_t address)
-{
+void *arena_view(uint64_t address) {
     return view + (address - base);
 }
 
-static Slice *slice_of(uint64_t address)
-{
+static Slice *slice_of(uint64_t address) {
     return arena_contains(address) ? &slices[(address - base) / SLICE_BYTES] : NULL;
 }
 
 /* Return the index of the first block of a slice that starts behind `address`. */
-static size_t index_behind(const Slice *slice, uint64_t address)
-{
+static size_t index_behind(const Slice *slice, uint64_t address) {
     size_t low = 0, high = slice->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -98,8 +94,7 @@ static size_t index_behind(const Slice *slice, uint64_t address)
     return low;
 }
 
-Block *arena_block(uint64_t address, uint64_t size)
-{
+Block *arena_block(uint64_t address, uint64_t size) {
     Slice *slice = slice_of(address);
     size_t index = slice ? index_behind(slice, address) : 0;
     if (!index)
@@ -109,15 +104,13 @@ Block *arena_block(uint64_t address, uint64_t size)
     return offset < block->size && size <= block->size - offset ? block : NULL;
 }
 
-static uint64_t rounded(uint64_t size)
-{
+static uint64_t rounded(uint64_t size) {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* Return an address behind `from` with `size` free bytes and gaps at both ends, or 0. */
-static uint64_t free_address(const Slice *slice, uint64_t end, uint64_t from, uint64_t size)
-{
-    for (size_t i = index_behind(slice, from); ; i++) {
+static uint64_t free_address(const Slice *slice, uint64_t end, uint64_t from, uint64_t size) {
+    for (size_t i = index_behind(slice, from);; i++) {
         if (i && slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP > from)
             from = rounded(slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP);
         uint64_t next = i < slice->count ? slice->blocks[i].start : end;
@@ -128,8 +121,8 @@ static uint64_t free_address(const Slice *slice, uint64_t end, uint64_t from, ui
     }
 }
 
-int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner, Block **block)
-{
+int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner,
+                   Block **block) {
     int number = kind == BLOCK_DEVICE ? device : ARENA_HOST;
     Slice *slice = &slices[number];
     uint64_t start = base + SLICE_BYTES * (unsigned)number + GAP, end = start - GAP + SLICE_BYTES;
@@ -148,31 +141,39 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
             abort();
     }
     size_t index = index_behind(slice, address);
-    memmove(slice->blocks + index + 1, slice->blocks + index, (slice->count - index) * sizeof *slice->blocks);
-    slice->blocks[index] = (Block){.start = address, .size = size, .number = ++block_number, .kind = kind, .device = device, .live = true,
+    memmove(slice->blocks + index + 1, slice->blocks + index,
+            (slice->count - index) * sizeof *slice->blocks);
+    slice->blocks[index] = (Block){.start = address,
+                                   .size = size,
+                                   .number = ++block_number,
+                                   .kind = kind,
+                                   .device = device,
+                                   .live = true,
                                    .owner = owner};
     slice->count++;
     slice->used += rounded(size);
     slice->cursor = rounded(address + size + GAP);
     *block = &slice->blocks[index];
-    /* New memory has no defined contents. A pattern shows a read before the first write; zeros would hide it. */
+    /* New memory has no defined contents. A pattern shows a read before the first write; zeros
+     * would hide it. */
     memset(arena_view(address), PATTERN, size < PATTERN_BYTES ? size : PATTERN_BYTES);
     return 0;
 }
 
-static void remove_block(Slice *slice, size_t index)
-{
+static void remove_block(Slice *slice, size_t index) {
     Block block = slice->blocks[index];
-    uint64_t first = (block.start - base) / 4096 * 4096, last = (block.start - base + block.size + 4095) / 4096 * 4096;
+    uint64_t first = (block.start - base) / 4096 * 4096,
+             last = (block.start - base + block.size + 4095) / 4096 * 4096;
     /* The gap keeps other blocks out of these pages. */
-    (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
+    (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+                     (off_t)(last - first));
     slice->used -= rounded(block.size);
     slice->count--;
-    memmove(slice->blocks + index, slice->blocks + index + 1, (slice->count - index) * sizeof *slice->blocks);
+    memmove(slice->blocks + index, slice->blocks + index + 1,
+            (slice->count - index) * sizeof *slice->blocks);
 }
 
-bool arena_free(uint64_t start)
-{
+bool arena_free(uint64_t start) {
     Slice *slice = slice_of(start);
     size_t index = slice ? index_behind(slice, start) : 0;
     if (!index || slice->blocks[index - 1].start != start)
@@ -181,25 +182,21 @@ bool arena_free(uint64_t start)
     return true;
 }
 
-void arena_free_owner(void *owner)
-{
+void arena_free_owner(void *owner) {
     for (int i = 0; i < ARENA_SLICES; i++)
         for (size_t j = slices[i].count; j-- > 0;)
             if (slices[i].blocks[j].owner == owner)
                 remove_block(&slices[i], j);
 }
 
-uint64_t arena_used(int slice)
-{
+uint64_t arena_used(int slice) {
     return slices[slice].used;
 }
 
-size_t arena_count(int slice)
-{
+size_t arena_count(int slice) {
     return slices[slice].count;
 }
 
-Block *arena_at(int slice, size_t index)
-{
+Block *arena_at(int slice, size_t index) {
     return &slices[slice].blocks[index];
 }

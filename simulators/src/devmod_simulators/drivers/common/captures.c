@@ -1,4 +1,5 @@
-/* Stream capture: work of a stream becomes the nodes of a graph. While one captures, other calls are refused. */
+/* Stream capture: work of a stream becomes the nodes of a graph. While one captures, other calls
+ * are refused. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -20,8 +21,7 @@ typedef struct {
 
 static __thread CaptureMode thread_mode = CAPTURE_GLOBAL;
 
-static void add_number(int **numbers, int *count, int number)
-{
+static void add_number(int **numbers, int *count, int number) {
     for (int i = 0; i < *count; i++)
         if ((*numbers)[i] == number)
             return;
@@ -31,14 +31,12 @@ static void add_number(int **numbers, int *count, int number)
     (*numbers)[(*count)++] = number;
 }
 
-bool capture_active(const Stream *stream)
-{
+bool capture_active(const Stream *stream) {
     return stream->capture != NULL;
 }
 
 /* Return whether the capture of a stream forbids calls that it cannot record to this thread. */
-static bool capture_forbids(const Stream *stream)
-{
+static bool capture_forbids(const Stream *stream) {
     const Capture *capture = ((const Front *)stream->capture)->capture;
     bool own = pthread_equal(capture->thread, pthread_self());
     if (thread_mode == CAPTURE_RELAXED)
@@ -48,14 +46,12 @@ static bool capture_forbids(const Stream *stream)
     return thread_mode == CAPTURE_GLOBAL && capture->mode == CAPTURE_GLOBAL;
 }
 
-void capture_invalidate(Stream *stream)
-{
+void capture_invalidate(Stream *stream) {
     explain("%s ends the capture of a stream", current_call());
     ((Front *)stream->capture)->capture->invalid = true;
 }
 
-void body_release(Body *body)
-{
+void body_release(Body *body) {
     if (--body->references)
         return;
     for (int i = 0; i < body->count; i++) {
@@ -67,8 +63,7 @@ void body_release(Body *body)
     free(body);
 }
 
-int capture_add(Stream *stream, Op *op)
-{
+int capture_add(Stream *stream, Op *op) {
     Front *side = stream->capture;
     if (side->capture->invalid) {
         op_free(op);
@@ -86,8 +81,7 @@ int capture_add(Stream *stream, Op *op)
     return CODE_SUCCESS;
 }
 
-int capture_record(Stream *stream, Event *event)
-{
+int capture_record(Stream *stream, Event *event) {
     Front *side = stream->capture;
     CHECK(!side->capture->invalid, CODE_STREAM_CAPTURE_INVALIDATED);
     free(event->nodes);
@@ -100,8 +94,7 @@ int capture_record(Stream *stream, Event *event)
     return CODE_SUCCESS;
 }
 
-int capture_wait(Stream *stream, Event *event)
-{
+int capture_wait(Stream *stream, Event *event) {
     Front *side = stream->capture;
     Capture *capture = event->graph;
     if (!capture) {
@@ -127,8 +120,7 @@ int capture_wait(Stream *stream, Event *event)
     return CODE_SUCCESS;
 }
 
-int capture_exchange_mode(int *mode)
-{
+int capture_exchange_mode(int *mode) {
     CHECK(mode && *mode >= CAPTURE_GLOBAL && *mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
     CaptureMode before = thread_mode;
     thread_mode = (CaptureMode)*mode;
@@ -136,8 +128,7 @@ int capture_exchange_mode(int *mode)
     return CODE_SUCCESS;
 }
 
-int capture_begin(void *handle, CaptureMode mode)
-{
+int capture_begin(void *handle, CaptureMode mode) {
     Stream *stream;
     CHECK(mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
@@ -155,9 +146,9 @@ int capture_begin(void *handle, CaptureMode mode)
     return CODE_SUCCESS;
 }
 
-/* Return whether each node that no other waits for is in the origin's front: all streams have come back to it. */
-static bool joined(const Body *body, const Front *origin)
-{
+/* Return whether each node that no other waits for is in the origin's front: all streams have come
+ * back to it. */
+static bool joined(const Body *body, const Front *origin) {
     for (int i = 0; i < body->count; i++) {
         bool awaited = false;
         for (int j = 0; j < body->count && !awaited; j++)
@@ -171,8 +162,7 @@ static bool joined(const Body *body, const Front *origin)
     return true;
 }
 
-int capture_end(void *handle, void **result)
-{
+int capture_end(void *handle, void **result) {
     Stream *stream;
     CHECK(result, CODE_INVALID_VALUE);
     *result = NULL;
@@ -208,8 +198,7 @@ int capture_end(void *handle, void **result)
     return CODE_SUCCESS;
 }
 
-int capture_status(void *handle, CaptureStatus *status)
-{
+int capture_status(void *handle, CaptureStatus *status) {
     Stream *stream;
     CHECK(status, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
@@ -219,11 +208,13 @@ int capture_status(void *handle, CaptureStatus *status)
     return CODE_SUCCESS;
 }
 
-/* ---- what a capture refuses ------------------------------------------------------------------------------------------------ */
+/* ---- what a capture refuses
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* Return the next stream of the current context that captures, behind `stream` (NULL: the first), or NULL. */
-static Stream *next_capturing(Stream *stream)
-{
+/* Return the next stream of the current context that captures, behind `stream` (NULL: the first),
+ * or NULL. */
+static Stream *next_capturing(Stream *stream) {
     Context *context = current_context();
     stream = stream ? stream->next : context ? context->group.streams : NULL;
     while (stream && !capture_active(stream))
@@ -231,8 +222,7 @@ static Stream *next_capturing(Stream *stream)
     return stream;
 }
 
-int refuse_in_capture(void)
-{
+int refuse_in_capture(void) {
     for (Stream *stream = next_capturing(NULL); stream; stream = next_capturing(stream)) {
         if (!capture_forbids(stream))
             continue;
@@ -242,8 +232,7 @@ int refuse_in_capture(void)
     return CODE_SUCCESS;
 }
 
-int refuse_context_wait(void)
-{
+int refuse_context_wait(void) {
     Stream *stream = next_capturing(NULL);
     if (!stream)
         return CODE_SUCCESS;
@@ -252,21 +241,18 @@ int refuse_context_wait(void)
 }
 
 /* Return a stream that captures and that the legacy stream would wait for, or NULL. */
-static Stream *blocking_capture(void)
-{
+static Stream *blocking_capture(void) {
     Stream *stream = next_capturing(NULL);
     while (stream && !stream->blocking)
         stream = next_capturing(stream);
     return stream;
 }
 
-bool legacy_is_captured(const Stream *stream)
-{
+bool legacy_is_captured(const Stream *stream) {
     return stream == stream->group->barrier && blocking_capture();
 }
 
-int refuse_legacy(Stream *stream)
-{
+int refuse_legacy(Stream *stream) {
     if (!legacy_is_captured(stream))
         return CODE_SUCCESS;
     capture_invalidate(blocking_capture());

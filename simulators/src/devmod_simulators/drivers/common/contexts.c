@@ -6,11 +6,11 @@
 static __thread Context *stack[CONTEXT_DEPTH];
 static __thread int depth;
 
-/* Forget the sticky failures, as a new process would: a test that left one does not spoil the next. */
+/* Forget the sticky failures, as a new process would: a test that left one does not spoil the next.
+ */
 void standin_forget_failures(void);
 
-void standin_forget_failures(void)
-{
+void standin_forget_failures(void) {
     pthread_mutex_lock(&big_lock);
     for (int i = 0; i < DEVICES; i++) {
         devices[i].failed = 0;
@@ -20,13 +20,11 @@ void standin_forget_failures(void)
     pthread_mutex_unlock(&big_lock);
 }
 
-Context *stack_top(void)
-{
+Context *stack_top(void) {
     return depth ? stack[depth - 1] : NULL;
 }
 
-int context_of(void *handle, Context **context)
-{
+int context_of(void *handle, Context **context) {
     CHECK(handle, CODE_INVALID_CONTEXT);
     *context = handle_get(HANDLE_CONTEXT, handle);
     CHECK(*context, CODE_INVALID_CONTEXT);
@@ -34,22 +32,19 @@ int context_of(void *handle, Context **context)
     return CODE_SUCCESS;
 }
 
-int context_failure(Context *context)
-{
+int context_failure(Context *context) {
     Device *device = &devices[context->device];
     if (!device->failed)
         device->failed = context->group.failed;
     return device->failed;
 }
 
-int context_run(Context *context)
-{
+int context_run(Context *context) {
     group_run(&context->group);
     return context_failure(context);
 }
 
-void context_activate(Context *context)
-{
+void context_activate(Context *context) {
     context->alive = true;
     context->peers = 1u << context->device;
     context->cache = 0;
@@ -62,8 +57,7 @@ void context_activate(Context *context)
         vendor.activated(context);
 }
 
-Context *context_make(int device, bool primary)
-{
+Context *context_make(int device, bool primary) {
     Context *context = calloc(1, sizeof *context);
     if (!context)
         abort();
@@ -73,13 +67,11 @@ Context *context_make(int device, bool primary)
     return context;
 }
 
-static void drop_stream(void *stream)
-{
+static void drop_stream(void *stream) {
     stream_retire(stream);
 }
 
-void context_deactivate(Context *context)
-{
+void context_deactivate(Context *context) {
     group_run(&context->group);
     handle_drop_owner(HANDLE_MODULE, context, vendor.drop_module);
     handle_drop_owner(HANDLE_STREAM, context, drop_stream);
@@ -92,31 +84,27 @@ void context_deactivate(Context *context)
     context->alive = false;
 }
 
-Context *context_primary(int device)
-{
+Context *context_primary(int device) {
     if (!devices[device].primary)
         devices[device].primary = context_make(device, true);
     return devices[device].primary;
 }
 
-bool stack_push(Context *context)
-{
+bool stack_push(Context *context) {
     if (depth == CONTEXT_DEPTH)
         return false;
     stack[depth++] = context;
     return true;
 }
 
-bool stack_pop(Context **context)
-{
+bool stack_pop(Context **context) {
     if (!depth)
         return false;
     *context = stack[--depth];
     return true;
 }
 
-void stack_replace(Context *context)
-{
+void stack_replace(Context *context) {
     if (!context)
         depth -= depth > 0;
     else if (depth)
@@ -125,8 +113,7 @@ void stack_replace(Context *context)
         stack[depth++] = context;
 }
 
-int context_enable_peer(int device)
-{
+int context_enable_peer(int device) {
     Context *context = current_context();
     CHECK(device_valid(device) && device != context->device, CODE_INVALID_DEVICE);
     CHECK(setting_number("peers", 1), CODE_PEER_ACCESS_UNSUPPORTED);
@@ -135,16 +122,14 @@ int context_enable_peer(int device)
     return CODE_SUCCESS;
 }
 
-int context_disable_peer(int device)
-{
+int context_disable_peer(int device) {
     Context *context = current_context();
     CHECK(device != context->device && context->peers >> device & 1, CODE_PEER_ACCESS_NOT_ENABLED);
     context->peers &= ~(1u << device);
     return CODE_SUCCESS;
 }
 
-static Stream *thread_stream(Context *context)
-{
+static Stream *thread_stream(Context *context) {
     for (Stream *stream = context->group.streams; stream; stream = stream->next)
         if (stream->of_thread && pthread_equal(stream->thread, pthread_self()))
             return stream;
@@ -154,8 +139,7 @@ static Stream *thread_stream(Context *context)
     return stream;
 }
 
-int stream_of(void *handle, Stream **stream)
-{
+int stream_of(void *handle, Stream **stream) {
     Context *context = current_context();
     if (!handle || handle == STREAM_LEGACY)
         *stream = context->group.barrier;

@@ -9,9 +9,9 @@ Device devices[DEVICES];
 /* The numbers of the devices among those present, as they were when the driver was initialized. */
 static int visible[DEVICES];
 
-/* Return the number of a device among those present, as the vendor's variable orders them, or -1. The list ends at its first unknown entry. */
-static int choose(int device)
-{
+/* Return the number of a device among those present, as the vendor's variable orders them, or -1.
+ * The list ends at its first unknown entry. */
+static int choose(int device) {
     int present = (int)setting_number("devices", 1);
     const char *list = NULL;
     for (int i = 0; vendor.visible[i] && !list; i++)
@@ -32,34 +32,29 @@ static int choose(int device)
     return -1;
 }
 
-int device_count(void)
-{
+int device_count(void) {
     int count = 0;
     while (count < DEVICES && choose(count) >= 0)
         count++;
     return count;
 }
 
-void devices_open(void)
-{
+void devices_open(void) {
     for (int i = 0; i < device_count(); i++) {
         devices[i].exists = true;
         visible[i] = choose(i);
     }
 }
 
-int physical_device(int device)
-{
+int physical_device(int device) {
     return visible[device];
 }
 
-bool device_valid(int device)
-{
+bool device_valid(int device) {
     return device >= 0 && device < DEVICES && devices[device].exists;
 }
 
-void device_setting(const char *name, int device, const char *fallback, char *item, size_t size)
-{
+void device_setting(const char *name, int device, const char *fallback, char *item, size_t size) {
     const char *list = setting(name), *next;
     if (!list)
         list = fallback;
@@ -68,7 +63,6 @@ void device_setting(const char *name, int device, const char *fallback, char *it
     snprintf(item, size, "%.*s", (int)strcspn(list, ","), list);
 }
 
-uint64_t device_memory(void)
-{
+uint64_t device_memory(void) {
     return setting_number("memory", UINT64_C(4) << 30);
 }

@@ -1,7 +1,8 @@
-/* The rules of a driver of CUDA's model, which HIP follows: contexts, streams, captures, graphs, events, copies and fills.
+/* The rules of a driver of CUDA's model, which HIP follows: contexts, streams, captures, graphs,
+ * events, copies and fills.
  *
- * A vendor's stand-in has its API's functions, devices, images and launches. Functions here return a code of codes.h, and expect
- * their caller to hold the lock.
+ * A vendor's stand-in has its API's functions, devices, images and launches. Functions here return
+ * a code of codes.h, and expect their caller to hold the lock.
  */
 #ifndef STANDIN_DRIVER_H
 #define STANDIN_DRIVER_H
@@ -30,22 +31,27 @@ typedef struct {
 
 extern Device devices[DEVICES];
 
-/* ---- what a vendor's stand-in defines ---------------------------------------------------------------------------------------- */
+/* ---- what a vendor's stand-in defines
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *const *visible;  /* environment variables that choose among the devices, until NULL; the first that is set counts */
-    bool initializes_itself;     /* the first call initializes the driver */
-    bool frees_wait;             /* a free waits for the pending work of the context, whatever "frees_wait" says */
-    bool stages_pageable;        /* a copy from pageable memory has read it, and one to it is done, when the call returns */
-    int without_device;          /* the code of such a call where there is no device */
-    Context *(*current)(void);   /* the context of this thread, or NULL */
+    const char *const *visible; /* environment variables that choose among the devices, until NULL;
+                                   the first that is set counts */
+    bool initializes_itself;    /* the first call initializes the driver */
+    bool frees_wait; /* a free waits for the pending work of the context, whatever "frees_wait" says
+                      */
+    bool stages_pageable; /* a copy from pageable memory has read it, and one to it is done, when
+                             the call returns */
+    int without_device;   /* the code of such a call where there is no device */
+    Context *(*current)(void);    /* the context of this thread, or NULL */
     void (*activated)(Context *); /* set the limits of a context that begins; may be NULL */
-    void (*drop_module)(void *); /* free a module of a context that ends */
+    void (*drop_module)(void *);  /* free a module of a context that ends */
 } Vendor;
 
 extern const Vendor vendor;
 
-/* ---- process.c: what each function of an API does first ---------------------------------------------------------------------- */
+/* ---- process.c: what each function of an API does first
+ * ---------------------------------------------------------------------- */
 
 typedef struct Counter {
     const char *name;
@@ -69,33 +75,32 @@ bool process_forked(void);
 /* Return whether process_initialize was called, with or without success. */
 bool process_was_initialized(void);
 /* Return the current context, or NULL. */
-static inline Context *current_context(void)
-{
+static inline Context *current_context(void) {
     return vendor.current();
 }
 
-#define ENTER_AS(name, need)                                                     \
-    static Counter counter_;                                                     \
-    __attribute__((cleanup(leave))) Entry entry_ = {0};                          \
-    do {                                                                         \
-        int result_ = enter(&entry_, &counter_, (name), (need));                 \
-        if (result_)                                                             \
-            return result_;                                                      \
+#define ENTER_AS(name, need)                                                                       \
+    static Counter counter_;                                                                       \
+    __attribute__((cleanup(leave))) Entry entry_ = {0};                                            \
+    do {                                                                                           \
+        int result_ = enter(&entry_, &counter_, (name), (need));                                   \
+        if (result_)                                                                               \
+            return result_;                                                                        \
     } while (0)
 
 #define ENTER(need) ENTER_AS(__func__, need)
 
-#define CHECK(condition, code) \
-    do {                       \
-        if (!(condition))      \
-            return (code);     \
+#define CHECK(condition, code)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return (code);                                                                         \
     } while (0)
 
-#define TRY(call)          \
-    do {                   \
-        int try_ = (call); \
-        if (try_)          \
-            return try_;   \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_ = (call);                                                                         \
+        if (try_)                                                                                  \
+            return try_;                                                                           \
     } while (0)
 
 /* Return the name of the function of the API that this thread is in. */
@@ -103,7 +108,9 @@ const char *current_call(void);
 /* Note the reason of the last error that has a text of its own. The report has it. */
 void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- devices.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- devices.c
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* Note the devices that exist, when the driver is initialized. */
 void devices_open(void);
@@ -113,13 +120,17 @@ int device_count(void);
 int physical_device(int device);
 /* Return whether a number is that of a device. */
 bool device_valid(int device);
-/* Write the item of a setting with several (separated by commas) that is for a device: the last one is for those behind it. */
+/* Write the item of a setting with several (separated by commas) that is for a device: the last one
+ * is for those behind it. */
 void device_setting(const char *name, int device, const char *fallback, char *item, size_t size);
 uint64_t device_memory(void);
 
-/* ---- contexts.c -------------------------------------------------------------------------------------------------------------- */
+/* ---- contexts.c
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
-/* The stack of contexts of this thread. Pushing and popping return whether there was room, or a context. */
+/* The stack of contexts of this thread. Pushing and popping return whether there was room, or a
+ * context. */
 Context *stack_top(void);
 bool stack_push(Context *context);
 bool stack_pop(Context **context);
@@ -129,7 +140,8 @@ void stack_replace(Context *context);
 int context_of(void *handle, Context **context);
 /* Return what the context's failure is, for the process: 0 or a sticky code. */
 int context_failure(Context *context);
-/* Make a context that is not alive, let one begin, and end one: its work is done, its objects and memory are gone, their handles are stale. */
+/* Make a context that is not alive, let one begin, and end one: its work is done, its objects and
+ * memory are gone, their handles are stale. */
 Context *context_make(int device, bool primary);
 void context_activate(Context *context);
 void context_deactivate(Context *context);
@@ -141,10 +153,10 @@ int context_run(Context *context);
 #define STREAM_LEGACY ((void *)(uintptr_t)1)
 #define STREAM_PER_THREAD ((void *)(uintptr_t)2)
 
-/* Return the stream of a handle. NULL, STREAM_LEGACY and STREAM_PER_THREAD are those of the current context. */
+/* Return the stream of a handle. NULL, STREAM_LEGACY and STREAM_PER_THREAD are those of the current
+ * context. */
 int stream_of(void *handle, Stream **stream);
-static inline Context *context_of_stream(Stream *stream)
-{
+static inline Context *context_of_stream(Stream *stream) {
     return (Context *)stream->group;
 }
 
@@ -152,9 +164,12 @@ static inline Context *context_of_stream(Stream *stream)
 int context_enable_peer(int device);
 int context_disable_peer(int device);
 
-/* ---- rules.c: streams ---------------------------------------------------------------------------------------------------------- */
+/* ---- rules.c: streams
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
-/* Make a stream of the current context; flag 1: the legacy stream and it do not wait for each other. Priorities: -5 to 0. */
+/* Make a stream of the current context; flag 1: the legacy stream and it do not wait for each
+ * other. Priorities: -5 to 0. */
 int stream_create(void **handle, unsigned flags, int priority);
 int stream_destroy(void *handle);
 int stream_synchronize(void *handle);
@@ -167,7 +182,9 @@ int submit(Stream *stream, Op *op);
 /* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
 int submit_and(Stream *stream, Op *op, bool wait);
 
-/* ---- captures.c, graphs.c ------------------------------------------------------------------------------------------------------ */
+/* ---- captures.c, graphs.c
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED } CaptureMode;
 typedef enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED } CaptureStatus;
@@ -206,7 +223,8 @@ bool capture_active(const Stream *stream);
 void capture_invalidate(Stream *stream);
 /* Set the mode of this thread, and *mode to the one before. */
 int capture_exchange_mode(int *mode);
-/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of this thread have it. */
+/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of
+ * this thread have it. */
 int refuse_in_capture(void);
 /* Return whether a stream is the legacy one, and one that it waits for captures. */
 bool legacy_is_captured(const Stream *stream);
@@ -225,7 +243,9 @@ int graph_destroy_executable(void *executable);
 int graph_upload(void *executable, void *stream);
 int graph_launch(void *executable, void *stream);
 
-/* ---- events.c ------------------------------------------------------------------------------------------------------------------ */
+/* ---- events.c
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 enum { EVENT_BLOCKING = 1, EVENT_NO_TIMING = 2 };
 
@@ -252,18 +272,22 @@ int event_query(void *handle);
 int event_elapsed(float *milliseconds, void *start, void *end);
 int stream_wait_event(void *stream, void *event);
 
-/* ---- allocations.c, pools.c ------------------------------------------------------------------------------------------------------ */
+/* ---- allocations.c, pools.c
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 enum { PITCH = 512 };
 
-/* Return whether [address, address + size) is host memory that the driver has pinned or registered. */
+/* Return whether [address, address + size) is host memory that the driver has pinned or registered.
+ */
 bool is_pinned(const void *address, size_t size);
 /* Return whether the host pointer is registered, so that it is a device pointer too. */
 bool is_registered(uint64_t address, size_t size);
 /* Check that a device pointer and size lie in one allocation. */
 int check_range(uint64_t address, uint64_t size, const char *what);
 int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address);
-/* Free memory, after the pending work of the context unless the setting "frees_wait" is 0 and the vendor documents no wait. */
+/* Free memory, after the pending work of the context unless the setting "frees_wait" is 0 and the
+ * vendor documents no wait. */
 int memory_release(uint64_t address, bool host);
 int memory_register(void *address, size_t size);
 int memory_unregister(void *address);
@@ -276,7 +300,9 @@ int pool_free(uint64_t address, void *stream);
 /* Return the pool of a device: there is one. */
 int pool_of(int device, void **pool);
 
-/* ---- copying.c, filling.c -------------------------------------------------------------------------------------------------------- */
+/* ---- copying.c, filling.c
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
     uint64_t address;
@@ -304,17 +330,23 @@ typedef struct {
 
 int submit_fill(Fill fill, void *stream, bool async);
 
-/* ---- launches.c ------------------------------------------------------------------------------------------------------------------- */
+/* ---- launches.c
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* True while launches do nothing: they return before anything else. */
 extern volatile int skip_launches;
 
-/* Count a launch, and note what a test reads of it: a name, and fields of the form name=value. The block is written in hexadecimal. */
-void note_launch(const void *block, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Count a launch, and note what a test reads of it: a name, and fields of the form name=value. The
+ * block is written in hexadecimal. */
+void note_launch(const void *block, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Append the ranges of memory that a kernel of a context may access to a request. */
 void put_ranges(Bytes *request, const Context *context);
 
-/* ---- notes.c ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- notes.c
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Return whether a check is on, or any for NULL. */
 bool is_checked(const char *check);
@@ -324,8 +356,10 @@ void note_allocated(Block *block);
 /* Return the line that frees a block, for the note when it is gone. */
 const char *note_freeing(Block *block);
 void note_freed(uint64_t start, const char *where);
-/* Note that the operation that runs copies or fills rows. Addresses outside of the arena are the host's own. */
-void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch);
+/* Note that the operation that runs copies or fills rows. Addresses outside of the arena are the
+ * host's own. */
+void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from,
+                 size_t from_pitch);
 /* Append the checks and the notes to the request of a launch, if there are checks. */
 bool put_checks(Bytes *request);
 /* Send the notes without a launch, and print the reports. */
@@ -335,17 +369,19 @@ void take_reports(Bytes *response);
 /* Report the memory of an owner, or all, that the program did not free. */
 void note_leaks(const void *owner);
 
-/* ---- images.c ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- images.c
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 #define MOST_IMAGE (UINT64_C(1) << 31)
 
 /* Return whether `length` bytes at `offset` lie within `size` bytes. */
-static inline bool inside(size_t size, uint64_t offset, uint64_t length)
-{
+static inline bool inside(size_t size, uint64_t offset, uint64_t length) {
     return offset <= size && length <= size - offset;
 }
 
-/* Copy memory that may not be there: an image has its size within, and a truncated one ends earlier. */
+/* Copy memory that may not be there: an image has its size within, and a truncated one ends
+ * earlier. */
 bool copy_safely(void *target, const void *source, size_t size);
 /* Return the bytes of an ELF file for a machine from its headers, 0 if they are damaged. */
 size_t elf_size(const void *image, int machine);

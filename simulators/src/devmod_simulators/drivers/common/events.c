@@ -9,35 +9,30 @@ typedef struct {
     uint64_t generation;
 } Record;
 
-static double now(void)
-{
+static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
-static int run_record(Op *op)
-{
+static int run_record(Op *op) {
     Record *record = (Record *)op->data;
     if (record->event->generation == record->generation)
         record->event->time = now();
     return 0;
 }
 
-static int run_nothing(Op *op)
-{
+static int run_nothing(Op *op) {
     (void)op;
     return 0;
 }
 
-static int event_of(void *handle, Event **event)
-{
+static int event_of(void *handle, Event **event) {
     *event = handle_get(HANDLE_EVENT, handle);
     return *event ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
 
-int event_create(void **handle, unsigned flags)
-{
+int event_create(void **handle, unsigned flags) {
     CHECK(handle, CODE_INVALID_VALUE);
     Event *event = calloc(1, sizeof *event); /* never freed: an operation may still name it */
     if (!event)
@@ -50,8 +45,7 @@ int event_create(void **handle, unsigned flags)
     return CODE_SUCCESS;
 }
 
-int event_destroy(void *handle)
-{
+int event_destroy(void *handle) {
     Event *event;
     TRY(event_of(handle, &event));
     handle_drop(HANDLE_EVENT, handle);
@@ -59,8 +53,7 @@ int event_destroy(void *handle)
     return CODE_SUCCESS;
 }
 
-int event_record(void *handle, void *stream_handle)
-{
+int event_record(void *handle, void *stream_handle) {
     Stream *stream;
     Event *event;
     TRY(event_of(handle, &event));
@@ -79,8 +72,7 @@ int event_record(void *handle, void *stream_handle)
     return CODE_SUCCESS;
 }
 
-int stream_wait_event(void *stream_handle, void *handle)
-{
+int stream_wait_event(void *stream_handle, void *handle) {
     Stream *stream;
     Event *event;
     TRY(event_of(handle, &event));
@@ -94,8 +86,7 @@ int stream_wait_event(void *stream_handle, void *handle)
     return submit(stream, op);
 }
 
-int event_synchronize(void *handle)
-{
+int event_synchronize(void *handle) {
     Event *event;
     TRY(event_of(handle, &event));
     CHECK(!event->graph, CODE_CAPTURED_EVENT);
@@ -105,8 +96,7 @@ int event_synchronize(void *handle)
     return context_failure(event->context);
 }
 
-int event_query(void *handle)
-{
+int event_query(void *handle) {
     Event *event;
     TRY(event_of(handle, &event));
     CHECK(!event->graph, CODE_CAPTURED_EVENT);
@@ -120,8 +110,7 @@ int event_query(void *handle)
     return done ? CODE_SUCCESS : CODE_NOT_READY;
 }
 
-int event_elapsed(float *milliseconds, void *start_handle, void *end_handle)
-{
+int event_elapsed(float *milliseconds, void *start_handle, void *end_handle) {
     Event *start, *end;
     CHECK(milliseconds, CODE_INVALID_VALUE);
     TRY(event_of(start_handle, &start));

@@ -1,15 +1,16 @@
-/* Fills in one and two dimensions. They are asynchronous for device memory, in the legacy stream too. */
+/* Fills in one and two dimensions. They are asynchronous for device memory, in the legacy stream
+ * too. */
 #include "driver.h"
 
 #include <string.h>
 
-static int run_fill(Op *op)
-{
+static int run_fill(Op *op) {
     Fill *fill = (Fill *)op->data;
     size_t row = fill->width * fill->element;
     unsigned char *to = memory_at(fill->address, (fill->height - 1) * fill->pitch + row);
     if (!to) {
-        explain("a fill ran on memory that is not allocated: 0x%llx", (unsigned long long)fill->address);
+        explain("a fill ran on memory that is not allocated: 0x%llx",
+                (unsigned long long)fill->address);
         return CODE_ILLEGAL_ADDRESS;
     }
     note_access(fill->address, fill->pitch, row, fill->height, 0, 0);
@@ -19,14 +20,15 @@ static int run_fill(Op *op)
     return 0;
 }
 
-int submit_fill(Fill fill, void *handle, bool async)
-{
+int submit_fill(Fill fill, void *handle, bool async) {
     Stream *stream;
     TRY(stream_of(handle, &stream));
     if (!fill.width || !fill.height)
         return CODE_SUCCESS;
     CHECK(fill.address % fill.element == 0, CODE_INVALID_VALUE);
-    CHECK(fill.height == 1 || (fill.pitch >= fill.width * fill.element && fill.pitch % fill.element == 0), CODE_INVALID_VALUE);
+    CHECK(fill.height == 1 ||
+              (fill.pitch >= fill.width * fill.element && fill.pitch % fill.element == 0),
+          CODE_INVALID_VALUE);
     size_t size = (fill.height - 1) * fill.pitch + fill.width * fill.element;
     TRY(check_range(fill.address, size, "fill"));
     if (!async)

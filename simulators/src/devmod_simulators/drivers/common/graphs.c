@@ -1,6 +1,7 @@
 /* Graphs: what a capture gave, instantiated and launched.
  *
- * A graph runs its nodes in an order that its dependencies permit, the youngest first, so that a missing dependency shows.
+ * A graph runs its nodes in an order that its dependencies permit, the youngest first, so that a
+ * missing dependency shows.
  */
 #include "driver.h"
 
@@ -12,8 +13,7 @@ typedef struct {
     Body *body;
 } Executable;
 
-int graph_destroy(void *handle)
-{
+int graph_destroy(void *handle) {
     Graph *graph = handle_get(HANDLE_GRAPH, handle);
     CHECK(graph, CODE_INVALID_VALUE);
     handle_drop(HANDLE_GRAPH, handle);
@@ -22,8 +22,7 @@ int graph_destroy(void *handle)
     return CODE_SUCCESS;
 }
 
-int graph_nodes(void *handle, void **nodes, size_t *count)
-{
+int graph_nodes(void *handle, void **nodes, size_t *count) {
     Graph *graph = handle_get(HANDLE_GRAPH, handle);
     CHECK(graph && count, CODE_INVALID_VALUE);
     size_t number = (size_t)graph->body->count;
@@ -34,8 +33,7 @@ int graph_nodes(void *handle, void **nodes, size_t *count)
     return CODE_SUCCESS;
 }
 
-int graph_node_kind(void *node, NodeKind *kind)
-{
+int graph_node_kind(void *node, NodeKind *kind) {
     Op *op = handle_get(HANDLE_GRAPH_NODE, node);
     CHECK(op && kind, CODE_INVALID_VALUE);
     *kind = strcmp(op->what, "copy") == 0            ? NODE_COPY
@@ -45,8 +43,7 @@ int graph_node_kind(void *node, NodeKind *kind)
     return CODE_SUCCESS;
 }
 
-int graph_instantiate(void **result, void *handle)
-{
+int graph_instantiate(void **result, void *handle) {
     Graph *graph = handle_get(HANDLE_GRAPH, handle);
     CHECK(result && graph, CODE_INVALID_VALUE);
     Executable *executable = calloc(1, sizeof *executable);
@@ -58,8 +55,7 @@ int graph_instantiate(void **result, void *handle)
     return CODE_SUCCESS;
 }
 
-int graph_update(void *handle, void *new, bool *changed)
-{
+int graph_update(void *handle, void *new, bool *changed) {
     Executable *executable = handle_get(HANDLE_GRAPH_EXEC, handle);
     Graph *graph = handle_get(HANDLE_GRAPH, new);
     CHECK(executable && graph, CODE_INVALID_VALUE);
@@ -71,8 +67,7 @@ int graph_update(void *handle, void *new, bool *changed)
     return CODE_SUCCESS;
 }
 
-int graph_destroy_executable(void *handle)
-{
+int graph_destroy_executable(void *handle) {
     Executable *executable = handle_get(HANDLE_GRAPH_EXEC, handle);
     CHECK(executable, CODE_INVALID_VALUE);
     handle_drop(HANDLE_GRAPH_EXEC, handle);
@@ -81,16 +76,14 @@ int graph_destroy_executable(void *handle)
     return CODE_SUCCESS;
 }
 
-static bool may_run(const Body *body, const bool *done, int index)
-{
+static bool may_run(const Body *body, const bool *done, int index) {
     for (int i = 0; i < body->nodes[index].after_count; i++)
         if (!done[body->nodes[index].after[i]])
             return false;
     return !done[index];
 }
 
-static int run_graph(Op *op)
-{
+static int run_graph(Op *op) {
     Body *body = *(Body **)op->data;
     bool *done = calloc((size_t)body->count + 1, sizeof *done);
     int code = 0;
@@ -107,20 +100,17 @@ static int run_graph(Op *op)
     return code;
 }
 
-static void drop_graph(Op *op)
-{
+static void drop_graph(Op *op) {
     body_release(*(Body **)op->data);
 }
 
-int graph_upload(void *handle, void *stream)
-{
+int graph_upload(void *handle, void *stream) {
     Stream *target;
     CHECK(handle_get(HANDLE_GRAPH_EXEC, handle), CODE_INVALID_VALUE);
     return stream_of(stream, &target);
 }
 
-int graph_launch(void *handle, void *stream)
-{
+int graph_launch(void *handle, void *stream) {
     Stream *target;
     Executable *executable = handle_get(HANDLE_GRAPH_EXEC, handle);
     CHECK(executable, CODE_INVALID_VALUE);

@@ -1,4 +1,5 @@
-/* Handles: a kind, a generation and an index. A handle that was destroyed, or belongs elsewhere, is detected. */
+/* Handles: a kind, a generation and an index. A handle that was destroyed, or belongs elsewhere, is
+ * detected. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -15,19 +16,25 @@ static Slot *slots;
 static size_t slot_count;
 static size_t counts[HANDLE_KINDS];
 
-const char *handle_kind_name(int kind)
-{
+const char *handle_kind_name(int kind) {
     static const char *const names[HANDLE_KINDS] = {
-        [HANDLE_CONTEXT] = "contexts", [HANDLE_MODULE] = "modules", [HANDLE_FUNCTION] = "functions", [HANDLE_STREAM] = "streams",
-        [HANDLE_EVENT] = "events", [HANDLE_GRAPH] = "graphs", [HANDLE_GRAPH_NODE] = "graph-nodes",
-        [HANDLE_GRAPH_EXEC] = "executable-graphs", [HANDLE_POOL] = "pools",
-        [HANDLE_LIBRARY] = "libraries", [HANDLE_KERNEL] = "kernels", [HANDLE_ARRAY] = "arrays",
+        [HANDLE_CONTEXT] = "contexts",
+        [HANDLE_MODULE] = "modules",
+        [HANDLE_FUNCTION] = "functions",
+        [HANDLE_STREAM] = "streams",
+        [HANDLE_EVENT] = "events",
+        [HANDLE_GRAPH] = "graphs",
+        [HANDLE_GRAPH_NODE] = "graph-nodes",
+        [HANDLE_GRAPH_EXEC] = "executable-graphs",
+        [HANDLE_POOL] = "pools",
+        [HANDLE_LIBRARY] = "libraries",
+        [HANDLE_KERNEL] = "kernels",
+        [HANDLE_ARRAY] = "arrays",
     };
     return kind > 0 && kind < HANDLE_KINDS ? names[kind] : "unknown handles";
 }
 
-void *handle_make(int kind, void *object, void *owner)
-{
+void *handle_make(int kind, void *object, void *owner) {
     size_t index = 0;
     while (index < slot_count && slots[index].kind)
         index++;
@@ -42,11 +49,11 @@ void *handle_make(int kind, void *object, void *owner)
     Slot *slot = &slots[index];
     *slot = (Slot){object, owner, (slot->generation + 1) & 0xffff, kind};
     counts[kind]++;
-    return (void *)(uintptr_t)((uint64_t)MARK << 56 | (uint64_t)kind << 48 | (uint64_t)slot->generation << 32 | index);
+    return (void *)(uintptr_t)((uint64_t)MARK << 56 | (uint64_t)kind << 48 |
+                               (uint64_t)slot->generation << 32 | index);
 }
 
-static Slot *slot_of(int kind, const void *handle)
-{
+static Slot *slot_of(int kind, const void *handle) {
     uint64_t value = (uintptr_t)handle;
     size_t index = value & 0xffffffff;
     if (value >> 56 != MARK || (int)(value >> 48 & 0xff) != kind || index >= slot_count)
@@ -55,14 +62,12 @@ static Slot *slot_of(int kind, const void *handle)
     return slot->kind == kind && slot->generation == (value >> 32 & 0xffff) ? slot : NULL;
 }
 
-void *handle_peek(int kind, const void *handle)
-{
+void *handle_peek(int kind, const void *handle) {
     Slot *slot = slot_of(kind, handle);
     return slot ? slot->object : NULL;
 }
 
-void *handle_get(int kind, const void *handle)
-{
+void *handle_get(int kind, const void *handle) {
     Slot *slot = slot_of(kind, handle);
     if (slot)
         return slot->object;
@@ -72,14 +77,15 @@ void *handle_get(int kind, const void *handle)
     if (value >> 56 != MARK)
         violation("%p is not a handle; expected one of the %s", handle, handle_kind_name(kind));
     else if ((int)(value >> 48 & 0xff) != kind)
-        violation("%p is a handle of the %s; expected one of the %s", handle, handle_kind_name(value >> 48 & 0xff), handle_kind_name(kind));
+        violation("%p is a handle of the %s; expected one of the %s", handle,
+                  handle_kind_name(value >> 48 & 0xff), handle_kind_name(kind));
     else
-        violation("%p is the handle of a destroyed object of the %s", handle, handle_kind_name(kind));
+        violation("%p is the handle of a destroyed object of the %s", handle,
+                  handle_kind_name(kind));
     return NULL;
 }
 
-void handle_drop(int kind, const void *handle)
-{
+void handle_drop(int kind, const void *handle) {
     Slot *slot = slot_of(kind, handle);
     if (!slot)
         return;
@@ -87,8 +93,7 @@ void handle_drop(int kind, const void *handle)
     counts[kind]--;
 }
 
-void handle_drop_owner(int kind, void *owner, void (*drop)(void *object))
-{
+void handle_drop_owner(int kind, void *owner, void (*drop)(void *object)) {
     for (size_t i = 0; i < slot_count; i++) {
         if (slots[i].kind != kind || slots[i].owner != owner)
             continue;
@@ -100,14 +105,12 @@ void handle_drop_owner(int kind, void *owner, void (*drop)(void *object))
     }
 }
 
-void handle_each(int kind, void (*act)(void *object))
-{
+void handle_each(int kind, void (*act)(void *object)) {
     for (size_t i = 0; i < slot_count; i++)
         if (slots[i].kind == kind)
             act(slots[i].object);
 }
 
-size_t handle_count(int kind)
-{
+size_t handle_count(int kind) {
     return counts[kind];
 }

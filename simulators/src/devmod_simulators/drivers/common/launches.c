@@ -8,37 +8,34 @@
 static uint64_t launches;
 static char last_launch[8192];
 
-/* Return the last launch as text: name, dimensions, attributes and the parameter block in hexadecimal. */
+/* Return the last launch as text: name, dimensions, attributes and the parameter block in
+ * hexadecimal. */
 const char *standin_last_launch(void);
 /* Return the number of launches. */
 uint64_t standin_launches(void);
-/* Do nothing in a launch from now on, or launch again. Benchmarks measure what is above the driver with it. */
+/* Do nothing in a launch from now on, or launch again. Benchmarks measure what is above the driver
+ * with it. */
 void standin_skip_launches(int skip);
 
 volatile int skip_launches;
 
-const char *standin_last_launch(void)
-{
+const char *standin_last_launch(void) {
     return last_launch;
 }
 
-uint64_t standin_launches(void)
-{
+uint64_t standin_launches(void) {
     return launches;
 }
 
-void standin_skip_launches(int skip)
-{
+void standin_skip_launches(int skip) {
     skip_launches = skip;
 }
 
-__attribute__((constructor)) static void read_skip(void)
-{
+__attribute__((constructor)) static void read_skip(void) {
     skip_launches = (int)setting_number("skip_launches", 0);
 }
 
-void note_launch(const void *block, size_t size, const char *format, ...)
-{
+void note_launch(const void *block, size_t size, const char *format, ...) {
     launches++;
     va_list arguments;
     va_start(arguments, format);
@@ -47,11 +44,11 @@ void note_launch(const void *block, size_t size, const char *format, ...)
     if (length < sizeof last_launch)
         length += (size_t)snprintf(last_launch + length, sizeof last_launch - length, " params=");
     for (size_t i = 0; i < size && length + 3 < sizeof last_launch; i++)
-        length += (size_t)snprintf(last_launch + length, sizeof last_launch - length, "%02x", ((const unsigned char *)block)[i]);
+        length += (size_t)snprintf(last_launch + length, sizeof last_launch - length, "%02x",
+                                   ((const unsigned char *)block)[i]);
 }
 
-void put_ranges(Bytes *request, const Context *context)
-{
+void put_ranges(Bytes *request, const Context *context) {
     size_t place, count = 0;
     put_u32(request, 0);
     place = request->size - 4;

@@ -1,5 +1,6 @@
-/* What checks need of the host's side, while the setting "sanitize" names some: notes that the worker reads with the next launch, in the order
-   in which things happen, the lines of the program that allocates and frees, the reports that come back, and memory that is left. */
+/* What checks need of the host's side, while the setting "sanitize" names some: notes that the
+   worker reads with the next launch, in the order in which things happen, the lines of the program
+   that allocates and frees, the reports that come back, and memory that is left. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -11,7 +12,10 @@
 #include <unistd.h>
 
 static Bytes notes, reports;
-static struct { const Stream *stream; uint64_t number; } running;
+static struct {
+    const Stream *stream;
+    uint64_t number;
+} running;
 static __thread char place[512]; /* the line of Python that calls this thread's function */
 
 /* Return the reports so far, a line of JSON each, and forget them. */
@@ -19,8 +23,7 @@ const char *standin_sanitize_reports(void);
 /* Run all work that waits, so that its checks are done. */
 void standin_settle(void);
 
-bool is_checked(const char *check)
-{
+bool is_checked(const char *check) {
     const char *checks = setting("sanitize");
     return checks && (!check || strstr(checks, check));
 }
@@ -36,12 +39,20 @@ static struct {
     void (*drop)(void *);
 } python;
 
-static void find_python(void)
-{
-    const struct { const char *name; void *function; } names[] = {
-        {"Py_IsInitialized", &python.ready}, {"PyGILState_Ensure", &python.ensure}, {"PyGILState_Release", &python.release},
-        {"PyEval_GetFrame", &python.frame}, {"PyFrame_GetBack", &python.back}, {"PyFrame_GetCode", &python.code},
-        {"PyObject_GetAttrString", &python.attribute}, {"PyFrame_GetLineNumber", &python.line}, {"PyUnicode_AsUTF8", &python.text},
+static void find_python(void) {
+    const struct {
+        const char *name;
+        void *function;
+    } names[] = {
+        {"Py_IsInitialized", &python.ready},
+        {"PyGILState_Ensure", &python.ensure},
+        {"PyGILState_Release", &python.release},
+        {"PyEval_GetFrame", &python.frame},
+        {"PyFrame_GetBack", &python.back},
+        {"PyFrame_GetCode", &python.code},
+        {"PyObject_GetAttrString", &python.attribute},
+        {"PyFrame_GetLineNumber", &python.line},
+        {"PyUnicode_AsUTF8", &python.text},
         {"Py_DecRef", &python.drop},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -49,14 +60,14 @@ static void find_python(void)
 }
 
 /* Whether a file is a library, and not the user's. */
-static bool is_library(const char *file)
-{
-    return strstr(file, "-packages/") || strstr(file, "/lib/python3") || strstr(file, "/src/devmod") || file[0] == '<';
+static bool is_library(const char *file) {
+    return strstr(file, "-packages/") || strstr(file, "/lib/python3") ||
+           strstr(file, "/src/devmod") || file[0] == '<';
 }
 
-/* Note the line of the user's program. The caller holds no lock: another thread may hold Python's and wait for ours. */
-void note_place(const char *function)
-{
+/* Note the line of the user's program. The caller holds no lock: another thread may hold Python's
+ * and wait for ours. */
+void note_place(const char *function) {
     place[0] = 0;
     if ((strncmp(function, "cuMem", 5) && strncmp(function, "cuLaunch", 8)) || !is_checked(NULL))
         return;
@@ -68,14 +79,16 @@ void note_place(const char *function)
     void *frame = python.frame();
     bool owned = false;
     while (frame) {
-        void *code = python.code(frame), *name = code ? python.attribute(code, "co_filename") : NULL;
+        void *code = python.code(frame),
+             *name = code ? python.attribute(code, "co_filename") : NULL;
         const char *file = name ? python.text(name) : NULL;
         char here[256];
         size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
         bool found = file && !is_library(file);
         if (found) {
             bool below = length && strncmp(file, here, length) == 0 && file[length] == '/';
-            snprintf(place, sizeof place, "%s:%d", below ? file + length + 1 : file, python.line(frame));
+            snprintf(place, sizeof place, "%s:%d", below ? file + length + 1 : file,
+                     python.line(frame));
         }
         if (name)
             python.drop(name);
@@ -90,8 +103,7 @@ void note_place(const char *function)
     python.release(state);
 }
 
-void note_allocated(Block *block)
-{
+void note_allocated(Block *block) {
     if (!is_checked(NULL))
         return;
     block->place = strdup(place);
@@ -102,15 +114,13 @@ void note_allocated(Block *block)
     put_bytes(&notes, place, strlen(place));
 }
 
-const char *note_freeing(Block *block)
-{
+const char *note_freeing(Block *block) {
     free(block->place);
     block->place = NULL; /* it is no leak */
     return is_checked(NULL) ? strdup(place) : NULL;
 }
 
-void note_freed(uint64_t start, const char *where)
-{
+void note_freed(uint64_t start, const char *where) {
     if (!where)
         return;
     put_u32(&notes, NOTE_FREED);
@@ -119,8 +129,7 @@ void note_freed(uint64_t start, const char *where)
     free((char *)where);
 }
 
-void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op)
-{
+void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op) {
     if (!is_checked("race"))
         return;
     put_u32(&notes, kind);
@@ -130,20 +139,18 @@ void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op)
     put_bytes(&notes, place, strlen(place));
 }
 
-void note_running(const Stream *stream, uint64_t number)
-{
+void note_running(const Stream *stream, uint64_t number) {
     running.stream = stream;
     running.number = number;
 }
 
-static void put_running(Bytes *bytes)
-{
+static void put_running(Bytes *bytes) {
     put_u64(bytes, (uintptr_t)running.stream);
     put_u64(bytes, running.number);
 }
 
-void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch)
-{
+void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from,
+                 size_t from_pitch) {
     if (!is_checked(NULL))
         return;
     put_u32(&notes, NOTE_ACCESS);
@@ -156,8 +163,7 @@ void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint
     put_u64(&notes, from_pitch);
 }
 
-bool put_checks(Bytes *request)
-{
+bool put_checks(Bytes *request) {
     const char *checks = setting("sanitize");
     if (!checks)
         return false;
@@ -168,8 +174,7 @@ bool put_checks(Bytes *request)
     return true;
 }
 
-void flush_notes(void)
-{
+void flush_notes(void) {
     Bytes request = {0}, response = {0};
     char *message = NULL;
     if (!worker_started() || !notes.size)
@@ -183,8 +188,7 @@ void flush_notes(void)
 }
 
 /* Print a report, and keep what a program reads of it. */
-static void note_report(const char *text, const char *json)
-{
+static void note_report(const char *text, const char *json) {
     const char *path = setting("sanitize_log");
     int file = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
     char *line = NULL;
@@ -200,8 +204,7 @@ static void note_report(const char *text, const char *json)
     free(line);
 }
 
-void take_reports(Bytes *response)
-{
+void take_reports(Bytes *response) {
     uint32_t count = response->size - response->position >= 4 ? get_u32(response) : 0;
     while (count--) {
         char *text = get_text(response), *json = get_text(response);
@@ -211,8 +214,7 @@ void take_reports(Bytes *response)
     }
 }
 
-const char *standin_sanitize_reports(void)
-{
+const char *standin_sanitize_reports(void) {
     static char *answer;
     pthread_mutex_lock(&big_lock);
     free(answer);
@@ -223,14 +225,12 @@ const char *standin_sanitize_reports(void)
     return answer;
 }
 
-static void settle(void *context)
-{
+static void settle(void *context) {
     if (((Context *)context)->alive)
         context_run(context);
 }
 
-void standin_settle(void)
-{
+void standin_settle(void) {
     pthread_mutex_lock(&big_lock);
     if (!process_forked()) { /* the worker is that of the parent */
         handle_each(HANDLE_CONTEXT, settle);
@@ -239,8 +239,7 @@ void standin_settle(void)
     pthread_mutex_unlock(&big_lock);
 }
 
-void note_leaks(const void *owner)
-{
+void note_leaks(const void *owner) {
     for (int slice = 0; slice < ARENA_SLICES && is_checked("leak"); slice++)
         for (size_t i = 0; i < arena_count(slice); i++) {
             Block *block = arena_at(slice, i);
@@ -254,16 +253,18 @@ void note_leaks(const void *owner)
             }
             *to = 0;
             bool known = block->place[0];
-            snprintf(text, sizeof text, "leak: %llu bytes%s%s", (unsigned long long)block->size, known ? ", allocated at " : "", block->place);
-            snprintf(json, sizeof json, "{\"check\": \"leak\", \"kind\": \"leak\", \"text\": \"leak: %llu bytes%s%s\"}",
-                     (unsigned long long)block->size, known ? ", allocated at " : "", escaped);
+            snprintf(text, sizeof text, "leak: %llu bytes%s%s", (unsigned long long)block->size,
+                     known ? ", allocated at " : "", block->place);
+            snprintf(
+                json, sizeof json,
+                "{\"check\": \"leak\", \"kind\": \"leak\", \"text\": \"leak: %llu bytes%s%s\"}",
+                (unsigned long long)block->size, known ? ", allocated at " : "", escaped);
             note_report(text, json);
             block->place = NULL; /* once */
         }
 }
 
-__attribute__((destructor)) static void find_leaks(void)
-{
+__attribute__((destructor)) static void find_leaks(void) {
     if (process_forked())
         return;
     if (!end_calls())

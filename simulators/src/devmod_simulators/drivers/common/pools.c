@@ -1,23 +1,20 @@
 /* Stream-ordered allocations and the default pool of each device. */
 #include "driver.h"
 
-static int run_allocate(Op *op)
-{
+static int run_allocate(Op *op) {
     Block *block = arena_block(op->data[0], 1);
     if (block)
         block->live = true;
     return 0;
 }
 
-static int run_free(Op *op)
-{
+static int run_free(Op *op) {
     note_freed(op->data[0], (const char *)(uintptr_t)op->data[1]);
     arena_free(op->data[0]);
     return 0;
 }
 
-int pool_allocate(uint64_t *address, size_t size, void *handle)
-{
+int pool_allocate(uint64_t *address, size_t size, void *handle) {
     Stream *stream;
     Block *block;
     CHECK(address && size, CODE_INVALID_VALUE);
@@ -34,14 +31,14 @@ int pool_allocate(uint64_t *address, size_t size, void *handle)
     return submit(stream, op);
 }
 
-int pool_free(uint64_t address, void *handle)
-{
+int pool_free(uint64_t address, void *handle) {
     Stream *stream;
     Block *block = arena_block(address, 1);
     CHECK(address, CODE_SUCCESS);
     TRY(stream_of(handle, &stream));
     if (!block || block->start != address || block->kind != BLOCK_DEVICE || block->internal) {
-        violation("0x%llx is freed and is not the start of a device allocation", (unsigned long long)address);
+        violation("0x%llx is freed and is not the start of a device allocation",
+                  (unsigned long long)address);
         return CODE_INVALID_VALUE;
     }
     Op *op = op_make("free", run_free, NULL, 2 * sizeof(uint64_t));
@@ -51,8 +48,7 @@ int pool_free(uint64_t address, void *handle)
 }
 
 /* One pool for each device: the default one. */
-int pool_of(int device, void **pool)
-{
+int pool_of(int device, void **pool) {
     CHECK(pool, CODE_INVALID_VALUE);
     CHECK(device_valid(device), CODE_INVALID_DEVICE);
     if (!devices[device].pool)

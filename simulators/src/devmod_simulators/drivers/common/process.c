@@ -1,4 +1,5 @@
-/* What each function of the API does first: the lock, the state of the process, faults on demand, the count of its calls. */
+/* What each function of the API does first: the lock, the state of the process, faults on demand,
+ * the count of its calls. */
 #include "driver.h"
 
 #include <stdarg.h>
@@ -15,8 +16,7 @@ static __thread const char *call; /* the function of the API that this thread is
 /* Return how often a function of the API was called, by its name without a version. */
 uint64_t standin_calls(const char *name);
 
-void explain(const char *format, ...)
-{
+void explain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(reason, sizeof reason, format, arguments);
@@ -26,22 +26,19 @@ void explain(const char *format, ...)
             *mark = ' ';
 }
 
-const char *current_call(void)
-{
+const char *current_call(void) {
     return call;
 }
 
 /* Compare an exported name with a public one: cuMemAlloc_v2 is cuMemAlloc. */
-static bool same_name(const char *exported, const char *name)
-{
+static bool same_name(const char *exported, const char *name) {
     size_t length = strlen(name);
     if (strncmp(exported, name, length) != 0)
         return false;
     return !exported[length] || (exported[length] == '_' && exported[length + 1] == 'v');
 }
 
-uint64_t standin_calls(const char *name)
-{
+uint64_t standin_calls(const char *name) {
     uint64_t result = 0;
     pthread_mutex_lock(&big_lock);
     for (Counter *counter = counters; counter; counter = counter->next)
@@ -51,9 +48,9 @@ uint64_t standin_calls(const char *name)
     return result;
 }
 
-/* The setting "fail": "cuMemAlloc=2,cuLaunchKernel=700@3"; @3 means the third call alone. Return the code for this call, or 0. */
-static int fault(const char *name, uint64_t call)
-{
+/* The setting "fail": "cuMemAlloc=2,cuLaunchKernel=700@3"; @3 means the third call alone. Return
+ * the code for this call, or 0. */
+static int fault(const char *name, uint64_t call) {
     const char *list = setting("fail");
     char item[128];
     while (list && *list) {
@@ -70,8 +67,7 @@ static int fault(const char *name, uint64_t call)
     return CODE_SUCCESS;
 }
 
-int enter(Entry *entry, Counter *counter, const char *name, Need need)
-{
+int enter(Entry *entry, Counter *counter, const char *name, Need need) {
     if (in_call()) {
         violation("%s is called within a host function of a stream", name);
         return CODE_NOT_PERMITTED;
@@ -106,20 +102,17 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need)
     return context_failure(context);
 }
 
-void leave(Entry *entry)
-{
+void leave(Entry *entry) {
     if (entry->locked)
         pthread_mutex_unlock(&big_lock);
 }
 
-static void note_fork(void)
-{
+static void note_fork(void) {
     forked = ready;
     pthread_mutex_init(&big_lock, NULL);
 }
 
-static void report_calls(void)
-{
+static void report_calls(void) {
     report_text_line("reason", reason);
     report_line("ready", ready);
     for (int i = 0; i < DEVICES; i++)
@@ -127,25 +120,23 @@ static void report_calls(void)
             report_line("failed", devices[i].failed);
 }
 
-bool process_forked(void)
-{
+bool process_forked(void) {
     return forked;
 }
 
-bool process_was_initialized(void)
-{
+bool process_was_initialized(void) {
     return tried;
 }
 
-int process_initialize(void)
-{
+int process_initialize(void) {
     tried = true;
     CHECK(!forked, CODE_NOT_INITIALIZED);
     CHECK(device_count(), CODE_NO_DEVICE);
     if (ready)
         return CODE_SUCCESS;
     if (!arena_open()) {
-        explain("the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)");
+        explain(
+            "the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)");
         fprintf(stderr, "devmod-simulators: %s\n", reason);
         return CODE_OPERATING_SYSTEM;
     }
@@ -156,8 +147,8 @@ int process_initialize(void)
     return CODE_SUCCESS;
 }
 
-/* The driver is gone before the last objects of an interpreter: a call then has an answer of its own, as with the real one. */
-__attribute__((destructor)) static void end(void)
-{
+/* The driver is gone before the last objects of an interpreter: a call then has an answer of its
+ * own, as with the real one. */
+__attribute__((destructor)) static void end(void) {
     ended = true;
 }

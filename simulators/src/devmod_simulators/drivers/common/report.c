@@ -13,13 +13,13 @@ static pid_t process;
 
 void (*report_more)(void);
 
-/* Return the report: "name value" lines, then "violation text" lines. The text is valid until the next call. */
+/* Return the report: "name value" lines, then "violation text" lines. The text is valid until the
+ * next call. */
 const char *standin_report(void);
 /* Forget the violations. */
 void standin_forget(void);
 
-static void report_add(const char *text)
-{
+static void report_add(const char *text) {
     size_t length = strlen(text);
     if (report_size + length + 1 > report_capacity) {
         report_capacity = (report_size + length + 1) * 2;
@@ -31,23 +31,20 @@ static void report_add(const char *text)
     report_size += length;
 }
 
-void report_line(const char *name, long long value)
-{
+void report_line(const char *name, long long value) {
     char line[128];
     snprintf(line, sizeof line, "%s %lld\n", name, value);
     report_add(line);
 }
 
-void report_text_line(const char *name, const char *text)
-{
+void report_text_line(const char *name, const char *text) {
     report_add(name);
     report_add(" ");
     report_add(text);
     report_add("\n");
 }
 
-const char *standin_report(void)
-{
+const char *standin_report(void) {
     pthread_mutex_lock(&big_lock);
     report_size = 0;
     report_add("");
@@ -63,7 +60,8 @@ const char *standin_report(void)
         char name[32];
         if (!blocks)
             continue;
-        snprintf(name, sizeof name, slice == ARENA_HOST ? "host-blocks" : "device-%d-blocks", slice);
+        snprintf(name, sizeof name, slice == ARENA_HOST ? "host-blocks" : "device-%d-blocks",
+                 slice);
         report_line(name, blocks);
         snprintf(name, sizeof name, slice == ARENA_HOST ? "host-bytes" : "device-%d-bytes", slice);
         report_line(name, bytes);
@@ -76,21 +74,19 @@ const char *standin_report(void)
     return report_text;
 }
 
-void standin_forget(void)
-{
+void standin_forget(void) {
     pthread_mutex_lock(&big_lock);
     violations_forget();
     pthread_mutex_unlock(&big_lock);
 }
 
-__attribute__((constructor)) static void note_process(void)
-{
+__attribute__((constructor)) static void note_process(void) {
     process = getpid();
 }
 
-/* At the end of the process, write the report to the file that the setting "report" names. A forked child writes none. */
-__attribute__((destructor)) static void write_report(void)
-{
+/* At the end of the process, write the report to the file that the setting "report" names. A forked
+ * child writes none. */
+__attribute__((destructor)) static void write_report(void) {
     const char *path = getpid() == process ? setting("report") : NULL;
     FILE *file = path ? fopen(path, "w") : NULL;
     if (!file)

@@ -1,14 +1,13 @@
 /* Streams: the rules over the queues of streams.c.
  *
- * A query makes progress: it runs one operation of the stream, and answers "not ready" if there was one. So a loop of queries ends, and a
- * single query does not hide a missing wait.
+ * A query makes progress: it runs one operation of the stream, and answers "not ready" if there was
+ * one. So a loop of queries ends, and a single query does not hide a missing wait.
  */
 #include "driver.h"
 
 enum { NON_BLOCKING = 1, HIGHEST_PRIORITY = -5 };
 
-int submit(Stream *stream, Op *op)
-{
+int submit(Stream *stream, Op *op) {
     if (capture_active(stream))
         return capture_add(stream, op);
     int code = refuse_legacy(stream);
@@ -20,8 +19,7 @@ int submit(Stream *stream, Op *op)
     return CODE_SUCCESS;
 }
 
-int submit_and(Stream *stream, Op *op, bool wait)
-{
+int submit_and(Stream *stream, Op *op, bool wait) {
     if (wait && capture_active(stream)) {
         capture_invalidate(stream);
         op_free(op);
@@ -34,8 +32,7 @@ int submit_and(Stream *stream, Op *op, bool wait)
     return context_failure(context_of_stream(stream));
 }
 
-int stream_create(void **handle, unsigned flags, int priority)
-{
+int stream_create(void **handle, unsigned flags, int priority) {
     CHECK(handle && flags <= NON_BLOCKING, CODE_INVALID_VALUE);
     Context *context = current_context();
     Stream *stream = stream_make(&context->group, !(flags & NON_BLOCKING));
@@ -46,8 +43,7 @@ int stream_create(void **handle, unsigned flags, int priority)
     return CODE_SUCCESS;
 }
 
-int stream_destroy(void *handle)
-{
+int stream_destroy(void *handle) {
     Stream *stream = handle_get(HANDLE_STREAM, handle);
     CHECK(stream, CODE_INVALID_HANDLE);
     if (capture_active(stream))
@@ -57,8 +53,7 @@ int stream_destroy(void *handle)
     return CODE_SUCCESS;
 }
 
-int stream_synchronize(void *handle)
-{
+int stream_synchronize(void *handle) {
     Stream *stream;
     TRY(stream_of(handle, &stream));
     if (capture_active(stream)) {
@@ -67,7 +62,9 @@ int stream_synchronize(void *handle)
     }
     TRY(refuse_in_capture());
     TRY(refuse_legacy(stream));
-    if (stream == stream->group->barrier) /* it waits for the blocking streams, with an operation that does nothing */
+    if (stream ==
+        stream->group
+            ->barrier) /* it waits for the blocking streams, with an operation that does nothing */
         for (Stream *other = stream->group->streams; other; other = other->next)
             if (other->blocking && other != stream)
                 stream_run(other, other->last);
@@ -75,8 +72,7 @@ int stream_synchronize(void *handle)
     return context_failure(context_of_stream(stream));
 }
 
-int stream_query(void *handle)
-{
+int stream_query(void *handle) {
     Stream *stream;
     TRY(stream_of(handle, &stream));
     if (capture_active(stream)) {
@@ -90,28 +86,26 @@ int stream_query(void *handle)
     return done ? CODE_SUCCESS : CODE_NOT_READY;
 }
 
-int context_synchronize(void)
-{
+int context_synchronize(void) {
     TRY(refuse_context_wait());
     return context_run(current_context());
 }
 
-/* ---- functions of the host in a stream ----------------------------------------------------------------------------------- */
+/* ---- functions of the host in a stream
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct {
     void (*function)(void *);
     void *data;
 } HostCall;
 
-static int run_host_call(Op *op)
-{
+static int run_host_call(Op *op) {
     HostCall *call = (HostCall *)op->data;
     call_unlocked(call->function, call->data);
     return 0;
 }
 
-int stream_call(void *handle, void (*function)(void *), void *data)
-{
+int stream_call(void *handle, void (*function)(void *), void *data) {
     Stream *stream;
     CHECK(function, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));

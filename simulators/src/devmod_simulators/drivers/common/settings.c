@@ -8,13 +8,16 @@
 
 enum { SETTINGS = 64 };
 
-static struct { char name[32]; char *value; } settings[SETTINGS];
+static struct {
+    char name[32];
+    char *value;
+} settings[SETTINGS];
 
-/* Set a setting; NULL removes it, so that the environment counts again. Return whether there was room. */
+/* Set a setting; NULL removes it, so that the environment counts again. Return whether there was
+ * room. */
 int standin_set(const char *name, const char *value);
 
-int standin_set(const char *name, const char *value)
-{
+int standin_set(const char *name, const char *value) {
     pthread_mutex_lock(&big_lock);
     int result = 0;
     for (int i = 0; i < SETTINGS && !result; i++) {
@@ -29,8 +32,7 @@ int standin_set(const char *name, const char *value)
     return result;
 }
 
-const char *setting(const char *name)
-{
+const char *setting(const char *name) {
     for (int i = 0; i < SETTINGS && settings[i].name[0]; i++)
         if (strcmp(settings[i].name, name) == 0 && settings[i].value)
             return settings[i].value[0] ? settings[i].value : NULL;
@@ -43,8 +45,7 @@ const char *setting(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-uint64_t setting_number(const char *name, uint64_t fallback)
-{
+uint64_t setting_number(const char *name, uint64_t fallback) {
     const char *value = setting(name);
     return value ? strtoull(value, NULL, 0) : fallback;
 }

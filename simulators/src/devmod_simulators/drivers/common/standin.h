@@ -1,9 +1,11 @@
 /* The parts of a stand-in driver that no vendor's API appears in.
  *
- * A stand-in driver is a shared library with the API of a vendor's driver. It keeps memory, handles, streams and events, and
- * checks what it gets. A worker process runs the kernels (protocol.md). Tests alone build and load it.
+ * A stand-in driver is a shared library with the API of a vendor's driver. It keeps memory,
+ * handles, streams and events, and checks what it gets. A worker process runs the kernels
+ * (protocol.md). Tests alone build and load it.
  *
- * One lock guards everything: each function here expects its caller to hold it, if it says nothing else.
+ * One lock guards everything: each function here expects its caller to hold it, if it says nothing
+ * else.
  */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -15,14 +17,18 @@
 
 #include "codes.h"
 
-/* ---- settings.c: what a test sets ------------------------------------------------------------------------------------- */
+/* ---- settings.c: what a test sets
+ * ------------------------------------------------------------------------------------- */
 
-/* Return the setting `name` as text: set_setting's value, else the environment variable DEVMOD_STANDIN_<NAME>, else NULL. */
+/* Return the setting `name` as text: set_setting's value, else the environment variable
+ * DEVMOD_STANDIN_<NAME>, else NULL. */
 const char *setting(const char *name);
-/* Return the setting `name` as a number (decimal, or hexadecimal with 0x), or `fallback` without one. */
+/* Return the setting `name` as a number (decimal, or hexadecimal with 0x), or `fallback` without
+ * one. */
 uint64_t setting_number(const char *name, uint64_t fallback);
 
-/* ---- violations.c, report.c: what a test reads -------------------------------------------------------------------------- */
+/* ---- violations.c, report.c: what a test reads
+ * -------------------------------------------------------------------------- */
 
 /* Note a use of the API that has no defined result with a real driver. Tests fail on it. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -34,15 +40,21 @@ extern void (*report_more)(void);
 void report_line(const char *name, long long value);
 void report_text_line(const char *name, const char *text);
 
-/* ---- arena.c: device memory and pinned host memory ------------------------------------------------------------------------ */
+/* ---- arena.c: device memory and pinned host memory
+ * ------------------------------------------------------------------------ */
 
-enum { ARENA_DEVICES = 8, ARENA_HOST = ARENA_DEVICES, ARENA_SLICES }; /* one slice of addresses for each device, one for the host */
+enum {
+    ARENA_DEVICES = 8,
+    ARENA_HOST = ARENA_DEVICES,
+    ARENA_SLICES
+}; /* one slice of addresses for each device, one for the host */
 
 #define SLICE_BYTES (UINT64_C(64) << 30)
 
 typedef enum { BLOCK_DEVICE, BLOCK_HOST, BLOCK_MANAGED } BlockKind;
 
-/* One allocation. `live` is false for a stream-ordered allocation that its stream has not reached yet. */
+/* One allocation. `live` is false for a stream-ordered allocation that its stream has not reached
+ * yet. */
 typedef struct {
     uint64_t start, size, number;
     BlockKind kind;
@@ -50,7 +62,8 @@ typedef struct {
     unsigned flags;
     bool live;
     bool from_pool;
-    bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the report leaves it out */
+    bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the
+                      report leaves it out */
     void *owner;
     char *place; /* with checks: the line of the program that allocated it */
 } Block;
@@ -63,17 +76,22 @@ uint64_t arena_base(void);
 int arena_fd(void);
 /* Return the bytes of the arena, of all slices. */
 uint64_t arena_size(void);
-/* Allocate `size` bytes of a device (kind device or managed) or of the host, and set *block. Return 0 or a code. */
-int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner, Block **block);
-/* Free the block that starts at `start`; the memory behind it is gone. Return whether there is one. */
+/* Allocate `size` bytes of a device (kind device or managed) or of the host, and set *block. Return
+ * 0 or a code. */
+int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner,
+                   Block **block);
+/* Free the block that starts at `start`; the memory behind it is gone. Return whether there is one.
+ */
 bool arena_free(uint64_t start);
 /* Free all blocks of an owner. */
 void arena_free_owner(void *owner);
-/* Return the block that contains [address, address + size), or NULL. The pointer is valid until the next call that changes blocks. */
+/* Return the block that contains [address, address + size), or NULL. The pointer is valid until the
+ * next call that changes blocks. */
 Block *arena_block(uint64_t address, uint64_t size);
 /* Return whether an address lies in the arena at all. */
 bool arena_contains(uint64_t address);
-/* Return the stand-in's own view of the memory at `address`: the address itself cannot be accessed by the process for device memory. */
+/* Return the stand-in's own view of the memory at `address`: the address itself cannot be accessed
+ * by the process for device memory. */
 void *arena_view(uint64_t address);
 /* Return the bytes that a device's blocks (or the host's, ARENA_HOST) take. */
 uint64_t arena_used(int slice);
@@ -81,14 +99,31 @@ uint64_t arena_used(int slice);
 size_t arena_count(int slice);
 Block *arena_at(int slice, size_t index);
 
-/* ---- handles.c ------------------------------------------------------------------------------------------------------------- */
+/* ---- handles.c
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
-enum { HANDLE_CONTEXT = 1, HANDLE_MODULE, HANDLE_FUNCTION, HANDLE_STREAM, HANDLE_EVENT, HANDLE_GRAPH, HANDLE_GRAPH_NODE,
-       HANDLE_GRAPH_EXEC, HANDLE_POOL, HANDLE_LIBRARY, HANDLE_KERNEL, HANDLE_ARRAY, HANDLE_KINDS };
+enum {
+    HANDLE_CONTEXT = 1,
+    HANDLE_MODULE,
+    HANDLE_FUNCTION,
+    HANDLE_STREAM,
+    HANDLE_EVENT,
+    HANDLE_GRAPH,
+    HANDLE_GRAPH_NODE,
+    HANDLE_GRAPH_EXEC,
+    HANDLE_POOL,
+    HANDLE_LIBRARY,
+    HANDLE_KERNEL,
+    HANDLE_ARRAY,
+    HANDLE_KINDS
+};
 
-/* Return a new handle of `kind` for `object`. It is not an address, so that dereferencing it faults. */
+/* Return a new handle of `kind` for `object`. It is not an address, so that dereferencing it
+ * faults. */
 void *handle_make(int kind, void *object, void *owner);
-/* Return the object of a handle. NULL, and a violation, for one that is stale, of another kind, or no handle. NULL alone for NULL. */
+/* Return the object of a handle. NULL, and a violation, for one that is stale, of another kind, or
+ * no handle. NULL alone for NULL. */
 void *handle_get(int kind, const void *handle);
 /* Return the object of a handle, or NULL. Nothing is noted. */
 void *handle_peek(int kind, const void *handle);
@@ -102,7 +137,8 @@ void handle_each(int kind, void (*act)(void *object));
 size_t handle_count(int kind);
 const char *handle_kind_name(int kind);
 
-/* ---- streams.c: queues of deferred work ------------------------------------------------------------------------------------ */
+/* ---- streams.c: queues of deferred work
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct Op Op;
 typedef struct Stream Stream;
@@ -110,9 +146,12 @@ typedef struct Stream Stream;
 /* Work of a stream. Nothing runs before something waits for it. `run` returns 0 or a code. */
 struct Op {
     Op *next;
-    uint64_t number;  /* its place in its stream, from 1 */
-    uint64_t ticket;  /* its place in the process */
-    struct { Stream *stream; uint64_t number; } *waits; /* what must be done before, in other streams */
+    uint64_t number; /* its place in its stream, from 1 */
+    uint64_t ticket; /* its place in the process */
+    struct {
+        Stream *stream;
+        uint64_t number;
+    } *waits; /* what must be done before, in other streams */
     int wait_count;
     int (*run)(Op *op);
     void (*drop)(Op *op); /* frees what `data` holds; may be NULL */
@@ -120,12 +159,14 @@ struct Op {
     uint64_t data[]; /* the operation's own */
 };
 
-/* A group of streams: a context. It has the stream that others of the group wait for (CUDA's legacy default stream). */
+/* A group of streams: a context. It has the stream that others of the group wait for (CUDA's legacy
+ * default stream). */
 typedef struct Group {
     int device;
     Stream *barrier; /* may be NULL */
     Stream *streams;
-    int failed; /* sticky: the code of the failure that ended the group, 0 before; pending work is then dropped */
+    int failed; /* sticky: the code of the failure that ended the group, 0 before; pending work is
+                   then dropped */
 } Group;
 
 struct Stream {
@@ -139,7 +180,7 @@ struct Stream {
     int priority;
     unsigned flags;
     void *handle;
-    void *capture; /* the driver's: work is recorded there, not queued */
+    void *capture;       /* the driver's: work is recorded there, not queued */
     uint64_t last, done; /* numbers of the last operation queued and done */
     Op *head, *tail;
 };
@@ -152,11 +193,14 @@ void op_wait(Op *op, Stream *stream, uint64_t number);
 Stream *stream_make(Group *group, bool blocking);
 /* Queue an operation. Return its number. */
 uint64_t stream_add(Stream *stream, Op *op);
-/* Run a stream up to `number`, with what that depends on and nothing else. Return the sticky code of the stream's group. */
+/* Run a stream up to `number`, with what that depends on and nothing else. Return the sticky code
+ * of the stream's group. */
 int stream_run(Stream *stream, uint64_t number);
-/* Run one operation of a stream, with what it depends on: what a query advances. Return whether everything was done before. */
+/* Run one operation of a stream, with what it depends on: what a query advances. Return whether
+ * everything was done before. */
 bool stream_step(Stream *stream);
-/* Run everything of a group: the stream whose next operation is the youngest first, so that a missing wait shows. */
+/* Run everything of a group: the stream whose next operation is the youngest first, so that a
+ * missing wait shows. */
 int group_run(Group *group);
 /* End a stream: it leaves its group when its work is done. */
 void stream_retire(Stream *stream);
@@ -164,21 +208,32 @@ void stream_retire(Stream *stream);
 void call_unlocked(void (*function)(void *), void *data);
 /* Return whether this thread is in such a call. */
 bool in_call(void);
-/* Call no function of the user from now on: the process ends. Return whether none is running in another thread. */
+/* Call no function of the user from now on: the process ends. Return whether none is running in
+ * another thread. */
 bool end_calls(void);
 
 extern pthread_mutex_t big_lock;
 
-/* ---- notes.c: what checks need of the order of work -------------------------------------------------------------------------- */
+/* ---- notes.c: what checks need of the order of work
+ * -------------------------------------------------------------------------- */
 
-typedef enum { NOTE_ALLOCATED = 1, NOTE_FREED, NOTE_ACCESS, NOTE_WAITS, NOTE_QUEUED, NOTE_KNOWN } Note;
+typedef enum {
+    NOTE_ALLOCATED = 1,
+    NOTE_FREED,
+    NOTE_ACCESS,
+    NOTE_WAITS,
+    NOTE_QUEUED,
+    NOTE_KNOWN
+} Note;
 
-/* Note that an operation waits for work of a stream, that it is queued there as `number`, or that the host knows the work up to `number` done. */
+/* Note that an operation waits for work of a stream, that it is queued there as `number`, or that
+ * the host knows the work up to `number` done. */
 void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op);
 /* Note which operation runs. */
 void note_running(const Stream *stream, uint64_t number);
 
-/* ---- worker.c: the interpreter's process ----------------------------------------------------------------------------------- */
+/* ---- worker.c: the interpreter's process
+ * ----------------------------------------------------------------------------------- */
 
 /* Bytes that grow: a request that is written, or a response that is read. */
 typedef struct {
@@ -198,12 +253,14 @@ void bytes_free(Bytes *bytes);
 
 enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES };
 
-/* Send a request (its first field is the operation) and read the response into *response, behind status and message. Return the
- * status; *message (the caller frees it) is NULL with status 0. The worker is started if it is not there. */
+/* Send a request (its first field is the operation) and read the response into *response, behind
+ * status and message. Return the status; *message (the caller frees it) is NULL with status 0. The
+ * worker is started if it is not there. */
 int worker_call(Bytes *request, Bytes *response, char **message);
 /* Return whether the worker has been started. */
 bool worker_started(void);
-/* Wait for a worker that ends by itself, or has ended. The next call starts another one, which knows no module. */
+/* Wait for a worker that ends by itself, or has ended. The next call starts another one, which
+ * knows no module. */
 void worker_end(void);
 /* Return the number of the current worker, or of the next one, from 0. */
 uint32_t worker_generation(void);

@@ -1,7 +1,8 @@
 /* Streams: queues whose work waits until something needs it.
  *
- * An operation runs when the program waits for it, and only after the operations that it depends on: earlier ones of its stream, and what
- * it waits for explicitly. Work of other streams does not run on the way. So a program that forgets a wait reads old data, each time.
+ * An operation runs when the program waits for it, and only after the operations that it depends
+ * on: earlier ones of its stream, and what it waits for explicitly. Work of other streams does not
+ * run on the way. So a program that forgets a wait reads old data, each time.
  */
 #include "standin.h"
 
@@ -14,8 +15,7 @@ static __thread bool calling, stepping;
 static bool calls_ended;
 static int callers;
 
-Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
-{
+Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size) {
     Op *op = calloc(1, sizeof *op + size);
     if (!op)
         abort();
@@ -25,16 +25,14 @@ Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
     return op;
 }
 
-void op_free(Op *op)
-{
+void op_free(Op *op) {
     if (op->drop)
         op->drop(op);
     free(op->waits);
     free(op);
 }
 
-void op_wait(Op *op, Stream *stream, uint64_t number)
-{
+void op_wait(Op *op, Stream *stream, uint64_t number) {
     note_order(NOTE_WAITS, stream, number, op);
     if (stream->done >= number)
         return;
@@ -45,8 +43,7 @@ void op_wait(Op *op, Stream *stream, uint64_t number)
     op->waits[op->wait_count++].number = number;
 }
 
-Stream *stream_make(Group *group, bool blocking)
-{
+Stream *stream_make(Group *group, bool blocking) {
     Stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         abort();
@@ -57,8 +54,7 @@ Stream *stream_make(Group *group, bool blocking)
     return stream;
 }
 
-uint64_t stream_add(Stream *stream, Op *op)
-{
+uint64_t stream_add(Stream *stream, Op *op) {
     Group *group = stream->group;
     if (stream == group->barrier) {
         for (Stream *other = group->streams; other; other = other->next)
@@ -78,9 +74,9 @@ uint64_t stream_add(Stream *stream, Op *op)
     return op->number;
 }
 
-/* Take a destroyed stream without work out of its group. The structure stays: events and operations may still name it. */
-static void leave_group(Stream *stream)
-{
+/* Take a destroyed stream without work out of its group. The structure stays: events and operations
+ * may still name it. */
+static void leave_group(Stream *stream) {
     Stream **place = &stream->group->streams;
     while (*place && *place != stream)
         place = &(*place)->next;
@@ -89,8 +85,7 @@ static void leave_group(Stream *stream)
 }
 
 /* Take the first operation out of its queue, as done. */
-static void finish(Stream *stream)
-{
+static void finish(Stream *stream) {
     Op *op = stream->head;
     stream->head = op->next;
     if (!stream->head)
@@ -101,8 +96,7 @@ static void finish(Stream *stream)
         leave_group(stream);
 }
 
-int stream_run(Stream *stream, uint64_t number)
-{
+int stream_run(Stream *stream, uint64_t number) {
     static __thread int depth;
     depth++;
     while (stream->done < number) {
@@ -127,8 +121,7 @@ int stream_run(Stream *stream, uint64_t number)
     return stream->group->failed;
 }
 
-bool stream_step(Stream *stream)
-{
+bool stream_step(Stream *stream) {
     if (stream->done == stream->last) {
         note_order(NOTE_KNOWN, stream, stream->last, NULL);
         return true;
@@ -139,8 +132,7 @@ bool stream_step(Stream *stream)
     return false;
 }
 
-int group_run(Group *group)
-{
+int group_run(Group *group) {
     for (;;) {
         Stream *youngest = NULL;
         for (Stream *stream = group->streams; stream; stream = stream->next)
@@ -155,16 +147,14 @@ int group_run(Group *group)
     }
 }
 
-void stream_retire(Stream *stream)
-{
+void stream_retire(Stream *stream) {
     stream->destroyed = true;
     stream->handle = NULL;
     if (!stream->head)
         leave_group(stream);
 }
 
-void call_unlocked(void (*function)(void *), void *data)
-{
+void call_unlocked(void (*function)(void *), void *data) {
     if (calls_ended)
         return;
     callers++;
@@ -176,13 +166,11 @@ void call_unlocked(void (*function)(void *), void *data)
     callers--;
 }
 
-bool end_calls(void)
-{
+bool end_calls(void) {
     calls_ended = true;
     return !callers;
 }
 
-bool in_call(void)
-{
+bool in_call(void) {
     return calling;
 }

@@ -1,4 +1,5 @@
-/* Violations: uses of the API that have no defined result with a real driver. The report has them. */
+/* Violations: uses of the API that have no defined result with a real driver. The report has them.
+ */
 #include "standin.h"
 
 #include <stdarg.h>
@@ -7,8 +8,7 @@
 
 static char text[16384];
 
-void violation(const char *format, ...)
-{
+void violation(const char *format, ...) {
     size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
@@ -21,12 +21,10 @@ void violation(const char *format, ...)
         memcpy(text + used, "\n", 2);
 }
 
-const char *violations(void)
-{
+const char *violations(void) {
     return text;
 }
 
-void violations_forget(void)
-{
+void violations_forget(void) {
     text[0] = 0;
 }

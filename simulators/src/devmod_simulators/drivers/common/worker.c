@@ -20,8 +20,7 @@ static pid_t worker;
 static int requests = -1, responses = -1;
 static uint32_t generation;
 
-static void grow(Bytes *bytes, size_t size)
-{
+static void grow(Bytes *bytes, size_t size) {
     if (bytes->size + size > bytes->capacity) {
         bytes->capacity = (bytes->size + size) * 2;
         bytes->data = realloc(bytes->data, bytes->capacity);
@@ -30,32 +29,27 @@ static void grow(Bytes *bytes, size_t size)
     }
 }
 
-void put_raw(Bytes *bytes, const void *data, size_t size)
-{
+void put_raw(Bytes *bytes, const void *data, size_t size) {
     grow(bytes, size);
     if (size)
         memcpy(bytes->data + bytes->size, data, size);
     bytes->size += size;
 }
 
-void put_u32(Bytes *bytes, uint32_t value)
-{
+void put_u32(Bytes *bytes, uint32_t value) {
     put_raw(bytes, &value, sizeof value);
 }
 
-void put_u64(Bytes *bytes, uint64_t value)
-{
+void put_u64(Bytes *bytes, uint64_t value) {
     put_raw(bytes, &value, sizeof value);
 }
 
-void put_bytes(Bytes *bytes, const void *data, size_t size)
-{
+void put_bytes(Bytes *bytes, const void *data, size_t size) {
     put_u32(bytes, (uint32_t)size);
     put_raw(bytes, data, size);
 }
 
-static bool get(Bytes *bytes, void *data, size_t size)
-{
+static bool get(Bytes *bytes, void *data, size_t size) {
     if (bytes->size - bytes->position < size) {
         bytes->short_read = true;
         memset(data, 0, size);
@@ -66,22 +60,19 @@ static bool get(Bytes *bytes, void *data, size_t size)
     return true;
 }
 
-uint32_t get_u32(Bytes *bytes)
-{
+uint32_t get_u32(Bytes *bytes) {
     uint32_t value;
     get(bytes, &value, sizeof value);
     return value;
 }
 
-uint64_t get_u64(Bytes *bytes)
-{
+uint64_t get_u64(Bytes *bytes) {
     uint64_t value;
     get(bytes, &value, sizeof value);
     return value;
 }
 
-char *get_text(Bytes *bytes)
-{
+char *get_text(Bytes *bytes) {
     size_t size = get_u32(bytes);
     if (size > bytes->size - bytes->position) {
         bytes->short_read = true;
@@ -95,16 +86,16 @@ char *get_text(Bytes *bytes)
     return text;
 }
 
-void bytes_free(Bytes *bytes)
-{
+void bytes_free(Bytes *bytes) {
     free(bytes->data);
     *bytes = (Bytes){0};
 }
 
-/* Start a command (arguments separated by 0x1f) with the arena's address and size behind it. Return 0 or errno. */
-static int start(const char *command)
-{
-    char address[32], size[32], *copy = strdup(command), *rest = copy, *arguments[MOST_ARGUMENTS + 3];
+/* Start a command (arguments separated by 0x1f) with the arena's address and size behind it. Return
+ * 0 or errno. */
+static int start(const char *command) {
+    char address[32], size[32], *copy = strdup(command), *rest = copy,
+                                *arguments[MOST_ARGUMENTS + 3];
     int count = 0, to_worker[2], from_worker[2];
     while (count < MOST_ARGUMENTS && rest)
         arguments[count++] = strsep(&rest, "\x1f");
@@ -115,8 +106,11 @@ static int start(const char *command)
     arguments[count] = NULL;
     if (pipe2(to_worker, O_CLOEXEC) || pipe2(from_worker, O_CLOEXEC))
         return errno;
-    /* Descriptors above those of the worker, so that one dup2 does not close the source of the next. */
-    int sources[3] = {fcntl(to_worker[0], F_DUPFD_CLOEXEC, 64), fcntl(from_worker[1], F_DUPFD_CLOEXEC, 64), fcntl(arena_fd(), F_DUPFD_CLOEXEC, 64)};
+    /* Descriptors above those of the worker, so that one dup2 does not close the source of the
+     * next. */
+    int sources[3] = {fcntl(to_worker[0], F_DUPFD_CLOEXEC, 64),
+                      fcntl(from_worker[1], F_DUPFD_CLOEXEC, 64),
+                      fcntl(arena_fd(), F_DUPFD_CLOEXEC, 64)};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);
@@ -141,8 +135,7 @@ static int start(const char *command)
 }
 
 /* Write without SIGPIPE: a worker that has ended is an error to report. */
-static bool write_all(const void *data, size_t size)
-{
+static bool write_all(const void *data, size_t size) {
     const char *bytes = data;
     sigset_t pipe_signal, before;
     sigemptyset(&pipe_signal);
@@ -163,8 +156,7 @@ static bool write_all(const void *data, size_t size)
     return result;
 }
 
-static bool read_all(void *data, size_t size)
-{
+static bool read_all(void *data, size_t size) {
     char *bytes = data;
     while (size) {
         ssize_t count = read(responses, bytes, size);
@@ -178,27 +170,27 @@ static bool read_all(void *data, size_t size)
     return true;
 }
 
-static int failure(char **message, const char *text, const char *detail)
-{
+static int failure(char **message, const char *text, const char *detail) {
     if (asprintf(message, "%s%s", text, detail) < 0)
         abort();
     return CODE_UNKNOWN;
 }
 
-int worker_call(Bytes *request, Bytes *response, char **message)
-{
+int worker_call(Bytes *request, Bytes *response, char **message) {
     *message = NULL;
     *response = (Bytes){0};
     if (!worker) {
         const char *command = setting("worker");
         if (!command)
-            return failure(message, "DEVMOD_STANDIN_WORKER is not set: no worker can run kernels", "");
+            return failure(message, "DEVMOD_STANDIN_WORKER is not set: no worker can run kernels",
+                           "");
         int code = start(command);
         if (code)
             return failure(message, "the worker did not start: ", strerror(code));
     }
     uint32_t size = (uint32_t)request->size;
-    if (!write_all(&size, sizeof size) || !write_all(request->data, request->size) || !read_all(&size, sizeof size) || size > MOST_BYTES)
+    if (!write_all(&size, sizeof size) || !write_all(request->data, request->size) ||
+        !read_all(&size, sizeof size) || size > MOST_BYTES)
         return failure(message, "the worker has ended; its standard error has the reason", "");
     response->data = malloc(size + 1);
     response->size = response->capacity = size;
@@ -215,13 +207,11 @@ int worker_call(Bytes *request, Bytes *response, char **message)
     return status;
 }
 
-bool worker_started(void)
-{
+bool worker_started(void) {
     return worker != 0;
 }
 
-void worker_end(void)
-{
+void worker_end(void) {
     if (!worker)
         return;
     close(requests);
@@ -232,14 +222,12 @@ void worker_end(void)
     generation++;
 }
 
-uint32_t worker_generation(void)
-{
+uint32_t worker_generation(void) {
     return generation;
 }
 
 /* The worker ends at the end of its requests; nothing waits for it, but no zombie stays. */
-__attribute__((destructor(101))) static void stop_worker(void)
-{
+__attribute__((destructor(101))) static void stop_worker(void) {
     if (!worker)
         return;
     close(requests);

@@ -1,8 +1,7 @@
 /* The attributes of cuLaunchKernelEx. */
 #include "cuda_standin.h"
 
-CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count)
-{
+CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count) {
     CHECK(attributes || !count, CUDA_ERROR_INVALID_VALUE);
     for (unsigned i = 0; i < count; i++) {
         const CUlaunchAttributeValue *value = &attributes[i].value;
@@ -19,11 +18,14 @@ CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, un
             launch->cooperative = value->cooperative != 0;
             break;
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            launch->cluster[0] = value->clusterDim.x, launch->cluster[1] = value->clusterDim.y, launch->cluster[2] = value->clusterDim.z;
-            CHECK(launch->cluster[0] && launch->cluster[1] && launch->cluster[2], CUDA_ERROR_INVALID_VALUE);
+            launch->cluster[0] = value->clusterDim.x, launch->cluster[1] = value->clusterDim.y,
+            launch->cluster[2] = value->clusterDim.z;
+            CHECK(launch->cluster[0] && launch->cluster[1] && launch->cluster[2],
+                  CUDA_ERROR_INVALID_VALUE);
             break;
         case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-            launch->preferred[0] = value->preferredClusterDim.x, launch->preferred[1] = value->preferredClusterDim.y;
+            launch->preferred[0] = value->preferredClusterDim.x,
+            launch->preferred[1] = value->preferredClusterDim.y;
             launch->preferred[2] = value->preferredClusterDim.z;
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
@@ -31,11 +33,13 @@ CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, un
             break;
 #if CUDA_VERSION >= 13050 /* headers of CUDA 13.0 lack it */
         case CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE:
-            launch->non_portable = value->portableClusterSizeMode == CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE;
+            launch->non_portable = value->portableClusterSizeMode ==
+                                   CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE;
             break;
 #endif
         default:
-            explain("the stand-in driver does not know the launch attribute %d", (int)attributes[i].id);
+            explain("the stand-in driver does not know the launch attribute %d",
+                    (int)attributes[i].id);
             return CUDA_ERROR_INVALID_VALUE;
         }
     }

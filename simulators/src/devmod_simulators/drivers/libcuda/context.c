@@ -1,8 +1,8 @@
 /* Contexts: the stack of each thread, limits, access to peers. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
-{
+CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
+                             unsigned int flags, CUdevice dev) {
     ENTER(READY);
     (void)ctxCreateParams, (void)flags;
     CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
@@ -15,8 +15,7 @@ CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxDestroy(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
     ENTER(READY);
     Context *context;
     TRY(context_of(ctx, &context));
@@ -30,29 +29,25 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx)
 
 /* The form of drivers older than CUDA 12.5, which cuda.h does not declare. */
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
-CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
-{
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
     return cuCtxCreate(pctx, NULL, flags, dev);
 }
 
 /* pycuda counts its own references to a context that it made, through these. */
-CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags)
-{
+CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {
     ENTER(CURRENT);
     CHECK(pctx && !flags, CUDA_ERROR_INVALID_VALUE);
     *pctx = current_context()->handle;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxDetach(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
     ENTER(READY);
     Context *context;
     return context_of(ctx, &context);
 }
 
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx) {
     ENTER(READY);
     Context *context;
     TRY(context_of(ctx, &context));
@@ -60,8 +55,7 @@ CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx)
-{
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx) {
     ENTER(READY);
     Context *context;
     CHECK(stack_pop(&context), CUDA_ERROR_INVALID_CONTEXT);
@@ -70,8 +64,7 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx) {
     ENTER(READY);
     Context *context = NULL;
     if (ctx)
@@ -80,16 +73,14 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx)
-{
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx) {
     ENTER(READY);
     CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
     *pctx = current_context() ? current_context()->handle : NULL;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
-{
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
     ENTER(READY);
     CHECK(device, CUDA_ERROR_INVALID_VALUE);
     CHECK(current_context(), CUDA_ERROR_INVALID_CONTEXT);
@@ -99,16 +90,14 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
 
 FORWARD(cuCtxSynchronize, CURRENT, context_synchronize(), void)
 
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
-{
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
     ENTER(CURRENT);
     CHECK((int)limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
     current_context()->limits[limit] = value;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit)
-{
+CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
     ENTER(CURRENT);
     CHECK(pvalue, CUDA_ERROR_INVALID_VALUE);
     CHECK((int)limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
@@ -116,23 +105,20 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *pconfig)
-{
+CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
     ENTER(CURRENT);
     CHECK(pconfig, CUDA_ERROR_INVALID_VALUE);
     *pconfig = current_context()->cache;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config)
-{
+CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
     ENTER(CURRENT);
     current_context()->cache = config;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
-{
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
     ENTER(READY);
     Context *context = current_context();
     CHECK(version, CUDA_ERROR_INVALID_VALUE);
@@ -143,8 +129,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
-{
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
     ENTER(CURRENT);
     if (leastPriority)
         *leastPriority = 0;
@@ -153,8 +138,7 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPr
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
-{
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
     ENTER(CURRENT);
     Context *peer;
     CHECK(!Flags, CUDA_ERROR_INVALID_VALUE);
@@ -162,8 +146,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags
     return context_enable_peer(peer->device);
 }
 
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext)
-{
+CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
     ENTER(CURRENT);
     Context *peer;
     TRY(context_of(peerContext, &peer));

@@ -1,80 +1,108 @@
 /* Copies. */
 #include "cuda_standin.h"
 
-FORWARD(cuMemcpyAsync, CURRENT, copy_linear(dst, src, ByteCount, hStream, true, 0),
-        CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
-FORWARD(cuMemcpyHtoD, CURRENT, copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, false, TO_DEVICE),
+FORWARD(cuMemcpyAsync, CURRENT, copy_linear(dst, src, ByteCount, hStream, true, 0), CUdeviceptr dst,
+        CUdeviceptr src, size_t ByteCount, CUstream hStream)
+FORWARD(cuMemcpyHtoD, CURRENT,
+        copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, false, TO_DEVICE),
         CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
-FORWARD(cuMemcpyHtoDAsync, CURRENT, copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, hStream, true, TO_DEVICE),
+FORWARD(cuMemcpyHtoDAsync, CURRENT,
+        copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, hStream, true, TO_DEVICE),
         CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
-FORWARD(cuMemcpyDtoH, CURRENT, copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, NULL, false, FROM_DEVICE),
+FORWARD(cuMemcpyDtoH, CURRENT,
+        copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, NULL, false, FROM_DEVICE),
         void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
-FORWARD(cuMemcpyDtoHAsync, CURRENT, copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, hStream, true, FROM_DEVICE),
+FORWARD(cuMemcpyDtoHAsync, CURRENT,
+        copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, hStream, true, FROM_DEVICE),
         void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-FORWARD(cuMemcpyDtoD, CURRENT, copy_linear(dstDevice, srcDevice, ByteCount, NULL, false, TO_DEVICE | FROM_DEVICE),
+FORWARD(cuMemcpyDtoD, CURRENT,
+        copy_linear(dstDevice, srcDevice, ByteCount, NULL, false, TO_DEVICE | FROM_DEVICE),
         CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
-FORWARD(cuMemcpyDtoDAsync, CURRENT, copy_linear(dstDevice, srcDevice, ByteCount, hStream, true, TO_DEVICE | FROM_DEVICE),
+FORWARD(cuMemcpyDtoDAsync, CURRENT,
+        copy_linear(dstDevice, srcDevice, ByteCount, hStream, true, TO_DEVICE | FROM_DEVICE),
         CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 
-static CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size, CUstream stream, bool async)
-{
+static CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                     size_t size, CUstream stream, bool async) {
     Context *context;
     TRY(context_of(to_context, &context));
     TRY(context_of(from_context, &context));
     return copy_linear(to, from, size, stream, async, TO_DEVICE | FROM_DEVICE);
 }
 
-FORWARD(cuMemcpyPeer, CURRENT, peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, false),
-        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
-FORWARD(cuMemcpyPeerAsync, CURRENT, peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true),
-        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
+FORWARD(cuMemcpyPeer, CURRENT,
+        peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, false),
+        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+        size_t ByteCount)
+FORWARD(cuMemcpyPeerAsync, CURRENT,
+        peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true),
+        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+        size_t ByteCount, CUstream hStream)
 
-/* Set a side of a copy in two or three dimensions. Arrays are sides of copies in three dimensions alone. */
-static CUresult set_side(Side *side, CUmemorytype type, const void *host, CUdeviceptr device, size_t offset, size_t pitch, size_t slice)
-{
+/* Set a side of a copy in two or three dimensions. Arrays are sides of copies in three dimensions
+ * alone. */
+static CUresult set_side(Side *side, CUmemorytype type, const void *host, CUdeviceptr device,
+                         size_t offset, size_t pitch, size_t slice) {
     CHECK(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED);
-    CHECK(type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE);
+    CHECK(type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE ||
+              type == CU_MEMORYTYPE_UNIFIED,
+          CUDA_ERROR_INVALID_VALUE);
     *side = (Side){(type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : device) + offset, pitch, slice};
     return CUDA_SUCCESS;
 }
 
-static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool async)
-{
+static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool async) {
     CHECK(p, CUDA_ERROR_INVALID_VALUE);
     Copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = 1};
-    size_t to_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes, from_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes;
-    CHECK(to_pitch >= p->WidthInBytes + p->dstXInBytes && from_pitch >= p->WidthInBytes + p->srcXInBytes, CUDA_ERROR_INVALID_VALUE);
-    TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstY * to_pitch + p->dstXInBytes, to_pitch, 0));
-    TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcY * from_pitch + p->srcXInBytes, from_pitch, 0));
-    int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) | (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
+    size_t to_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes,
+           from_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes;
+    CHECK(to_pitch >= p->WidthInBytes + p->dstXInBytes &&
+              from_pitch >= p->WidthInBytes + p->srcXInBytes,
+          CUDA_ERROR_INVALID_VALUE);
+    TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice,
+                 p->dstY * to_pitch + p->dstXInBytes, to_pitch, 0));
+    TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice,
+                 p->srcY * from_pitch + p->srcXInBytes, from_pitch, 0));
+    int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) |
+                (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
     return submit_copy(copy, stream, async, kinds);
 }
 
 FORWARD(cuMemcpy2D, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_MEMCPY2D *pCopy)
 FORWARD(cuMemcpy2DUnaligned, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_MEMCPY2D *pCopy)
-FORWARD(cuMemcpy2DAsync, CURRENT, copy_2d(pCopy, hStream, true), const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+FORWARD(cuMemcpy2DAsync, CURRENT, copy_2d(pCopy, hStream, true), const CUDA_MEMCPY2D *pCopy,
+        CUstream hStream)
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async)
-{
+static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
     CHECK(p, CUDA_ERROR_INVALID_VALUE);
     Copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth};
-    size_t to_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes, from_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes;
-    size_t to_slice = to_pitch * (p->dstHeight ? p->dstHeight : p->Height), from_slice = from_pitch * (p->srcHeight ? p->srcHeight : p->Height);
+    size_t to_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes,
+           from_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes;
+    size_t to_slice = to_pitch * (p->dstHeight ? p->dstHeight : p->Height),
+           from_slice = from_pitch * (p->srcHeight ? p->srcHeight : p->Height);
     size_t to_offset = p->dstZ * to_slice + p->dstY * to_pitch + p->dstXInBytes;
     size_t from_offset = p->srcZ * from_slice + p->srcY * from_pitch + p->srcXInBytes;
-    CHECK(to_pitch >= p->WidthInBytes + p->dstXInBytes && from_pitch >= p->WidthInBytes + p->srcXInBytes, CUDA_ERROR_INVALID_VALUE);
+    CHECK(to_pitch >= p->WidthInBytes + p->dstXInBytes &&
+              from_pitch >= p->WidthInBytes + p->srcXInBytes,
+          CUDA_ERROR_INVALID_VALUE);
     size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
     if (p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-        TRY(array_side(&copy.to, p->dstArray, (size_t[]){p->dstXInBytes, p->dstY, p->dstZ}, extent));
+        TRY(array_side(&copy.to, p->dstArray, (size_t[]){p->dstXInBytes, p->dstY, p->dstZ},
+                       extent));
     else
-        TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, to_offset, to_pitch, to_slice));
+        TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, to_offset, to_pitch,
+                     to_slice));
     if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY)
-        TRY(array_side(&copy.from, p->srcArray, (size_t[]){p->srcXInBytes, p->srcY, p->srcZ}, extent));
+        TRY(array_side(&copy.from, p->srcArray, (size_t[]){p->srcXInBytes, p->srcY, p->srcZ},
+                       extent));
     else
-        TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, from_offset, from_pitch, from_slice));
-    int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) | (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
+        TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, from_offset,
+                     from_pitch, from_slice));
+    int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) |
+                (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
     return submit_copy(copy, stream, async, kinds);
 }
 
 FORWARD(cuMemcpy3D, CURRENT, copy_3d(pCopy, NULL, false), const CUDA_MEMCPY3D *pCopy)
-FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true), const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true), const CUDA_MEMCPY3D *pCopy,
+        CUstream hStream)

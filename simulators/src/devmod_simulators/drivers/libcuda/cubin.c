@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CUBIN_ENTRY = 0x10, KPARAM_INFO = 0x17, MAX_THREADS = 0x05, REQNTID = 0x10, FORMAT_SIZED = 0x04 };
+enum {
+    CUBIN_ENTRY = 0x10,
+    KPARAM_INFO = 0x17,
+    MAX_THREADS = 0x05,
+    REQNTID = 0x10,
+    FORMAT_SIZED = 0x04
+};
 
 typedef struct {
     const unsigned char *image;
@@ -16,15 +22,16 @@ typedef struct {
     size_t names_size;
 } Elf;
 
-static bool open_elf(Elf *elf, const unsigned char *image, size_t size)
-{
+static bool open_elf(Elf *elf, const unsigned char *image, size_t size) {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;
     *elf = (Elf){.image = image, .size = size, .count = header->e_shnum};
     elf->sections = (const Elf64_Shdr *)(image + header->e_shoff);
-    if (!inside(size, header->e_shoff, (uint64_t)elf->count * sizeof(Elf64_Shdr)) || header->e_shstrndx >= elf->count)
+    if (!inside(size, header->e_shoff, (uint64_t)elf->count * sizeof(Elf64_Shdr)) ||
+        header->e_shstrndx >= elf->count)
         return false;
     for (unsigned i = 0; i < elf->count; i++)
-        if (elf->sections[i].sh_type != SHT_NOBITS && !inside(size, elf->sections[i].sh_offset, elf->sections[i].sh_size))
+        if (elf->sections[i].sh_type != SHT_NOBITS &&
+            !inside(size, elf->sections[i].sh_offset, elf->sections[i].sh_size))
             return false;
     const Elf64_Shdr *names = &elf->sections[header->e_shstrndx];
     elf->names = (const char *)image + names->sh_offset;
@@ -32,13 +39,13 @@ static bool open_elf(Elf *elf, const unsigned char *image, size_t size)
     return elf->names_size && !elf->names[elf->names_size - 1];
 }
 
-static const char *section_name(const Elf *elf, unsigned index)
-{
-    return index < elf->count && elf->sections[index].sh_name < elf->names_size ? elf->names + elf->sections[index].sh_name : "";
+static const char *section_name(const Elf *elf, unsigned index) {
+    return index < elf->count && elf->sections[index].sh_name < elf->names_size
+               ? elf->names + elf->sections[index].sh_name
+               : "";
 }
 
-static const Elf64_Shdr *find_section(const Elf *elf, const char *prefix, const char *name)
-{
+static const Elf64_Shdr *find_section(const Elf *elf, const char *prefix, const char *name) {
     for (unsigned i = 0; i < elf->count; i++) {
         const char *text = section_name(elf, i);
         if (strncmp(text, prefix, strlen(prefix)) == 0 && strcmp(text + strlen(prefix), name) == 0)
@@ -48,8 +55,7 @@ static const Elf64_Shdr *find_section(const Elf *elf, const char *prefix, const 
 }
 
 /* Take one parameter of .nv.info: number, offset and size. */
-static void add_param(Kernel *kernel, const unsigned char *value)
-{
+static void add_param(Kernel *kernel, const unsigned char *value) {
     uint16_t number, offset;
     uint32_t bits;
     memcpy(&number, value + 4, sizeof number);
@@ -60,7 +66,8 @@ static void add_param(Kernel *kernel, const unsigned char *value)
         kernel->params = realloc(kernel->params, (number + 1u) * sizeof *kernel->params);
         if (!kernel->params)
             abort();
-        memset(kernel->params + kernel->param_count, 0, (number + 1u - kernel->param_count) * sizeof *kernel->params);
+        memset(kernel->params + kernel->param_count, 0,
+               (number + 1u - kernel->param_count) * sizeof *kernel->params);
         kernel->param_count = number + 1u;
     }
     kernel->params[number] = (Param){offset, size};
@@ -68,9 +75,9 @@ static void add_param(Kernel *kernel, const unsigned char *value)
         kernel->param_bytes = offset + size;
 }
 
-/* Read the attributes of a kernel: records of format, attribute, and 16 bits that are the value or the size of what follows. */
-static bool read_info(const Elf *elf, const Elf64_Shdr *info, Kernel *kernel)
-{
+/* Read the attributes of a kernel: records of format, attribute, and 16 bits that are the value or
+ * the size of what follows. */
+static bool read_info(const Elf *elf, const Elf64_Shdr *info, Kernel *kernel) {
     const unsigned char *data = elf->image + info->sh_offset, *end = data + info->sh_size;
     while (end - data >= 4) {
         uint16_t size;
@@ -94,37 +101,40 @@ static bool read_info(const Elf *elf, const Elf64_Shdr *info, Kernel *kernel)
     return data == end;
 }
 
-static bool add_kernel(const Elf *elf, Module *module, const char *name)
-{
-    module->kernels = realloc(module->kernels, (module->kernel_count + 1) * sizeof *module->kernels);
+static bool add_kernel(const Elf *elf, Module *module, const char *name) {
+    module->kernels =
+        realloc(module->kernels, (module->kernel_count + 1) * sizeof *module->kernels);
     if (!module->kernels)
         abort();
     Kernel *kernel = &module->kernels[module->kernel_count++];
     *kernel = (Kernel){.name = strdup(name)};
-    const Elf64_Shdr *info = find_section(elf, ".nv.info.", name), *shared = find_section(elf, ".nv.shared.", name);
+    const Elf64_Shdr *info = find_section(elf, ".nv.info.", name),
+                     *shared = find_section(elf, ".nv.shared.", name);
     kernel->shared = shared ? (uint32_t)shared->sh_size : 0;
     return !info || read_info(elf, info, kernel);
 }
 
-static void add_global(const Elf *elf, Module *module, const char *name, const Elf64_Sym *symbol)
-{
+static void add_global(const Elf *elf, Module *module, const char *name, const Elf64_Sym *symbol) {
     const Elf64_Shdr *section = &elf->sections[symbol->st_shndx];
     const char *kind = section_name(elf, symbol->st_shndx);
     bool constant = strncmp(kind, ".nv.constant", 12) == 0;
     if (!constant && strncmp(kind, ".nv.global", 10) != 0)
         return;
-    module->globals = realloc(module->globals, (module->global_count + 1) * sizeof *module->globals);
+    module->globals =
+        realloc(module->globals, (module->global_count + 1) * sizeof *module->globals);
     if (!module->globals)
         abort();
-    bool stored = section->sh_type != SHT_NOBITS && inside(section->sh_size, symbol->st_value, symbol->st_size);
+    bool stored = section->sh_type != SHT_NOBITS &&
+                  inside(section->sh_size, symbol->st_value, symbol->st_size);
     module->globals[module->global_count++] = (Global){
-        .name = strdup(name), .size = symbol->st_size, .flags = constant,
+        .name = strdup(name),
+        .size = symbol->st_size,
+        .flags = constant,
         .initial = stored ? elf->image + section->sh_offset + symbol->st_value : NULL,
     };
 }
 
-CUresult cubin_read(const unsigned char *image, size_t size, Module *module)
-{
+CUresult cubin_read(const unsigned char *image, size_t size, Module *module) {
     Elf elf;
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;
     CHECK(size && open_elf(&elf, image, size), CUDA_ERROR_INVALID_IMAGE);
@@ -145,7 +155,8 @@ CUresult cubin_read(const unsigned char *image, size_t size, Module *module)
             const char *name = strings + symbol->st_name;
             if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_other & CUBIN_ENTRY)
                 CHECK(add_kernel(&elf, module, name), CUDA_ERROR_INVALID_IMAGE);
-            else if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx < elf.count && symbol->st_size)
+            else if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx < elf.count &&
+                     symbol->st_size)
                 add_global(&elf, module, name, symbol);
         }
     }

@@ -1,4 +1,5 @@
-/* The stand-in CUDA driver: CUDA's driver API over the files of common/. The prototypes are those of cuda.h, so the compiler checks them. */
+/* The stand-in CUDA driver: CUDA's driver API over the files of common/. The prototypes are those
+ * of cuda.h, so the compiler checks them. */
 #ifndef CUDA_STANDIN_H
 #define CUDA_STANDIN_H
 
@@ -6,24 +7,27 @@
 
 #include "driver.h"
 
-/* A function of the API that is a call of another: its name, what it needs, the call, and its parameters. */
-#define FORWARD(name, need, call, ...) \
-    CUresult CUDAAPI name(__VA_ARGS__) \
-    {                                  \
-        ENTER(need);                   \
-        return call;                   \
+/* A function of the API that is a call of another: its name, what it needs, the call, and its
+ * parameters. */
+#define FORWARD(name, need, call, ...)                                                             \
+    CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
+        ENTER(need);                                                                               \
+        return call;                                                                               \
     }
 
 /* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
-/* ---- device.c -------------------------------------------------------------------------------------------------------------- */
+/* ---- device.c
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 /* Return the compute capability as major * 10 + minor. */
 int device_arch(int device);
 int device_attribute(int device, CUdevice_attribute attribute);
 int driver_version(void);
 
-/* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c -------------------------------------------------------------- */
+/* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c
+ * -------------------------------------------------------------- */
 
 typedef struct {
     uint32_t offset, size;
@@ -93,25 +97,31 @@ size_t image_size(const void *image);
 void *image_copy(const void *image, size_t *size);
 /* Read kernels and globals of a cubin into *module. */
 CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
-/* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a device without a cubin for it. */
+/* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
+ * device without a cubin for it. */
 bool takes_cubins(void);
-/* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX that it takes), with a zero behind it. */
+/* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX
+ * that it takes), with a zero behind it. */
 CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
-/* Load an image into a context. `log` takes the error log, which standard error gets too, unless the program reads it. */
-CUresult module_load(Context *context, const void *image, char *log, size_t log_size, bool reads_log, Module **module);
+/* Load an image into a context. `log` takes the error log, which standard error gets too, unless
+ * the program reads it. */
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size,
+                     bool reads_log, Module **module);
 /* Load PTX into the worker and fill *module from its description. */
 CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
 void module_drop(void *module);
-/* Return the function of a handle of a function, or of a library's kernel in the current context. */
+/* Return the function of a handle of a function, or of a library's kernel in the current context.
+ */
 CUresult function_of(CUfunction handle, Function **function);
 /* Return the function of a module by name, or NULL. */
 Function *module_function(Module *module, const char *name);
 /* Set the address and the bytes of a module's global; each may be NULL. */
 CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size);
 
-/* ---- launch.c, limits.c, attributes.c ---------------------------------------------------------------------------------------- */
+/* ---- launch.c, limits.c, attributes.c
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct {
     Function *function;
@@ -127,7 +137,9 @@ CUresult check_cluster(Launch *launch, int device);
 CUresult check_resources(const Launch *launch, int device);
 CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
 
-/* ---- textures.c ------------------------------------------------------------------------------------------------------------- */
+/* ---- textures.c
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 /* Set the side of a copy that is an array. `at` and `extent` count bytes, rows and planes. */
 CUresult array_side(Side *side, CUarray array, const size_t at[3], const size_t extent[3]);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Read the worker's description of a module. */
-static void read_description(Module *module, Bytes *response)
-{
+static void read_description(Module *module, Bytes *response) {
     module->worker_number = get_u32(response);
     uint32_t count = get_u32(response);
     module->kernels = calloc(count + 1, sizeof *module->kernels);
@@ -43,19 +42,18 @@ static void read_description(Module *module, Bytes *response)
 }
 
 /* Return whether the declaration of a kernel in PTX has a directive. */
-static bool has_directive(const char *text, const char *kernel, const char *directive)
-{
+static bool has_directive(const char *text, const char *kernel, const char *directive) {
     size_t length = strlen(kernel);
     for (const char *entry = strstr(text, ".entry"); entry; entry = strstr(entry + 1, ".entry")) {
-        const char *name = entry + 6 + strspn(entry + 6, " \t\r\n"), *body = strchr(name, '{'), *place = strstr(name, directive);
+        const char *name = entry + 6 + strspn(entry + 6, " \t\r\n"), *body = strchr(name, '{'),
+                   *place = strstr(name, directive);
         if (!strncmp(name, kernel, length) && strchr(" \t\r\n({", name[length]))
             return place && (!body || place < body);
     }
     return false;
 }
 
-CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size)
-{
+CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size) {
     int arch = device_arch(module->context->device);
     TRY(ptx_check(text, arch, log, log_size));
     Bytes request = {0}, response;
@@ -74,7 +72,8 @@ CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size)
     }
     read_description(module, &response);
     for (uint32_t i = 0; i < module->kernel_count; i++)
-        module->kernels[i].blocks_are_clusters = has_directive(text, module->kernels[i].name, ".blocksareclusters");
+        module->kernels[i].blocks_are_clusters =
+            has_directive(text, module->kernels[i].name, ".blocksareclusters");
     bool whole = !response.short_read;
     bytes_free(&response);
     module->ptx = true;

@@ -1,4 +1,5 @@
-/* What each function of the API does first is in common/process.c: this is what it needs of CUDA. */
+/* What each function of the API does first is in common/process.c: this is what it needs of CUDA.
+ */
 #include "cuda_standin.h"
 
 #include <stdio.h>
@@ -6,42 +7,41 @@
 
 static const char *const visible[] = {"CUDA_VISIBLE_DEVICES", NULL};
 
-static void activated(Context *context)
-{
+static void activated(Context *context) {
     context->limits[CU_LIMIT_STACK_SIZE] = 1024;
     context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 }
 
-const Vendor vendor = {.visible = visible, .current = stack_top, .activated = activated, .drop_module = module_drop};
+const Vendor vendor = {
+    .visible = visible, .current = stack_top, .activated = activated, .drop_module = module_drop};
 
-CUresult CUDAAPI cuInit(unsigned int Flags)
-{
+CUresult CUDAAPI cuInit(unsigned int Flags) {
     ENTER(ANY);
     CHECK(!Flags, CUDA_ERROR_INVALID_VALUE);
     return process_initialize();
 }
 
-CUresult CUDAAPI cuDriverGetVersion(int *driverVersion)
-{
+CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {
     ENTER(ANY);
     CHECK(driverVersion, CUDA_ERROR_INVALID_VALUE);
     *driverVersion = driver_version();
     return CUDA_SUCCESS;
 }
 
-/* NVRTC and nvJitLink ask for a private table of the driver, and go on without. The CUDA runtime asks for others, and ends. */
-CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
-{
+/* NVRTC and nvJitLink ask for a private table of the driver, and go on without. The CUDA runtime
+ * asks for others, and ends. */
+CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
     static const char compilers[4] = {(char)0xda, (char)0x91, 0x51, (char)0xd3};
     static bool told;
     ENTER(ANY);
     CHECK(ppExportTable && pExportTableId, CUDA_ERROR_INVALID_VALUE);
     *ppExportTable = NULL;
     if (!told && memcmp(pExportTableId->bytes, compilers, sizeof compilers) != 0)
-        told = fprintf(stderr, "devmod-simulators: the program uses NVIDIA's CUDA runtime (PyTorch, CuPy and Warp do), which needs private functions "
-                        "of NVIDIA's driver. The simulated GPU has the functions of cuda.h alone: cuda.core, numba-cuda, pycuda, tinygrad "
-                        "and Triton use those\n");
+        told = fprintf(
+            stderr,
+            "devmod-simulators: the program uses NVIDIA's CUDA runtime (PyTorch, CuPy and Warp do), which needs private functions "
+            "of NVIDIA's driver. The simulated GPU has the functions of cuda.h alone: cuda.core, numba-cuda, pycuda, tinygrad "
+            "and Triton use those\n");
     return CUDA_ERROR_INVALID_VALUE;
 }
-

@@ -15,23 +15,24 @@ typedef struct {
 
 enum { MEMBER_PTX = 1, MEMBER_CUBIN = 2, MEMBER_COMPRESSED = 0x2000 | 0x8000 };
 
-bool takes_cubins(void)
-{
+bool takes_cubins(void) {
     return setting_number("skip_cubins", 0);
 }
 
-CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size)
-{
+CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size) {
     FatbinHeader header;
     memcpy(&header, image, sizeof header);
-    CHECK(header.magic == FATBIN_MAGIC && header.header_size >= sizeof header, CUDA_ERROR_INVALID_IMAGE);
+    CHECK(header.magic == FATBIN_MAGIC && header.header_size >= sizeof header,
+          CUDA_ERROR_INVALID_IMAGE);
     const unsigned char *data = image + header.header_size, *end = data + header.size, *best = NULL;
     int best_rank = -1;
     FatbinMember chosen = {0};
     while ((size_t)(end - data) >= 64) {
         FatbinMember entry;
         memcpy(&entry, data, sizeof entry);
-        CHECK(entry.header_size >= 64 && inside((size_t)(end - data), entry.header_size, entry.size), CUDA_ERROR_INVALID_IMAGE);
+        CHECK(entry.header_size >= 64 &&
+                  inside((size_t)(end - data), entry.header_size, entry.size),
+              CUDA_ERROR_INVALID_IMAGE);
         int own = (int)entry.arch, rank = -1;
         if (entry.kind == MEMBER_CUBIN && takes_cubins() && own / 10 == arch / 10 && own <= arch)
             rank = 1000 + own;
@@ -46,7 +47,9 @@ CUresult fatbin_member(const unsigned char *image, int arch, void **member, size
     }
     CHECK(best, CUDA_ERROR_NO_BINARY_FOR_GPU);
     if (chosen.flags & MEMBER_COMPRESSED) {
-        explain("the fatbin's member for sm_%u is compressed; the stand-in driver reads plain members alone", chosen.arch);
+        explain(
+            "the fatbin's member for sm_%u is compressed; the stand-in driver reads plain members alone",
+            chosen.arch);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     unsigned char *copy = calloc(1, chosen.size + 1);

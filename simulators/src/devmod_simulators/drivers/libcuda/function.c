@@ -1,4 +1,5 @@
-/* Functions of modules, and libraries: modules that no context owns, whose kernels every context may launch. */
+/* Functions of modules, and libraries: modules that no context owns, whose kernels every context
+ * may launch. */
 #include "cuda_standin.h"
 
 #include <stdlib.h>
@@ -18,8 +19,7 @@ typedef struct {
 } LibraryKernel;
 
 /* Return the module of a library in the current context. */
-static CUresult library_module(Library *library, Module **module)
-{
+static CUresult library_module(Library *library, Module **module) {
     Context *context = current_context();
     for (int i = 0; i < library->module_count; i++) {
         if (library->modules[i]->context == context) {
@@ -34,8 +34,7 @@ static CUresult library_module(Library *library, Module **module)
     return CUDA_SUCCESS;
 }
 
-CUresult function_of(CUfunction handle, Function **function)
-{
+CUresult function_of(CUfunction handle, Function **function) {
     LibraryKernel *kernel = handle_peek(HANDLE_KERNEL, handle);
     if (kernel) {
         Module *module;
@@ -47,33 +46,60 @@ CUresult function_of(CUfunction handle, Function **function)
     return *function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult get_attribute(int *value, CUfunction_attribute attribute, const Function *function)
-{
+static CUresult get_attribute(int *value, CUfunction_attribute attribute,
+                              const Function *function) {
     const Kernel *kernel = function->kernel;
-    CHECK(value && (int)attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
+    CHECK(value && (int)attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX,
+          CUDA_ERROR_INVALID_VALUE);
     switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kernel->max_threads ? (int)kernel->max_threads : 1024; break;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)kernel->shared; break;
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)kernel->local; break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = kernel->registers ? (int)kernel->registers : 32; break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION: case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = function->module->arch; break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = (int)function->max_dynamic; break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = function->attributes[attribute] ? function->attributes[attribute] : -1; break;
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = 0; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = (int)kernel->cluster[0]; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = (int)kernel->cluster[1]; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = (int)kernel->cluster[2]; break;
-    default: *value = function->attributes[attribute]; break;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = kernel->max_threads ? (int)kernel->max_threads : 1024;
+        break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = (int)kernel->shared;
+        break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = (int)kernel->local;
+        break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        *value = kernel->registers ? (int)kernel->registers : 32;
+        break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *value = function->module->arch;
+        break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = (int)function->max_dynamic;
+        break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        *value = function->attributes[attribute] ? function->attributes[attribute] : -1;
+        break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+        *value = 0;
+        break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+        *value = (int)kernel->cluster[0];
+        break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+        *value = (int)kernel->cluster[1];
+        break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        *value = (int)kernel->cluster[2];
+        break;
+    default:
+        *value = function->attributes[attribute];
+        break;
     }
     return CUDA_SUCCESS;
 }
 
-static CUresult set_attribute(CUfunction_attribute attribute, int value, Function *function)
-{
+static CUresult set_attribute(CUfunction_attribute attribute, int value, Function *function) {
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
-        int most = device_attribute(function->module->context->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-        CHECK(value >= 0 && value + (int)function->kernel->shared <= most, CUDA_ERROR_INVALID_VALUE);
+        int most = device_attribute(function->module->context->device,
+                                    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+        CHECK(value >= 0 && value + (int)function->kernel->shared <= most,
+              CUDA_ERROR_INVALID_VALUE);
         function->max_dynamic = (uint32_t)value;
         return CUDA_SUCCESS;
     }
@@ -90,8 +116,7 @@ static CUresult set_attribute(CUfunction_attribute attribute, int value, Functio
     return CUDA_SUCCESS;
 }
 
-static CUresult param_info(const Kernel *kernel, size_t index, size_t *offset, size_t *size)
-{
+static CUresult param_info(const Kernel *kernel, size_t index, size_t *offset, size_t *size) {
     CHECK(offset && index < kernel->param_count, CUDA_ERROR_INVALID_VALUE);
     *offset = kernel->params[index].offset;
     if (size)
@@ -99,8 +124,7 @@ static CUresult param_info(const Kernel *kernel, size_t index, size_t *offset, s
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
-{
+CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
     CHECK(hfunc || driver_version() < 12040, CUDA_ERROR_INVALID_HANDLE);
     ENTER(CURRENT);
     Function *function;
@@ -108,24 +132,22 @@ CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunc
     return get_attribute(pi, attrib, function);
 }
 
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
-{
+CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(hfunc, &function));
     return set_attribute(attrib, value, function);
 }
 
-CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
-{
+CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
     ENTER(CURRENT);
     Function *function;
     (void)config;
     return function_of(hfunc, &function);
 }
 
-CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
-{
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
+                                    size_t *paramSize) {
     CHECK(func, CUDA_ERROR_INVALID_VALUE);
     ENTER(CURRENT);
     Function *function;
@@ -133,14 +155,17 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *
     return param_info(function->kernel, paramIndex, paramOffset, paramSize);
 }
 
-/* ---- libraries --------------------------------------------------------------------------------------------------------------- */
+/* ---- libraries
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions)
-{
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+                                   void **jitOptionsValues, unsigned int numJitOptions,
+                                   CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions) {
     ENTER(READY);
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions,
+        (void)libraryOptionValues, (void)numLibraryOptions;
     CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
     Library *object = calloc(1, sizeof *object);
     CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
@@ -154,8 +179,7 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
-{
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
     ENTER(READY);
     Library *object = handle_get(HANDLE_LIBRARY, library);
     CHECK(object, CUDA_ERROR_INVALID_HANDLE);
@@ -170,8 +194,7 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
-{
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     ENTER(CURRENT);
     Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
@@ -187,8 +210,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
-{
+CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     ENTER(CURRENT);
     Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
@@ -201,8 +223,8 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-{
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                                    const char *name) {
     ENTER(CURRENT);
     Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
@@ -211,8 +233,8 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary 
     return module_global(module, name, dptr, bytes);
 }
 
-CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
-{
+CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
+                                      CUdevice dev) {
     ENTER(CURRENT);
     Function *function;
     (void)dev;
@@ -221,8 +243,8 @@ CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUke
     return get_attribute(pi, attrib, function);
 }
 
-CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
-{
+CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
+                                      size_t *paramSize) {
     ENTER(CURRENT);
     Function *function;
     CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);

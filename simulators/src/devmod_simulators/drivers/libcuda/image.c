@@ -12,8 +12,7 @@
 
 enum { CUDA_MACHINE = 190 };
 
-ImageKind image_kind(const void *image)
-{
+ImageKind image_kind(const void *image) {
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
     if (memcmp(image, ELFMAG, SELFMAG) == 0)
@@ -24,29 +23,32 @@ ImageKind image_kind(const void *image)
     return isprint(first) || isspace(first) ? IMAGE_PTX : IMAGE_UNKNOWN;
 }
 
-size_t image_size(const void *image)
-{
+size_t image_size(const void *image) {
     FatbinHeader header;
     switch (image_kind(image)) {
-    case IMAGE_PTX: return strlen(image) + 1;
-    case IMAGE_CUBIN: return elf_size(image, CUDA_MACHINE);
+    case IMAGE_PTX:
+        return strlen(image) + 1;
+    case IMAGE_CUBIN:
+        return elf_size(image, CUDA_MACHINE);
     case IMAGE_FATBIN:
-        return copy_safely(&header, image, sizeof header) && header.size < MOST_IMAGE ? header.header_size + header.size : 0;
-    default: return 0;
+        return copy_safely(&header, image, sizeof header) && header.size < MOST_IMAGE
+                   ? header.header_size + header.size
+                   : 0;
+    default:
+        return 0;
     }
 }
 
-const void *image_of(const void *image)
-{
+const void *image_of(const void *image) {
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
-    if (magic == WRAPPER_MAGIC) /* {magic, version, data, …}: what a compiler puts beside the data */
+    if (magic ==
+        WRAPPER_MAGIC) /* {magic, version, data, …}: what a compiler puts beside the data */
         memcpy(&image, (const char *)image + 8, sizeof image);
     return image;
 }
 
-void *image_copy(const void *image, size_t *size)
-{
+void *image_copy(const void *image, size_t *size) {
     *size = image_size(image);
     char *copy = *size ? calloc(1, *size + 1) : NULL;
     if (copy && copy_safely(copy, image, *size))

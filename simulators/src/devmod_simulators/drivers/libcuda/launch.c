@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- running --------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
-static int run_launch(Op *op)
-{
+static int run_launch(Op *op) {
     Launch *launch = (Launch *)op->data;
     if (handle_peek(HANDLE_FUNCTION, launch->handle) != launch->function) {
         violation("a launch runs after its module was unloaded");
@@ -29,7 +30,8 @@ static int run_launch(Op *op)
     for (int i = 0; i < 3; i++)
         put_u32(&request, launch->cluster[i]);
     put_u32(&request, launch->shared);
-    put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) | (is_checked(NULL) ? 4u : 0));
+    put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) |
+                          (is_checked(NULL) ? 4u : 0));
     put_bytes(&request, launch->params, function->kernel->param_bytes);
     put_ranges(&request, function->module->context);
     bool checked = put_checks(&request);
@@ -47,8 +49,7 @@ static int run_launch(Op *op)
 }
 
 /* Fill the parameter block from kernelParams or from `extra`. */
-static CUresult take_params(Launch *launch, void **params, void **extra)
-{
+static CUresult take_params(Launch *launch, void **params, void **extra) {
     const Kernel *kernel = launch->function->kernel;
     CHECK(!(params && extra), CUDA_ERROR_INVALID_VALUE);
     if (extra) {
@@ -56,7 +57,9 @@ static CUresult take_params(Launch *launch, void **params, void **extra)
         const size_t *size = NULL;
         for (int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
             CHECK(i < 4 && extra[i + 1], CUDA_ERROR_INVALID_VALUE);
-            CHECK(extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER || extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE, CUDA_ERROR_INVALID_VALUE);
+            CHECK(extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER ||
+                      extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE,
+                  CUDA_ERROR_INVALID_VALUE);
             if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
                 buffer = extra[i + 1];
             else
@@ -64,7 +67,8 @@ static CUresult take_params(Launch *launch, void **params, void **extra)
         }
         CHECK(buffer && size, CUDA_ERROR_INVALID_VALUE);
         if (*size < kernel->param_bytes || *size > (kernel->param_bytes + 15) / 16 * 16) {
-            explain("%s: the parameter block has %zu bytes; expected %u", kernel->name, *size, kernel->param_bytes);
+            explain("%s: the parameter block has %zu bytes; expected %u", kernel->name, *size,
+                    kernel->param_bytes);
             return CUDA_ERROR_INVALID_VALUE;
         }
         memcpy(launch->params, buffer, kernel->param_bytes);
@@ -78,20 +82,23 @@ static CUresult take_params(Launch *launch, void **params, void **extra)
     return CUDA_SUCCESS;
 }
 
-static void note(const Launch *launch)
-{
+static void note(const Launch *launch) {
     const Kernel *kernel = launch->function->kernel;
-    note_launch(launch->params, kernel->param_bytes,
-                "%s grid=%u,%u,%u block=%u,%u,%u cluster=%u,%u,%u preferred=%u,%u,%u shared=%u cooperative=%d programmatic=%d", kernel->name,
-                launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0], launch->block[1], launch->block[2], launch->cluster[0],
-                launch->cluster[1], launch->cluster[2], launch->preferred[0], launch->preferred[1], launch->preferred[2], launch->shared, launch->cooperative, launch->programmatic);
+    note_launch(
+        launch->params, kernel->param_bytes,
+        "%s grid=%u,%u,%u block=%u,%u,%u cluster=%u,%u,%u preferred=%u,%u,%u shared=%u cooperative=%d programmatic=%d",
+        kernel->name, launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
+        launch->block[1], launch->block[2], launch->cluster[0], launch->cluster[1],
+        launch->cluster[2], launch->preferred[0], launch->preferred[1], launch->preferred[2],
+        launch->shared, launch->cooperative, launch->programmatic);
 }
 
-/* Replace CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM by the kernel's block, and a grid that counts clusters by one of blocks. */
-static void take_required(Launch *launch)
-{
+/* Replace CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM by the kernel's block, and a grid that counts
+ * clusters by one of blocks. */
+static void take_required(Launch *launch) {
     const Kernel *kernel = launch->function->kernel;
-    bool asked = launch->block[0] == CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM && launch->block[1] == 1 && launch->block[2] == 1;
+    bool asked = launch->block[0] == CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM && launch->block[1] == 1 &&
+                 launch->block[2] == 1;
     for (int i = 0; i < 3; i++) {
         if (asked && kernel->block[i])
             launch->block[i] = kernel->block[i];
@@ -100,8 +107,8 @@ static void take_required(Launch *launch)
     }
 }
 
-static CUresult fill_launch(Launch *launch, const CUlaunchConfig *config, void **params, void **extra)
-{
+static CUresult fill_launch(Launch *launch, const CUlaunchConfig *config, void **params,
+                            void **extra) {
     int device = launch->function->module->context->device;
     take_required(launch);
     TRY(take_attributes(launch, config->attrs, config->numAttrs));
@@ -111,17 +118,17 @@ static CUresult fill_launch(Launch *launch, const CUlaunchConfig *config, void *
     return take_params(launch, params, extra);
 }
 
-/* Check the current context. CUDA documents that the stream's context is the function's, and not what happens where another one is current. */
-static CUresult check_context(const Context *context)
-{
+/* Check the current context. CUDA documents that the stream's context is the function's, and not
+ * what happens where another one is current. */
+static CUresult check_context(const Context *context) {
     const char *outcome = setting("launch_context");
     if (!outcome || current_context() == context || !strcmp(outcome, "stream"))
         return CUDA_SUCCESS;
     return strcmp(outcome, "context") ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params, void **extra, bool cooperative)
-{
+static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
+                       bool cooperative) {
     Function *function;
     Stream *stream;
     TRY(function_of(f, &function));
@@ -131,8 +138,12 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     Op *op = op_make("launch", run_launch, NULL, sizeof(Launch) + function->kernel->param_bytes);
     Launch *launch = (Launch *)op->data;
     *launch = (Launch){
-        .function = function, .handle = function->handle, .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-        .block = {config->blockDimX, config->blockDimY, config->blockDimZ}, .shared = config->sharedMemBytes, .cooperative = cooperative,
+        .function = function,
+        .handle = function->handle,
+        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+        .shared = config->sharedMemBytes,
+        .cooperative = cooperative,
     };
     CUresult code = fill_launch(launch, config, params, extra);
     if (code) {
@@ -143,19 +154,21 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     return submit(stream, op);
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX,
-                                unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
-                                void **kernelParams, void **extra)
-{
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                unsigned int gridDimZ, unsigned int blockDimX,
+                                unsigned int blockDimY, unsigned int blockDimZ,
+                                unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
+                                void **extra) {
     if (skip_launches)
         return CUDA_SUCCESS;
     ENTER(CURRENT);
-    CUlaunchConfig config = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
+    CUlaunchConfig config = {gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
+                             blockDimZ, sharedMemBytes, hStream,  NULL,      0};
     return launch(&config, f, kernelParams, extra, false);
 }
 
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
-{
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+                                  void **extra) {
     if (skip_launches)
         return CUDA_SUCCESS;
     ENTER(CURRENT);
@@ -163,31 +176,33 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, vo
     return launch(config, f, kernelParams, extra, false);
 }
 
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                                           unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                                           unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
-{
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
+                                           unsigned int gridDimY, unsigned int gridDimZ,
+                                           unsigned int blockDimX, unsigned int blockDimY,
+                                           unsigned int blockDimZ, unsigned int sharedMemBytes,
+                                           CUstream hStream, void **kernelParams) {
     if (skip_launches)
         return CUDA_SUCCESS;
     ENTER(CURRENT);
-    CUlaunchConfig config = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
+    CUlaunchConfig config = {gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
+                             blockDimZ, sharedMemBytes, hStream,  NULL,      0};
     return launch(&config, f, kernelParams, NULL, true);
 }
 
-/* ---- the launch API of CUDA 3, which pycuda has ------------------------------------------------------------------------------- */
+/* ---- the launch API of CUDA 3, which pycuda has
+ * ------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
-{
+CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(hfunc, &function));
     CHECK(x > 0 && y > 0 && z > 0, CUDA_ERROR_INVALID_VALUE);
-    function->next_block[0] = (uint32_t)x, function->next_block[1] = (uint32_t)y, function->next_block[2] = (uint32_t)z;
+    function->next_block[0] = (uint32_t)x, function->next_block[1] = (uint32_t)y,
+    function->next_block[2] = (uint32_t)z;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
-{
+CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(hfunc, &function));
@@ -195,8 +210,7 @@ CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
-{
+CUresult CUDAAPI cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(hfunc, &function));
@@ -205,45 +219,51 @@ CUresult CUDAAPI cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
-{
+CUresult CUDAAPI cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(hfunc, &function));
-    CHECK(ptr && offset >= 0 && inside(sizeof function->next_params, (uint64_t)offset, numbytes), CUDA_ERROR_INVALID_VALUE);
+    CHECK(ptr && offset >= 0 && inside(sizeof function->next_params, (uint64_t)offset, numbytes),
+          CUDA_ERROR_INVALID_VALUE);
     memcpy(function->next_params + offset, ptr, numbytes);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
-{
+CUresult CUDAAPI cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
     return cuParamSetv(hfunc, offset, &value, sizeof value);
 }
 
-CUresult CUDAAPI cuParamSetf(CUfunction hfunc, int offset, float value)
-{
+CUresult CUDAAPI cuParamSetf(CUfunction hfunc, int offset, float value) {
     return cuParamSetv(hfunc, offset, &value, sizeof value);
 }
 
-CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
-{
+CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
+                                   CUstream hStream) {
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(f, &function));
     CHECK(grid_width > 0 && grid_height > 0, CUDA_ERROR_INVALID_VALUE);
     const uint32_t *block = function->next_block;
     size_t size = function->next_size;
-    CUlaunchConfig config = {(unsigned)grid_width, (unsigned)grid_height, 1, block[0], block[1], block[2], function->next_shared, hStream, NULL, 0};
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, function->next_params, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {(unsigned)grid_width,
+                             (unsigned)grid_height,
+                             1,
+                             block[0],
+                             block[1],
+                             block[2],
+                             function->next_shared,
+                             hStream,
+                             NULL,
+                             0};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, function->next_params,
+                     CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
     return launch(&config, f, NULL, extra, false);
 }
 
-CUresult CUDAAPI cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
-{
+CUresult CUDAAPI cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
     return cuLaunchGridAsync(f, grid_width, grid_height, NULL);
 }
 
-CUresult CUDAAPI cuLaunch(CUfunction f)
-{
+CUresult CUDAAPI cuLaunch(CUfunction f) {
     return cuLaunchGridAsync(f, 1, 1, NULL);
 }

@@ -1,29 +1,37 @@
 /* The limits of a launch: dimensions, clusters, shared memory, and what is resident at once. */
 #include "cuda_standin.h"
 
-CUresult check_dimensions(const Launch *launch, int device)
-{
-    static const CUdevice_attribute grid[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
-    static const CUdevice_attribute block[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
+CUresult check_dimensions(const Launch *launch, int device) {
+    static const CUdevice_attribute grid[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+                                               CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+                                               CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
+    static const CUdevice_attribute block[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+                                                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+                                                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
     const Kernel *kernel = launch->function->kernel;
     uint64_t threads = 1;
     for (int i = 0; i < 3; i++) {
-        CHECK(launch->grid[i] && launch->grid[i] <= (uint32_t)device_attribute(device, grid[i]), CUDA_ERROR_INVALID_VALUE);
-        CHECK(launch->block[i] && launch->block[i] <= (uint32_t)device_attribute(device, block[i]), CUDA_ERROR_INVALID_VALUE);
-        CHECK(!kernel->block[0] || launch->block[i] == (kernel->block[i] ? kernel->block[i] : 1), CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch->grid[i] && launch->grid[i] <= (uint32_t)device_attribute(device, grid[i]),
+              CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch->block[i] && launch->block[i] <= (uint32_t)device_attribute(device, block[i]),
+              CUDA_ERROR_INVALID_VALUE);
+        CHECK(!kernel->block[0] || launch->block[i] == (kernel->block[i] ? kernel->block[i] : 1),
+              CUDA_ERROR_INVALID_VALUE);
         threads *= launch->block[i];
     }
-    CHECK(threads <= (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK), CUDA_ERROR_INVALID_VALUE);
+    CHECK(threads <= (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+          CUDA_ERROR_INVALID_VALUE);
     CHECK(!kernel->max_threads || threads <= kernel->max_threads, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!kernel->registers || threads * kernel->registers <= 65536, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    CHECK(!kernel->registers || threads * kernel->registers <= 65536,
+          CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     return CUDA_SUCCESS;
 }
 
-CUresult check_cluster(Launch *launch, int device)
-{
+CUresult check_cluster(Launch *launch, int device) {
     const Kernel *kernel = launch->function->kernel;
     bool required = kernel->cluster[0] != 0, asked = launch->cluster[0] != 0;
-    if (launch->non_portable || launch->function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED])
+    if (launch->non_portable ||
+        launch->function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED])
         launch->non_portable = true;
     for (int i = 0; i < 3; i++) {
         uint32_t own = kernel->cluster[i] ? kernel->cluster[i] : 1;
@@ -43,25 +51,28 @@ CUresult check_cluster(Launch *launch, int device)
     if (launch->preferred[0]) {
         CHECK(required || asked, CUDA_ERROR_INVALID_VALUE);
         for (int i = 0; i < 3; i++)
-            CHECK(launch->preferred[i] && launch->preferred[i] % launch->cluster[i] == 0 && launch->grid[i] % launch->preferred[i] == 0,
+            CHECK(launch->preferred[i] && launch->preferred[i] % launch->cluster[i] == 0 &&
+                      launch->grid[i] % launch->preferred[i] == 0,
                   CUDA_ERROR_INVALID_CLUSTER_SIZE);
-        CHECK((uint64_t)launch->preferred[0] * launch->preferred[1] * launch->preferred[2] <= (launch->non_portable ? 16 : 8),
+        CHECK((uint64_t)launch->preferred[0] * launch->preferred[1] * launch->preferred[2] <=
+                  (launch->non_portable ? 16 : 8),
               CUDA_ERROR_INVALID_CLUSTER_SIZE);
     }
     return CUDA_SUCCESS;
 }
 
 /* Return how many blocks of a launch are resident on one multiprocessor. */
-static uint64_t resident(const Function *function, uint64_t threads, uint64_t dynamic, int device)
-{
-    uint64_t by_threads = 2048 / (threads ? (threads + 31) / 32 * 32 : 32), shared = function->kernel->shared + dynamic + 1024;
-    uint64_t by_shared = (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / shared;
+static uint64_t resident(const Function *function, uint64_t threads, uint64_t dynamic, int device) {
+    uint64_t by_threads = 2048 / (threads ? (threads + 31) / 32 * 32 : 32),
+             shared = function->kernel->shared + dynamic + 1024;
+    uint64_t by_shared = (uint64_t)device_attribute(
+                             device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) /
+                         shared;
     uint64_t result = by_threads < by_shared ? by_threads : by_shared;
     return result < 32 ? result : 32;
 }
 
-CUresult check_resources(const Launch *launch, int device)
-{
+CUresult check_resources(const Launch *launch, int device) {
     const Function *function = launch->function;
     CHECK(launch->shared <= function->max_dynamic, CUDA_ERROR_INVALID_VALUE);
     if (!launch->cooperative)
@@ -74,19 +85,21 @@ CUresult check_resources(const Launch *launch, int device)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
-{
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
+                                                             int blockSize,
+                                                             size_t dynamicSMemSize) {
     ENTER(CURRENT);
     Function *function;
     CHECK(numBlocks && blockSize > 0, CUDA_ERROR_INVALID_VALUE);
     TRY(function_of(func, &function));
-    *numBlocks = (int)resident(function, (uint64_t)blockSize, dynamicSMemSize, function->module->context->device);
+    *numBlocks = (int)resident(function, (uint64_t)blockSize, dynamicSMemSize,
+                               function->module->context->device);
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-                                                  CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
-{
+                                                  CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+                                                  size_t dynamicSMemSize, int blockSizeLimit) {
     ENTER(CURRENT);
     Function *function;
     CHECK(minGridSize && blockSize && !blockSizeToDynamicSMemSize, CUDA_ERROR_INVALID_VALUE);
@@ -99,8 +112,8 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSi
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
-{
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+                                              const CUlaunchConfig *config) {
     ENTER(CURRENT);
     Function *function;
     CHECK(numClusters && config, CUDA_ERROR_INVALID_VALUE);
@@ -108,10 +121,14 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
     int device = function->module->context->device;
     Launch launch = {.function = function};
     TRY(take_attributes(&launch, config->attrs, config->numAttrs));
-    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ, blocks = 1;
+    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ,
+             blocks = 1;
     for (int i = 0; i < 3; i++)
-        blocks *= launch.cluster[i] ? launch.cluster[i] : function->kernel->cluster[i] ? function->kernel->cluster[i] : 1;
-    bool large = launch.non_portable || function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
+        blocks *= launch.cluster[i]              ? launch.cluster[i]
+                  : function->kernel->cluster[i] ? function->kernel->cluster[i]
+                                                 : 1;
+    bool large = launch.non_portable ||
+                 function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
     uint64_t most = resident(function, threads, config->sharedMemBytes, device) *
                     (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     *numClusters = blocks <= (large ? 16 : 8) ? (int)(most / blocks) : 0;

@@ -7,8 +7,7 @@
 
 enum { LOG_BYTES = 4096 };
 
-static void free_module(Module *module)
-{
+static void free_module(Module *module) {
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         free(module->kernels[i].name);
         free(module->kernels[i].params);
@@ -24,8 +23,7 @@ static void free_module(Module *module)
     free(module);
 }
 
-void module_drop(void *object)
-{
+void module_drop(void *object) {
     Module *module = object;
     for (uint32_t i = 0; i < module->kernel_count; i++)
         if (module->functions[i].handle)
@@ -44,8 +42,7 @@ void module_drop(void *object)
 }
 
 /* Give each global its memory; a cubin's has its first values, PTX's are written by the worker. */
-static CUresult place_globals(Module *module)
-{
+static CUresult place_globals(Module *module) {
     Bytes request = {0}, response;
     put_u32(&request, WORKER_PLACE);
     put_u32(&request, module->worker_number);
@@ -54,7 +51,8 @@ static CUresult place_globals(Module *module)
     for (uint32_t i = 0; i < module->global_count && !result; i++) {
         Global *global = &module->globals[i];
         Block *block;
-        result = (CUresult)arena_allocate(BLOCK_DEVICE, module->context->device, global->size, device_memory(), module->context, &block);
+        result = (CUresult)arena_allocate(BLOCK_DEVICE, module->context->device, global->size,
+                                          device_memory(), module->context, &block);
         if (result)
             break;
         block->internal = true;
@@ -76,8 +74,8 @@ static CUresult place_globals(Module *module)
     return result;
 }
 
-static CUresult load_copy(Module *module, const void *image, size_t size, char *log, size_t log_size)
-{
+static CUresult load_copy(Module *module, const void *image, size_t size, char *log,
+                          size_t log_size) {
     int arch = device_arch(module->context->device);
     ImageKind kind = image_kind(image);
     CUresult result = CUDA_ERROR_INVALID_IMAGE;
@@ -86,20 +84,22 @@ static CUresult load_copy(Module *module, const void *image, size_t size, char *
     else if (kind == IMAGE_CUBIN)
         result = cubin_read(image, size, module);
     if (!result && kind == IMAGE_CUBIN && !takes_cubins()) {
-        snprintf(log, log_size,
-                 "the simulated GPU executes PTX, and this is a cubin for sm_%d. Compile for compute_%d (NVRTC: -arch=compute_%d; nvcc: "
-                 "-gencode arch=compute_%d,code=compute_%d). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX",
-                 module->arch, module->arch, module->arch, module->arch, module->arch);
+        snprintf(
+            log, log_size,
+            "the simulated GPU executes PTX, and this is a cubin for sm_%d. Compile for compute_%d (NVRTC: -arch=compute_%d; nvcc: "
+            "-gencode arch=compute_%d,code=compute_%d). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX",
+            module->arch, module->arch, module->arch, module->arch, module->arch);
         explain("%s", log);
-        result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* so that devmod tries the next candidate of a file, which may be PTX */
-    } else if (!result && kind == IMAGE_CUBIN && (module->arch / 10 != arch / 10 || module->arch > arch)) {
+        result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* so that devmod tries the next candidate of a file,
+                                                  which may be PTX */
+    } else if (!result && kind == IMAGE_CUBIN &&
+               (module->arch / 10 != arch / 10 || module->arch > arch)) {
         result = CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     return result ? result : place_globals(module);
 }
 
-static CUresult load_into(Module *module, const void *image, char *log, size_t log_size)
-{
+static CUresult load_into(Module *module, const void *image, char *log, size_t log_size) {
     size_t size;
     void *member = NULL, *copy = image_copy(image_of(image), &size);
     CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
@@ -113,8 +113,8 @@ static CUresult load_into(Module *module, const void *image, char *log, size_t l
     return result;
 }
 
-CUresult module_load(Context *context, const void *image, char *log, size_t log_size, bool reads_log, Module **result)
-{
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size,
+                     bool reads_log, Module **result) {
     Module *module = calloc(1, sizeof *module);
     CHECK(module, CUDA_ERROR_OUT_OF_MEMORY);
     module->context = context;
@@ -127,23 +127,24 @@ CUresult module_load(Context *context, const void *image, char *log, size_t log_
     }
     module->functions = calloc(module->kernel_count + 1, sizeof *module->functions);
     for (uint32_t i = 0; i < module->kernel_count; i++)
-        module->functions[i] = (Function){.module = module, .kernel = &module->kernels[i], .index = i};
+        module->functions[i] =
+            (Function){.module = module, .kernel = &module->kernels[i], .index = i};
     *result = module;
     return CUDA_SUCCESS;
 }
 
 /* Return the option's place, or NULL. */
-static void **option_of(CUjit_option wanted, unsigned count, CUjit_option *options, void **values)
-{
+static void **option_of(CUjit_option wanted, unsigned count, CUjit_option *options, void **values) {
     for (unsigned i = 0; i < count; i++)
         if (options[i] == wanted)
             return &values[i];
     return NULL;
 }
 
-static void write_log(const char *log, CUjit_option buffer, CUjit_option size, unsigned count, CUjit_option *options, void **values)
-{
-    void **target = option_of(buffer, count, options, values), **bytes = option_of(size, count, options, values);
+static void write_log(const char *log, CUjit_option buffer, CUjit_option size, unsigned count,
+                      CUjit_option *options, void **values) {
+    void **target = option_of(buffer, count, options, values),
+         **bytes = option_of(size, count, options, values);
     if (!target || !*target || !bytes || !*bytes)
         return;
     size_t room = (size_t)(uintptr_t)*bytes;
@@ -151,16 +152,18 @@ static void write_log(const char *log, CUjit_option buffer, CUjit_option size, u
     *bytes = (void *)(uintptr_t)(strlen(log) < room ? strlen(log) : room - 1);
 }
 
-static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_option *options, void **values)
-{
+static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_option *options,
+                     void **values) {
     Module *module;
     char log[LOG_BYTES] = "";
     CHECK(result && image && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
     TRY(refuse_in_capture());
     bool reads_log = option_of(CU_JIT_ERROR_LOG_BUFFER, count, options, values);
     CUresult code = module_load(current_context(), image, log, sizeof log, reads_log, &module);
-    write_log(log, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options, values);
-    write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options, values);
+    write_log(log, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options,
+              values);
+    write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options,
+              values);
     if (code)
         return code;
     module->handle = handle_make(HANDLE_MODULE, module, module->context);
@@ -168,12 +171,13 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuModuleLoadData, CURRENT, load(module, image, 0, NULL, NULL), CUmodule *module, const void *image)
+FORWARD(cuModuleLoadData, CURRENT, load(module, image, 0, NULL, NULL), CUmodule *module,
+        const void *image)
 FORWARD(cuModuleLoadDataEx, CURRENT, load(module, image, numOptions, options, optionValues),
-        CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues)
+        CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
+        void **optionValues)
 
-CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
-{
+CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname) {
     ENTER(CURRENT);
     CHECK(module && fname, CUDA_ERROR_INVALID_VALUE);
     char *image = file_contents(fname);
@@ -183,21 +187,20 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
     return result;
 }
 
-CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
-{
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
     ENTER(CURRENT);
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
     Context *module_context = module->context;
     TRY(refuse_in_capture());
-    int result = setting_number("frees_wait", 1) ? context_run(module_context) : CODE_SUCCESS; /* cuda.h documents no wait */
+    int result = setting_number("frees_wait", 1) ? context_run(module_context)
+                                                 : CODE_SUCCESS; /* cuda.h documents no wait */
     handle_drop(HANDLE_MODULE, hmod);
     module_drop(module);
     return (CUresult)(result ? result : (int)context_failure(module_context));
 }
 
-Function *module_function(Module *module, const char *name)
-{
+Function *module_function(Module *module, const char *name) {
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         Function *function = &module->functions[i];
         if (strcmp(module->kernels[i].name, name) != 0)
@@ -213,8 +216,7 @@ Function *module_function(Module *module, const char *name)
     return NULL;
 }
 
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
-{
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
     ENTER(CURRENT);
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
@@ -226,8 +228,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     return CUDA_SUCCESS;
 }
 
-CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size)
-{
+CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size) {
     CHECK(name, CUDA_ERROR_INVALID_VALUE);
     for (uint32_t i = 0; i < module->global_count; i++) {
         if (strcmp(module->globals[i].name, name) != 0)
@@ -241,8 +242,8 @@ CUresult module_global(const Module *module, const char *name, CUdeviceptr *addr
     return CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
-{
+CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
+                                   const char *name) {
     ENTER(CURRENT);
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);

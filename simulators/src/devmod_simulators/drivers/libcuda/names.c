@@ -11,7 +11,8 @@
 /* Headers of CUDA 13.0 lack some codes, and those of this version have all. */
 #define NEWEST 13050
 
-/* The texts are those of NVIDIA's libcuda, and of libcudart for codes that are newer than CUDA 12.5. That of 47 is a guess. */
+/* The texts are those of NVIDIA's libcuda, and of libcudart for codes that are newer than
+ * CUDA 12.5. That of 47 is a guess. */
 static const struct {
     CUresult code;
     const char *name, *text;
@@ -22,11 +23,13 @@ static const struct {
     {NAME(CUDA_ERROR_NOT_INITIALIZED), "initialization error"},
     {NAME(CUDA_ERROR_DEINITIALIZED), "driver shutting down"},
     {NAME(CUDA_ERROR_PROFILER_DISABLED), "profiler disabled while using external profiling tool"},
-    {NAME(CUDA_ERROR_PROFILER_NOT_INITIALIZED), "profiler not initialized: call cudaProfilerInitialize()"},
+    {NAME(CUDA_ERROR_PROFILER_NOT_INITIALIZED),
+     "profiler not initialized: call cudaProfilerInitialize()"},
     {NAME(CUDA_ERROR_PROFILER_ALREADY_STARTED), "profiler already started"},
     {NAME(CUDA_ERROR_PROFILER_ALREADY_STOPPED), "profiler already stopped"},
     {NAME(CUDA_ERROR_STUB_LIBRARY), "CUDA driver is a stub library"},
-    {NAME(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER), "API call is not supported in the installed CUDA driver"},
+    {NAME(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER),
+     "API call is not supported in the installed CUDA driver"},
     {NAME(CUDA_ERROR_DEVICE_UNAVAILABLE), "CUDA-capable device(s) is/are busy or unavailable"},
 #if CUDA_VERSION >= NEWEST
     {NAME(CUDA_ERROR_MULTICAST_RESOURCE_FULL), "multicast resource full"},
@@ -41,24 +44,32 @@ static const struct {
     {NAME(CUDA_ERROR_UNMAP_FAILED), "unmapping of buffer object failed"},
     {NAME(CUDA_ERROR_ARRAY_IS_MAPPED), "array is mapped"},
     {NAME(CUDA_ERROR_ALREADY_MAPPED), "resource already mapped"},
-    {NAME(CUDA_ERROR_NO_BINARY_FOR_GPU), "no kernel image is available for execution on the device"},
+    {NAME(CUDA_ERROR_NO_BINARY_FOR_GPU),
+     "no kernel image is available for execution on the device"},
     {NAME(CUDA_ERROR_ALREADY_ACQUIRED), "resource already acquired"},
     {NAME(CUDA_ERROR_NOT_MAPPED), "resource not mapped"},
     {NAME(CUDA_ERROR_NOT_MAPPED_AS_ARRAY), "resource not mapped as array"},
     {NAME(CUDA_ERROR_NOT_MAPPED_AS_POINTER), "resource not mapped as pointer"},
     {NAME(CUDA_ERROR_ECC_UNCORRECTABLE), "uncorrectable ECC error encountered"},
     {NAME(CUDA_ERROR_UNSUPPORTED_LIMIT), "limit is not supported on this architecture"},
-    {NAME(CUDA_ERROR_CONTEXT_ALREADY_IN_USE), "exclusive-thread device already in use by a different thread"},
-    {NAME(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED), "peer access is not supported between these two devices"},
+    {NAME(CUDA_ERROR_CONTEXT_ALREADY_IN_USE),
+     "exclusive-thread device already in use by a different thread"},
+    {NAME(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED),
+     "peer access is not supported between these two devices"},
     {NAME(CUDA_ERROR_INVALID_PTX), "a PTX JIT compilation failed"},
     {NAME(CUDA_ERROR_INVALID_GRAPHICS_CONTEXT), "invalid OpenGL or DirectX context"},
-    {NAME(CUDA_ERROR_NVLINK_UNCORRECTABLE), "uncorrectable NVLink error detected during the execution"},
+    {NAME(CUDA_ERROR_NVLINK_UNCORRECTABLE),
+     "uncorrectable NVLink error detected during the execution"},
     {NAME(CUDA_ERROR_JIT_COMPILER_NOT_FOUND), "PTX JIT compiler library not found"},
-    {NAME(CUDA_ERROR_UNSUPPORTED_PTX_VERSION), "the provided PTX was compiled with an unsupported toolchain."},
+    {NAME(CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
+     "the provided PTX was compiled with an unsupported toolchain."},
     {NAME(CUDA_ERROR_JIT_COMPILATION_DISABLED), "PTX JIT compilation was disabled"},
-    {NAME(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY), "the provided execution affinity is not supported"},
-    {NAME(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC), "the provided PTX contains unsupported call to cudaDeviceSynchronize"},
-    {NAME(CUDA_ERROR_CONTAINED), "Invalid access of peer GPU memory over nvlink or a hardware error"},
+    {NAME(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY),
+     "the provided execution affinity is not supported"},
+    {NAME(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC),
+     "the provided PTX contains unsupported call to cudaDeviceSynchronize"},
+    {NAME(CUDA_ERROR_CONTAINED),
+     "Invalid access of peer GPU memory over nvlink or a hardware error"},
 #if CUDA_VERSION >= NEWEST
     {NAME(CUDA_ERROR_INSUFFICIENT_LOADER_VERSION), "Loader version is insufficient for fatbin"},
 #endif
@@ -82,12 +93,15 @@ static const struct {
     {NAME(CUDA_ERROR_CONTEXT_IS_DESTROYED), "context is destroyed"},
     {NAME(CUDA_ERROR_ASSERT), "device-side assert triggered"},
     {NAME(CUDA_ERROR_TOO_MANY_PEERS), "peer mapping resources exhausted"},
-    {NAME(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED), "part or all of the requested memory range is already mapped"},
-    {NAME(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED), "pointer does not correspond to a registered memory region"},
+    {NAME(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED),
+     "part or all of the requested memory range is already mapped"},
+    {NAME(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
+     "pointer does not correspond to a registered memory region"},
     {NAME(CUDA_ERROR_HARDWARE_STACK_ERROR), "hardware stack error"},
     {NAME(CUDA_ERROR_ILLEGAL_INSTRUCTION), "an illegal instruction was encountered"},
     {NAME(CUDA_ERROR_MISALIGNED_ADDRESS), "misaligned address"},
-    {NAME(CUDA_ERROR_INVALID_ADDRESS_SPACE), "operation not supported on global/shared address space"},
+    {NAME(CUDA_ERROR_INVALID_ADDRESS_SPACE),
+     "operation not supported on global/shared address space"},
     {NAME(CUDA_ERROR_INVALID_PC), "invalid program counter"},
     {NAME(CUDA_ERROR_LAUNCH_FAILED), "unspecified launch failure"},
     {NAME(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE), "too many blocks in cooperative launch"},
@@ -95,45 +109,70 @@ static const struct {
     {NAME(CUDA_ERROR_NOT_PERMITTED), "operation not permitted"},
     {NAME(CUDA_ERROR_NOT_SUPPORTED), "operation not supported"},
     {NAME(CUDA_ERROR_SYSTEM_NOT_READY), "system not yet initialized"},
-    {NAME(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH), "system has unsupported display driver / cuda driver combination"},
-    {NAME(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE), "forward compatibility was attempted on non supported HW"},
-    {NAME(CUDA_ERROR_MPS_CONNECTION_FAILED), "MPS client failed to connect to the MPS control daemon or the MPS server"},
-    {NAME(CUDA_ERROR_MPS_RPC_FAILURE), "the remote procedural call between the MPS server and the MPS client failed"},
-    {NAME(CUDA_ERROR_MPS_SERVER_NOT_READY), "MPS server is not ready to accept new MPS client requests"},
-    {NAME(CUDA_ERROR_MPS_MAX_CLIENTS_REACHED), "the hardware resources required to create MPS client have been exhausted"},
-    {NAME(CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED), "the hardware resources required to support device connections have been exhausted"},
+    {NAME(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH),
+     "system has unsupported display driver / cuda driver combination"},
+    {NAME(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE),
+     "forward compatibility was attempted on non supported HW"},
+    {NAME(CUDA_ERROR_MPS_CONNECTION_FAILED),
+     "MPS client failed to connect to the MPS control daemon or the MPS server"},
+    {NAME(CUDA_ERROR_MPS_RPC_FAILURE),
+     "the remote procedural call between the MPS server and the MPS client failed"},
+    {NAME(CUDA_ERROR_MPS_SERVER_NOT_READY),
+     "MPS server is not ready to accept new MPS client requests"},
+    {NAME(CUDA_ERROR_MPS_MAX_CLIENTS_REACHED),
+     "the hardware resources required to create MPS client have been exhausted"},
+    {NAME(CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED),
+     "the hardware resources required to support device connections have been exhausted"},
     {NAME(CUDA_ERROR_MPS_CLIENT_TERMINATED), "the MPS client has been terminated by the server"},
-    {NAME(CUDA_ERROR_CDP_NOT_SUPPORTED), "is using CUDA Dynamic Parallelism, but the current configuration, like MPS, does not support it"},
-    {NAME(CUDA_ERROR_CDP_VERSION_MISMATCH), "unsupported interaction between different versions of CUDA Dynamic Parallelism"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED), "operation not permitted when stream is capturing"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED), "operation failed due to a previous error during capture"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_MERGE), "operation would result in a merge of separate capture sequences"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED), "capture was not ended in the same stream as it began"},
+    {NAME(CUDA_ERROR_CDP_NOT_SUPPORTED),
+     "is using CUDA Dynamic Parallelism, but the current configuration, like MPS, does not support it"},
+    {NAME(CUDA_ERROR_CDP_VERSION_MISMATCH),
+     "unsupported interaction between different versions of CUDA Dynamic Parallelism"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+     "operation not permitted when stream is capturing"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+     "operation failed due to a previous error during capture"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_MERGE),
+     "operation would result in a merge of separate capture sequences"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED),
+     "capture was not ended in the same stream as it began"},
     {NAME(CUDA_ERROR_STREAM_CAPTURE_UNJOINED), "capturing stream has unjoined work"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_ISOLATION), "dependency created on uncaptured work in another stream"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT), "operation would make the legacy stream depend on a capturing blocking stream"},
-    {NAME(CUDA_ERROR_CAPTURED_EVENT), "operation not permitted on an event last recorded in a capturing stream"},
-    {NAME(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD), "attempt to terminate a thread-local capture sequence from another thread"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_ISOLATION),
+     "dependency created on uncaptured work in another stream"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT),
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {NAME(CUDA_ERROR_CAPTURED_EVENT),
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {NAME(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD),
+     "attempt to terminate a thread-local capture sequence from another thread"},
     {NAME(CUDA_ERROR_TIMEOUT), "wait operation timed out"},
-    {NAME(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE), "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"},
-    {NAME(CUDA_ERROR_EXTERNAL_DEVICE), "an async error has occured in external entity outside of CUDA"},
-    {NAME(CUDA_ERROR_INVALID_CLUSTER_SIZE), "a kernel launch error has occurred due to cluster misconfiguration"},
-    {NAME(CUDA_ERROR_FUNCTION_NOT_LOADED), "the function handle is not loaded when calling an API that requires a loaded function"},
-    {NAME(CUDA_ERROR_INVALID_RESOURCE_TYPE), "one or more resources passed in are not valid resource types for the operation"},
-    {NAME(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION), "one or more resources are insufficient or non-applicable for the operation"},
+    {NAME(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE),
+     "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"},
+    {NAME(CUDA_ERROR_EXTERNAL_DEVICE),
+     "an async error has occured in external entity outside of CUDA"},
+    {NAME(CUDA_ERROR_INVALID_CLUSTER_SIZE),
+     "a kernel launch error has occurred due to cluster misconfiguration"},
+    {NAME(CUDA_ERROR_FUNCTION_NOT_LOADED),
+     "the function handle is not loaded when calling an API that requires a loaded function"},
+    {NAME(CUDA_ERROR_INVALID_RESOURCE_TYPE),
+     "one or more resources passed in are not valid resource types for the operation"},
+    {NAME(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION),
+     "one or more resources are insufficient or non-applicable for the operation"},
     {NAME(CUDA_ERROR_KEY_ROTATION), "an error happened during the key rotation sequence"},
 #if CUDA_VERSION >= NEWEST
-    {NAME(CUDA_ERROR_STREAM_DETACHED), "API call not permitted since the green context associated with the stream has been destroyed"},
-    {NAME(CUDA_ERROR_GRAPH_RECAPTURE_FAILURE), "recapturing to the source graph failed and had to be terminated"},
-    {NAME(CUDA_ERROR_FABRIC_NOT_READY), "GPU fabric is not ready within the probe wait budget; application may retry (see CUDA_FABRIC_INIT_TIMEOUT_MS)"},
+    {NAME(CUDA_ERROR_STREAM_DETACHED),
+     "API call not permitted since the green context associated with the stream has been destroyed"},
+    {NAME(CUDA_ERROR_GRAPH_RECAPTURE_FAILURE),
+     "recapturing to the source graph failed and had to be terminated"},
+    {NAME(CUDA_ERROR_FABRIC_NOT_READY),
+     "GPU fabric is not ready within the probe wait budget; application may retry (see CUDA_FABRIC_INIT_TIMEOUT_MS)"},
 #endif
     {NAME(CUDA_ERROR_UNKNOWN), "unknown error"},
 };
 
 enum { COUNT = sizeof names / sizeof names[0] };
 
-static CUresult find(CUresult error, const char **result, bool is_text)
-{
+static CUresult find(CUresult error, const char **result, bool is_text) {
     CHECK(result, CUDA_ERROR_INVALID_VALUE); /* NVIDIA's library ends the process */
     *result = NULL;
     for (int i = 0; i < COUNT && !*result; i++)
@@ -142,54 +181,73 @@ static CUresult find(CUresult error, const char **result, bool is_text)
     return *result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr)
-{
+CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr) {
     return find(error, pStr, false);
 }
 
-CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr)
-{
+CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr) {
     return find(error, pStr, true);
 }
 
-/* The version of CUDA in which cuGetProcAddress first returns a function, for those that are newer than 10.2: what NVIDIA's libraries for
-   CUDA 12.2, 12.4 and 12.5 answer, and cuda.h for the later ones. */
+/* The version of CUDA in which cuGetProcAddress first returns a function, for those that are newer
+   than 10.2: what NVIDIA's libraries for CUDA 12.2, 12.4 and 12.5 answer, and cuda.h for the later
+   ones. */
 static const struct {
     const char *name;
     int version;
 } since[] = {
-    {"cuCtxCreate_v4", 12050}, {"cuDeviceGetMemPool", 11020}, {"cuEventElapsedTime_v2", 12080}, {"cuFuncGetParamInfo", 12040},
-    {"cuGetProcAddress_v2", 12000}, {"cuGraphExecUpdate_v2", 12000}, {"cuGraphInstantiateWithFlags", 11040},
-    {"cuGraphInstantiateWithParams", 12000}, {"cuGraphUpload", 11010}, {"cuKernelGetAttribute", 12000}, {"cuKernelGetParamInfo", 12040},
-    {"cuLaunchKernelEx", 11060}, {"cuLibraryGetGlobal", 12000}, {"cuLibraryGetKernel", 12000}, {"cuLibraryGetModule", 12000},
-    {"cuLibraryLoadData", 12000}, {"cuLibraryUnload", 12000}, {"cuMemAllocAsync", 11020}, {"cuMemAllocFromPoolAsync", 11020}, {"cuMemFreeAsync", 11020},
-    {"cuMemPoolGetAttribute", 11020}, {"cuMemPoolSetAttribute", 11020}, {"cuOccupancyMaxActiveClusters", 11070},
-    {"cuStreamGetCaptureInfo_v3", 12030}, {"cuTensorMapEncodeTiled", 12000}, {"cuTensorMapReplaceAddress", 12000},
+    {"cuCtxCreate_v4", 12050},
+    {"cuDeviceGetMemPool", 11020},
+    {"cuEventElapsedTime_v2", 12080},
+    {"cuFuncGetParamInfo", 12040},
+    {"cuGetProcAddress_v2", 12000},
+    {"cuGraphExecUpdate_v2", 12000},
+    {"cuGraphInstantiateWithFlags", 11040},
+    {"cuGraphInstantiateWithParams", 12000},
+    {"cuGraphUpload", 11010},
+    {"cuKernelGetAttribute", 12000},
+    {"cuKernelGetParamInfo", 12040},
+    {"cuLaunchKernelEx", 11060},
+    {"cuLibraryGetGlobal", 12000},
+    {"cuLibraryGetKernel", 12000},
+    {"cuLibraryGetModule", 12000},
+    {"cuLibraryLoadData", 12000},
+    {"cuLibraryUnload", 12000},
+    {"cuMemAllocAsync", 11020},
+    {"cuMemAllocFromPoolAsync", 11020},
+    {"cuMemFreeAsync", 11020},
+    {"cuMemPoolGetAttribute", 11020},
+    {"cuMemPoolSetAttribute", 11020},
+    {"cuOccupancyMaxActiveClusters", 11070},
+    {"cuStreamGetCaptureInfo_v3", 12030},
+    {"cuTensorMapEncodeTiled", 12000},
+    {"cuTensorMapReplaceAddress", 12000},
 };
 
-static int first_version(const char *name)
-{
+static int first_version(const char *name) {
     for (size_t i = 0; i < sizeof since / sizeof since[0]; i++)
         if (strcmp(since[i].name, name) == 0)
             return since[i].version;
     return 0;
 }
 
-/* Return whether a name ends with a version, as in cuMemAlloc_v2: such names are those of the library, and not of the API. */
-static bool has_form(const char *symbol)
-{
+/* Return whether a name ends with a version, as in cuMemAlloc_v2: such names are those of the
+ * library, and not of the API. */
+static bool has_form(const char *symbol) {
     size_t length = strlen(symbol);
-    return length > 3 && symbol[length - 3] == '_' && symbol[length - 2] == 'v' && isdigit((unsigned char)symbol[length - 1]);
+    return length > 3 && symbol[length - 3] == '_' && symbol[length - 2] == 'v' &&
+           isdigit((unsigned char)symbol[length - 1]);
 }
 
-/* Each function that this library exports is found, the newest form that the version asked for and the driver have. As in NVIDIA's library a
-   missing function is no error: *pfn is NULL, and the status has the reason. It calls what this library has of a newer driver unknown. */
+/* Each function that this library exports is found, the newest form that the version asked for and
+   the driver have. As in NVIDIA's library a missing function is no error: *pfn is NULL, and the
+   status has the reason. It calls what this library has of a newer driver unknown. */
 CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-                                  CUdriverProcAddressQueryResult *symbolStatus)
-{
+                                  CUdriverProcAddressQueryResult *symbolStatus) {
     static void *self;
     CHECK(symbol && pfn, CUDA_ERROR_INVALID_VALUE); /* NVIDIA's library ends the process */
-    /* The forms for a default stream of each thread are those of the legacy one: tests name their streams. */
+    /* The forms for a default stream of each thread are those of the legacy one: tests name their
+     * streams. */
     CHECK(flags <= CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
     if (!self) {
         Dl_info info;
@@ -216,11 +274,13 @@ CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersio
     return CUDA_SUCCESS;
 }
 
-/* Programs that were built before CUDA 12, and libraries that look the name up, call the form without a status: a missing function is an error. */
+/* Programs that were built before CUDA 12, and libraries that look the name up, call the form
+ * without a status: a missing function is an error. */
 #undef cuGetProcAddress
-CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
-CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
-{
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+                                  cuuint64_t flags);
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+                                  cuuint64_t flags) {
     TRY(cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL));
     return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

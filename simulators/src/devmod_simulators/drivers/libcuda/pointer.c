@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
-{
+static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     Block *block = arena_block(ptr, 1);
     bool host = !block && is_registered(ptr, 1);
     CHECK(data, CUDA_ERROR_INVALID_VALUE);
@@ -14,7 +13,8 @@ static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr
         *(CUcontext *)data = block ? ((Context *)block->owner)->handle : NULL;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned *)data = host || block->kind == BLOCK_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        *(unsigned *)data =
+            host || block->kind == BLOCK_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         *(CUdeviceptr *)data = ptr;
@@ -55,11 +55,13 @@ static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr
     }
 }
 
-FORWARD(cuPointerGetAttribute, CURRENT, attribute(data, attribute_, ptr), void *data, CUpointer_attribute attribute_, CUdeviceptr ptr)
+FORWARD(cuPointerGetAttribute, CURRENT, attribute(data, attribute_, ptr), void *data,
+        CUpointer_attribute attribute_, CUdeviceptr ptr)
 
-/* Unlike the function for one attribute, this one answers zeros for a pointer that CUDA does not know. */
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
-{
+/* Unlike the function for one attribute, this one answers zeros for a pointer that CUDA does not
+ * know. */
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+                                        void **data, CUdeviceptr ptr) {
     ENTER(READY);
     CHECK(numAttributes && attributes && data, CUDA_ERROR_INVALID_VALUE);
     bool known = arena_block(ptr, 1) || is_registered(ptr, 1);
@@ -69,10 +71,19 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
             continue;
         }
         switch (attributes[i]) {
-        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)data[i] = 0; break;
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED: case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned char *)data[i] = 0; break;
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)data[i] = -2; break;
-        default: memset(data[i], 0, sizeof(void *)); break;
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            *(unsigned *)data[i] = 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+            *(unsigned char *)data[i] = 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+            *(int *)data[i] = -2;
+            break;
+        default:
+            memset(data[i], 0, sizeof(void *));
+            break;
         }
     }
     return CUDA_SUCCESS;

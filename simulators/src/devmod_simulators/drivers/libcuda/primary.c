@@ -1,8 +1,7 @@
 /* Primary contexts: one for each device, with the count of those who retain it. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
     ENTER(READY);
     CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
@@ -14,8 +13,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
     ENTER(READY);
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;
@@ -28,8 +26,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
     ENTER(READY);
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;

@@ -7,17 +7,18 @@
 #include <string.h>
 
 /* Return the newest PTX that the driver takes, as major * 10 + minor. */
-static int newest_ptx(void)
-{
+static int newest_ptx(void) {
     static const int of_cuda_12[] = {80, 81, 82, 83, 84, 85, 85, 86, 87, 88};
     int version = driver_version(), major = version / 1000, minor = version % 1000 / 10;
-    int result = major >= 13 ? 90 + minor : major == 12 && minor < 10 ? of_cuda_12[minor] : 70 + minor;
+    int result = major >= 13                 ? 90 + minor
+                 : major == 12 && minor < 10 ? of_cuda_12[minor]
+                                             : 70 + minor;
     return (int)setting_number("ptx_version", (uint64_t)result);
 }
 
-/* Return the text behind a directive at the start of a line, or NULL. Comments have none that matter: PTX's header is plain. */
-static const char *directive(const char *text, const char *name)
-{
+/* Return the text behind a directive at the start of a line, or NULL. Comments have none that
+ * matter: PTX's header is plain. */
+static const char *directive(const char *text, const char *name) {
     size_t length = strlen(name);
     for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         line += strspn(line, " \t\r");
@@ -27,11 +28,12 @@ static const char *directive(const char *text, const char *name)
     return NULL;
 }
 
-CUresult ptx_check(const char *text, int arch, char *log, size_t log_size)
-{
-    const char *version = directive(text, ".version"), *target = directive(text, ".target"), *size = directive(text, ".address_size");
+CUresult ptx_check(const char *text, int arch, char *log, size_t log_size) {
+    const char *version = directive(text, ".version"), *target = directive(text, ".target"),
+               *size = directive(text, ".address_size");
     int major = 0, minor = 0, wanted = 0, end = 0;
-    if (!version || sscanf(version, "%d.%d", &major, &minor) != 2 || !target || sscanf(target, "sm_%d%n", &wanted, &end) != 1) {
+    if (!version || sscanf(version, "%d.%d", &major, &minor) != 2 || !target ||
+        sscanf(target, "sm_%d%n", &wanted, &end) != 1) {
         snprintf(log, log_size, "the text has no .version and .target: it is not PTX");
         return CUDA_ERROR_INVALID_PTX;
     }
@@ -39,13 +41,16 @@ CUresult ptx_check(const char *text, int arch, char *log, size_t log_size)
         int line = 1;
         for (const char *place = text; place < version; place++)
             line += *place == '\n';
-        snprintf(log, log_size, "ptxas application ptx input, line %d; fatal   : Unsupported .version %d.%d; current version is '%d.%d'\n", line, major,
-                 minor, newest_ptx() / 10, newest_ptx() % 10);
+        snprintf(
+            log, log_size,
+            "ptxas application ptx input, line %d; fatal   : Unsupported .version %d.%d; current version is '%d.%d'\n",
+            line, major, minor, newest_ptx() / 10, newest_ptx() % 10);
         return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }
     bool exact = target[end] == 'a', family = target[end] == 'f';
     if (wanted > arch || (exact && wanted != arch) || (family && wanted / 10 != arch / 10)) {
-        snprintf(log, log_size, "the PTX is for %.*s, the device is sm_%d", (int)strcspn(target, " \t\r\n,"), target, arch);
+        snprintf(log, log_size, "the PTX is for %.*s, the device is sm_%d",
+                 (int)strcspn(target, " \t\r\n,"), target, arch);
         return exact || family ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_PTX;
     }
     if (!size || atoi(size) != 64) {

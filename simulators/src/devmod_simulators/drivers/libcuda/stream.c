@@ -1,12 +1,12 @@
 /* Streams and their captures. */
 #include "cuda_standin.h"
 
-FORWARD(cuStreamCreate, CURRENT, stream_create((void **)phStream, Flags, 0), CUstream *phStream, unsigned int Flags)
+FORWARD(cuStreamCreate, CURRENT, stream_create((void **)phStream, Flags, 0), CUstream *phStream,
+        unsigned int Flags)
 FORWARD(cuStreamCreateWithPriority, CURRENT, stream_create((void **)phStream, flags, priority),
         CUstream *phStream, unsigned int flags, int priority)
 
-CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
     CHECK(hStream, CUDA_ERROR_INVALID_HANDLE); /* before all else, as in NVIDIA's library */
     ENTER(READY);
     return stream_destroy(hStream);
@@ -15,8 +15,7 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
 FORWARD(cuStreamSynchronize, CURRENT, stream_synchronize(hStream), CUstream hStream)
 FORWARD(cuStreamQuery, CURRENT, stream_query(hStream), CUstream hStream)
 
-CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
-{
+CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
     ENTER(CURRENT);
     Stream *stream;
     CHECK(flags, CUDA_ERROR_INVALID_VALUE);
@@ -25,8 +24,7 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
-{
+CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority) {
     ENTER(CURRENT);
     Stream *stream;
     CHECK(priority, CUDA_ERROR_INVALID_VALUE);
@@ -35,40 +33,46 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
-{
+CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
     ENTER(READY);
     Stream *stream;
     bool special = !hStream || hStream == CU_STREAM_LEGACY || hStream == CU_STREAM_PER_THREAD;
     CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!special || current_context(), CUDA_ERROR_INVALID_CONTEXT); /* these alone are the current context's */
+    CHECK(!special || current_context(),
+          CUDA_ERROR_INVALID_CONTEXT); /* these alone are the current context's */
     TRY(stream_of(hStream, &stream));
     *pctx = context_of_stream(stream)->handle;
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData), CUstream hStream, CUhostFn fn, void *userData)
+FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData), CUstream hStream,
+        CUhostFn fn, void *userData)
 
-/* ---- captures -------------------------------------------------------------------------------------------------------------- */
+/* ---- captures
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     ENTER(ANY); /* a thread has its mode without a device too, once cuInit was called */
     CHECK(process_was_initialized(), CUDA_ERROR_NOT_INITIALIZED);
     return capture_exchange_mode((int *)mode);
 }
 
-FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode), CUstream hStream, CUstreamCaptureMode mode)
-FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph), CUstream hStream, CUgraph *phGraph)
+FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode), CUstream hStream,
+        CUstreamCaptureMode mode)
+FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph), CUstream hStream,
+        CUgraph *phGraph)
 FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus),
         CUstream hStream, CUstreamCaptureStatus *captureStatus)
 
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-                                        const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-                                        size_t *numDependencies_out)
-{
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+                                        cuuint64_t *id_out, CUgraph *graph_out,
+                                        const CUgraphNode **dependencies_out,
+                                        const CUgraphEdgeData **edgeData_out,
+                                        size_t *numDependencies_out) {
     ENTER(CURRENT);
-    CHECK(!graph_out && !dependencies_out && !edgeData_out && !numDependencies_out, CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(!graph_out && !dependencies_out && !edgeData_out && !numDependencies_out,
+          CUDA_ERROR_NOT_SUPPORTED);
     TRY(capture_status(hStream, (CaptureStatus *)captureStatus_out));
     if (id_out)
         *id_out = (uintptr_t)hStream;

@@ -1,7 +1,8 @@
 /* Arrays, texture objects and surface objects.
  *
- * The texels of an array are in rows without gaps. A texture or surface object is the address of a descriptor in the device's memory,
- * whose layout the interpreter knows (ptx/ops_texture.py). Mip levels, cube maps and linear memory are not supported.
+ * The texels of an array are in rows without gaps. A texture or surface object is the address of a
+ * descriptor in the device's memory, whose layout the interpreter knows (ptx/ops_texture.py). Mip
+ * levels, cube maps and linear memory are not supported.
  */
 #include "cuda_standin.h"
 
@@ -21,26 +22,36 @@ typedef struct {
     uint32_t dimensions, layered, format, channels, modes[3], filter, flags;
 } Descriptor;
 
-static unsigned format_bytes(CUarray_format format)
-{
+static unsigned format_bytes(CUarray_format format) {
     switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 2;
-    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 4;
-    default: return 0;
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 4;
+    default:
+        return 0;
     }
 }
 
-static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form)
-{
+static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     static const CUdevice_attribute plain[3][3] = {
         {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH},
         {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_HEIGHT},
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_HEIGHT, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_DEPTH},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_HEIGHT,
+         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_DEPTH},
     };
     static const CUdevice_attribute layered[2][3] = {
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_WIDTH, 0, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_LAYERS},
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_HEIGHT,
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_WIDTH, 0,
+         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_LAYERS},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_WIDTH,
+         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_HEIGHT,
          CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_LAYERS},
     };
     bool has_layers = form->Flags & CUDA_ARRAY3D_LAYERED;
@@ -53,29 +64,32 @@ static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form)
     return true;
 }
 
-CUresult CUDAAPI cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form)
-{
+CUresult CUDAAPI cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     ENTER(CURRENT);
     CHECK(pHandle && form && form->Width, CUDA_ERROR_INVALID_VALUE);
     unsigned element = format_bytes(form->Format);
     bool has_layers = form->Flags & CUDA_ARRAY3D_LAYERED;
-    CHECK(element && (form->NumChannels == 1 || form->NumChannels == 2 || form->NumChannels == 4), CUDA_ERROR_INVALID_VALUE);
-    CHECK(!(form->Flags & ~(unsigned)(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST)), CUDA_ERROR_INVALID_VALUE);
+    CHECK(element && (form->NumChannels == 1 || form->NumChannels == 2 || form->NumChannels == 4),
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(form->Flags & ~(unsigned)(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST)),
+          CUDA_ERROR_INVALID_VALUE);
     CHECK(has_layers ? form->Depth > 0 : form->Height || !form->Depth, CUDA_ERROR_INVALID_VALUE);
     CHECK(fits(current_context()->device, form), CUDA_ERROR_INVALID_VALUE);
-    Array array = {.form = *form, .pitch = form->Width * element * form->NumChannels, .height = form->Height ? form->Height : 1,
+    Array array = {.form = *form,
+                   .pitch = form->Width * element * form->NumChannels,
+                   .height = form->Height ? form->Height : 1,
                    .depth = form->Depth ? form->Depth : 1};
     TRY(memory_allocate(BLOCK_DEVICE, array.pitch * array.height * array.depth, 0, &array.address));
     Array *kept = malloc(sizeof *kept);
     CHECK(kept, CUDA_ERROR_OUT_OF_MEMORY);
     *kept = array;
-    memset(arena_view(array.address), 0xa5, array.pitch * array.height * array.depth); /* the real driver does not clear it */
+    memset(arena_view(array.address), 0xa5,
+           array.pitch * array.height * array.depth); /* the real driver does not clear it */
     *pHandle = handle_make(HANDLE_ARRAY, kept, current_context());
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *form, CUarray hArray)
-{
+CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *form, CUarray hArray) {
     CHECK(hArray, CUDA_ERROR_INVALID_HANDLE); /* as NVIDIA's library does, also before cuInit */
     ENTER(CURRENT);
     Array *array = handle_get(HANDLE_ARRAY, hArray);
@@ -85,9 +99,9 @@ CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *form, CUarray h
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuArrayDestroy(CUarray hArray)
-{
-    CHECK(hArray || !process_was_initialized(), CUDA_ERROR_INVALID_HANDLE); /* as above, but not before cuInit */
+CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
+    CHECK(hArray || !process_was_initialized(),
+          CUDA_ERROR_INVALID_HANDLE); /* as above, but not before cuInit */
     ENTER(CURRENT);
     Array *array = handle_get(HANDLE_ARRAY, hArray);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);
@@ -100,21 +114,21 @@ CUresult CUDAAPI cuArrayDestroy(CUarray hArray)
     return CUDA_SUCCESS;
 }
 
-CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t extent[3])
-{
+CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t extent[3]) {
     Array *array = handle_get(HANDLE_ARRAY, handle);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);
     const size_t own[3] = {array->pitch, array->height, array->depth};
     for (int i = 0; i < 3; i++)
         CHECK(inside(own[i], at[i], extent[i]), CUDA_ERROR_INVALID_VALUE);
     size_t slice = array->pitch * array->height;
-    *side = (Side){array->address + at[2] * slice + at[1] * array->pitch + at[0], array->pitch, slice};
+    *side =
+        (Side){array->address + at[2] * slice + at[1] * array->pitch + at[0], array->pitch, slice};
     return CUDA_SUCCESS;
 }
 
 /* Write a descriptor of an array to the device's memory, and set *object to its address. */
-static CUresult describe(const char *magic, const CUDA_RESOURCE_DESC *resource, Descriptor descriptor, unsigned needed, CUtexObject *object)
-{
+static CUresult describe(const char *magic, const CUDA_RESOURCE_DESC *resource,
+                         Descriptor descriptor, unsigned needed, CUtexObject *object) {
     CHECK(object && resource, CUDA_ERROR_INVALID_VALUE);
     CHECK(resource->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED);
     CHECK(!resource->flags, CUDA_ERROR_INVALID_VALUE);
@@ -128,7 +142,9 @@ static CUresult describe(const char *magic, const CUDA_RESOURCE_DESC *resource, 
     descriptor.height = array->height;
     descriptor.depth = array->depth;
     descriptor.layered = array->form.Flags & CUDA_ARRAY3D_LAYERED;
-    descriptor.dimensions = !descriptor.layered && array->form.Depth ? 3 : array->form.Height ? 2 : 1;
+    descriptor.dimensions = !descriptor.layered && array->form.Depth ? 3
+                            : array->form.Height                     ? 2
+                                                                     : 1;
     descriptor.format = array->form.Format;
     descriptor.channels = array->form.NumChannels;
     uint64_t address;
@@ -139,22 +155,23 @@ static CUresult describe(const char *magic, const CUDA_RESOURCE_DESC *resource, 
     return CUDA_SUCCESS;
 }
 
-static CUresult forget(const char *magic, uint64_t object)
-{
+static CUresult forget(const char *magic, uint64_t object) {
     Block *block = arena_block(object, sizeof(Descriptor));
-    bool known = block && block->start == object && !strcmp(((Descriptor *)arena_view(object))->magic, magic);
+    bool known = block && block->start == object &&
+                 !strcmp(((Descriptor *)arena_view(object))->magic, magic);
     if (!known)
         violation("0x%llx is destroyed and is no %s object", (unsigned long long)object, magic);
     CHECK(known, CUDA_ERROR_INVALID_VALUE);
-    Array *array = handle_peek(HANDLE_ARRAY, (void *)(uintptr_t)((Descriptor *)arena_view(object))->array);
+    Array *array =
+        handle_peek(HANDLE_ARRAY, (void *)(uintptr_t)((Descriptor *)arena_view(object))->array);
     if (array)
         array->objects--;
     return memory_release(object, false);
 }
 
-CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *texture,
-                                   const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
-{
+CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
+                                   const CUDA_TEXTURE_DESC *texture,
+                                   const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
     ENTER(CURRENT);
     CHECK(texture, CUDA_ERROR_INVALID_VALUE);
     CHECK(!pResViewDesc, CUDA_ERROR_NOT_SUPPORTED);
@@ -165,13 +182,18 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
     bool whole = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
     bool is_float = format == CU_AD_FORMAT_HALF || format == CU_AD_FORMAT_FLOAT;
     whole |= !is_float && texture->flags & CU_TRSF_READ_AS_INTEGER;
-    Descriptor descriptor = {.filter = texture->filterMode, .flags = (texture->flags & ~(unsigned)CU_TRSF_READ_AS_INTEGER) | whole};
+    Descriptor descriptor = {.filter = texture->filterMode,
+                             .flags =
+                                 (texture->flags & ~(unsigned)CU_TRSF_READ_AS_INTEGER) | whole};
     CHECK((unsigned)texture->filterMode <= CU_TR_FILTER_MODE_LINEAR, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!(texture->flags & ~(unsigned)(CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES)), CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(texture->flags & ~(unsigned)(CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES)),
+          CUDA_ERROR_INVALID_VALUE);
     CHECK(!whole || texture->filterMode == CU_TR_FILTER_MODE_POINT, CUDA_ERROR_INVALID_VALUE);
     for (int i = 0; i < 3; i++) {
-        CHECK((unsigned)texture->addressMode[i] <= CU_TR_ADDRESS_MODE_BORDER, CUDA_ERROR_INVALID_VALUE);
-        CHECK(texture->flags & CU_TRSF_NORMALIZED_COORDINATES || texture->addressMode[i] == CU_TR_ADDRESS_MODE_CLAMP ||
+        CHECK((unsigned)texture->addressMode[i] <= CU_TR_ADDRESS_MODE_BORDER,
+              CUDA_ERROR_INVALID_VALUE);
+        CHECK(texture->flags & CU_TRSF_NORMALIZED_COORDINATES ||
+                  texture->addressMode[i] == CU_TR_ADDRESS_MODE_CLAMP ||
                   texture->addressMode[i] == CU_TR_ADDRESS_MODE_BORDER,
               CUDA_ERROR_INVALID_VALUE); /* the real driver clamps; a test wants to know */
         descriptor.modes[i] = texture->addressMode[i];
@@ -180,6 +202,7 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
 }
 
 FORWARD(cuTexObjectDestroy, CURRENT, forget("texture", texObject), CUtexObject texObject)
-FORWARD(cuSurfObjectCreate, CURRENT, describe("surface", pResDesc, (Descriptor){0}, CUDA_ARRAY3D_SURFACE_LDST, pSurfObject),
+FORWARD(cuSurfObjectCreate, CURRENT,
+        describe("surface", pResDesc, (Descriptor){0}, CUDA_ARRAY3D_SURFACE_LDST, pSurfObject),
         CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 FORWARD(cuSurfObjectDestroy, CURRENT, forget("surface", surfObject), CUsurfObject surfObject)

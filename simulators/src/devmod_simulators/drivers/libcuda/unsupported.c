@@ -1,14 +1,15 @@
-/* Functions that pycuda links and the stand-in does not have: texture references, arrays of two dimensions, IPC, the linker. */
+/* Functions that pycuda links and the stand-in does not have: texture references, arrays of two
+ * dimensions, IPC, the linker. */
 
 #include "driver.h"
 
-/* Each takes and ignores what its callers pass; cuda.h is not included, for these are not its prototypes. */
-#define UNSUPPORTED(name)          \
-    int name(void);                \
-    int name(void)                 \
-    {                              \
-        ENTER(READY);              \
-        return CODE_NOT_SUPPORTED; \
+/* Each takes and ignores what its callers pass; cuda.h is not included, for these are not its
+ * prototypes. */
+#define UNSUPPORTED(name)                                                                          \
+    int name(void);                                                                                \
+    int name(void) {                                                                               \
+        ENTER(READY);                                                                              \
+        return CODE_NOT_SUPPORTED;                                                                 \
     }
 
 UNSUPPORTED(cuArrayCreate_v2)
@@ -58,7 +59,6 @@ UNSUPPORTED(cuTexRefSetFormat)
 
 /* NVIDIA's library has no other answer to it, also before cuInit. */
 int cuProfilerInitialize(void);
-int cuProfilerInitialize(void)
-{
+int cuProfilerInitialize(void) {
     return CODE_NOT_SUPPORTED;
 }

@@ -1,6 +1,7 @@
 """The kernels of a binary whose source is not read.
 
-The caller declares their types, or the binary has them: in the mangled name of a C++ kernel, or as the types of PTX's parameters.
+The caller declares their types, or the binary has them: in the mangled name of a C++ kernel, or as
+the types of PTX's parameters.
 """
 
 from __future__ import annotations
@@ -17,11 +18,23 @@ from devmod_targets.authoring._declared import value_groups
 from devmod_targets.authoring._mangled import TypeNode, parse_function
 from devmod_targets.cuda.signatures.types import Argument, bytes_argument, mangled_argument
 
-#: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.
+#: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be
+#: any number, ``.u64`` also a pointer.
 _TYPES = {
-    "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "u8": "int8", "u16": "int16", "u32": "int32",
-    "f16": "float16", "f16x2": "float16x2", "bf16": "bfloat16", "bf16x2": "bfloat16x2", "f32": "float32", "f64": "float64",
-}  # fmt: skip
+    "s8": "int8",
+    "s16": "int16",
+    "s32": "int32",
+    "s64": "int64",
+    "u8": "int8",
+    "u16": "int16",
+    "u32": "int32",
+    "f16": "float16",
+    "f16x2": "float16x2",
+    "bf16": "bfloat16",
+    "bf16x2": "bfloat16x2",
+    "f32": "float32",
+    "f64": "float64",
+}
 #: The probable type of a parameter of this size, for the proposed declaration.
 _PROBABLE = {8: "handle", 4: "int32", 2: "float16", 1: "bool"}
 #: The most kernels of a proposed declaration.
@@ -29,7 +42,9 @@ _MAX_PROPOSED = 8
 
 
 def declared_kernels(
-    request: CompileRequest, entries: Iterable[KernelEntry], lowered: Mapping[str, str] | None = None
+    request: CompileRequest,
+    entries: Iterable[KernelEntry],
+    lowered: Mapping[str, str] | None = None,
 ) -> dict[str, ReflectedFunction]:
     """Return the kernels of a binary by name, with the types of the declared fmap.
 
@@ -40,8 +55,9 @@ def declared_kernels(
     entries
         The kernels of the binary.
     lowered
-        The symbol of each name expression of a source. The other names are symbols, and types that are not declared are "". None: there
-        is no source. Names are qualified C++ names, and a kernel that is not declared has the types that its binary contains.
+        The symbol of each name expression of a source. The other names are symbols, and types that
+        are not declared are "". None: there is no source. Names are qualified C++ names, and a
+        kernel that is not declared has the types that its binary contains.
 
     Raises
     ------
@@ -54,29 +70,48 @@ def declared_kernels(
     for entry in entries:
         parts = parse_function(entry.name) if lowered is None else None
         nodes = parts.params if parts is not None else None
-        arguments = _with_declared(declared.get(entry.name), entry, _arguments(entry, nodes, is_source=lowered is not None))
+        arguments = _with_declared(
+            declared.get(entry.name), entry, _arguments(entry, nodes, is_source=lowered is not None)
+        )
         types, params = [each.type for each in arguments], [each.param for each in arguments]
-        function = with_entry(ReflectedFunction(entry.name, types, params, location=request.name), entry)
+        function = with_entry(
+            ReflectedFunction(entry.name, types, params, location=request.name), entry
+        )
         name = parts.name if parts is not None else expressions.get(entry.name, entry.name)
-        kernels.setdefault(name, []).append((parts.signature() if parts is not None else name, function))
+        kernels.setdefault(name, []).append(
+            (parts.signature() if parts is not None else name, function)
+        )
     return {
-        name if len(overloads) == 1 else signature: function for name, overloads in kernels.items() for signature, function in overloads
+        name if len(overloads) == 1 else signature: function
+        for name, overloads in kernels.items()
+        for signature, function in overloads
     }
 
 
 def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunction:
-    """Return a function with what its binary contains: the block, the limits of a launch, and the use of dynamic shared memory."""
+    """Return a function with what its binary contains: the block, the limits of a launch, and the
+    use of dynamic shared memory.
+    """
     extra: dict[str, object] = {}
     if entry.max_threads:
         extra["max_threads"] = entry.max_threads
     if entry.cluster is not None and entry.cluster != (1, 1, 1):
         extra["cluster"] = list(entry.cluster)
     tags = (DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else ()
-    return function.replace(block=entry.block, open_block=function.open_block and entry.block is None, extra=extra, tags=tags)
+    return function.replace(
+        block=entry.block,
+        open_block=function.open_block and entry.block is None,
+        extra=extra,
+        tags=tags,
+    )
 
 
-def with_shared_memory(fmap: Mapping[str, FunctionInfo], entries: Mapping[str, KernelEntry]) -> dict[str, FunctionInfo]:
-    """Return functions with the static shared memory of their kernels in one binary, as far as it has the exact bytes."""
+def with_shared_memory(
+    fmap: Mapping[str, FunctionInfo], entries: Mapping[str, KernelEntry]
+) -> dict[str, FunctionInfo]:
+    """Return functions with the static shared memory of their kernels in one binary, as far as it
+    has the exact bytes.
+    """
     functions = dict(fmap)
     for name, info in fmap.items():
         memory = entries[info.name].static_shared_memory
@@ -86,16 +121,26 @@ def with_shared_memory(fmap: Mapping[str, FunctionInfo], entries: Mapping[str, K
     return functions
 
 
-def without_types(functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
+def without_types(
+    functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]
+) -> str:
     """Return the symbol of a function whose types are not all known; "" if there is none."""
     for function in functions.values():
-        if not all(function.types) or (entries[function.symbol].params is None and not function.types):
+        if not all(function.types) or (
+            entries[function.symbol].params is None and not function.types
+        ):
             return function.symbol
     return ""
 
 
-def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
-    """Return the error for a kernel whose types are unknown, with a declaration of the kernels to complete.
+def declaration_error(
+    name: str,
+    symbol: str,
+    functions: Mapping[str, ReflectedFunction],
+    entries: Mapping[str, KernelEntry],
+) -> str:
+    """Return the error for a kernel whose types are unknown, with a declaration of the kernels to
+    complete.
 
     Parameters
     ----------
@@ -110,11 +155,15 @@ def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedF
     for key, function in list(functions.items())[:_MAX_PROPOSED]:
         places = entries[function.symbol].params or ()
         types = tuple(
-            type_ or _PROBABLE.get(place.size, f"uint8x{place.size}") for type_, place in zip(function.types, places, strict=True)
+            type_ or _PROBABLE.get(place.size, f"uint8x{place.size}")
+            for type_, place in zip(function.types, places, strict=True)
         )
         declarations.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
     more = ["…"] if len(functions) > _MAX_PROPOSED else []
-    binary = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in entries[symbol].params or ())
+    binary = ", ".join(
+        f".{place.type}" if place.type else f"{place.size} bytes"
+        for place in entries[symbol].params or ()
+    )
     return (
         f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({binary or 'unknown parameters'}). "
         f"Declare the kernels that you call: fmap={{{', '.join([*declarations, *more])}}}. "
@@ -123,7 +172,9 @@ def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedF
     )
 
 
-def _arguments(entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_source: bool) -> list[Argument]:
+def _arguments(
+    entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_source: bool
+) -> list[Argument]:
     """Return the arguments of a kernel. The type of one is "" if the binary does not contain it."""
     places = entry.params or ()
     if is_source:
@@ -148,7 +199,9 @@ def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
     return argument if argument.size == place.size else _place_argument(place)
 
 
-def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: list[Argument]) -> list[Argument]:
+def _with_declared(
+    info: FunctionInfo | None, entry: KernelEntry, arguments: list[Argument]
+) -> list[Argument]:
     """Return the arguments with the declared types."""
     if info is None or not info.arg_types:
         return arguments
@@ -162,8 +215,13 @@ def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: lis
         )
     own = arguments or [Argument("", Param("", "scalar"))] * len(groups)
     own = [argument for argument, group in zip(own, groups, strict=True) for _ in group.offsets]
-    return [each if each.type == type_ else _declared(type_) for type_, each in zip(info.arg_types, own, strict=True)]
+    return [
+        each if each.type == type_ else _declared(type_)
+        for type_, each in zip(info.arg_types, own, strict=True)
+    ]
 
 
 def _declared(type_: str) -> Argument:
-    return Argument(type_, Param("", "buffer", "", "rw") if type_ == "handle" else Param("", "scalar", type_))
+    return Argument(
+        type_, Param("", "buffer", "", "rw") if type_ == "handle" else Param("", "scalar", type_)
+    )

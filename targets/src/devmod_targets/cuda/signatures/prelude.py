@@ -1,7 +1,9 @@
-"""The predeclared names of CUDA C++ and stubs of CUDA's headers for libclang, which contains neither.
+"""The predeclared names of CUDA C++ and stubs of CUDA's headers for libclang, which contains
+neither.
 
-libclang skips the bodies of functions, so only names that declarations use matter: the types of parameters and of members, the attributes,
-and the macros of conditions. No program runs with these values. The headers of C and C++ are those that NVRTC receives.
+libclang skips the bodies of functions, so only names that declarations use matter: the types of
+parameters and of members, the attributes, and the macros of conditions. No program runs with these
+values. The headers of C and C++ are those that NVRTC receives.
 """
 
 from __future__ import annotations
@@ -31,9 +33,11 @@ iostream vector string array memory
 
 
 def text(program: str) -> str:
-    """Return the prelude of a program, without the macros that depend on the compiler and the architecture.
+    """Return the prelude of a program, without the macros that depend on the compiler and the
+    architecture.
 
-    It declares the vectors and functions whose names the program and its headers contain: clang takes 4 ms for all of them.
+    It declares the vectors and functions whose names the program and its headers contain: clang
+    takes 4 ms for all of them.
     """
     declarations = _declarations()
     names: Iterable[str] = declarations
@@ -41,7 +45,15 @@ def text(program: str) -> str:
     if not any("##" in each for each in texts):  # a macro may form each name
         words = set[str]().union(*map(_WORD.findall, texts))
         names = filter(words.__contains__, declarations)
-    return "\n".join([header_text(__package__, "predeclared/macros.h"), *(declarations[name] for name in names)]) + "\n"
+    return (
+        "\n".join(
+            [
+                header_text(__package__, "predeclared/macros.h"),
+                *(declarations[name] for name in names),
+            ]
+        )
+        + "\n"
+    )
 
 
 @cache
@@ -51,7 +63,10 @@ def _declarations() -> Mapping[str, str]:
         name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
         for name in (*math_functions(), *_FUNCTIONS)
     }
-    return {line.split()[2]: line for line in header_text(__package__, "predeclared/vectors.h").splitlines()} | functions
+    return {
+        line.split()[2]: line
+        for line in header_text(__package__, "predeclared/vectors.h").splitlines()
+    } | functions
 
 
 def program_headers(program: str) -> Mapping[str, str]:
@@ -78,10 +93,15 @@ def headers() -> Mapping[str, str]:
         f"cuda/std/{name}": f"#include <{name}>\nnamespace std {{}}\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n"
         for name in host_headers()
     }
-    return {name: f"#pragma once\n{text}" for name, text in result.items()} | header_files(__package__, "stubs") | host_headers()
+    return (
+        {name: f"#pragma once\n{text}" for name, text in result.items()}
+        | header_files(__package__, "stubs")
+        | host_headers()
+    )
 
 
-# -- Check that the preprocessor's conditions in a program have the same values for libclang as for NVRTC.
+# -- Check that the preprocessor's conditions in a program have the same values for libclang as for
+# NVRTC.
 
 
 _ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
@@ -111,7 +131,8 @@ def names_all_includes(text: str) -> bool:
 
 
 def conditions_agree(text: str, options: Iterable[str], known_headers: Collection[str]) -> bool:
-    """Return whether the conditions use only macros whose values are the same for libclang and NVRTC.
+    """Return whether the conditions use only macros whose values are the same for libclang and
+    NVRTC.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Read the kernels that a CUDA C++ program declares, with libclang. No toolkit is needed.
 
-libclang parses the payload's text, whose ``#line`` directives give the lines of the sources. It skips the bodies of functions, where most
-programs use names of CUDA that the prelude does not declare.
+libclang parses the payload's text, whose ``#line`` directives give the lines of the sources. It
+skips the bodies of functions, where most programs use names of CUDA that the prelude does not
+declare.
 """
 
 from __future__ import annotations
@@ -14,13 +15,30 @@ from typing import TYPE_CHECKING, Any
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.c_functions import declarations, global_types, is_in, qualified_name
-from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, Libclang, LocationSet, load_libclang
+from devmod_targets.authoring.clang import (
+    MAX_ERRORS,
+    VIRTUAL_FOLDER,
+    Libclang,
+    LocationSet,
+    load_libclang,
+)
 from devmod_targets.authoring.const_casts import may_cast, written_parameters
-from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
+from devmod_targets.authoring.instances import (
+    expression_number,
+    instance_variables,
+    parameter_names,
+    referenced_function,
+    template_of,
+)
 from devmod_targets.cuda._headers import include_names, predefined
 from devmod_targets.cuda.signatures import prelude
 from devmod_targets.cuda.signatures.prelude import conditions_agree
-from devmod_targets.cuda.signatures.types import Argument, cuda_element_type, incomplete_name, without_inline
+from devmod_targets.cuda.signatures.types import (
+    Argument,
+    cuda_element_type,
+    incomplete_name,
+    without_inline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +47,15 @@ if TYPE_CHECKING:
     from devmod_targets.cuda.nvcc import PreprocessedSource
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
-_LANGUAGE = ("-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--target=x86_64-unknown-linux-gnu", "-nocudainc", "-nocudalib")
+_LANGUAGE = (
+    "-x",
+    "cuda",
+    "--cuda-device-only",
+    "--cuda-gpu-arch=sm_90",
+    "--target=x86_64-unknown-linux-gnu",
+    "-nocudainc",
+    "-nocudalib",
+)
 #: The arguments that give clang's preprocessor CUDA C++.
 DIALECT = (*_LANGUAGE, "-D__CUDACC__=1")
 _SKIP_BODIES = 0x40
@@ -64,14 +90,18 @@ class SourceKernel:
         Whether it is an instance of a template.
     """
 
-    def __init__(self, name: str, symbol: str, cursor: Any, location: str, is_c: bool, is_template: bool) -> None:
+    def __init__(
+        self, name: str, symbol: str, cursor: Any, location: str, is_c: bool, is_template: bool
+    ) -> None:
         self.name, self.symbol, self.cursor, self.location = name, symbol, cursor, location
         self.is_c, self.is_template = is_c, is_template
         self.arguments = list(cursor.get_arguments())
         self._names: list[str] | None = None
 
     def signature(self) -> str:
-        """Return the key that compares equal for the compiler's symbol, which may mark internal linkage in another way."""
+        """Return the key that compares equal for the compiler's symbol, which may mark internal
+        linkage in another way.
+        """
         return signature_key(self.symbol)
 
     def parameter_names(self, library: Libclang) -> list[str]:
@@ -81,10 +111,15 @@ class SourceKernel:
         return self._names
 
     def has_plain_types(self, program: bytes, main: str) -> bool:
-        """Return whether the parameters are written with the names of numbers alone, which no header of NVIDIA changes."""
+        """Return whether the parameters are written with the names of numbers alone, which no
+        header of NVIDIA changes.
+        """
         for argument in self.arguments:
             start, end = argument.extent.start, argument.extent.end
-            if str(start.file) != main or _PLAIN.fullmatch(program, start.offset, end.offset) is None:
+            if (
+                str(start.file) != main
+                or _PLAIN.fullmatch(program, start.offset, end.offset) is None
+            ):
                 return False
         return True
 
@@ -107,7 +142,8 @@ class SourceKernels:
     unknown
         The places of errors.
     is_complete
-        Whether libclang has all headers and reports no error, so that the types are those of the compiler.
+        Whether libclang has all headers and reports no error, so that the types are those of the
+        compiler.
     is_certain
         Whether the conditions of the preprocessor are the compiler's.
     known_types
@@ -137,8 +173,11 @@ class SourceKernels:
         locations, fatal, last_line = [], False, text.count("\n") + 1
         for diagnostic in unit.diagnostics:
             place = diagnostic.location
-            # The expressions are after the program. One that libclang does not resolve has no kernel.
-            is_expression = place.line > last_line and place.file is not None and str(place.file) == main
+            # The expressions are after the program. One that libclang does not resolve has no
+            # kernel.
+            is_expression = (
+                place.line > last_line and place.file is not None and str(place.file) == main
+            )
             if diagnostic.severity >= diagnostic.Error and not is_expression:
                 locations.append((str(place.file) if place.file else "", place.line, place.column))
                 fatal |= diagnostic.severity > diagnostic.Error
@@ -147,12 +186,17 @@ class SourceKernels:
                     break
         self.unknown = LocationSet(locations)
         if is_preprocessed:
-            # All headers and conditions are the compiler's. libclang has errors in the headers, and at each use of an unknown type.
+            # All headers and conditions are the compiler's. libclang has errors in the headers, and
+            # at each use of an unknown type.
             self.is_certain = self.is_complete = not fatal
         else:
             known = prelude.headers()
             self.is_certain = not fatal and conditions_agree(text, options, known)
-            self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
+            self.is_complete = (
+                self.is_certain
+                and not locations
+                and all(name in known for name in include_names(text))
+            )
         self._main, self._program, self._unit = main, text.encode(), unit
         self._with_bodies, self._names = with_bodies, names
         self.by_signature: dict[str, SourceKernel] = {}
@@ -170,10 +214,15 @@ class SourceKernels:
                 number = expression_number(cursor)
                 target = referenced_function(cursor, library) if number is not None else None
                 if number is not None and target is not None and _is_kernel(target, library):
-                    self.by_expression[expressions[number]] = kernel(qualified_name(target), target, is_template=True)
+                    self.by_expression[expressions[number]] = kernel(
+                        qualified_name(target), target, is_template=True
+                    )
             elif cursor.kind.name == "FUNCTION_DECL" and _is_kernel(cursor, library):
-                entry = kernel(scope + cursor.spelling, cursor, template_of(cursor, library) is not None)
-                # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
+                entry = kernel(
+                    scope + cursor.spelling, cursor, template_of(cursor, library) is not None
+                )
+                # A later declaration replaces the one before it, and keeps its place in the order.
+                # A prototype may have no names.
                 key = entry.signature()
                 if key not in self.by_signature or all(entry.parameter_names(library)):
                     self.by_signature[key] = entry
@@ -188,23 +237,43 @@ class SourceKernels:
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
         """Return the types of the global variables of a binary, if they are the compiler's."""
-        return global_types(self._declarations, ptx.encode(), cuda_element_type) if self.is_complete else {}
+        return (
+            global_types(self._declarations, ptx.encode(), cuda_element_type)
+            if self.is_complete
+            else {}
+        )
 
     def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
-        """Return the symbol of each name expression among those of a binary; "" for another one, such as that of a variable."""
+        """Return the symbol of each name expression among those of a binary; "" for another one,
+        such as that of a variable.
+        """
         by_signature = {signature_key(symbol): symbol for symbol in symbols}
         kernels = {each: self.by_expression.get(each) for each in expressions}
-        return {each: by_signature.get(kernel.signature(), "") if kernel is not None else "" for each, kernel in kernels.items()}
+        return {
+            each: by_signature.get(kernel.signature(), "") if kernel is not None else ""
+            for each, kernel in kernels.items()
+        }
 
     def has_certain_types(self, kernel: SourceKernel) -> bool:
-        """Return whether the types that libclang reads for a kernel without types in its symbol are the compiler's."""
+        """Return whether the types that libclang reads for a kernel without types in its symbol are
+        the compiler's.
+        """
         # A header that libclang lacks is NVIDIA's: those of the user are in the text.
-        return self.is_complete or (self.is_certain and kernel.is_c and kernel.has_plain_types(self._program, self._main))
+        return self.is_complete or (
+            self.is_certain and kernel.is_c and kernel.has_plain_types(self._program, self._main)
+        )
 
     def incomplete_types(self) -> list[str]:
         """Return the names of the structs behind pointers that libclang has not laid out."""
         kernels = (*self.by_signature.values(), *self.by_expression.values())
-        return sorted({name for kernel in kernels for each in kernel.arguments if (name := incomplete_name(each.type))})
+        return sorted(
+            {
+                name
+                for kernel in kernels
+                for each in kernel.arguments
+                if (name := incomplete_name(each.type))
+            }
+        )
 
 
 def read_source(
@@ -247,42 +316,85 @@ def read_source(
         headers = dict(prelude.program_headers(text))
         for name in include_names(text):
             headers.setdefault(name, "")  # after a missing file libclang reports no further error
-        head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text) + prelude.text(text + appended)
+        head = (
+            "".join(f"#define {name} {value}\n" for name, value in macros)
+            + predefined(text)
+            + prelude.text(text + appended)
+        )
     files = [
         (main, text + appended),
         (head_path, head),
-        *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
+        *(
+            (os.path.join(_HEADERS, *name.split("/")), content)
+            for name, content in headers.items()
+            if _is_plain(name)
+        ),
     ]
     arguments = [*_LANGUAGE, "-nostdinc", "-undef"]
-    # The functions of a preprocessed program have no attributes of the host and the device: clang overloads functions by them.
+    # The functions of a preprocessed program have no attributes of the host and the device: clang
+    # overloads functions by them.
     arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"] if preprocessed is not None else []
-    arguments += [f"-std={_standard(source.options)}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", head_path]
+    arguments += [
+        f"-std={_standard(source.options)}",
+        "-w",
+        "-ferror-limit=0",
+        "-isystem",
+        _HEADERS,
+        "-include",
+        head_path,
+    ]
 
     def parse(flags: int = 0) -> Any:
-        return library.parse(main, arguments, files, kind="cuda", description=f"the CUDA C++ source {request.name}", options=flags)
+        return library.parse(
+            main,
+            arguments,
+            files,
+            kind="cuda",
+            description=f"the CUDA C++ source {request.name}",
+            options=flags,
+        )
 
     def parse_bodies() -> Any:
         # The functions of a preprocessed program are the host's, which no kernel calls.
         own = head.replace("__attribute__((global))", "") if preprocessed is not None else head
         files[1] = (head_path, own)
         unit = parse()
-        names = {match[1] for each in unit.diagnostics if (match := _UNDECLARED.match(each.spelling))}
+        names = {
+            match[1] for each in unit.diagnostics if (match := _UNDECLARED.match(each.spelling))
+        }
         if not names:
             return unit
         # clang drops a statement with an unknown name, such as threadIdx.
-        files[1] = (head_path, own + _STAND_IN + "".join(f"extern devmod_any {name};\n" for name in sorted(names)))
+        files[1] = (
+            head_path,
+            own + _STAND_IN + "".join(f"extern devmod_any {name};\n" for name in sorted(names)),
+        )
         return parse()
 
     def read() -> SourceKernels:
         names, is_preprocessed = {main: request.name}, preprocessed is not None
         unit = parse(_SKIP_BODIES)
-        return SourceKernels(library, unit, main, text, expressions, names, source.options, parse_bodies, is_preprocessed=is_preprocessed)
+        return SourceKernels(
+            library,
+            unit,
+            main,
+            text,
+            expressions,
+            names,
+            source.options,
+            parse_bodies,
+            is_preprocessed=is_preprocessed,
+        )
 
     kernels = read()
     incomplete = kernels.incomplete_types()
     if incomplete:
-        # libclang does not lay out a template's instance that only a pointer uses. An assertion after the program forces the layout.
-        files[0] = (main, text + appended + "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete))
+        # libclang does not lay out a template's instance that only a pointer uses. An assertion
+        # after the program forces the layout.
+        files[0] = (
+            main,
+            text + appended + "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete),
+        )
         kernels = read()
     return kernels
 
@@ -295,13 +407,17 @@ _OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
 
 def _standard(options: Sequence[str]) -> str:
     """Return the C++ standard for libclang."""
-    standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
+    standard = next(
+        (match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))),
+        _DEFAULT_STANDARD,
+    )
     return _OLDEST_STANDARD if standard in _OLD_STANDARDS else standard
 
 
 #: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
 _RESTORED = "#define __malloc__(...)\n#define __global__ __attribute__((global))\n"
-#: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word, so its search in megabytes is fast.
+#: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word,
+#: so its search in megabytes is fast.
 _PACK, _PACK_OF = re.compile(r"__integer_pack\((\w+)\)\.\.\.>"), re.compile(r"(\w+)<\s*(\w+),\s*\Z")
 #: The largest number of characters of the first part.
 _LONGEST = 200
@@ -309,7 +425,11 @@ _LONGEST = 200
 
 def _restored(text: str) -> str:
     """Return a preprocessed text as clang parses it."""
-    text = text.replace("__attribute__((host))", "").replace("__attribute__((device))", "").replace("__attribute__((global))", "__global__")
+    text = (
+        text.replace("__attribute__((host))", "")
+        .replace("__attribute__((device))", "")
+        .replace("__attribute__((global))", "__global__")
+    )
     for pack in reversed([*_PACK.finditer(text)]):
         of = _PACK_OF.search(text, max(0, pack.start() - _LONGEST), pack.start())
         if of is not None:
@@ -324,4 +444,9 @@ def _is_plain(name: str) -> bool:
 
 def _is_kernel(cursor: Any, library: Libclang) -> bool:
     pattern = template_of(cursor, library)
-    return any(each.kind.name == "CUDAGLOBAL_ATTR" for of in (cursor, pattern) if of is not None for each in of.get_children())
+    return any(
+        each.kind.name == "CUDAGLOBAL_ATTR"
+        for of in (cursor, pattern)
+        if of is not None
+        for each in of.get_children()
+    )

@@ -11,23 +11,35 @@ from devmod_readers.nvidia import TENSOR_MAP_BYTES, ParamPlace
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS, TypeNode
 from devmod_targets.authoring.c_functions import uses_location, with_struct
-from devmod_targets.authoring.clang import VECTOR_ELEMENTS, LocationSet, element_type, lane_type, type_kind
+from devmod_targets.authoring.clang import (
+    VECTOR_ELEMENTS,
+    LocationSet,
+    element_type,
+    lane_type,
+    type_kind,
+)
 
 POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
 _FUNCTIONS = (110, 111)  # without and with a prototype
 _INCOMPLETE = -2
 _ARRAYS = (112, 114, 115)  # of fixed, unknown and variable length
 _FIXED_ARRAY = 112
-#: The types that `element_type` does not name: char16_t, char32_t, wchar_t, and long double, which is a double on the device.
+#: The types that `element_type` does not name: char16_t, char32_t, wchar_t, and long double, which
+#: is a double on the device.
 _OTHER_TYPES = {6: "uint16", 7: "uint32", 15: "int32", 23: "float64"}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile) ")
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 _COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double>": "complex128"}
-_BUILTINS = dict(BUILTINS.values()) | {"_Complex float": "complex64", "_Complex double": "complex128"}
+_BUILTINS = dict(BUILTINS.values()) | {
+    "_Complex float": "complex64",
+    "_Complex double": "complex128",
+}
 
 
 def without_inline(name: str) -> str:
-    """Return a name without the inline namespaces of CCCL, which compilers' symbols have and the stubs of its headers lack."""
+    """Return a name without the inline namespaces of CCCL, which compilers' symbols have and the
+    stubs of its headers lack.
+    """
     return _INLINE.sub("cuda::std::", name)
 
 
@@ -41,7 +53,8 @@ class Argument(NamedTuple):
     param
         Its param.
     type_name
-        The name of the class or enum by value or behind the pointer, as mangled names contain it; "" for other types.
+        The name of the class or enum by value or behind the pointer, as mangled names contain it;
+        "" for other types.
     """
 
     type: str
@@ -54,8 +67,14 @@ class Argument(NamedTuple):
         return self.type == f"uint8x{TENSOR_MAP_BYTES}" and self.type_name in TENSOR_MAPS
 
     def agrees(self, other: Argument) -> bool:
-        """Return whether `other`, which has no sizes of structs and values of enums, has the same type."""
-        if not self.type or self.param.kind != other.param.kind or self.param.access != other.param.access:
+        """Return whether `other`, which has no sizes of structs and values of enums, has the same
+        type.
+        """
+        if (
+            not self.type
+            or self.param.kind != other.param.kind
+            or self.param.access != other.param.access
+        ):
             return False
         if self.type_name or other.type_name:
             return self.type_name == other.type_name
@@ -82,7 +101,9 @@ def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
 
 
 def cuda_element_type(type_: Any) -> tuple[str, int]:
-    """Return the same as `element_type`, with the types of CUDA's headers. A pointer has the type of its address."""
+    """Return the same as `element_type`, with the types of CUDA's headers. A pointer has the type
+    of its address.
+    """
     kind = type_kind(type_)
     if kind == RECORD:
         dtype = _named_record(type_)
@@ -94,14 +115,22 @@ def cuda_element_type(type_: Any) -> tuple[str, int]:
 
 
 def _named_record(type_: Any) -> str:
-    """Return the type of devmod for a struct of CUDA's headers; "" for a struct of the program, also one with such a name."""
+    """Return the type of devmod for a struct of CUDA's headers; "" for a struct of the program,
+    also one with such a name.
+    """
     dtype = _named(_QUALIFIERS.sub("", type_.spelling))
     # An instance of a template that only a pointer uses has no layout.
-    return dtype if dtype and type_.get_size() in (array_bytes(parse_dtype(dtype)), _INCOMPLETE) else ""
+    return (
+        dtype
+        if dtype and type_.get_size() in (array_bytes(parse_dtype(dtype)), _INCOMPLETE)
+        else ""
+    )
 
 
 def incomplete_name(type_: Any) -> str:
-    """Return the name of the struct behind a pointer if libclang has not laid it out; "" for other types."""
+    """Return the name of the struct behind a pointer if libclang has not laid it out; "" for other
+    types.
+    """
     type_ = type_.get_canonical()
     if type_kind(type_) != POINTER and type_kind(type_) not in REFERENCES:
         return ""
@@ -117,7 +146,9 @@ def _named(name: str) -> str:
     return DTYPES.get(name) or _COMPLEX.get(name, "")
 
 
-def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]) -> Argument:
+def clang_argument(
+    argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]
+) -> Argument:
     """Return the argument that a parameter declares.
 
     Parameters
@@ -129,7 +160,8 @@ def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: b
     unknown
         The places of errors. A type that is declared at one of them is unknown.
     is_certain
-        Whether the conditions of the preprocessor are the compiler's. If not, the structs are unknown.
+        Whether the conditions of the preprocessor are the compiler's. If not, the structs are
+        unknown.
     known
         The arguments of the same program by type, which this function extends.
     """
@@ -140,7 +172,9 @@ def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: b
     result = known.get(key)
     if result is None:
         result = _clang_argument(type_, unknown, is_certain)
-        if "(" not in key:  # a type without a name has its place in parentheses, which a macro repeats
+        if (
+            "(" not in key
+        ):  # a type without a name has its place in parentheses, which a macro repeats
             known[key] = result
     return result.replace(result.param.replace(name=name))
 
@@ -152,8 +186,12 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
         target = type_ if kind in _ARRAYS else type_.get_pointee().get_canonical()
         if type_kind(target) in _FUNCTIONS:
             return Argument("uint64", Param("", "scalar", "uint64"))
-        # The declared length of ``int x[16]``, or the object of a reference, is the memory that the kernel requires.
-        size, const = target.get_size() if kind in REFERENCES or kind == _FIXED_ARRAY else 0, target.is_const_qualified()
+        # The declared length of ``int x[16]``, or the object of a reference, is the memory that the
+        # kernel requires.
+        size, const = (
+            target.get_size() if kind in REFERENCES or kind == _FIXED_ARRAY else 0,
+            target.is_const_qualified(),
+        )
         while type_kind(target) in _ARRAYS:
             target = lane_type(target)
         type_name = _type_name(target)
@@ -175,7 +213,11 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
 
 def _type_name(type_: Any) -> str:
     """Return the name of a class or enum that devmod has no type for; "" for other types."""
-    return "" if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_) else _QUALIFIERS.sub("", type_.spelling)
+    return (
+        ""
+        if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_)
+        else _QUALIFIERS.sub("", type_.spelling)
+    )
 
 
 def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:
@@ -209,25 +251,29 @@ def _node_type(node: TypeNode) -> str:
 
 
 def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: int = 0) -> Param:
-    """Return the param of a pointer. Three-vectors have no padding in CUDA, so the elements of their memory are scalars."""
+    """Return the param of a pointer. Three-vectors have no padding in CUDA, so the elements of
+    their memory are scalars.
+    """
     if element.endswith("x3") and not align:
         element = element.removesuffix("x3")
     return Param(name, "buffer", element, "r" if is_const else "rw", align=align, size=size)
 
 
-# -- The types of CUDA's headers: the type of devmod for each. The folders ``predeclared`` and ``stubs`` have their layout in C++.
+# -- The types of CUDA's headers: the type of devmod for each. The folders ``predeclared`` and
+# ``stubs`` have their layout in C++.
 #
-# Source: vector_types.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_fp6.h, cuda_fp4.h and cuda.h of CUDA 13.5. A test compares the
-# layouts with NVRTC's.
+# Source: vector_types.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_fp6.h, cuda_fp4.h and cuda.h of
+# CUDA 13.5. A test compares the layouts with NVRTC's.
 
 
-#: The names of a tensor map's struct: that of cuda.h, and that of programs which declare it themselves, as NVRTC does not compile CUDA's
-#: cuda.h.
+#: The names of a tensor map's struct: that of cuda.h, and that of programs which declare it
+#: themselves, as NVRTC does not compile CUDA's cuda.h.
 TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
 #: The elements of vectors by the start of their names, and the lanes by the end.
 _NUMBERS = {**VECTOR_ELEMENTS, "longlong": "int64", "ulonglong": "uint64"}
 _LANES = {"1": "", "2": "x2", "3": "x3", "4": "x4"}
-#: The small floats: name in C++ before and after the lanes, type of devmod. A type that devmod has no name for is described as bytes.
+#: The small floats: name in C++ before and after the lanes, type of devmod. A type that devmod has
+#: no name for is described as bytes.
 _SMALL = (
     ("fp8", "e5m2", "float8_e5m2"),
     ("fp8", "e4m3", "float8_e4m3fn"),
@@ -238,9 +284,22 @@ _SMALL = (
 )
 #: The type of devmod of each C++ type, by its name.
 DTYPES = {
-    **{prefix + end: dtype + lanes for prefix, dtype in _NUMBERS.items() for end, lanes in _LANES.items()},
-    **{f"{prefix}4_{align}a": f"{dtype}x4" for prefix, dtype in _NUMBERS.items() if "64" in dtype for align in (16, 32)},
-    **{f"__nv_{width}{lanes}_{name}": dtype + lanes for width, name, dtype in _SMALL for lanes in ("", "x2", "x4")},
+    **{
+        prefix + end: dtype + lanes
+        for prefix, dtype in _NUMBERS.items()
+        for end, lanes in _LANES.items()
+    },
+    **{
+        f"{prefix}4_{align}a": f"{dtype}x4"
+        for prefix, dtype in _NUMBERS.items()
+        if "64" in dtype
+        for align in (16, 32)
+    },
+    **{
+        f"__nv_{width}{lanes}_{name}": dtype + lanes
+        for width, name, dtype in _SMALL
+        for lanes in ("", "x2", "x4")
+    },
     "dim3": "uint32x3",
     "__half": "float16",
     "__half2": "float16x2",
