@@ -6,6 +6,10 @@ JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
 CODE := core/src readers/src targets/src conformance/src runtime/src remote/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+# .clang-format-ignore names the files of C that are not formatted.
+C_FILES := git ls-files -z '*.c' '*.h' '*.cpp'
+# `make test-setup` installs it.
+BIOME := browser/js/node_modules/.bin/biome
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
 # into build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list), where there is a network.
@@ -48,16 +52,20 @@ test-all: ready  ## the same and the volume: more fuzzing, every pair of version
 ready:  ## fetch what the tests need while lint and types run
 	@$(MAKE) --no-print-directory -j 4 test-setup lint types
 
-lint: setup  ## ruff: rules and format
+lint: setup  ## ruff: rules and format; clang-format and biome: the format of C and JavaScript
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+	@$(C_FILES) | xargs -0r $(BIN)/clang-format --dry-run --Werror
+	@if [ -x $(BIOME) ]; then $(BIOME) format --reporter=summary browser > /dev/null; fi
 
 types: setup  ## mypy --strict over the distributions, the tests' stand-ins, tools/ and benchmarks/
 	@$(BIN)/mypy --no-error-summary $(CODE) simulators/standins tools benchmarks
 
-format: setup  ## let ruff mend what it can and format the rest
+format: setup  ## let ruff mend what it can, and format Python, C and JavaScript
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
+	@$(C_FILES) | xargs -0r $(BIN)/clang-format -i
+	@if [ -x $(BIOME) ]; then $(BIOME) format --write browser; fi
 
 ##@ Check more
 

@@ -394,9 +394,8 @@ def dask() -> bool:
                     plan = Plan(
                         Manifest("devmod.toml", folder, "k.devmod", (), (), mixed=True), each
                     )
-                    bare = timed(
-                        lambda: client.gather(client.map(bare_job, range(count), pure=False))
-                    )  # noqa: B023 - called here
+                    numbers = range(count)
+                    bare = timed(lambda: client.gather(client.map(bare_job, numbers, pure=False)))  # noqa: B023
                     began = time.perf_counter()
                     result = build_plan(plan, cache=False, dask=cluster.scheduler_address)
                     took = (time.perf_counter() - began) * 1e3

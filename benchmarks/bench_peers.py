@@ -1,7 +1,7 @@
 """The same small job in devmod, pyopencl, Taichi, Warp, IREE, Numba and NumPy: no bounds, since
 each does another job beside it.
 
-    python benchmarks/bench_peers.py --install      makes build/peers with the peers (1.4 GB), and ends
+    python benchmarks/bench_peers.py --install   makes build/peers with the peers (1.4 GB), and ends
     python benchmarks/bench_peers.py [--rounds 7] [--only devmod NumPy]
 
 Without build/peers nothing is measured, and one line says how to install it. The contenders are in

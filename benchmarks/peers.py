@@ -235,17 +235,18 @@ def taichi(arch: str, _: Path) -> Functions:
 
     @ti.kernel
     def axpy(
-        x: ti.types.ndarray(dtype=ti.f32, ndim=1),
-        y: ti.types.ndarray(dtype=ti.f32, ndim=1),
+        x: ti.types.ndarray(dtype=ti.f32, ndim=1),  # type: ignore[valid-type]
+        y: ti.types.ndarray(dtype=ti.f32, ndim=1),  # type: ignore[valid-type]
         alpha: ti.f32,
-    ):  # type: ignore[valid-type]
+    ):
         for i in x:
             y[i] += alpha * x[i]
 
     @ti.kernel
     def softmax(
-        x: ti.types.ndarray(dtype=ti.f32, ndim=2), y: ti.types.ndarray(dtype=ti.f32, ndim=2)
-    ):  # type: ignore[valid-type]
+        x: ti.types.ndarray(dtype=ti.f32, ndim=2),  # type: ignore[valid-type]
+        y: ti.types.ndarray(dtype=ti.f32, ndim=2),  # type: ignore[valid-type]
+    ):
         for row in range(x.shape[0]):
             highest = x[row, 0]
             for i in range(x.shape[1]):

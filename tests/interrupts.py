@@ -1,7 +1,9 @@
 """Arrays come and go and launches run while KeyboardInterrupt is raised at random places: one
 process of `test_interrupts.py`.
 
-usage: interrupts.py KIND SEED INTERRUPTS    ends with a line of figures; AssertionError where a promise is broken
+usage: interrupts.py KIND SEED INTERRUPTS
+
+It ends with a line of figures, or with AssertionError where a promise is broken.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from browser_driver import Browser, decode_array, encode_array  # noqa: E402
 from browser_images import RESIZE, kernel  # noqa: E402
-from browser_page import (
+from browser_page import (  # noqa: E402
     LAUNCH,
     UNDECODABLE,
     argument,
@@ -34,7 +34,7 @@ from browser_page import (
     result,
     saved,
     show,
-)  # noqa: E402
+)
 
 COPY = RESIZE.replace(" * 3.0 - 1.0", "")
 #: A kernel that copies one number for each channel: "MADE" is the result at the place id.

@@ -440,36 +440,6 @@ def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path
             )
 
 
-def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import weight
-
-    assert weight.problems() == []
-    monkeypatch.setattr(
-        weight, "limits", lambda: {"python": {"core": 10}, "words": {"docs": 1_000_000}}
-    )
-    core, docs = weight.counts()["python"]["core"], weight.counts()["words"]["docs"]
-    assert (
-        f"core has {core:,} lines of python, and tools/weight.toml allows 10: make it smaller. Only an issue raises the limit"
-        in weight.problems()
-    )
-    assert (
-        f"docs has {docs:,} words, and tools/weight.toml allows 1,000,000: write a row of {docs - 1_000_000:,} for the cut"
-        in weight.problems()
-    )
-
-
-def test_lines_of_code_are_counted_without_comments_and_docstrings() -> None:
-    from weight import code_lines
-
-    python = '"""Doc\nof two lines."""\n\n# comment\nx = """\n# text\n"""  # end\nif x:\n    def f():\n        "Doc."\n        return 1\n'
-    assert code_lines(python, "python") == 5
-    assert (
-        code_lines('/* a\n b */ int x; // c\n\nchar *s = "/*";\n// d\nint y; /* e */\n', "c") == 3
-    )
-
-
 def test_what_finalizers_change_is_copied_into_a_list_before_a_loop() -> None:
     """Python 3.11 may collect garbage in the middle of `tuple(values)`: a finalizer that changes
     them then ends it with RuntimeError.

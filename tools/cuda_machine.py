@@ -1,8 +1,11 @@
 """devmod's tests and benchmarks on a machine with an NVIDIA GPU, which may have no network.
 
-    python tools/cuda_machine.py wheels [--python 3.12] [--installed FILE]    where there is a network: fill build/cuda-machine
-    python tools/cuda_machine.py test | questions | bench | sanitize | others  on the machine
-    python tools/cuda_machine.py list                                         on the machine: what it has, for --installed
+    python tools/cuda_machine.py wheels [--python 3.12] [--installed FILE]
+    python tools/cuda_machine.py test | questions | bench | sanitize | others
+    python tools/cuda_machine.py list
+
+`wheels` fills build/cuda-machine, where there is a network; the others run on the machine. `list`
+prints what the machine has, for --installed.
 
 `wheels` makes folders 1, 2, … of at most 60 MiB, and cuts wheels that are larger, so that they can
 be copied one by one. With --installed, they have what is not in that list, and the machine's own

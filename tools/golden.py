@@ -216,9 +216,9 @@ def programs() -> devmod.Module:
     }
     shaders = {
         "scale": kernels["scale"].replace(
-            interface=kernels["scale"].interface.replace(block=(64, 1, 1), open_block=False)
+            interface=kernels["scale"].interface.replace(block=(64, 1, 1), open_block=False)  # type: ignore[union-attr]
         )
-    }  # type: ignore[union-attr]
+    }
     tensors = {"w": memoryview(struct.pack("<4f", 1, 2, 3, 4)).cast("B").cast("f")}
     parts = devmod.bundle(
         devmod.create_with_fallback("opencl", b"kernel void k() {}", "cl", kernels),

@@ -191,7 +191,8 @@ def try_pictures(folder: Path) -> None:
         browser.wait(
             "document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')"
         )
-        field = "const field = document.querySelector('#try-digits canvas'); field.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        field = "const field = document.querySelector('#try-digits canvas'); "
+        field += "field.scrollIntoView({ block: 'center', behavior: 'instant' });"
         left, top, side = browser.evaluate(
             f"{field} const box = field.getBoundingClientRect(); return [box.left, box.top, box.width]"
         )

@@ -3,26 +3,35 @@ with `tools/weight.toml`.
 
     python tools/weight.py
 
-Code is lines without blank ones, comments and docstrings. The tests compare the counts too
+Python counts in nodes of its syntax tree (`density.py`). C and JavaScript count in lines without
+blank ones and comments, as their formatters write them. The tests compare the counts too
 (`tests/test_house.py`).
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
+import density
 from environments import ROOT
 
 TABLE = ROOT / "tools" / "weight.toml"
-#: A count may be this far below its row before the cut is written down.
-SLACK = 50
+#: The most nodes of one file of a wheel.
+FILE_LIMIT = 5000
+#: What is counted of each language, and how far a count may be below its row before the cut is
+#: written down.
+UNITS = {
+    "python": ("nodes", 350),
+    "c": ("lines", 50),
+    "javascript": ("lines", 50),
+    "words": ("words", 50),
+}
 #: Pages whose words do not count.
 _NO_WORDS = ("formats.md", "performance.md")
 _LANGUAGES = {
@@ -32,107 +41,147 @@ _LANGUAGES = {
 }
 #: Comments of C and JavaScript. Strings come first: they may hold what looks like a comment.
 _COMMENT = re.compile(
-    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/""", re.DOTALL
+    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/""",
+    re.DOTALL,
 )
 
-
-def code_lines(text: str, language: str) -> int:
-    """Return the lines of code in a text."""
-    if language != "python":
-        # A comment over several lines keeps its line ends.
-        text = _COMMENT.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
-        return sum(1 for line in text.splitlines() if line.strip())
-    lines = text.split("\n")
-    statements: list[ast.AST] = [ast.parse(text)]
-    for each in statements:  # grows
-        inner = [
-            getattr(each, field, ())
-            for field in ("body", "orelse", "handlers", "finalbody", "cases")
-        ]
-        statements += [statement for part in inner if isinstance(part, list) for statement in part]
-        if isinstance(
-            each, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        ) and ast.get_docstring(each, clean=False):
-            docstring = each.body[0]
-            end = docstring.end_lineno or docstring.lineno
-            lines[docstring.lineno - 1 : end] = [""] * (end - docstring.lineno + 1)
-    return sum(1 for line in lines if (bare := line.lstrip()) and not bare.startswith("#"))
+Counts = dict[str, Counter[str]]
 
 
-def part_of(path: Path) -> tuple[str, str] | None:
-    """Return the language and the part of a file that counts: a distribution, the browser or the
-    tests.
-    """
-    language = next(
-        (name for name, suffixes in _LANGUAGES.items() if path.suffix in suffixes), None
-    )
+def code_lines(text: str) -> int:
+    """Return the lines of code in a text of C or JavaScript."""
+    # A comment over several lines keeps its line ends.
+    text = _COMMENT.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def language_of(path: Path) -> str:
+    """Return the language of a file; "" if it is none that counts."""
+    for language, suffixes in _LANGUAGES.items():
+        if path.suffix in suffixes:
+            return language
+    return ""
+
+
+def part_of(path: Path) -> str:
+    """Return the part of a file that counts: a distribution, the browser or the tests, or ""."""
     folders = path.parts[:-1]
-    if language is None or {"examples", "benchmarks", "tools", "docs"}.intersection(folders[:1]):
-        return None
     if not folders or {"tests", "test"}.intersection(folders):
-        return language, "tests"
-    return language, folders[folders[0] == "plugins"]
+        return "tests"
+    if folders[0] in ("examples", "benchmarks", "tools", "docs"):
+        return ""
+    if folders[0] == "plugins":
+        return folders[1]
+    return folders[0]
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page whose words count."""
+    if path == Path("README.md"):
+        return True
+    return path.parts[0] == "docs" and path.suffix == ".md" and path.name not in _NO_WORDS
 
 
 @cache
-def counts() -> dict[str, Counter[str]]:
-    """Return the lines of code by language and part, and the words of the docs."""
+def files() -> dict[Path, str]:
+    """Return the texts of the repository's files that count, by their paths from its root."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    results: dict[str, Counter[str]] = {each: Counter() for each in (*_LANGUAGES, "words")}
+    results = {}
     for path in sorted({Path(name) for name in listed.split("\0") if name}):
-        place = part_of(path)
-        is_page = path == Path("README.md") or (
-            path.parts[0] == "docs" and path.suffix == ".md" and path.name not in _NO_WORDS
-        )
-        if (place or is_page) and (ROOT / path).is_file():
-            text = (ROOT / path).read_text(encoding="utf-8")
-            if is_page:
-                results["words"]["docs"] += len(text.split())
-            elif place:
-                results[place[0]][place[1]] += code_lines(text, place[0])
+        counted = is_page(path) or (language_of(path) and part_of(path))
+        if counted and (ROOT / path).is_file():
+            results[path] = (ROOT / path).read_text(encoding="utf-8")
+    return results
+
+
+@cache
+def nodes() -> dict[Path, int]:
+    """Return the nodes of each file of Python."""
+    results = {}
+    for path, text in files().items():
+        if language_of(path) == "python":
+            results[path] = density.nodes(text)
+    return results
+
+
+@cache
+def counts() -> Counts:
+    """Return the counts by language and part, and the words of the docs."""
+    results: Counts = {each: Counter() for each in UNITS}
+    for path, text in files().items():
+        language = language_of(path)
+        if is_page(path):
+            results["words"]["docs"] += len(text.split())
+        elif language == "python":
+            results["python"][part_of(path)] += nodes()[path]
+        else:
+            results[language][part_of(path)] += code_lines(text)
+    return results
+
+
+def densities() -> dict[str, Counter[str]]:
+    """Return what `density.measure` counts in each distribution."""
+    results: dict[str, Counter[str]] = defaultdict(Counter)
+    for path, text in files().items():
+        if language_of(path) == "python" and part_of(path) != "tests":
+            results[part_of(path)] += density.measure(text)
     return results
 
 
 def limits() -> dict[str, dict[str, int]]:
     """Return the sum of the rows of each part, by language."""
-    table: dict[str, dict[str, list[tuple[str, int]]]] = tomllib.loads(
-        TABLE.read_text(encoding="utf-8")
-    )
-    return {
-        language: {part: sum(lines for _, lines in rows) for part, rows in parts.items()}
-        for language, parts in table.items()
-    }
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    results: dict[str, dict[str, int]] = {}
+    for language, parts in table.items():
+        results[language] = {}
+        for part, rows in parts.items():
+            results[language][part] = sum(count for _, count in rows)
+    return results
 
 
 def problems() -> list[str]:
-    """Return a sentence for each part whose count is above its limit, or below it by more than
-    `SLACK`.
+    """Return a sentence for each part whose count is above its limit, or far below it, and for each
+    file of a wheel that is too large.
     """
-    found, limit = counts(), limits()
     results = []
-    for language in sorted({*found, *limit}):
-        for part in sorted({*found.get(language, {}), *limit.get(language, {})}):
-            count, most = found.get(language, {}).get(part, 0), limit.get(language, {}).get(part, 0)
-            what = f"{part} has {count:,} {'words' if language == 'words' else f'lines of {language}'}, and tools/weight.toml allows {most:,}"
+    for language, (unit, slack) in UNITS.items():
+        found = counts().get(language, Counter())
+        limit = limits().get(language, {})
+        for part in sorted({*found, *limit}):
+            count = found[part]
+            most = limit.get(part, 0)
+            allowed = f"{part} has {count:,} {unit} of {language}, and tools/weight.toml allows"
             if count > most:
-                results.append(f"{what}: make it smaller. Only an issue raises the limit")
-            elif count <= most - SLACK:
-                results.append(f"{what}: write a row of {count - most:,} for the cut")
+                advice = "make it smaller. Only an issue raises the limit"
+                results.append(f"{allowed} {most:,}: {advice}")
+            elif count <= most - slack:
+                results.append(f"{allowed} {most:,}: write a row of {count - most:,} for the cut")
+    for path, count in nodes().items():
+        if part_of(path) != "tests" and count > FILE_LIMIT:
+            allowed = f"a file of at most {FILE_LIMIT:,} is one thought"
+            results.append(f"{path} has {count:,} nodes: {allowed}")
     return results
 
 
 def main() -> int:
-    """Print each count beside its limit."""
+    """Print each count beside its limit, and the density of each distribution."""
     limit = limits()
     for language, parts in counts().items():
-        print(
-            f"{language}: {sum(count for part, count in parts.items() if part != 'tests'):,} without tests"
-        )
+        total = parts.total() - parts["tests"]
+        print(f"{language}, {UNITS[language][0]}: {total:,} without tests")
         for part, count in sorted(parts.items()):
             print(f"  {part:16}{count:8,} of {limit.get(language, {}).get(part, 0):,}")
-    print("\n".join(found := problems()) or "Each is within its limit.")
-    return 1 if found else 0
+    print("density, for 1,000 nodes:")
+    for part, found in sorted(densities().items()):
+        print(f"  {part:16}{density.describe(found)}")
+    found_problems = problems()
+    for problem in found_problems:
+        print(problem)
+    if found_problems:
+        return 1
+    print("Each is within its limit.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -294,9 +294,9 @@ def test_a_module_is_read_the_same_after_any_other(changes: dict[str, Any], orde
     first, second, third = devmod.loads(file_of(index, BLOB.ljust(64, b"\0") * 2 + BLOB)).imports
     (alone,) = [devmod.loads(file_of({"roots": [0], "modules": [own]}, BLOB))]
     told = [
-        (each.kind, each.format, getattr(each, "function_names"), getattr(each, "variant"))
+        (each.kind, each.format, getattr(each, "function_names"), getattr(each, "variant"))  # noqa: B009
         for each in (first, second, alone, third)
-    ]  # noqa: B009
+    ]
     assert (
         told[1]
         == told[2]

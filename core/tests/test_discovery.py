@@ -61,7 +61,7 @@ def indexed(site: Path, cache: Path) -> Path:
 
 
 # -- the index
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_is_read_once_and_other_processes_use_its_index(site: Path, cache: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_path_with_invalid_utf8_is_indexed(tmp_path: Path, cache: Path) -> Non
 
 
 # -- changes
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _upgrade(site: Path) -> None:
@@ -331,7 +331,7 @@ def test_relative_entries_are_folders_of_the_working_directory(
 
 
 # -- unreliable times
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 #: All files in `folder` get one time in whole seconds, one inode and one size, as in a reproducible
 #: image.
@@ -454,7 +454,7 @@ def test_files_with_whole_seconds_on_a_file_system_with_fractions_are_indexed(
 
 
 # -- damaged caches
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _index_of(cache: Path, site: Path) -> Path:
@@ -699,7 +699,7 @@ def test_a_process_forked_during_a_look_up_scans_sys_path_itself(site: Path, cac
 
 
 # -- variants of metadata
-# -----------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R9")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -230,9 +229,10 @@ def test_embedded_data_is_found_beside_the_source_and_in_the_include_folders(
     assert sorted(module.origin.sources) == ["far.bin", source, "near.bin"]
     (tmp_path / "near.bin").unlink()
     language = "HIP" if source == "k.hip" else "C"
-    error: Callable[[], object] = lambda: devmod.compile(
-        tmp_path / source, target, include=[tmp_path / "inc"]
-    )  # noqa: E731
+
+    def error() -> object:
+        return devmod.compile(tmp_path / source, target, include=[tmp_path / "inc"])
+
     check_error(
         devmod.CompileError,
         error,

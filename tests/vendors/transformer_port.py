@@ -15,7 +15,7 @@ import devmod
 PROJECT = Path(__file__).resolve().parents[2] / "examples" / "applications" / "transformer"
 sys.path.insert(0, str(PROJECT))
 
-from transformer import (
+from transformer import (  # noqa: E402
     Config,
     Reference,
     add_model,
@@ -23,7 +23,7 @@ from transformer import (
     check_kernels,
     new_text,
     random_weights,
-)  # noqa: E402
+)
 from transformer.checks import cases  # noqa: E402
 
 __all__ = ["PROJECT", "build_transformer", "cases", "check_transformer"]

@@ -487,10 +487,10 @@ def read_spirv(data: bytes) -> None:
             if each.id is not None
         }
         attempt(
-            lambda values=values: reflect(
+            lambda values=values: reflect(  # type: ignore[misc]
                 module, "k.spv", include_unused=False, constants=SpirvConstants(module, values)
             )
-        )  # type: ignore[misc]
+        )
     with suppress(ImportError):
         from devmod_vulkan._shader import Shader
 

@@ -40,11 +40,11 @@ def sample_image(
     values: Array,
     places: Array,
     *,
-    filter: str,
+    filter: str,  # noqa: A002 - a public name
     address: str,
     normalized: bool = True,
     layered: bool = False,
-) -> Array:  # noqa: A002 - public names
+) -> Array:
     """Return what a sampler reads at places: an array of places × channels.
 
     Parameters

@@ -189,7 +189,7 @@ __all__ = [name for name, value in sorted(globals().items()) if isinstance(value
 
 
 # -- texts
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 #: The largest number of names that a message lists. A file may have a million.
@@ -233,7 +233,8 @@ def function_not_found(
             f"the name of the {kind} {noun} is not a string: expected a str, got {type(name).__name__}",
             kind=kind,
         )
-    message = f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{condition_hint(source, name) or did_you_mean(name, known)}"
+    hint = condition_hint(source, name) or did_you_mean(name, known)
+    message = f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{hint}"
     return FunctionNotFoundError(message, kind=kind, function=name)
 
 

@@ -190,10 +190,10 @@ class Program:
                 ):
                     check(
                         result >= 0,
-                        lambda array=array, lengths=lengths: (
+                        lambda array=array, lengths=lengths: (  # type: ignore[misc]
                             f"the shape of {array.name!r} is {lengths}"
                         ),
-                    )  # type: ignore[misc]
+                    )
             results.append(lengths)
         return results
 

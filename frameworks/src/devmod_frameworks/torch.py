@@ -160,8 +160,10 @@ class _Operation:
             place for place, each in enumerate(program.arguments) if isinstance(each, Array)
         ]
         self.updates = [
-            place for place in self._places if program.arguments[place].role == "update"
-        ]  # type: ignore[union-attr]
+            place
+            for place in self._places
+            if program.arguments[place].role == "update"  # type: ignore[union-attr]
+        ]
         self.run = self.update if self.updates else self.call
         self._defaults = [
             each.default if isinstance(each, Scalar) else None for each in program.arguments

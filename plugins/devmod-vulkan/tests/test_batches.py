@@ -457,11 +457,11 @@ def test_an_interrupt_while_a_batch_is_recorded(
 def test_a_batch_that_the_driver_refuses(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its launches do not run, and do not fail again with the next one."""
     twice, stream, x = kernel(TWICE), device.stream(), device.from_numpy(np.ones(4, "float32"))
-    with (
+    with (  # noqa: PT012 - its end raises
         monkeypatch.context() as patch,
         pytest.raises(devmod.LaunchError) as caught,
         stream.batch(),
-    ):  # noqa: PT012 - its end raises
+    ):
         patch.setitem(vars(device.logical.calls), "vkEndCommandBuffer", lambda _: -2)
         twice(x, grid=1, stream=stream)
         twice(x, grid=1, stream=stream)

@@ -231,7 +231,8 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
 # OffloadBinary (llvm/Object/OffloadBinary.h), little-endian, several may follow each other with
 # padding::
 #
-#     0  magic 10 FF 10 AD    4  version u32    8  size u64    16 offset of the entry u64    24 size of the entry u64
+#     0  magic 10 FF 10 AD             4  version u32             8  size u64
+#     16 offset of the entry u64       24 size of the entry u64
 #     entry: kind of image u16, kind of offloading u16, flags u32, offset of the strings u64, number
 #     of strings u64, offset and size of the image u64. A string is a pair of offsets, of a key and
 #     of its value ("triple", "arch"), both ending in NUL.

@@ -7,7 +7,8 @@ The layout, every integer little-endian (apache-tvm 0.27):
     vector          u64 count, the values
     map             u64 count, key and value pairs in insertion order
     data type       u8 code, u8 bits, u16 lanes
-    function info   str name; vector of data types; vector of str, the launch tags; vector of i32, the extra tags
+    function info   str name; vector of data types; vector of str, the launch tags;
+                    vector of i32, the extra tags
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ escaped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
@@ -156,8 +156,9 @@ def test_the_repr_of_functions_lists_their_names() -> None:
     code = devmod.create_with_fallback(
         "opencl", b"", "cl", {name: FunctionInfo(name, []) for name in "abcdefghijklmn"}
     )
-    loaded: Callable[[devmod.Module], devmod.Module] = lambda module: devmod.loads(
-        devmod.dumps(module)
-    )  # noqa: E731
+
+    def loaded(module: devmod.Module) -> devmod.Module:
+        return devmod.loads(devmod.dumps(module))
+
     text = "<functions 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l' and 2 more>"
     assert repr(loaded(code).functions) == repr(devmod.bundle(code).functions) == text

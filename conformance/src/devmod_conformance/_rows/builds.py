@@ -508,8 +508,10 @@ def once(case: Conformance) -> None:
             single, builds.count, builds.delay = builds.count, 0, _DELAY
             module = runtime_module(case, sample)
             for answer in run_in_threads(
-                lambda _, module=module, name=name: module[name], range(_THREADS), case.timeout
-            ):  # type: ignore[misc]
+                lambda _, module=module, name=name: module[name],  # type: ignore[misc]
+                range(_THREADS),
+                case.timeout,
+            ):
                 require(
                     not isinstance(answer, BaseException),
                     f"one of {_THREADS} threads that get a function at the same time got {answer!r}",

@@ -129,12 +129,14 @@ def command(
         )
     with shared_scan():  # functions and sources are read during printing
         lines: list[str] = []
+
         # Of a large file the first line is printed before the others are known.
-        begin = lambda line, count: (
-            echo(line)
-            if count is not None and count > _LARGE and not as_json
-            else lines.append(line)
-        )  # noqa: E731
+        def begin(line: str, count: int | None) -> None:
+            if count is not None and count > _LARGE and not as_json:
+                echo(line)
+            else:
+                lines.append(line)
+
         description = describe(file, verify=verify, source=source, begin=begin)
         if as_json:
             print_json(description)

@@ -119,10 +119,11 @@ class Unpacking:
 #   16   32  SHA-256 of the head
 #   48       the head, one msgpack map:
 #              candidates  the number of candidates
-#              roots       array of numbers of modules; several roots are the candidates of a `bundle`. Missing: the candidates
-#              pages       array of arrays: the number of records, the size of the page, the size of their bytes, the SHA-256 of the page;
-#                          and of pages with names: how many bytes the first name has of the name
-#                          before, and its further bytes
+#              roots       array of numbers of modules; several roots are the candidates of a
+#                          `bundle`. Missing: the candidates
+#              pages       array of arrays: the number of records, the size of the page, the size
+#                          of their bytes, the SHA-256 of the page; and of pages with names: how
+#                          many bytes the first name has of the name before, and its further bytes
 #   …        the pages, each one msgpack map:
 #              modules  array of maps, the records; records are numbered through all pages:
 #                kind, format, variant  str; "bundle" and "_lib" are nodes without bytes
@@ -131,16 +132,21 @@ class Unpacking:
 #                rank       the position of a candidate among the candidates
 #                origin     map (Origin.to_dict)
 #                size, sha256  of the bytes in the file
-#                zstd       array of size and SHA-256 of what these bytes unpack to, if they are compressed
-#                repeats    array of arrays of offset and size of a range of the (unpacked) bytes, and the positions in them at which the
-#                           module's bytes have that range again
+#                zstd       array of size and SHA-256 of what these bytes unpack to, if they are
+#                           compressed
+#                repeats    array of arrays of offset and size of a range of the (unpacked) bytes,
+#                           and the positions in them at which the module's bytes have that range
+#                           again
 #                sources    number of the module's sources
-#              sources  array of maps with size, sha256 and zstd, as above; each is used by a module. They are records too
-#              names    array of arrays: a name, and the numbers of the candidates in other pages that have this function
+#              sources  array of maps with size, sha256 and zstd, as above; each is used by a
+#                       module. They are records too
+#              names    array of arrays: a name, and the numbers of the candidates in other pages
+#                       that have this function
 #              calls    map of function to array: `devmod._modules.agreement` reads it
 #              A reader ignores unknown keys. A key that a reader must not ignore requires a new
 #              number.
-#   …        the bytes of the records in their order, each at the next multiple of 64 after zeros. The file ends with the last of them.
+#   …        the bytes of the records in their order, each at the next multiple of 64 after zeros.
+#            The file ends with the last of them.
 
 
 def not_a_bundle(place: str) -> str:

@@ -103,7 +103,8 @@ def _shader_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
 #   fmt    str    one of the kind's formats
 #   fmap   map    str (the name that callers use) -> array of 4 or 5:
 #                   0  str    the symbol or entry point for the driver
-#                   1  array  of the types of the arguments, each DLPack's data type [code u8, bits u8, lanes u16]
+#                   1  array  of the types of the arguments, each DLPack's data type
+#                             [code u8, bits u8, lanes u16]
 #                   2  array  of str, the launch parameter tags
 #                   3  array  of i32, the extra tags
 #                   4  map    the interface (Interface.to_dict); missing if there is no interface

@@ -128,7 +128,8 @@ def compile(  # noqa: A001 - the public name
 
     Examples
     --------
-    >>> module = devmod.compile("kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }", "opencl")  # doctest: +SKIP
+    >>> source = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
+    >>> module = devmod.compile(source, "opencl")  # doctest: +SKIP
     """
     arguments = {**locals(), "target": Target.parse(target)}
     parsed_target: Target = arguments["target"]

@@ -4,11 +4,12 @@ An index is a text file (UTF-8) in ``<cache>/discovery/``. Its first line is ``d
 check value and the length of the rest. Each further line is a letter and its fields, separated by
 tabs::
 
-    F  stamp  path                                  the folder: its stamp, its real path
-    N  names                                        the normalized names of all its distributions, a space at both ends of each
-    D  name  version  location  changed  problem    a distribution with devmod entries
-    E  group  name  value                           an entry of the distribution above
-    W  stamp  path                                  another file or folder that must be unchanged
+    F  stamp  path                                the folder: its stamp, its real path
+    N  names                                      the normalized names of all its distributions,
+                                                  a space at both ends of each
+    D  name  version  location  changed  problem  a distribution with devmod entries
+    E  group  name  value                         an entry of the distribution above
+    W  stamp  path                                another file or folder that must be unchanged
 
 A backslash, a tab and a newline in a field are written ``\\\\``, ``\\t`` and ``\\n``.
 """

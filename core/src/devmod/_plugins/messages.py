@@ -205,7 +205,10 @@ def protocol_mismatch(claim: Claim, core: Distribution) -> str:
         todo = f"Upgrade {behind}: {pip_install('--upgrade', behind)}"
     else:
         todo = f"Report it to the publisher of {claim.distribution}: a version is a number"
-    mismatch = f"{claim.provider} supports version {protocols} of devmod's plugin protocol, and {core.name} {core.version} supports version {mine}"
+    mismatch = (
+        f"{claim.provider} supports version {protocols} of devmod's plugin protocol, "
+        f"and {core.name} {core.version} supports version {mine}"
+    )
     return f"{mismatch}. {todo}"
 
 

@@ -3,7 +3,8 @@ are.
 
 The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
 
-    0  magic 7f 45 4c 46     4  class: 2 (1)    5  data: 1 little-endian, 2 big-endian     7  OS ABI    8  ABI version
+    0  magic 7f 45 4c 46     4  class: 2 (1)         5  data: 1 little-endian, 2 big-endian
+    7  OS ABI                8  ABI version
     18 machine, u16          48 (36) flags, u32      40 offset of the section headers, u64
     58 size of a section header, 60 number of them, 62 number of the section of names, u16
 

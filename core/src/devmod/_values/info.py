@@ -97,8 +97,12 @@ class PipelineConstant(Value):
     default: Number | None
 
     def __init__(
-        self, name: str, type: str, id: int | None = None, default: Number | None = None
-    ) -> None:  # noqa: A002 - the format's names
+        self,
+        name: str,
+        type: str,  # noqa: A002 - the format's name
+        id: int | None = None,  # noqa: A002 - the format's name
+        default: Number | None = None,
+    ) -> None:
         if not isinstance(name, str):
             raise FormatError("a constant's name is a string")
         if not isinstance(type, str) or type not in _CONSTANT_TYPES:

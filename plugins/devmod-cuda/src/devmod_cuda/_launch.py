@@ -114,8 +114,10 @@ class CudaAdoption(Adoption):
         if handle is None and library_of(value) == "pycuda":
             handle = LEGACY_STREAM  # pycuda's arrays use the default stream, unless each call names another one
         return array, self.stream_over(
-            int(handle), value, array.device
-        ) if handle is not None else None  # type: ignore[arg-type]
+            int(handle),
+            value,
+            array.device,  # type: ignore[arg-type]
+        ) if handle is not None else None
 
     def _adopt_allocation(self, value: Any) -> Adopted:
         """Adopt untyped memory of pycuda."""

@@ -154,8 +154,14 @@ def tensor_map(
     try:
         with device.context:
             data = device.driver.encode_tensor_map(
-                number, array.memory, shape, strides[:-1], box[::-1], steps[::-1], *modes
-            )  # type: ignore[arg-type]
+                number,
+                array.memory,  # type: ignore[arg-type]
+                shape,
+                strides[:-1],
+                box[::-1],
+                steps[::-1],
+                *modes,
+            )
     except DriverError as error:
         raise device.driver_error(
             f"{device} cannot create a tensor map of {array!r} in boxes of {list(box)}", error

@@ -325,8 +325,8 @@ class ImagePlaces:
             if (
                 isinstance(image, Image)
                 and image.texel.sample != "float"
-                and sampler.filter == "linear"
-            ):  # type: ignore[union-attr]
+                and sampler.filter == "linear"  # type: ignore[union-attr]
+            ):
                 return number, image.filter_mismatch(_NO_FILTER)
         return None
 

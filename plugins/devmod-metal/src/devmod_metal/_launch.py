@@ -199,7 +199,10 @@ class MetalKernel(Kernel):
                     log=str(error),
                 ) from error
             # It may need values of constants, which `specialize` of the function sets.
-            self._missing = f"function constants without a value: {list_names(unset)}. Set them: f.specialize({unset[0]}=…). Metal's error: {error}"
+            self._missing = (
+                f"function constants without a value: {list_names(unset)}. "
+                f"Set them: f.specialize({unset[0]}=…). Metal's error: {error}"
+            )
 
     def _assign_indices(self, interface: Interface) -> None:
         """Store (argument number, index) for each argument, by its kind."""

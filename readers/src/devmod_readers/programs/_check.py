@@ -286,7 +286,8 @@ def _check_bound(
         if name in program.declared:
             text = f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
         else:
-            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update, a state or a constant"
+            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of "
+            text += "an input, an update, a state or a constant"
             text += did_you_mean(name, [*program.declared, *names])
         raise _Problem(where + text, argument)
 

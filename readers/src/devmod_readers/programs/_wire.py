@@ -80,7 +80,8 @@ def _param(each: Array | Scalar | Sampler) -> Param:
 # The layout of a program's code: a map.
 #
 #   requires   array of [comparison, expression, expression]
-#   steps      array of [kernel, map of argument to value, map of "grid", "threads", "block" to an array of 1 to 3 expressions]
+#   steps      array of [kernel, map of argument to value, map of "grid", "threads", "block" to an
+#              array of 1 to 3 expressions]
 #
 # A value is a name, ["view", name, type], an expression, a float or a boolean. An expression is an
 # int, a name, or an array of an operator and its operands. A reader ignores other keys of the map

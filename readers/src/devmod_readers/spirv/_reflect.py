@@ -562,10 +562,10 @@ class Layout:
         size: int,
         align: int,
         *,
-        type: str = "",
+        type: str = "",  # noqa: A002 - the format's name
         element: tuple[str, int] = ("", 0),
         base: str = "",
-    ) -> None:  # noqa: A002
+    ) -> None:
         self.size, self.align, self.type, self.base, self.runtime_sized = (
             size,
             align,

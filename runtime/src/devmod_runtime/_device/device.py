@@ -526,8 +526,12 @@ class Device(ProcessLocal, ABC):
         return image
 
     def sampler(
-        self, *, filter: str = "nearest", address: str = "clamp", normalized: bool = True
-    ) -> Sampler:  # noqa: A002 - a public name
+        self,
+        *,
+        filter: str = "nearest",  # noqa: A002 - a public name
+        address: str = "clamp",
+        normalized: bool = True,
+    ) -> Sampler:
         """Return a sampler.
 
         Parameters

@@ -233,8 +233,13 @@ class Sampler(ProcessLocal):
     __slots__ = ("__weakref__", "address", "device", "filter", "handle", "normalized")
 
     def __init__(
-        self, device: Device, filter: str, address: str, normalized: bool, handle: Any = None
-    ) -> None:  # noqa: A002
+        self,
+        device: Device,
+        filter: str,  # noqa: A002 - a public name
+        address: str,
+        normalized: bool,
+        handle: Any = None,
+    ) -> None:
         self.device, self.filter, self.address, self.normalized, self.handle = (
             device,
             filter,

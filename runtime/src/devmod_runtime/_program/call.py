@@ -395,12 +395,12 @@ class CheckedProgramCall(CheckedCall):
         make = partial(self._calls, arrays)
         return Launch(
             self._function,
-            PreparedProgram(self._function),
+            PreparedProgram(self._function),  # type: ignore[arg-type]
             self._stream,
             make,
             (),
             tuple(arrays.values()),
-        )  # type: ignore[arg-type]
+        )
 
     def _calls(
         self, arrays: Mapping[str, Any], stream: Stream

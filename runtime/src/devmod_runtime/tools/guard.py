@@ -180,11 +180,11 @@ def guarded_twice(
     name, difference = unwritten or found
     one, other = f"{name}{difference.subscript} is {difference.expected!r}", repr(difference.value)
     if unwritten:
-        text = f"returns or reads memory that nothing wrote: {one} or {other} by what new outputs and temporaries had before. Write all "
-        text += "elements, or declare the array with = 0"
+        text = f"returns or reads memory that nothing wrote: {one} or {other} by what new outputs "
+        text += "and temporaries had before. Write all elements, or declare the array with = 0"
     else:
-        text = f"has read outside of its arrays: {one}, and {other} with other bytes there. Compare the indices in the kernel with the sizes "
-        text += "of the arrays"
+        text = f"has read outside of its arrays: {one}, and {other} with other bytes there. "
+        text += "Compare the indices in the kernel with the sizes of the arrays"
     error = GuardError(
         f"{function.label} {text}", kind=function.kind, function=function.name, argument=name
     )
@@ -570,12 +570,12 @@ class GuardedProgramCall(CheckedProgramCall):
         make = partial(self._steps, arrays)
         return Launch(
             self._function,
-            GuardedProgram(self._function),
+            GuardedProgram(self._function),  # type: ignore[arg-type]
             self._stream,
             make,
             (),
             tuple(arrays.values()),
-        )  # type: ignore[arg-type]
+        )
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         for each in self._steps(self._named(arrays, ()), self._stream):

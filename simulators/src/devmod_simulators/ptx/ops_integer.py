@@ -187,9 +187,11 @@ def multiply_add(decoder: Decoder) -> Step:
         return with_carry(decoder, total, c, False, decoder.parts[0] == "madc", decoder.has("cc"))
     if decoder.has("sat"):
         limits = np.iinfo(S32)
-        clipped = lambda a, b, c: np.clip(
-            function(a, b).astype(S64) + c, limits.min, limits.max
-        ).astype(S32)  # noqa: E731
+
+        def clipped(a: Array, b: Array, c: Array) -> Array:
+            total = function(a, b).astype(S64) + c
+            return np.clip(total, limits.min, limits.max).astype(S32)
+
         return compute(decoder, [dtype, dtype, result], clipped, S32)
     return compute(decoder, [dtype, dtype, result], lambda a, b, c: function(a, b) + c, result)
 

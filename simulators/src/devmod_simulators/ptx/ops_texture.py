@@ -230,7 +230,8 @@ def _surface(decoder: Decoder) -> Step:
         if mode == "trap" and not inside.all():
             position = int(np.flatnonzero(~inside)[0])
             at = ", ".join(str(int(each[position])) for each in indices)
-            text = f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and {surface.extent[1:]}"
+            text = f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface "
+            text += f"of rows of {row} bytes and {surface.extent[1:]}"
             raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"{text}, or not aligned", position)
         if mode == "clamp":
             indices = [

@@ -118,8 +118,14 @@ class Worker:
         sanitizer = self.noted(fields)
         try:
             launch_with_checks(
-                sanitizer, module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ")
-            )  # type: ignore[arg-type]
+                sanitizer,
+                module,
+                kernel,
+                launch,
+                sanitizer.checks,
+                ranges,
+                fields.numbers("QQ"),  # type: ignore[arg-type]
+            )
         except PtxError as error:
             error.fields = sanitizer.packed()
             raise

@@ -3,11 +3,11 @@
 The receiver of a source payload gets only its text. So the text contains the options, defines and
 includes of the build::
 
-    //devmod: -cl-fast-relaxed-math           the options, if there are any
-    #define TILE 16                           the defines
-    #line 1 "k.cl"                            the start of the source, if a line precedes it
-    …                                         the source; the text of a user's file replaces its include,
-    #line 1 "tile.h"                          between two #line directives with the name from the include
+    //devmod: -cl-fast-relaxed-math   the options, if there are any
+    #define TILE 16                   the defines
+    #line 1 "k.cl"                    the start of the source, if a line precedes it
+    …                                 the source; the text of a user's file replaces its include,
+    #line 1 "tile.h"                  between two #line directives with the name from the include
     …
     #line 8 "k.cl"
 

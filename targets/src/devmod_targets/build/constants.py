@@ -189,7 +189,8 @@ def _numpy(shown: str) -> Any:
 
 # A safetensors file: the header's length (u64, little-endian), the header in JSON, the data.
 #
-#   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, and "__metadata__" with strings
+#   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]},
+#            and "__metadata__" with strings
 def _safetensors(
     path: str, shown: str, stack: ExitStack
 ) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:

@@ -178,12 +178,12 @@ class Annotations(Progress):
 
     def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
         self._inner, self._folder, self._err = inner, folder, err
-        self.begin, self.report, self.note, self.close = (
+        self.begin, self.report, self.note, self.close = (  # type: ignore[method-assign]
             inner.begin,
             inner.report,
             inner.note,
             inner.close,
-        )  # type: ignore[method-assign]
+        )
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""

@@ -193,8 +193,9 @@ def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
             content = file.read()
         parent = os.path.dirname(name)
         headers[name] = _INCLUDE.sub(
-            lambda match, parent=parent: _absolute(match, parent, folders), content
-        )  # type: ignore[misc]
+            lambda match, parent=parent: _absolute(match, parent, folders),  # type: ignore[misc]
+            content,
+        )
         pending += include_names(headers[name]) + _HAS_INCLUDE.findall(content)
     return headers
 

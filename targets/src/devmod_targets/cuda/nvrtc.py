@@ -374,15 +374,18 @@ def _compile_error(
 _DIAGNOSTIC = re.compile(
     r"^(?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<level>[A-Za-z ]*error|Error|[Ww]arning)(?P<number> #[\w-]+)?: (?P<text>.*)$"
 )
-#: ``ptxas application ptx input, line 26; error   : Not a name of any known instruction``, of an asm statement.
+#: ``ptxas application ptx input, line 26; error   : Not a name of any known instruction``, of an
+#: asm statement.
 _ASSEMBLER = re.compile(
     r"^ptxas application ptx input, line (?P<line>\d+); (?P<level>fatal|error|warning)\s*: (?P<text>.*)$"
 )
 #: The last message of the assembler after an error.
 _END = "Ptx assembly aborted due to errors"
-#: ``ptxas error   : Entry function 'k' uses too much shared data``, ``nvrtc: error: unrecognized option --foo found``.
+#: ``ptxas error   : Entry function 'k' uses too much shared data``,
+#: ``nvrtc: error: unrecognized option --foo found``.
 _TOOL = re.compile(r"^(?P<tool>\w+)\s*:?\s+(?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
-#: ``ptxas info    : Used 8 registers, …`` and ``ptxas         .     0 bytes stack frame, …``; ``remark: k.cu:2:18: _Z1gf not inlined …``
+#: ``ptxas info    : Used 8 registers, …`` and ``ptxas         .     0 bytes stack frame, …``;
+#: ``remark: k.cu:2:18: _Z1gf not inlined …``
 _REPORT = re.compile(r"ptxas +(?:info +: |\. )|remark: ")
 #: The time differs between equal compiles.
 _TIME = re.compile(r"ptxas info +: Compile time = ")

@@ -107,7 +107,8 @@ def export(
 
     Examples
     --------
-    >>> module = tinygrad.export(model, x, targets=["opencl", "webgpu"], name="classify")  # doctest: +SKIP
+    >>> targets = ["opencl", "webgpu"]
+    >>> module = tinygrad.export(model, x, targets=targets, name="classify")  # doctest: +SKIP
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
     _check_version()

@@ -110,8 +110,11 @@ def compile(  # noqa: A001 - what it does
     Examples
     --------
     >>> module = triton.compile(
-    ...     add, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}, ["cuda -arch=sm_80,sm_90", "rocm -arch=gfx1100"],
-    ...     constants={"BLOCK": 256}, num_warps=8,
+    ...     add,
+    ...     {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"},
+    ...     ["cuda -arch=sm_80,sm_90", "rocm -arch=gfx1100"],
+    ...     constants={"BLOCK": 256},
+    ...     num_warps=8,
     ... )  # doctest: +SKIP
     >>> module["add"](x, y, out, n, grid=(n + 255) // 256)  # doctest: +SKIP
     """

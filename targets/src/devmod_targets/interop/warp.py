@@ -3,7 +3,8 @@
 A folder has the generated source (``.cu``), the sizes of shared memory (``.meta``), and a cubin or
 PTX for each architecture::
 
-    wp_motion_eaab996.cu    wp_motion_eaab996.meta    wp_motion_eaab996.sm80.ptx    wp_motion_eaab996.sm90.cubin
+    wp_motion_eaab996.cu         wp_motion_eaab996.meta
+    wp_motion_eaab996.sm80.ptx   wp_motion_eaab996.sm90.cubin
 """
 
 from __future__ import annotations

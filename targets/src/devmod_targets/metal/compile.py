@@ -102,7 +102,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             }
         return kernels, toolchain
 
-    empty_error = f"the Metal source {request.name} has no kernel: mark a function with kernel, or instantiate a template that is marked with it"
+    empty_error = (
+        f"the Metal source {request.name} has no kernel: mark a function with kernel, "
+        "or instantiate a template that is marked with it"
+    )
     payload = source_payload(SPEC, "metal", request, source, read_kernels, empty_error=empty_error)
     if as_library:
         payload = as_metallib(payload, request, source)

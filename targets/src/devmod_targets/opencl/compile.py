@@ -161,7 +161,10 @@ _VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
 _NOT_FOUND = re.compile("error: '[^']*' file not found$")
 _LABEL = re.compile(": (?:error|warning): ")
 _NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add options=['-cl-std=CL2.0']"
-_BUILTIN = "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. Some drivers refuse such a kernel. Rename it"
+_BUILTIN = (
+    "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. "
+    "Some drivers refuse such a kernel. Rename it"
+)
 #: The kinds of arrays. A parameter of such a type is a pointer to the elements.
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}

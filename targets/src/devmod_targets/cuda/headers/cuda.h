@@ -4,6 +4,4 @@
 #define CU_TENSOR_MAP_NUM_QWORDS 16
 typedef uint32_t cuuint32_t;
 typedef unsigned long long cuuint64_t, CUdeviceptr, CUtexObject, CUsurfObject;
-typedef struct __attribute__((aligned(128))) CUtensorMap_st {
-    cuuint64_t opaque[CU_TENSOR_MAP_NUM_QWORDS];
-} CUtensorMap;
+typedef struct __attribute__((aligned(128))) CUtensorMap_st { cuuint64_t opaque[CU_TENSOR_MAP_NUM_QWORDS]; } CUtensorMap;

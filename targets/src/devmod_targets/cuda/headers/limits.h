@@ -1,6 +1,5 @@
 #pragma once
-// The values of limits.h, float.h and math.h are spelled as in cuda/std, so that a program may
-// include both.
+// The values of limits.h, float.h and math.h are spelled as in cuda/std, so that a program may include both.
 #define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127

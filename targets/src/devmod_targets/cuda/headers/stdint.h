@@ -15,8 +15,8 @@ typedef unsigned char uint_fast8_t;
 #define INT_FAST8_MIN INT8_MIN
 #define INT_FAST8_MAX INT8_MAX
 #define UINT_FAST8_MAX UINT8_MAX
-#define INT8_C(X) ((::int_least8_t)(X))
-#define UINT8_C(X) ((::uint_least8_t)(X))
+#define INT8_C(X)  ((::int_least8_t) (X))
+#define UINT8_C(X) ((::uint_least8_t) (X))
 typedef signed short int16_t;
 typedef signed short int_least16_t;
 typedef signed short int_fast16_t;
@@ -32,8 +32,8 @@ typedef unsigned short uint_fast16_t;
 #define INT_FAST16_MIN INT16_MIN
 #define INT_FAST16_MAX INT16_MAX
 #define UINT_FAST16_MAX UINT16_MAX
-#define INT16_C(X) ((::int_least16_t)(X))
-#define UINT16_C(X) ((::uint_least16_t)(X))
+#define INT16_C(X)  ((::int_least16_t) (X))
+#define UINT16_C(X) ((::uint_least16_t) (X))
 typedef signed int int32_t;
 typedef signed int int_least32_t;
 typedef signed int int_fast32_t;
@@ -49,8 +49,8 @@ typedef unsigned int uint_fast32_t;
 #define INT_FAST32_MIN INT32_MIN
 #define INT_FAST32_MAX INT32_MAX
 #define UINT_FAST32_MAX UINT32_MAX
-#define INT32_C(X) ((::int_least32_t)(X))
-#define UINT32_C(X) ((::uint_least32_t)(X))
+#define INT32_C(X)  ((::int_least32_t) (X))
+#define UINT32_C(X) ((::uint_least32_t) (X))
 typedef signed long long int64_t;
 typedef signed long long int_least64_t;
 typedef signed long long int_fast64_t;
@@ -66,8 +66,8 @@ typedef unsigned long long uint_fast64_t;
 #define INT_FAST64_MIN INT64_MIN
 #define INT_FAST64_MAX INT64_MAX
 #define UINT_FAST64_MAX UINT64_MAX
-#define INT64_C(X) ((::int_least64_t)(X))
-#define UINT64_C(X) ((::uint_least64_t)(X))
+#define INT64_C(X)  ((::int_least64_t) (X))
+#define UINT64_C(X) ((::uint_least64_t) (X))
 typedef int64_t intptr_t;
 typedef uint64_t uintptr_t;
 typedef int64_t intmax_t;
@@ -81,5 +81,5 @@ typedef uint64_t uintmax_t;
 #define UINTPTR_MAX UINT64_MAX
 #define UINTMAX_MAX UINT64_MAX
 #define SIZE_MAX UINT64_MAX
-#define INTMAX_C(X) ((::intmax_t)(X))
-#define UINTMAX_C(X) ((::uintmax_t)(X))
+#define INTMAX_C(X)  ((::intmax_t) (X))
+#define UINTMAX_C(X) ((::uintmax_t) (X))

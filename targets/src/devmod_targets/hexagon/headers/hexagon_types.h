@@ -1,5 +1,4 @@
-/* clang's header uses HVX_Vector on all cores with HVX, and defines it for v65 and later ones
- * alone. */
+/* clang's header uses HVX_Vector on all cores with HVX, and defines it for v65 and later ones alone. */
 #pragma once
 #include <hvx_hexagon_protos.h> /* clang's header includes it, for the actual core */
 #pragma push_macro("__HVX_ARCH__")

@@ -2,64 +2,51 @@
 #define DEVMOD_DEVICE static __attribute__((overloadable, always_inline, unused))
 #define DEVMOD_DECLARED __attribute__((overloadable, convergent))
 
-// -- barriers: the scopes are device (1), work-group (2) and sub-group (3); 0x318 is acquire and
-// release of local and global memory
+// -- barriers: the scopes are device (1), work-group (2) and sub-group (3); 0x318 is acquire and release of local and global memory
 
 DEVMOD_DECLARED void __spirv_MemoryBarrier(int scope, int semantics);
 DEVMOD_DECLARED void __spirv_ControlBarrier(int scope, int memory, int semantics);
-DEVMOD_DEVICE void devmod_barrier(void) {
-    __spirv_ControlBarrier(2, 2, 0x318);
-}
-DEVMOD_DEVICE void devmod_fence(void) {
-    __spirv_MemoryBarrier(1, 0x318);
-}
-DEVMOD_DEVICE void devmod_sub_barrier(void) {
-    __spirv_ControlBarrier(3, 3, 0x318);
-}
+DEVMOD_DEVICE void devmod_barrier(void) { __spirv_ControlBarrier(2, 2, 0x318); }
+DEVMOD_DEVICE void devmod_fence(void) { __spirv_MemoryBarrier(1, 0x318); }
+DEVMOD_DEVICE void devmod_sub_barrier(void) { __spirv_ControlBarrier(3, 3, 0x318); }
 
 // -- the number of a thread in its block, and the threads of the block
 
 DEVMOD_DECLARED size_t get_local_id(uint axis);
 DEVMOD_DECLARED size_t get_local_size(uint axis);
-DEVMOD_DEVICE uint devmod_linear(void) {
-    return (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) +
-           get_local_id(0);
-}
-DEVMOD_DEVICE uint devmod_threads(void) {
-    return get_local_size(0) * get_local_size(1) * get_local_size(2);
-}
+DEVMOD_DEVICE uint devmod_linear(void) { return (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0); }
+DEVMOD_DEVICE uint devmod_threads(void) { return get_local_size(0) * get_local_size(1) * get_local_size(2); }
 
 // -- conversions with a rounding: toward zero (1), up (2) and down (3)
 
 // The next number above or below.
-#define DEVMOD_NEXT(type, bits, sign)                                                              \
-    DEVMOD_DEVICE type devmod_next(type x, bool up) {                                              \
-        bits v = as_##bits(x);                                                                     \
-        return as_##type((bits)(v == 0 || v == (bits)(sign) ? (up ? 1 : (sign) | 1)                \
-                                                            : v + ((v > 0) == up ? 1 : -1)));      \
+#define DEVMOD_NEXT(type, bits, sign)                                                                                      \
+    DEVMOD_DEVICE type devmod_next(type x, bool up)                                                                        \
+    {                                                                                                                      \
+        bits v = as_##bits(x);                                                                                             \
+        return as_##type((bits)(v == 0 || v == (bits)(sign) ? (up ? 1 : (sign) | 1) : v + ((v > 0) == up ? 1 : -1)));       \
     }
 DEVMOD_NEXT(half, short, 0x8000)
 DEVMOD_NEXT(double, long, 0x8000000000000000)
-// The number `near` is a conversion to the nearest, which is less or greater than the exact value
-// x.
-#define DEVMOD_DIRECTED(near, less, greater, x, mode)                                              \
-    ((mode) == 1   ? (((x) < 0 ? (less) : (greater)) ? devmod_next(near, (x) < 0) : (near))        \
-     : (mode) == 2 ? ((less) ? devmod_next(near, true) : (near))                                   \
+// The number `near` is a conversion to the nearest, which is less or greater than the exact value x.
+#define DEVMOD_DIRECTED(near, less, greater, x, mode)                                                                      \
+    ((mode) == 1 ? (((x) < 0 ? (less) : (greater)) ? devmod_next(near, (x) < 0) : (near))                                  \
+     : (mode) == 2 ? ((less) ? devmod_next(near, true) : (near))                                                           \
                    : ((greater) ? devmod_next(near, false) : (near)))
-#define DEVMOD_TO_HALF(source)                                                                     \
-    DEVMOD_DEVICE half devmod_to_half(source x, int mode) {                                        \
-        half near = (half)x;                                                                       \
-        return DEVMOD_DIRECTED(near, (source)near<x, (source)near> x, x, mode);                    \
+#define DEVMOD_TO_HALF(source)                                                                                             \
+    DEVMOD_DEVICE half devmod_to_half(source x, int mode)                                                                  \
+    {                                                                                                                      \
+        half near = (half)x;                                                                                               \
+        return DEVMOD_DIRECTED(near, (source)near < x, (source)near > x, x, mode);                                         \
     }
 DEVMOD_TO_HALF(float)
 DEVMOD_TO_HALF(double)
-// The 11 low bits of an integer and the rest are numbers of double, and so is the error of their
-// sum.
-#define DEVMOD_TO_DOUBLE(source)                                                                   \
-    DEVMOD_DEVICE double devmod_to_double(source x, int mode) {                                    \
-        double high = (double)(x & ~(source)0x7ff), low = (double)(x & 0x7ff), near = high + low,  \
-               rest = low - (near - high);                                                         \
-        return DEVMOD_DIRECTED(near, rest > 0, rest < 0, x, mode);                                 \
+// The 11 low bits of an integer and the rest are numbers of double, and so is the error of their sum.
+#define DEVMOD_TO_DOUBLE(source)                                                                                           \
+    DEVMOD_DEVICE double devmod_to_double(source x, int mode)                                                              \
+    {                                                                                                                      \
+        double high = (double)(x & ~(source)0x7ff), low = (double)(x & 0x7ff), near = high + low, rest = low - (near - high); \
+        return DEVMOD_DIRECTED(near, rest > 0, rest < 0, x, mode);                                                         \
     }
 DEVMOD_TO_DOUBLE(long)
 DEVMOD_TO_DOUBLE(ulong)

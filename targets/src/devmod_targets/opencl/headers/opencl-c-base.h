@@ -1,6 +1,5 @@
-// The types, constants and features of OpenCL C that libclang expects in this header. It declares
-// the functions itself. Vendor extensions that libclang's generic target defines: without them a
-// program skips its vendor branches.
+// The types, constants and features of OpenCL C that libclang expects in this header. It declares the functions itself.
+// Vendor extensions that libclang's generic target defines: without them a program skips its vendor branches.
 #undef cl_amd_media_ops
 #undef cl_amd_media_ops2
 #undef cl_intel_device_side_avc_motion_estimation
@@ -47,21 +46,20 @@ typedef uint cl_mem_fence_flags;
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#define DEVMOD_VECTORS(number)                                                                     \
-    typedef number number##2 __attribute__((ext_vector_type(2)));                                  \
-    typedef number number##3 __attribute__((ext_vector_type(3)));                                  \
-    typedef number number##4 __attribute__((ext_vector_type(4)));                                  \
-    typedef number number##8 __attribute__((ext_vector_type(8)));                                  \
-    typedef number number##16 __attribute__((ext_vector_type(16)));
-DEVMOD_VECTORS(char)
-DEVMOD_VECTORS(uchar) DEVMOD_VECTORS(short) DEVMOD_VECTORS(ushort) DEVMOD_VECTORS(int)
-    DEVMOD_VECTORS(uint) DEVMOD_VECTORS(long) DEVMOD_VECTORS(ulong) DEVMOD_VECTORS(float)
+#define DEVMOD_VECTORS(number) \
+  typedef number number##2 __attribute__((ext_vector_type(2))); \
+  typedef number number##3 __attribute__((ext_vector_type(3))); \
+  typedef number number##4 __attribute__((ext_vector_type(4))); \
+  typedef number number##8 __attribute__((ext_vector_type(8))); \
+  typedef number number##16 __attribute__((ext_vector_type(16)));
+DEVMOD_VECTORS(char) DEVMOD_VECTORS(uchar) DEVMOD_VECTORS(short) DEVMOD_VECTORS(ushort) DEVMOD_VECTORS(int) DEVMOD_VECTORS(uint)
+DEVMOD_VECTORS(long) DEVMOD_VECTORS(ulong) DEVMOD_VECTORS(float)
 // devmod also parses programs as for devices without an extension.
 #ifdef cl_khr_fp16
-        DEVMOD_VECTORS(half)
+DEVMOD_VECTORS(half)
 #endif
 #ifdef cl_khr_fp64
-            DEVMOD_VECTORS(double)
+DEVMOD_VECTORS(double)
 #endif
 #undef DEVMOD_VECTORS
 #define as_char(x) __builtin_astype((x), char)
@@ -136,25 +134,22 @@ DEVMOD_VECTORS(uchar) DEVMOD_VECTORS(short) DEVMOD_VECTORS(ushort) DEVMOD_VECTOR
 #define as_uintptr_t(x) __builtin_astype((x), uintptr_t)
 // The types of OpenCL C 2.0, and the constants of all versions.
 #if __OPENCL_C_VERSION__ >= 200
-                typedef enum memory_scope {
-                    memory_scope_work_item = __OPENCL_MEMORY_SCOPE_WORK_ITEM,
-                    memory_scope_work_group = __OPENCL_MEMORY_SCOPE_WORK_GROUP,
-                    memory_scope_device = __OPENCL_MEMORY_SCOPE_DEVICE,
-                    memory_scope_all_svm_devices = __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES,
-                    memory_scope_all_devices = __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES,
-                    memory_scope_sub_group = __OPENCL_MEMORY_SCOPE_SUB_GROUP
-                } memory_scope;
+typedef enum memory_scope {
+  memory_scope_work_item = __OPENCL_MEMORY_SCOPE_WORK_ITEM,
+  memory_scope_work_group = __OPENCL_MEMORY_SCOPE_WORK_GROUP,
+  memory_scope_device = __OPENCL_MEMORY_SCOPE_DEVICE,
+  memory_scope_all_svm_devices = __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES,
+  memory_scope_all_devices = __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES,
+  memory_scope_sub_group = __OPENCL_MEMORY_SCOPE_SUB_GROUP
+} memory_scope;
 typedef enum memory_order {
-    memory_order_relaxed = __ATOMIC_RELAXED,
-    memory_order_acquire = __ATOMIC_ACQUIRE,
-    memory_order_release = __ATOMIC_RELEASE,
-    memory_order_acq_rel = __ATOMIC_ACQ_REL,
-    memory_order_seq_cst = __ATOMIC_SEQ_CST
+  memory_order_relaxed = __ATOMIC_RELAXED,
+  memory_order_acquire = __ATOMIC_ACQUIRE,
+  memory_order_release = __ATOMIC_RELEASE,
+  memory_order_acq_rel = __ATOMIC_ACQ_REL,
+  memory_order_seq_cst = __ATOMIC_SEQ_CST
 } memory_order;
-typedef struct {
-    uint dimensions;
-    size_t first[3], all[3], each[3];
-} ndrange_t;
+typedef struct { uint dimensions; size_t first[3], all[3], each[3]; } ndrange_t;
 typedef int kernel_enqueue_flags_t;
 typedef int clk_profiling_info;
 #define ATOMIC_VAR_INIT(x) (x)
@@ -166,8 +161,7 @@ typedef int clk_profiling_info;
 #if !defined(__OPENCL_C_VERSION__) || __OPENCL_C_VERSION__ >= 120
 int printf(__constant const char *form, ...);
 #endif
-#define kernel_exec(x, type)                                                                       \
-    __kernel __attribute__((work_group_size_hint(x, 1, 1))) __attribute__((vec_type_hint(type)))
+#define kernel_exec(x, type) __kernel __attribute__((work_group_size_hint(x, 1, 1))) __attribute__((vec_type_hint(type)))
 #define __kernel_exec(x, type) kernel_exec(x, type)
 #define NULL ((void *)0)
 #define MAXFLOAT 0x1.fffffep127f

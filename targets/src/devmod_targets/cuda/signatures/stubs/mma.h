@@ -1,6 +1,4 @@
 #pragma once
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
-namespace nvcuda {
-namespace wmma {}
-} // namespace nvcuda
+namespace nvcuda { namespace wmma {} }

@@ -1,6 +1,5 @@
-/* HIP's functions for the host. clang checks the host's half of a source also in a compile for a
- * device, and emits none of it. So a function here accepts any arguments and does nothing, and
- * constants have the values of HIP 6.
+/* HIP's functions for the host. clang checks the host's half of a source also in a compile for a device, and emits none of it. So a
+ * function here accepts any arguments and does nothing, and constants have the values of HIP 6.
  */
 #pragma once
 #include <devmod_hip.h>
@@ -47,117 +46,49 @@ typedef enum hipError_t {
     hipErrorUnknown = 999
 } hipError_t;
 typedef enum hipMemcpyKind {
-    hipMemcpyHostToHost,
-    hipMemcpyHostToDevice,
-    hipMemcpyDeviceToHost,
-    hipMemcpyDeviceToDevice,
-    hipMemcpyDefault
+    hipMemcpyHostToHost, hipMemcpyHostToDevice, hipMemcpyDeviceToHost, hipMemcpyDeviceToDevice, hipMemcpyDefault
 } hipMemcpyKind;
 typedef enum hipComputeMode {
-    hipComputeModeDefault,
-    hipComputeModeExclusive,
-    hipComputeModeProhibited,
-    hipComputeModeExclusiveProcess
+    hipComputeModeDefault, hipComputeModeExclusive, hipComputeModeProhibited, hipComputeModeExclusiveProcess
 } hipComputeMode;
 typedef enum hipFuncCache_t {
-    hipFuncCachePreferNone,
-    hipFuncCachePreferShared,
-    hipFuncCachePreferL1,
-    hipFuncCachePreferEqual
+    hipFuncCachePreferNone, hipFuncCachePreferShared, hipFuncCachePreferL1, hipFuncCachePreferEqual
 } hipFuncCache_t;
 typedef enum hipSharedMemConfig {
-    hipSharedMemBankSizeDefault,
-    hipSharedMemBankSizeFourByte,
-    hipSharedMemBankSizeEightByte
+    hipSharedMemBankSizeDefault, hipSharedMemBankSizeFourByte, hipSharedMemBankSizeEightByte
 } hipSharedMemConfig;
 typedef enum hipFuncAttribute {
-    hipFuncAttributeMaxDynamicSharedMemorySize = 8,
-    hipFuncAttributePreferredSharedMemoryCarveout = 9
+    hipFuncAttributeMaxDynamicSharedMemorySize = 8, hipFuncAttributePreferredSharedMemoryCarveout = 9
 } hipFuncAttribute;
 typedef enum hipMemoryType {
-    hipMemoryTypeUnregistered,
-    hipMemoryTypeHost,
-    hipMemoryTypeDevice,
-    hipMemoryTypeManaged,
-    hipMemoryTypeArray = 10,
-    hipMemoryTypeUnified
+    hipMemoryTypeUnregistered, hipMemoryTypeHost, hipMemoryTypeDevice, hipMemoryTypeManaged, hipMemoryTypeArray = 10, hipMemoryTypeUnified
 } hipMemoryType;
 typedef enum hipMemoryAdvise {
-    hipMemAdviseSetReadMostly = 1,
-    hipMemAdviseUnsetReadMostly,
-    hipMemAdviseSetPreferredLocation,
-    hipMemAdviseUnsetPreferredLocation,
-    hipMemAdviseSetAccessedBy,
-    hipMemAdviseUnsetAccessedBy,
-    hipMemAdviseSetCoarseGrain = 100,
-    hipMemAdviseUnsetCoarseGrain
+    hipMemAdviseSetReadMostly = 1, hipMemAdviseUnsetReadMostly, hipMemAdviseSetPreferredLocation, hipMemAdviseUnsetPreferredLocation,
+    hipMemAdviseSetAccessedBy, hipMemAdviseUnsetAccessedBy, hipMemAdviseSetCoarseGrain = 100, hipMemAdviseUnsetCoarseGrain
 } hipMemoryAdvise;
-typedef enum hipLimit_t {
-    hipLimitStackSize,
-    hipLimitPrintfFifoSize,
-    hipLimitMallocHeapSize
-} hipLimit_t;
+typedef enum hipLimit_t { hipLimitStackSize, hipLimitPrintfFifoSize, hipLimitMallocHeapSize } hipLimit_t;
 typedef enum hipStreamCaptureMode {
-    hipStreamCaptureModeGlobal,
-    hipStreamCaptureModeThreadLocal,
-    hipStreamCaptureModeRelaxed
+    hipStreamCaptureModeGlobal, hipStreamCaptureModeThreadLocal, hipStreamCaptureModeRelaxed
 } hipStreamCaptureMode;
-typedef enum hipDataType {
-    HIP_R_32F = 0,
-    HIP_R_64F = 1,
-    HIP_R_16F = 2,
-    HIP_R_8I = 3,
-    HIP_R_32I = 10,
-    HIP_R_16BF = 14
-} hipDataType;
+typedef enum hipDataType { HIP_R_32F = 0, HIP_R_64F = 1, HIP_R_16F = 2, HIP_R_8I = 3, HIP_R_32I = 10, HIP_R_16BF = 14 } hipDataType;
 typedef enum hipDeviceAttribute_t {
-    hipDeviceAttributeCanMapHostMemory,
-    hipDeviceAttributeClockRate,
-    hipDeviceAttributeComputeCapabilityMajor,
-    hipDeviceAttributeComputeCapabilityMinor,
-    hipDeviceAttributeComputeMode,
-    hipDeviceAttributeConcurrentKernels,
-    hipDeviceAttributeConcurrentManagedAccess,
-    hipDeviceAttributeCooperativeLaunch,
-    hipDeviceAttributeCooperativeMultiDeviceLaunch,
-    hipDeviceAttributeImageSupport,
-    hipDeviceAttributeIntegrated,
-    hipDeviceAttributeIsMultiGpuBoard,
-    hipDeviceAttributeL2CacheSize,
-    hipDeviceAttributeManagedMemory,
-    hipDeviceAttributeMaxBlockDimX,
-    hipDeviceAttributeMaxBlockDimY,
-    hipDeviceAttributeMaxBlockDimZ,
-    hipDeviceAttributeMaxGridDimX,
-    hipDeviceAttributeMaxGridDimY,
-    hipDeviceAttributeMaxGridDimZ,
-    hipDeviceAttributeMaxPitch,
-    hipDeviceAttributeMaxRegistersPerBlock,
-    hipDeviceAttributeMaxRegistersPerMultiprocessor,
-    hipDeviceAttributeMaxSharedMemoryPerBlock,
-    hipDeviceAttributeMaxSharedMemoryPerMultiprocessor,
-    hipDeviceAttributeMaxThreadsPerBlock,
-    hipDeviceAttributeMaxThreadsPerMultiProcessor,
-    hipDeviceAttributeMemoryBusWidth,
-    hipDeviceAttributeMemoryClockRate,
-    hipDeviceAttributeMemoryPoolsSupported,
-    hipDeviceAttributeMultiprocessorCount,
-    hipDeviceAttributePageableMemoryAccess,
-    hipDeviceAttributePciBusId,
-    hipDeviceAttributePciDeviceId,
-    hipDeviceAttributePciDomainID,
-    hipDeviceAttributeTotalConstantMemory,
-    hipDeviceAttributeTotalGlobalMem,
-    hipDeviceAttributeWallClockRate,
+    hipDeviceAttributeCanMapHostMemory, hipDeviceAttributeClockRate, hipDeviceAttributeComputeCapabilityMajor,
+    hipDeviceAttributeComputeCapabilityMinor, hipDeviceAttributeComputeMode, hipDeviceAttributeConcurrentKernels,
+    hipDeviceAttributeConcurrentManagedAccess, hipDeviceAttributeCooperativeLaunch, hipDeviceAttributeCooperativeMultiDeviceLaunch,
+    hipDeviceAttributeImageSupport, hipDeviceAttributeIntegrated, hipDeviceAttributeIsMultiGpuBoard, hipDeviceAttributeL2CacheSize,
+    hipDeviceAttributeManagedMemory, hipDeviceAttributeMaxBlockDimX, hipDeviceAttributeMaxBlockDimY, hipDeviceAttributeMaxBlockDimZ,
+    hipDeviceAttributeMaxGridDimX, hipDeviceAttributeMaxGridDimY, hipDeviceAttributeMaxGridDimZ, hipDeviceAttributeMaxPitch,
+    hipDeviceAttributeMaxRegistersPerBlock, hipDeviceAttributeMaxRegistersPerMultiprocessor,
+    hipDeviceAttributeMaxSharedMemoryPerBlock, hipDeviceAttributeMaxSharedMemoryPerMultiprocessor,
+    hipDeviceAttributeMaxThreadsPerBlock, hipDeviceAttributeMaxThreadsPerMultiProcessor, hipDeviceAttributeMemoryBusWidth,
+    hipDeviceAttributeMemoryClockRate, hipDeviceAttributeMemoryPoolsSupported, hipDeviceAttributeMultiprocessorCount,
+    hipDeviceAttributePageableMemoryAccess, hipDeviceAttributePciBusId, hipDeviceAttributePciDeviceId, hipDeviceAttributePciDomainID,
+    hipDeviceAttributeTotalConstantMemory, hipDeviceAttributeTotalGlobalMem, hipDeviceAttributeWallClockRate,
     hipDeviceAttributeWarpSize
 } hipDeviceAttribute_t;
 
-enum {
-    HIP_SUCCESS,
-    HIP_ERROR_INVALID_VALUE,
-    HIP_ERROR_NOT_INITIALIZED,
-    HIP_ERROR_LAUNCH_OUT_OF_RESOURCES
-};
+enum { HIP_SUCCESS, HIP_ERROR_INVALID_VALUE, HIP_ERROR_NOT_INITIALIZED, HIP_ERROR_LAUNCH_OUT_OF_RESOURCES };
 
 #define DEVMOD_HANDLE(name) typedef struct devmod_##name *name;
 DEVMOD_HANDLE(hipStream_t)
@@ -173,12 +104,8 @@ DEVMOD_HANDLE(hipMemPool_t)
 typedef int hipDevice_t;
 typedef void *hipDeviceptr_t;
 typedef void (*hipStreamCallback_t)(hipStream_t, hipError_t, void *);
-typedef struct hipUUID {
-    char bytes[16];
-} hipUUID;
-typedef struct hipIpcMemHandle_t {
-    char reserved[64];
-} hipIpcMemHandle_t;
+typedef struct hipUUID { char bytes[16]; } hipUUID;
+typedef struct hipIpcMemHandle_t { char reserved[64]; } hipIpcMemHandle_t;
 typedef struct hipFuncAttributes {
     int binaryVersion, cacheModeCA;
     size_t constSizeBytes, localSizeBytes;
@@ -193,11 +120,10 @@ typedef struct hipPointerAttribute_t {
     unsigned allocationFlags;
 } hipPointerAttribute_t;
 typedef struct hipDeviceArch_t {
-    unsigned hasGlobalInt32Atomics : 1, hasGlobalFloatAtomicExch : 1, hasSharedInt32Atomics : 1,
-        hasSharedFloatAtomicExch : 1, hasFloatAtomicAdd : 1, hasGlobalInt64Atomics : 1,
-        hasSharedInt64Atomics : 1, hasDoubles : 1, hasWarpVote : 1, hasWarpBallot : 1,
-        hasWarpShuffle : 1, hasFunnelShift : 1, hasThreadFenceSystem : 1, hasSyncThreadsExt : 1,
-        hasSurfaceFuncs : 1, has3dGrid : 1, hasDynamicParallelism : 1;
+    unsigned hasGlobalInt32Atomics : 1, hasGlobalFloatAtomicExch : 1, hasSharedInt32Atomics : 1, hasSharedFloatAtomicExch : 1,
+        hasFloatAtomicAdd : 1, hasGlobalInt64Atomics : 1, hasSharedInt64Atomics : 1, hasDoubles : 1, hasWarpVote : 1, hasWarpBallot : 1,
+        hasWarpShuffle : 1, hasFunnelShift : 1, hasThreadFenceSystem : 1, hasSyncThreadsExt : 1, hasSurfaceFuncs : 1, has3dGrid : 1,
+        hasDynamicParallelism : 1;
 } hipDeviceArch_t;
 typedef struct hipDeviceProp_t {
     char name[256];
@@ -209,18 +135,16 @@ typedef struct hipDeviceProp_t {
     size_t totalConstMem;
     int major, minor;
     size_t textureAlignment, texturePitchAlignment;
-    int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated, canMapHostMemory,
-        computeMode, maxTexture1D, maxTexture2D[2], maxTexture3D[3], concurrentKernels, ECCEnabled,
-        pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount, unifiedAddressing,
-        memoryClockRate, memoryBusWidth, l2CacheSize, persistingL2CacheMaxSize,
+    int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated, canMapHostMemory, computeMode, maxTexture1D,
+        maxTexture2D[2], maxTexture3D[3], concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver,
+        asyncEngineCount, unifiedAddressing, memoryClockRate, memoryBusWidth, l2CacheSize, persistingL2CacheMaxSize,
         maxThreadsPerMultiProcessor, streamPrioritiesSupported;
     size_t sharedMemPerMultiprocessor;
-    int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID,
-        hostNativeAtomicSupported, singleToDoublePrecisionPerfRatio, pageableMemoryAccess,
-        concurrentManagedAccess, cooperativeLaunch, cooperativeMultiDeviceLaunch;
+    int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID, hostNativeAtomicSupported,
+        singleToDoublePrecisionPerfRatio, pageableMemoryAccess, concurrentManagedAccess, cooperativeLaunch,
+        cooperativeMultiDeviceLaunch;
     size_t sharedMemPerBlockOptin, maxSharedMemoryPerMultiProcessor;
-    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost,
-        maxBlocksPerMultiProcessor, memoryPoolsSupported;
+    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor, memoryPoolsSupported;
     char gcnArchName[256];
     int clockInstructionRate, gcnArch, isLargeBar, asicRevision;
     hipDeviceArch_t arch;
@@ -268,34 +192,23 @@ typedef struct hipDeviceProp_t {
 #define HIP_VERSION 60000000
 
 /* What clang calls for kernel<<<grid, block>>>(…). */
-extern "C" hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0,
-                                                 hipStream_t stream = nullptr);
-extern "C" hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
-                                      size_t shared, hipStream_t stream);
+extern "C" hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, hipStream_t stream = nullptr);
+extern "C" hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, hipStream_t stream);
 template <class F, class... A>
-hipError_t hipLaunchCooperativeKernel(F kernel, dim3 grid, dim3 block, A... rest) {
-    return hipSuccess;
-}
+hipError_t hipLaunchCooperativeKernel(F kernel, dim3 grid, dim3 block, A... rest) { return hipSuccess; }
 #ifdef HIP_TEMPLATE_KERNEL_LAUNCH
-template <class... A, class F = void (*)(A...)> /* the default is for a kernel whose template
-                                                   arguments follow from its arguments */
-                                                void hipLaunchKernelGGL(F kernel, dim3 grid,
-                                                                        dim3 block, unsigned shared,
-                                                                        hipStream_t stream,
-                                                                        A... arguments) {}
+template <class... A, class F = void (*)(A...)> /* the default is for a kernel whose template arguments follow from its arguments */
+void hipLaunchKernelGGL(F kernel, dim3 grid, dim3 block, unsigned shared, hipStream_t stream, A... arguments) {}
 #else
-#define hipLaunchKernelGGL(kernel, grid, block, shared, stream, ...)                               \
-    do {                                                                                           \
-        kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__);                              \
+#define hipLaunchKernelGGL(kernel, grid, block, shared, stream, ...) \
+    do {                                                             \
+        kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__); \
     } while (0)
 #endif
 const char *hipGetErrorString(hipError_t error);
 const char *hipGetErrorName(hipError_t error);
 
-#define DEVMOD_HOST(name)                                                                          \
-    template <class... A> hipError_t name(A...) {                                                  \
-        return hipSuccess;                                                                         \
-    }
+#define DEVMOD_HOST(name) template <class... A> hipError_t name(A...) { return hipSuccess; }
 /* devices */
 DEVMOD_HOST(hipInit)
 DEVMOD_HOST(hipDriverGetVersion)
@@ -390,16 +303,9 @@ DEVMOD_HOST(hipIpcCloseMemHandle)
 DEVMOD_HOST(hipDeviceGetDefaultMemPool)
 DEVMOD_HOST(hipMemPoolSetAttribute)
 DEVMOD_HOST(hipMemPoolTrimTo)
-/* A variable is an argument by reference: it may be an array, or have a type that cannot be copied.
- */
-#define DEVMOD_HOST_SYMBOL(name)                                                                   \
-    template <class S, class... A> hipError_t name(S &&, A...) {                                   \
-        return hipSuccess;                                                                         \
-    }
-#define DEVMOD_HOST_TO_SYMBOL(name)                                                                \
-    template <class P, class S, class... A> hipError_t name(P, S &&, A...) {                       \
-        return hipSuccess;                                                                         \
-    }
+/* A variable is an argument by reference: it may be an array, or have a type that cannot be copied. */
+#define DEVMOD_HOST_SYMBOL(name) template <class S, class... A> hipError_t name(S &&, A...) { return hipSuccess; }
+#define DEVMOD_HOST_TO_SYMBOL(name) template <class P, class S, class... A> hipError_t name(P, S &&, A...) { return hipSuccess; }
 DEVMOD_HOST_SYMBOL(hipMemcpyToSymbol)
 DEVMOD_HOST_SYMBOL(hipMemcpyToSymbolAsync)
 DEVMOD_HOST_TO_SYMBOL(hipMemcpyFromSymbol)
