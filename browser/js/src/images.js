@@ -338,8 +338,8 @@ export async function imageFrom(source, options = {}) {
   }
   const [across, down] = [Number(width), Number(height)];
   if (format !== undefined) return filled([across, down], format, device, source);
-  const elements =
-    bytes.length / /** @type {{ BYTES_PER_ELEMENT?: number }} */ ((source).BYTES_PER_ELEMENT ?? 1);
+  const typed = /** @type {{ BYTES_PER_ELEMENT?: number }} */ (source);
+  const elements = bytes.length / (typed.BYTES_PER_ELEMENT ?? 1);
   const channels = elements / (across * down);
   const prefix = Object.keys(CHANNELS).find((each) => CHANNELS[each] === channels);
   const suffix = DEFAULT_TYPES[type];
