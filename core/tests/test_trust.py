@@ -129,24 +129,28 @@ def test_payloads_without_an_index_are_asked_about(
     Path("k.cl").write_bytes(code)
     blob = interop.tvm.dump_imports(create_own("opencl", code, fmt, {"add_kernel": fmap["add"]}))
     calls = {
-        "memory": (
-            lambda: devmod.create("opencl", code, fmt, fmap),
-            lambda: devmod.create_with_fallback("opencl", code, fmt, fmap),
-            lambda: devmod.load_from_bytes("const_loader", b"\x80\x80"),
-            lambda: interop.tvm.load_module_bytes("opencl", b""),
-            lambda: interop.tvm.load_imports(blob),
+        "create('opencl', …)": lambda: devmod.create("opencl", code, fmt, fmap),
+        "create_with_fallback('opencl', …)": (
+            lambda: devmod.create_with_fallback("opencl", code, fmt, fmap)
         ),
-        f"{tmp_path}/k.cl": (
-            lambda: interop.tvm.load_library("k.cl"),
-            lambda: read_payload(spec, "k.cl", "cl"),
+        "load_from_bytes('const_loader', data)": (
+            lambda: devmod.load_from_bytes("const_loader", b"\x80\x80")
         ),
+        "load_module_bytes('opencl', data)": (lambda: interop.tvm.load_module_bytes("opencl", b"")),
+        "the imports blob": lambda: interop.tvm.load_imports(blob),
     }
+    files = (
+        lambda: interop.tvm.load_library("k.cl"),
+        lambda: read_payload(spec, "k.cl", "cl"),
+    )
     assert interop.tvm.load_imports(blob).functions
     monkeypatch.setenv("REFUSE_RAW", "1")
-    for place, each in calls.items():
-        for call in each:
-            assert refusal(call) == f"{place} has no signature"
-            assert checker.asked[-1][:4] == (place, "", b"", -1)
+    for name, call in calls.items():
+        assert refusal(call) == f"{name}: memory has no signature"
+        assert checker.asked[-1][:4] == ("memory", "", b"", -1)
+    for call in files:
+        assert refusal(call) == f"{tmp_path}/k.cl has no signature"
+        assert checker.asked[-1][:4] == (f"{tmp_path}/k.cl", "", b"", -1)
     count = len(checker.asked)
     create_own("opencl", code, fmt, fmap)
     load_stored("const_loader", b"\x80\x80")

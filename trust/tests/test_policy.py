@@ -250,15 +250,17 @@ def test_a_key_counts_until_a_time() -> None:
             refusal(ask, f, signed("x", "old"))
 
 
-def test_payloads_without_an_index_pass_unless_a_policy_refuses_them() -> None:
-    policy()
+def test_payloads_without_an_index_are_refused_unless_the_policy_allows_them() -> None:
+    for top in ("", 'raw = "refuse"'):
+        name = policy(top, rule())
+        assert refusal(ask, "memory", None, b"") == (
+            f"'memory' is refused by {name!r}: it has no index that could be signed. Save it in a "
+            '.devmod file and sign that, or add the line raw = "allow" at the top of the policy'
+        )
+        assert ask(place("k/f.devmod"), signed("x"))
+    policy('raw = "allow"', rule())
     assert ask("memory", None, b"") == []
-    name = policy('raw = "refuse"', rule())
-    assert refusal(ask, "memory", None, b"") == (
-        f"'memory' is refused by {name!r}: it has no index that could be signed, and the policy has raw = \"refuse\". "
-        "Save it in a .devmod file, and sign that"
-    )
-    assert ask(place("k/f.devmod"), signed("x"))
+    assert "it has no signature" in refusal(ask, place("k/f.devmod"), None)
 
 
 def test_an_unsigned_file() -> None:
@@ -300,7 +302,11 @@ EXPECTED = 'expected "FILE", { file = "FILE" } or { issuer = "URL", identity = "
 INVALID = {
     "it has no [[rule]]": 'raw = "refuse"',
     "it has the unknown key 'rules'. Did you mean 'rule'?": "rules = 1",
-    'raw: expected "refuse", got True': "raw = true",
+    'raw: expected "refuse" or "allow", got True': "raw = true",
+    'raw: expected "refuse" or "allow", got []': "raw = []",
+    "rule 1: raw belongs at the top of the policy, before the first [[rule]]": rule(
+        more='raw = "allow"'
+    ),
     "Expected '=' after a key in a key/value pair (at line 1, column 3)": "a b",
     "rule 1: it has no name": '[[rule]]\nsource = ["x"]\nkeys = ["acme.pub"]',
     "rule 2: it has no keys": rule() + '[[rule]]\nsource = ["x"]\nname = "acme/f"',

@@ -68,6 +68,44 @@ def test_tvms_registry_has_what_its_build_lacks() -> None:
     run_python(f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}", PYTHONPATH=str(ROOT / "tvm" / "src"))
 
 
+POLICY = """
+import os
+import devmod_tvm._bridge
+folder = Path(os.environ["FOLDER"])
+os.environ["DEVMOD_TRUST"] = str(folder / "trust.toml")
+calls = {
+    "load_module_bytes('opencl', data)": lambda: registry["ffi.Module.load_from_bytes.opencl"](data),
+    "create('opencl', …)": lambda: registry["ffi.Module.create.opencl"](b"", "cl", {}, {}),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except devmod.TrustError as error:
+        assert str(error) == (
+            f"{name}: 'memory' is refused by {str(folder / 'trust.toml')!r}: it has no index that "
+            "could be signed. Save it in a .devmod file and sign that, or add the line "
+            'raw = "allow" at the top of the policy'
+        ), error
+    else:
+        raise AssertionError(name)
+text = (folder / "trust.toml").read_text()
+(folder / "trust.toml").write_text('raw = "allow"\\n' + text)
+for call in calls.values():
+    assert call()[0] == "opencl"
+"""
+
+
+@pytest.mark.row("R46", "R48")
+def test_a_policy_refuses_tvms_modules_unless_it_allows_them(tmp_path: Path) -> None:
+    from devmod_trust._keys import write_new_key
+
+    write_new_key(str(tmp_path / "acme.pem"), "")
+    rule = '[[rule]]\nsource = ["*"]\nname = "acme/f"\nkeys = ["acme.pub"]\n'
+    (tmp_path / "trust.toml").write_text(rule)
+    code = f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}{POLICY}"
+    run_python(code, PYTHONPATH=str(ROOT / "tvm" / "src"), FOLDER=str(tmp_path))
+
+
 @needs_tvm
 @pytest.mark.once
 @pytest.mark.row("R48")

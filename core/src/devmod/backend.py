@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
     from devmod._formats.trust import MAX_SIGNATURE as MAX_SIGNATURE
+    from devmod._formats.trust import check_raw as check_raw
+    from devmod._formats.trust import check_raw_file as check_raw_file
     from devmod._formats.trust import policies as policies
     from devmod._formats.trust import read_signature as read_signature
     from devmod._formats.wire import decode as decode
@@ -100,7 +102,7 @@ _NAMES = {
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",
-    "_formats.trust": "MAX_SIGNATURE policies read_signature",
+    "_formats.trust": "MAX_SIGNATURE check_raw check_raw_file policies read_signature",
     "_formats.wire": "decode",
     "_modules.create": "create_own load_stored",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",

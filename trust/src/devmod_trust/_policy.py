@@ -168,7 +168,7 @@ class Policy(NamedTuple):
 
     path: str
     rules: list[Rule]
-    refuses_raw: bool
+    allows_raw: bool
     stamps: dict[str, tuple[int, ...]]
 
     def check(self, file: File) -> list[Taken]:
@@ -180,12 +180,12 @@ class Policy(NamedTuple):
         taken, by = [], repr(self.path)
         try:
             if not file.head:
-                if self.refuses_raw:
-                    todo = "Save it in a .devmod file, and sign that"
-                    raise ValueError(
-                        f'it has no index that could be signed, and the policy has raw = "refuse". {todo}'
-                    )
-                return []
+                if self.allows_raw:
+                    return []
+                raise ValueError(
+                    "it has no index that could be signed. Save it in a .devmod file and sign "
+                    'that, or add the line raw = "allow" at the top of the policy'
+                )
             rules = [
                 rule for rule in self.rules if any(source.takes(file) for source in rule.sources)
             ]
@@ -295,8 +295,9 @@ def _read(path: str) -> Policy:
         with open_regular(path) as file:
             data = tomllib.load(file)
         _check_keys(data, _TOP)
-        if data.get("raw", "refuse") != "refuse":
-            raise ValueError(f'raw: expected "refuse", got {data["raw"]!r}')
+        raw = data.get("raw", "refuse")
+        if raw not in ("refuse", "allow"):
+            raise ValueError(f'raw: expected "refuse" or "allow", got {raw!r}')
         if not isinstance(data.get("rule"), list) or not data["rule"]:
             raise ValueError("it has no [[rule]]")
         rules = []
@@ -308,13 +309,15 @@ def _read(path: str) -> Policy:
     except (ValueError, RecursionError) as error:
         problem = f"{where}{error}"
     else:
-        return Policy(path, rules, "raw" in data, stamps)
+        return Policy(path, rules, raw == "allow", stamps)
     raise TrustError(f"the policy {path!r} is invalid, so everything is refused: {problem}")
 
 
 def _rule(number: int, table: object, folder: str, stamps: dict[str, tuple[int, ...]]) -> Rule:
     if not isinstance(table, dict):
         raise ValueError("expected a table, [[rule]]")
+    if "raw" in table:  # a line at the end of the file belongs to its last rule
+        raise ValueError("raw belongs at the top of the policy, before the first [[rule]]")
     _check_keys(table, _RULE)
     if missing := [key for key in _RULE[:3] if key not in table]:
         raise ValueError(f"it has no {missing[0]}")

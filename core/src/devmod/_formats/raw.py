@@ -15,10 +15,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from devmod._formats.trust import check_raw
+from devmod._formats.trust import check_raw_file
 from devmod._plugins.specs import spec_of_suffix
 from devmod._util.atomic import replacing
-from devmod._util.regular_files import absolute, file_name, open_regular
+from devmod._util.regular_files import file_name, open_regular
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod.targets import PROGRAM
@@ -159,7 +159,7 @@ def read_payload(
     OSError
         The payload cannot be read.
     """
-    check_raw(repr(path), absolute(path))
+    check_raw_file(path)
     with open_regular(path) as file:
         data: Binary = file.read()
     beside = metadata_path(path)

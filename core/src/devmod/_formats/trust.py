@@ -139,6 +139,13 @@ def check_raw(place: str, source: str = MEMORY) -> None:
         FileHead(b"", place, source, -1, "", None, paths).check()
 
 
+def check_raw_file(path: str) -> None:
+    """Raise TrustError as `check_raw` does, for a file without an index."""
+    from devmod._util.regular_files import absolute
+
+    check_raw(repr(path), absolute(path))
+
+
 def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
     """Return the content of a file with signatures, which `open_file` opens; None if there is no
     such file.
@@ -162,8 +169,13 @@ def _ask(place: str, question: dict[str, Any]) -> None:
                 continue  # it checks policies alone, and pluggy takes time at the first use in each process
             try:
                 call(**question)
+            except DevmodError as error:
+                if question["place"] == MEMORY and not question["head"]:
+                    # A policy has one name for all bytes in memory: name the call that had these.
+                    error.args = (f"{place}: {error}",)
+                raise
             except Exception as error:
-                if no_policy or isinstance(error, DevmodError):
+                if no_policy:
                     raise
                 raise TrustError(
                     f"{place} is refused: the check by {claim.provider} failed: {describe_error(error)}",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
-from devmod._formats.trust import check_raw
+from devmod._formats.trust import check_raw, check_raw_file
 from devmod._modules.module import Module
 from devmod._plugins import registry
 from devmod._plugins.lookup import call_entry, lookup
@@ -220,7 +220,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     OSError
         The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
     """
-    from devmod._util.regular_files import absolute, check_regular, path_to_str
+    from devmod._util.regular_files import check_regular, path_to_str
 
     name = path_to_str(
         path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory"
@@ -235,7 +235,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     loader = lookup(LOAD_FROM_FILE, fmt)
     check_regular(name)  # a plugin's loader would block on a pipe
     if fmt != "devmod":
-        check_raw(repr(name), absolute(name))
+        check_raw_file(name)
     return _check_result(
         call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, ""
     )

@@ -14,7 +14,7 @@ from itertools import pairwise
 from devmod._formats import wire as _wire
 from devmod._formats.index import Entry
 from devmod._formats.msgpack import Reader
-from devmod._formats.trust import check_raw
+from devmod._formats.trust import check_raw, check_raw_file
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
@@ -25,7 +25,7 @@ from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
 from devmod._util.buffers import snapshot
 from devmod._util.elf import TVM_LIBRARY
-from devmod._util.regular_files import absolute, path_to_str
+from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import reader
@@ -224,7 +224,7 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     name = path_to_str(
         path, "load_library(path)", "load_imports(data) takes an imports blob in memory"
     )
-    check_raw(repr(name), absolute(name))
+    check_raw_file(name)
     blob = _tvm().symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
         raise FormatError(

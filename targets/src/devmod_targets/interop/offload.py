@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import devmod
-from devmod.backend import find_spec
+from devmod.backend import check_raw, check_raw_file, create_own, file_name, find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.amdgpu import find_kernels, read_code_object
 from devmod_readers.metallib import read_metallib
@@ -24,7 +25,6 @@ from devmod_targets.cuda.signatures.declared import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Collection, Iterable, Sequence
 
     from typing_extensions import Buffer
@@ -61,9 +61,15 @@ def load(
         The container is compressed with zstd, and Python has no decompressor.
     ArgumentError
         `data` is neither a buffer nor a path.
+    TrustError
+        A policy refuses payloads without an index.
     OSError
         The file cannot be read.
     """
+    if isinstance(data, (str, os.PathLike)):
+        check_raw_file(file_name(data))
+    else:
+        check_raw("offload.load(data, fmap)")
     images = read_images(data)
     usable = [image for image in images if image.kind]
     if isinstance(fmap, Mapping):
@@ -76,9 +82,7 @@ def load(
     missing = dict.fromkeys(fmap if isinstance(fmap, Mapping) else ())
     for image, functions in zip(usable, found, strict=True):
         if functions:
-            modules.append(
-                devmod.create_with_fallback(image.kind, bytes(image.data), image.fmt, functions)
-            )
+            modules.append(create_own(image.kind, bytes(image.data), image.fmt, functions))
             missing = {key: None for key in missing if key not in functions}
     if not modules or missing:
         listed = list_names(f"{image.fmt or 'unknown'} {image.name}".rstrip() for image in images)

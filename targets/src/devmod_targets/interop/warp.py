@@ -20,7 +20,14 @@ from typing import Any, NamedTuple
 
 import devmod
 from devmod import Member, Param
-from devmod.backend import array_bytes, open_regular, parse_dtype
+from devmod.backend import (
+    array_bytes,
+    check_raw_file,
+    create_own,
+    file_name,
+    open_regular,
+    parse_dtype,
+)
 from devmod.errors import ArgumentError, FormatError, list_names, quote_name
 from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
 
@@ -52,10 +59,13 @@ def load(folder: str | os.PathLike[str], name: str = "") -> devmod.Module:
     FormatError
         The folder has no module of Warp or several, a file is damaged or no regular file, or a
         binary does not fit the source.
+    TrustError
+        A policy refuses payloads without an index.
     OSError
         A file cannot be read.
     """
-    path = Path(folder)
+    path = Path(file_name(folder))
+    check_raw_file(str(path))
     binaries = sorted(
         (match[1], match[2], each)
         for each in path.iterdir()
@@ -84,7 +94,7 @@ def load(folder: str | os.PathLike[str], name: str = "") -> devmod.Module:
             for key, kernel in _by_key(kernels).items()
         }
         code = code.rstrip(b"\0") if fmt == "ptx" else code
-        modules.append(devmod.create_with_fallback("cuda", code, fmt, fmap, {"cuda": text}))
+        modules.append(create_own("cuda", code, fmt, fmap, {"cuda": text}))
     return devmod.bundle(*modules) if len(modules) > 1 else modules[0]
 
 
