@@ -2,8 +2,14 @@
 #include <stddef.h>
 
 typedef struct ZSTD_DCtx_s ZSTD_DCtx;
-typedef struct { const void *src; size_t size, pos; } ZSTD_inBuffer;
-typedef struct { void *dst; size_t size, pos; } ZSTD_outBuffer;
+typedef struct {
+    const void *src;
+    size_t size, pos;
+} ZSTD_inBuffer;
+typedef struct {
+    void *dst;
+    size_t size, pos;
+} ZSTD_outBuffer;
 enum { ZSTD_d_windowLogMax = 100 };
 
 ZSTD_DCtx *ZSTD_createDCtx(void);
