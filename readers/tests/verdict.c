@@ -1,5 +1,6 @@
-/* Says of each file on standard input whether the reader in C accepts it: a u32 with the size, little-endian, and its bytes. The answer is a
- * line: the result for the file in memory, that for the file by ranges, how many modules are not supported, and the error. */
+/* Says of each file on standard input whether the reader in C accepts it: a u32 with the size,
+ * little-endian, and its bytes. The answer is a line: the result for the file in memory, that for
+ * the file by ranges, how many modules are not supported, and the error. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +15,22 @@ typedef struct part {
 
 static int read_part(const void *context, uint64_t offset, void *into, size_t size) {
     const part *file = context;
-    if (offset > file->size || size > file->size - offset) return 1;
+    if (offset > file->size || size > file->size - offset)
+        return 1;
     memcpy(into, file->data + offset, size);
     return 0;
 }
 
-/* Use all of a file. Return the first result that is no success, except that of what this reader does not support, which it counts. */
+/* Use all of a file. Return the first result that is no success, except that of what this reader
+ * does not support, which it counts. */
 static int use(devmod_file *file, int *unsupported) {
     int result = devmod_check_all(file);
     for (uint32_t number = 0; !result && number < devmod_record_count(file); number++) {
         devmod_module module;
         devmod_slice bytes;
         devmod_contents contents;
-        if ((result = devmod_get_module(file, number, &module))) break;
+        if ((result = devmod_get_module(file, number, &module)))
+            break;
         for (size_t at = 0; at < module.function_count && !result && module.rank >= 0; at++) {
             char *name = calloc(module.functions[at].size + 1, 1);
             const uint32_t *numbers;
@@ -34,14 +38,18 @@ static int use(devmod_file *file, int *unsupported) {
             memcpy(name, module.functions[at].data, module.functions[at].size);
             int is_whole = strlen(name) == module.functions[at].size;
             result = devmod_find(file, name, &numbers, &count);
-            for (size_t each = 0; each < count; each++) found += numbers[each] == number;
-            if (!result && is_whole && found != 1) result = 99;
+            for (size_t each = 0; each < count; each++)
+                found += numbers[each] == number;
+            if (!result && is_whole && found != 1)
+                result = 99;
             free(name);
         }
         if (!result && module.has_bytes && module.kind.size) {
             result = devmod_get_bytes(file, number, 1 << 26, &bytes);
-            if (!result) devmod_get_contents(file, number, 1 << 26, &contents);
-            if (result == DEVMOD_UNSUPPORTED) result = 0, ++*unsupported;
+            if (!result)
+                devmod_get_contents(file, number, 1 << 26, &contents);
+            if (result == DEVMOD_UNSUPPORTED)
+                result = 0, ++*unsupported;
         }
     }
     return result;
@@ -52,13 +60,17 @@ int main(void) {
     while (fread(head, 1, 4, stdin) == 4) {
         size_t size = head[0] | head[1] << 8 | head[2] << 16 | (size_t)head[3] << 24;
         uint8_t *data = malloc(size ? size : 1); /* the sanitizer knows its end */
-        if (!data || fread(data, 1, size, stdin) != size) return 1;
+        if (!data || fread(data, 1, size, stdin) != size)
+            return 1;
         devmod_file *one, *other;
         part whole = {data, size};
-        int first = devmod_open(NULL, data, size, &one), second = devmod_open(read_part, &whole, size, &other);
+        int first = devmod_open(NULL, data, size, &one),
+            second = devmod_open(read_part, &whole, size, &other);
         int unsupported = 0;
-        if (!first) first = use(one, &unsupported);
-        if (!second) second = use(other, &unsupported);
+        if (!first)
+            first = use(one, &unsupported);
+        if (!second)
+            second = use(other, &unsupported);
         printf("%d %d %d %s\n", first, second, unsupported, first ? devmod_error(one) : "");
         fflush(stdout);
         devmod_close(one);

@@ -1,5 +1,7 @@
 """Calls of the stand-in CUDA driver through cuda-bindings, for its own tests."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -2,6 +2,8 @@
 stores the results.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """CUDA C++ compiled with NVRTC to PTX."""
 
+from __future__ import annotations
+
 from functools import cache
 
 from devmod_targets.cuda.nvrtc import compile_program

@@ -1,5 +1,7 @@
 """A minimal backend: a subclass of Module without a target, devices or a fallback."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The program `devmod`, and `python -m devmod`."""
 
+from __future__ import annotations
+
 import gc
 import sys
 

@@ -2,6 +2,8 @@
 backend brings.
 """
 
+from __future__ import annotations
+
 import sys
 
 from devmod import _runtime

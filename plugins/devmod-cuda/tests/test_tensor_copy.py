@@ -1,5 +1,7 @@
 """A kernel copies boxes of arrays with the tensor maps of devmod_cuda."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

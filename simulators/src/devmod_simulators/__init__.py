@@ -4,14 +4,16 @@ docs/design/simulators.md has the reasons.
 `ptx` is a module of this package: the interpreter of PTX.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
-from .drivers.build import BuildError, UnavailableError
-from .drivers.driver import StandinDriver, ViolationError
-from .drivers.library import DriverLibrary, StandinLibrary, libcuda
+from devmod_simulators.drivers.build import BuildError, UnavailableError
+from devmod_simulators.drivers.driver import StandinDriver, ViolationError
+from devmod_simulators.drivers.library import DriverLibrary, StandinLibrary, libcuda
 
 if TYPE_CHECKING:
-    from ._sanitize import SanitizeError, sanitize
+    from devmod_simulators._sanitize import SanitizeError, sanitize
 
 __all__ = [
     "BuildError",
@@ -32,6 +34,6 @@ def __getattr__(name: str) -> Any:
     """
     if name not in ("SanitizeError", "sanitize"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _sanitize
+    from devmod_simulators import _sanitize
 
     return getattr(_sanitize, name)

@@ -15,10 +15,9 @@ import click
 from devmod.backend import cache_dir, find_program, temporary_folder
 from devmod.commands import debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
-
-from . import UnavailableError, libcuda
-from ._sanitize import check_names
-from .drivers.library import cubins
+from devmod_simulators import UnavailableError, libcuda
+from devmod_simulators._sanitize import check_names
+from devmod_simulators.drivers.library import cubins
 
 _SHIMS = Path(__file__).resolve().parent / "shims"
 #: The variables of the caches whose entries were compiled for a GPU, or, in the simulator's, for

@@ -12,10 +12,9 @@ from typing import Any
 
 from devmod.backend import temporary_folder
 from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
-
-from .drivers.build import UnavailableError
-from .drivers.driver import PREFIX, StandinDriver
-from .drivers.library import libcuda
+from devmod_simulators.drivers.build import UnavailableError
+from devmod_simulators.drivers.driver import PREFIX, StandinDriver
+from devmod_simulators.drivers.library import libcuda
 
 #: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's
 #: volatile accesses have the program's order.

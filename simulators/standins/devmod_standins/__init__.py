@@ -4,6 +4,8 @@ gfx1100 (`rdna3`), Apple's Metal (`metal`).
 simulators/README.md has what each executes, and its limits.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from devmod_simulators import DriverLibrary, StandinLibrary

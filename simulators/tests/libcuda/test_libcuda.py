@@ -3,6 +3,8 @@
 memory, handles and the order of streams.
 """
 
+from __future__ import annotations
+
 import ctypes
 from typing import Any
 

@@ -2,6 +2,8 @@
 errors.
 """
 
+from __future__ import annotations
+
 import ctypes
 import gc
 from threading import Thread

@@ -2,6 +2,8 @@
 what other tests must not see.
 """
 
+from __future__ import annotations
+
 import signal
 import subprocess
 import sys

@@ -2,6 +2,8 @@
 layouts of the descriptors.
 """
 
+from __future__ import annotations
+
 import ctypes
 from typing import Any
 

@@ -2,6 +2,8 @@
 and ml_dtypes.
 """
 
+from __future__ import annotations
+
 import math
 import struct
 from collections.abc import Callable

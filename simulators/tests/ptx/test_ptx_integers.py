@@ -1,5 +1,7 @@
 """Integer instructions of the interpreter of PTX, compared with Python's integers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

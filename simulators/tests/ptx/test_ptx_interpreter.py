@@ -1,5 +1,7 @@
 """The interpreter of PTX: kernels that NVRTC compiles, compared with NumPy."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from cuda_sources import AXPY, run_source

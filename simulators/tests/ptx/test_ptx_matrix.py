@@ -1,5 +1,7 @@
 """Tensor-core instructions in the interpreter of PTX."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import ml_dtypes

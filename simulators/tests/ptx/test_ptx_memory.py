@@ -1,5 +1,7 @@
 """Bounds, alignment and texts that are no PTX: the errors of the interpreter."""
 
+from __future__ import annotations
+
 import re
 from typing import Any
 

@@ -2,6 +2,8 @@
 clang's output.
 """
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 from typing import Any

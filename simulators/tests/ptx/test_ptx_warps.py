@@ -1,5 +1,7 @@
 """Warp operations, atomics, clusters and cooperative grids in the interpreter of PTX."""
 
+from __future__ import annotations
+
 import struct
 
 import numpy as np

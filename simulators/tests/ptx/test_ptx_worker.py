@@ -1,5 +1,7 @@
 """The worker process of the stand-in driver, through its pipes (drivers/protocol.md)."""
 
+from __future__ import annotations
+
 import mmap
 import os
 import struct

@@ -3,6 +3,8 @@
 #: The limits with which functions are compared: what each limits and its unit, for documentation,
 #: and what a function does with an amount, as the end of a sentence. `Capabilities.limits` has a
 #: driver's name of each, which `Device.limits` and messages use.
+from __future__ import annotations
+
 LIMITS = {
     "block_x": ("the size of a block in x", "threads", "is built for blocks of {} threads in x"),
     "block_y": ("the size of a block in y", "threads", "is built for blocks of {} threads in y"),

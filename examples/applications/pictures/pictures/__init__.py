@@ -1,5 +1,7 @@
 """The reference of the image pipeline in NumPy."""
 
-from .reference import TOLERANCES, check, make_picture
+from __future__ import annotations
+
+from pictures.reference import TOLERANCES, check, make_picture
 
 __all__ = ["TOLERANCES", "check", "make_picture"]

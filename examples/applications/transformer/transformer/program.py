@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import devmod
-
-from .model import BLOCK, Config
+from transformer.model import BLOCK, Config
 
 
 def add_model(

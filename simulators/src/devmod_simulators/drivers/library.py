@@ -13,8 +13,8 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from .build import UnavailableError, arguments, build, compile_library
-from .driver import PREFIX, StandinDriver
+from devmod_simulators.drivers.build import UnavailableError, arguments, build, compile_library
+from devmod_simulators.drivers.driver import PREFIX, StandinDriver
 
 _DRIVERS = Path(__file__).resolve().parent
 #: What the drivers of all vendors share.

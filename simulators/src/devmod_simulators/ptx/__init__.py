@@ -2,17 +2,19 @@
 GPU.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
-from .columns import Launch
-from .errors import PtxError
-from .machine import Machine, run_ptx
-from .module import Module
+from devmod_simulators.ptx.columns import Launch
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.machine import Machine, run_ptx
+from devmod_simulators.ptx.module import Module
 
 if TYPE_CHECKING:
-    from .checked import launch_with_checks
-    from .reports import Report
-    from .sanitizer import Sanitizer
+    from devmod_simulators.ptx.checked import launch_with_checks
+    from devmod_simulators.ptx.reports import Report
+    from devmod_simulators.ptx.sanitizer import Sanitizer
 
 __all__ = [
     "Launch",
@@ -30,6 +32,6 @@ def __getattr__(name: str) -> Any:
     """Import the checks with their first use: a worker without checks starts without them."""
     if name not in ("Report", "Sanitizer", "launch_with_checks"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import checked
+    from devmod_simulators.ptx import checked
 
     return getattr(checked, name)

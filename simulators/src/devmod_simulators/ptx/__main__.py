@@ -1,5 +1,7 @@
 """The worker process: `python <this folder> ADDRESS SIZE`."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Barriers of blocks and of clusters."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lanes import Lanes
-from .ptx_types import S64, Array
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ptx_types import S64, Array
 
 if TYPE_CHECKING:
-    from .execution import Execution
-    from .program import Block
+    from devmod_simulators.ptx.execution import Execution
+    from devmod_simulators.ptx.program import Block
 
 Release = Callable[[Lanes, Array, Array], None]
 

@@ -2,33 +2,43 @@
 warps and atomics.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .barriers import Barriers, Waiting
-from .columns import Launch
-from .decoder import Decoder, Step
-from .ends import Leave
-from .execution import Execution, run
-from .lanes import Frame, Lanes
-from .memory import Arena, Memory, misaligned
-from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
-from .ops_warp import Warps
-from .origins import UNKNOWN, origins_of
-from .poison import Poison
-from .program import Block, Code, Program
-from .ptx_types import S64, Address, Array, Register
-from .reports import Place, Report, counted, source_of, type_of, variable_place, width_of
-from .sanitizer import Sanitizer
-from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
-from .streams import Work
+from devmod_simulators.ptx.barriers import Barriers, Waiting
+from devmod_simulators.ptx.columns import Launch
+from devmod_simulators.ptx.decoder import Decoder, Step
+from devmod_simulators.ptx.ends import Leave
+from devmod_simulators.ptx.execution import Execution, run
+from devmod_simulators.ptx.lanes import Frame, Lanes
+from devmod_simulators.ptx.memory import Arena, Memory, misaligned
+from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
+from devmod_simulators.ptx.ops_warp import Warps
+from devmod_simulators.ptx.origins import UNKNOWN, origins_of
+from devmod_simulators.ptx.poison import Poison
+from devmod_simulators.ptx.program import Block, Code, Program
+from devmod_simulators.ptx.ptx_types import S64, Address, Array, Register
+from devmod_simulators.ptx.reports import (
+    Place,
+    Report,
+    counted,
+    source_of,
+    type_of,
+    variable_place,
+    width_of,
+)
+from devmod_simulators.ptx.sanitizer import Sanitizer
+from devmod_simulators.ptx.shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
+from devmod_simulators.ptx.streams import Work
 
 if TYPE_CHECKING:
-    from .barriers import Barrier
-    from .module import Module
+    from devmod_simulators.ptx.barriers import Barrier
+    from devmod_simulators.ptx.module import Module
 
 _PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
 _MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}

@@ -1,5 +1,7 @@
 """Values of each lane that do not change while it runs: special registers and places in memory."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .ptx_types import S64, U32, U64, Array
+from devmod_simulators.ptx.ptx_types import S64, U32, U64, Array
 
 Triple = tuple[int, int, int]
 

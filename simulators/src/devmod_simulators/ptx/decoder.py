@@ -1,5 +1,7 @@
 """Decoding: each instruction becomes a Python function that executes it for a group of lanes."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -7,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
-from .errors import PtxError, invalid_ptx
-from .lanes import Lanes
-from .memory import CODE_WINDOW
-from .ptx_types import (
+from devmod_simulators.ptx.columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
+from devmod_simulators.ptx.errors import PtxError, invalid_ptx
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.memory import CODE_WINDOW
+from devmod_simulators.ptx.ptx_types import (
     DTYPES,
     PRED,
     UNSIGNED,
@@ -28,8 +30,8 @@ from .ptx_types import (
 )
 
 if TYPE_CHECKING:
-    from .program import Program
-    from .ptx_types import Function, Instruction
+    from devmod_simulators.ptx.program import Program
+    from devmod_simulators.ptx.ptx_types import Function, Instruction
 
 Step = Callable[[Lanes], None]
 Source = Callable[[Lanes], Array]

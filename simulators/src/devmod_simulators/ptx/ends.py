@@ -2,20 +2,22 @@
 exits.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Source
-from .lanes import Frame, Lanes
-from .memory import CODE_WINDOW
-from .ops_together import decode_together
-from .ptx_types import DTYPES, PRED, Group, Register
+from devmod_simulators.ptx.decoder import Decoder, Source
+from devmod_simulators.ptx.lanes import Frame, Lanes
+from devmod_simulators.ptx.memory import CODE_WINDOW
+from devmod_simulators.ptx.ops_together import decode_together
+from devmod_simulators.ptx.ptx_types import DTYPES, PRED, Group, Register
 
 if TYPE_CHECKING:
-    from .execution import Execution
-    from .program import Block
+    from devmod_simulators.ptx.execution import Execution
+    from devmod_simulators.ptx.program import Block
 
 #: Bytes of local memory of a thread, with all the calls that it is in.
 STACK_BYTES = 1 << 16

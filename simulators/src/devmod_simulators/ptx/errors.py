@@ -1,6 +1,8 @@
 """The errors of the interpreter, each with the number and the name that the CUDA driver uses."""
 
-from ..drivers.worker_process import Failure
+from __future__ import annotations
+
+from devmod_simulators.drivers.worker_process import Failure
 
 CODES = {
     "CUDA_ERROR_INVALID_VALUE": 1,

@@ -1,20 +1,22 @@
 """The execution of a launch: lanes in groups, the scheduler, calls, exits."""
 
+from __future__ import annotations
+
 import math
 import time
 from typing import Any
 
 import numpy as np
 
-from .barriers import Barriers
-from .columns import MOVING, Launch, make_column
-from .ends import Call
-from .errors import PtxError
-from .lanes import Frame, Lanes
-from .memory import HEAP, Arena, LaneMemory
-from .ops_together import release_warps
-from .program import Block, Program
-from .ptx_types import U64, Array
+from devmod_simulators.ptx.barriers import Barriers
+from devmod_simulators.ptx.columns import MOVING, Launch, make_column
+from devmod_simulators.ptx.ends import Call
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.lanes import Frame, Lanes
+from devmod_simulators.ptx.memory import HEAP, Arena, LaneMemory
+from devmod_simulators.ptx.ops_together import release_warps
+from devmod_simulators.ptx.program import Block, Program
+from devmod_simulators.ptx.ptx_types import U64, Array
 
 #: Lanes that execute at once, unless one block or a cooperative grid has more.
 LANES = 1 << 16

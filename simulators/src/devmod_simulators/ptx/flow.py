@@ -5,6 +5,8 @@ here makes lanes of a divergent branch meet again at the branch's immediate post
 comes before everything behind it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 

@@ -2,9 +2,11 @@
 flushing.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
-from .ptx_types import F16, F32, F64, S32, U16, U32, Array
+from devmod_simulators.ptx.ptx_types import F16, F32, F64, S32, U16, U32, Array
 
 _SMALLEST = {F32: np.float32(2.0**-126), F64: np.float64(2.0**-1022), F16: np.float16(2.0**-14)}
 

@@ -1,18 +1,20 @@
 """Frames and the groups of lanes that execute together."""
 
+from __future__ import annotations
+
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import PtxError
-from .flow import bits
-from .memory import FUNCTION_PARAMETERS, Place
-from .ptx_types import Array
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.flow import bits
+from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS, Place
+from devmod_simulators.ptx.ptx_types import Array
 
 if TYPE_CHECKING:
-    from .execution import Execution
-    from .program import Code
+    from devmod_simulators.ptx.execution import Execution
+    from devmod_simulators.ptx.program import Code
 
 _SERIALS = count()
 

@@ -1,11 +1,13 @@
 """The tokens of PTX, and its numbers."""
 
+from __future__ import annotations
+
 import bisect
 import re
 import struct
 
-from .errors import PtxError, invalid_ptx
-from .ptx_types import Float, Integer
+from devmod_simulators.ptx.errors import PtxError, invalid_ptx
+from devmod_simulators.ptx.ptx_types import Float, Integer
 
 _TOKEN = re.compile(
     r"""(?P<skip>(?:\s+|//[^\n]*|/\*.*?\*/)+)

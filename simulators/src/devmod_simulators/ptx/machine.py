@@ -2,16 +2,18 @@
 itself.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
-from .columns import Launch
-from .execution import run
-from .memory import Arena
-from .module import Module
-from .program import Program
-from .ptx_types import Array
+from devmod_simulators.ptx.columns import Launch
+from devmod_simulators.ptx.execution import run
+from devmod_simulators.ptx.memory import Arena
+from devmod_simulators.ptx.module import Module
+from devmod_simulators.ptx.program import Program
+from devmod_simulators.ptx.ptx_types import Array
 
 BASE = 0x7_0000_0000_00
 _ALIGN = 256

@@ -2,16 +2,18 @@
 lanes that run at once.
 """
 
+from __future__ import annotations
+
 import bisect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import PtxError
-from .ptx_types import S64, U8, U64, Array, DType
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.ptx_types import S64, U8, U64, Array, DType
 
 if TYPE_CHECKING:
-    from .lanes import Lanes
+    from devmod_simulators.ptx.lanes import Lanes
 
 #: Global memory of the device's own, which the host does not reach: the heap of malloc, the
 #: workspace of cooperative launches.

@@ -1,14 +1,16 @@
 """Modules: the parsed text, and variables with addresses."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
-from .errors import PtxError
-from .memory import CODE_WINDOW, Arena
-from .parser import parse
-from .program import Program
-from .ptx_types import DTYPES, Function, Name, Register, Variable
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.memory import CODE_WINDOW, Arena
+from devmod_simulators.ptx.parser import parse
+from devmod_simulators.ptx.program import Program
+from devmod_simulators.ptx.ptx_types import DTYPES, Function, Name, Register, Variable
 
 
 class Module:

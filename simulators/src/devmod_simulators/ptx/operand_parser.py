@@ -1,9 +1,11 @@
 """The parser of operands, and of variables and parameters."""
 
+from __future__ import annotations
+
 from typing import Any
 
-from .lexer import Lexer
-from .ptx_types import (
+from devmod_simulators.ptx.lexer import Lexer
+from devmod_simulators.ptx.ptx_types import (
     DTYPES,
     Address,
     Float,

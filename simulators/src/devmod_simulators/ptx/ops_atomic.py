@@ -2,17 +2,19 @@
 of their numbers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation, put_all
-from .formats import pack, unpack
-from .lanes import Lanes
-from .ops_integer import REDUCTIONS
-from .ops_memory import LOCATE, Locate, by_window, operand_of
-from .ptx_types import DTYPES, UNSIGNED, Array, DType, Name
+from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
+from devmod_simulators.ptx.formats import pack, unpack
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_integer import REDUCTIONS
+from devmod_simulators.ptx.ops_memory import LOCATE, Locate, by_window, operand_of
+from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType, Name
 
 Update = Callable[[Any, Any], Any]
 

@@ -1,10 +1,12 @@
 """Bits of integers: counts, fields, permutations, dot products of bytes."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from .decoder import Decoder, Step, operation
-from .ops_integer import compute, constant, integer_type
-from .ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
+from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.ops_integer import compute, constant, integer_type
+from devmod_simulators.ptx.ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
 
 
 def _lanes_of(array: Array, signed: bool, kind: str) -> Array:

@@ -1,18 +1,31 @@
 """Conversion of values: cvt, and addresses: cvta, isspacep."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
-from .formats import flush, narrow, pack, step, unpack
-from .lanes import Lanes
-from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
-from .ops_float import bits_type
-from .ops_integer import compute
-from .ops_memory import space_of
-from .ptx_types import DTYPES, F32, F64, PRED, S64, U32, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.formats import flush, narrow, pack, step, unpack
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
+from devmod_simulators.ptx.ops_float import bits_type
+from devmod_simulators.ptx.ops_integer import compute
+from devmod_simulators.ptx.ops_memory import space_of
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    F32,
+    F64,
+    PRED,
+    S64,
+    U32,
+    U64,
+    UNSIGNED,
+    Array,
+    DType,
+)
 
 _FLOATS = {"f16", "bf16", "f32", "f64", "tf32"}
 _PAIRS = {"f16x2", "bf16x2", "e4m3x2", "e5m2x2"}

@@ -2,16 +2,18 @@
 nothing.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
-from .lanes import Lanes
-from .ops_mbarrier import arrive, changing, expect, shared_offset, update
-from .ops_memory import load, save
-from .ops_tensor import tensor_copy
-from .ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
+from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_mbarrier import arrive, changing, expect, shared_offset, update
+from devmod_simulators.ptx.ops_memory import load, save
+from devmod_simulators.ptx.ops_tensor import tensor_copy
+from devmod_simulators.ptx.ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
 
 
 @operation("cp")

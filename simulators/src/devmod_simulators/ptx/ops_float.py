@@ -1,14 +1,16 @@
 """Floating-point arithmetic, and the instructions that exist for integers and floats alike."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import ops_integer
-from .decoder import Decoder, Step, operation
-from .formats import flush, pack, rounded, two_product, two_sum, unpack
-from .ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
+from devmod_simulators.ptx import ops_integer
+from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.formats import flush, pack, rounded, two_product, two_sum, unpack
+from devmod_simulators.ptx.ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
 
 MODES = ("rn", "rz", "rm", "rp", "rna")
 _FLOATS = {"f32x2", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}

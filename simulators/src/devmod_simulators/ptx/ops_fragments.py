@@ -2,20 +2,29 @@
 among all matrix instructions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Source
-from .lanes import Lanes
-from .ops_matrix import Run, multiply, places_in_rows, register_type, shape_of, values_in_register
-from .ops_mbarrier import shared_offset
-from .ops_memory import load, save, space_of
-from .ptx_types import S64, U16, U32, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.decoder import Decoder, Source
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_matrix import (
+    Run,
+    multiply,
+    places_in_rows,
+    register_type,
+    shape_of,
+    values_in_register,
+)
+from devmod_simulators.ptx.ops_mbarrier import shared_offset
+from devmod_simulators.ptx.ops_memory import load, save, space_of
+from devmod_simulators.ptx.ptx_types import S64, U16, U32, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
-    from .ops_warp import Warps
+    from devmod_simulators.ptx.ops_warp import Warps
 
 
 def _elements(

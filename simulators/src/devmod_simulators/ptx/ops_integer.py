@@ -1,13 +1,15 @@
 """Integer arithmetic."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, Step, Target, operation
-from .lanes import Lanes
-from .ptx_types import S16, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.decoder import Decoder, Source, Step, Target, operation
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ptx_types import S16, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
 
 _WIDER: dict[DType, DType] = {U16: U32, U32: U64, S16: S32, S32: S64}
 

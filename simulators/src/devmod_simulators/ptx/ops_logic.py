@@ -1,15 +1,17 @@
 """Logic, shifts and comparison."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
-from .formats import flush, unpack
-from .lanes import Lanes
-from .ops_integer import compute, integer_type
-from .ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
+from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.formats import flush, unpack
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_integer import compute, integer_type
+from devmod_simulators.ptx.ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
 
 
 def _bitwise(

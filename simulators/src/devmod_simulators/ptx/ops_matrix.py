@@ -5,18 +5,20 @@ PTX manual. PTX leaves the layouts of wmma open; here element number `n` of a ma
 element `n % e` of lane `n // e`, where a lane has `e` elements.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, put_all
-from .formats import unpack
-from .lanes import Lanes
-from .ptx_types import DTYPES, F32, F64, S32, S64, U16, U32, U64, Array, DType
+from devmod_simulators.ptx.decoder import Decoder, put_all
+from devmod_simulators.ptx.formats import unpack
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ptx_types import DTYPES, F32, F64, S32, S64, U16, U32, U64, Array, DType
 
 if TYPE_CHECKING:
-    from .ops_warp import Warps
+    from devmod_simulators.ptx.ops_warp import Warps
 
 Run = Callable[[Lanes, "Warps", Array], None]
 

@@ -5,16 +5,18 @@ arrivals that are missing, 20 bits of arrivals that a phase has, 22 bits of byte
 (with an offset), and the phase in the highest bit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, Target, operation
-from .lanes import Lanes
-from .memory import WINDOWS
-from .ops_memory import load, locate_shared
-from .ptx_types import PRED, U32, U64, Array, Integer, Name
+from devmod_simulators.ptx.decoder import Decoder, Step, Target, operation
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.memory import WINDOWS
+from devmod_simulators.ptx.ops_memory import load, locate_shared
+from devmod_simulators.ptx.ptx_types import PRED, U32, U64, Array, Integer, Name
 
 _COUNT = (1 << 20) - 1
 _BYTES = (1 << 22) - 1

@@ -1,14 +1,16 @@
 """Loads, stores and copies."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, Step, operation, put_all
-from .lanes import Lanes
-from .memory import (
+from devmod_simulators.ptx.decoder import Decoder, Source, Step, operation, put_all
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.memory import (
     CLUSTER_SHIFT,
     FUNCTION_PARAMETERS,
     HEAP,
@@ -19,8 +21,8 @@ from .memory import (
     stepped,
     store,
 )
-from .ops_move import joined, split
-from .ptx_types import S64, U8, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ops_move import joined, split
+from devmod_simulators.ptx.ptx_types import S64, U8, U64, UNSIGNED, Array, DType
 
 #: A function that returns a view of memory and the indices of elements there: lanes, addresses,
 #: bytes, type of an element, kind of access, and a constant that is added to the addresses.

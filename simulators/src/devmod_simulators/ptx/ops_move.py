@@ -1,11 +1,13 @@
 """Moves between registers, and selection."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from .decoder import Decoder, Step, operation, put_all
-from .formats import flush
-from .ops_integer import applied, compute
-from .ptx_types import DTYPES, PRED, UNSIGNED, Array, DType, Vector
+from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
+from devmod_simulators.ptx.formats import flush
+from devmod_simulators.ptx.ops_integer import applied, compute
+from devmod_simulators.ptx.ptx_types import DTYPES, PRED, UNSIGNED, Array, DType, Vector
 
 
 def joined(parts: list[Array], whole: DType) -> Array:

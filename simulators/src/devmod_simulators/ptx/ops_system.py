@@ -1,5 +1,7 @@
 """Calls of functions that the driver provides: printf, assertions."""
 
+from __future__ import annotations
+
 import re
 import struct
 import sys
@@ -7,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
-from .lanes import Lanes
-from .memory import Heap
-from .ops_memory import load, read_bytes, save
-from .ptx_types import U32, U64, Group, Instruction, Name
+from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.memory import Heap
+from devmod_simulators.ptx.ops_memory import load, read_bytes, save
+from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, Name
 
 _CONVERSION = re.compile(
     r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"

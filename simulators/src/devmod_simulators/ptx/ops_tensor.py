@@ -2,16 +2,18 @@
 (drivers/libcuda/tensor_map.c).
 """
 
+from __future__ import annotations
+
 import struct
 
 import numpy as np
 
-from .decoder import Decoder, Source, Step
-from .errors import PtxError
-from .lanes import Lanes
-from .ops_mbarrier import expect, shared_offset, update
-from .ops_memory import load, read_bytes, save
-from .ptx_types import S32, S64, U64, UNSIGNED, Address, Array
+from devmod_simulators.ptx.decoder import Decoder, Source, Step
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_mbarrier import expect, shared_offset, update
+from devmod_simulators.ptx.ops_memory import load, read_bytes, save
+from devmod_simulators.ptx.ptx_types import S32, S64, U64, UNSIGNED, Address, Array
 
 #: magic, address, sizes, strides, type, rank, box, strides of elements, interleave, swizzle,
 #: promotion, fill.

@@ -5,16 +5,18 @@ The filter is that of the appendix "Texture Fetching" of CUDA's programming guid
 bits behind the point.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation, put_all
-from .lanes import Lanes
-from .ops_memory import load, read_bytes, save
-from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
+from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_memory import load, read_bytes, save
+from devmod_simulators.ptx.ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
 
 #: magic, array, address, width, height, depth, dimensions, layered, format, channels, address
 #: modes, filter, flags.

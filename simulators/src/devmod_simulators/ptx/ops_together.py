@@ -2,20 +2,22 @@
 block.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, Target
-from .lanes import Lanes
-from .ops_fragments import MATRIX, decode_matrix
-from .ops_warp import WARP_OPERATIONS, Run, Warps, alive_bits
-from .ptx_types import PRED, U32, Array
+from devmod_simulators.ptx.decoder import Decoder, Source, Target
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
+from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, Warps, alive_bits
+from devmod_simulators.ptx.ptx_types import PRED, U32, Array
 
 if TYPE_CHECKING:
-    from .execution import Execution
-    from .program import Block
+    from devmod_simulators.ptx.execution import Execution
+    from devmod_simulators.ptx.program import Block
 
 _ALL = np.array([0xFFFFFFFF], U32)
 

@@ -1,18 +1,20 @@
 """Operations of a warp: shuffles, votes, matches, reductions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, Source
-from .lanes import Lanes
-from .ops_bits import population
-from .ops_integer import REDUCTIONS
-from .ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
+from devmod_simulators.ptx.decoder import Decoder, Source
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ops_bits import population
+from devmod_simulators.ptx.ops_integer import REDUCTIONS
+from devmod_simulators.ptx.ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
 
 if TYPE_CHECKING:
-    from .execution import Execution
+    from devmod_simulators.ptx.execution import Execution
 
 
 class Warps:

@@ -2,12 +2,14 @@
 the flow of registers.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
-from .ptx_types import Address, Function, Name, Register, Vector
+from devmod_simulators.ptx.ptx_types import Address, Function, Name, Register, Vector
 
 if TYPE_CHECKING:
-    from .program import Program
+    from devmod_simulators.ptx.program import Program
 
 #: A space and a name, or "param" and an offset in the block of parameters.
 Origin = tuple[str, Any]

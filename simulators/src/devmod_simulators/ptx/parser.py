@@ -1,9 +1,19 @@
 """The parser of PTX: text to functions and variables."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
-from .operand_parser import SPACES, OperandParser
-from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable
+from devmod_simulators.ptx.operand_parser import SPACES, OperandParser
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    Function,
+    Group,
+    Instruction,
+    Register,
+    Text,
+    Variable,
+)
 
 #: The most registers of one declaration, which bounds the memory that a text can ask for.
 _REGISTERS = 1 << 20

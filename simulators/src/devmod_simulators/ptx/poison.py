@@ -5,17 +5,19 @@ A frame has such bits for registers alone that have any, so programs without suc
 look at an empty dictionary.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step
-from .lanes import Lanes
-from .ptx_types import S64, U8, U64, UNSIGNED, Array, Integer
-from .shadows import COMPUTED, UNWRITTEN, WRITTEN, Shadow, Touched
+from devmod_simulators.ptx.decoder import Decoder, Step
+from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.ptx_types import S64, U8, U64, UNSIGNED, Array, Integer
+from devmod_simulators.ptx.shadows import COMPUTED, UNWRITTEN, WRITTEN, Shadow, Touched
 
 if TYPE_CHECKING:
-    from .checked import Site
+    from devmod_simulators.ptx.checked import Site
 
 _ALL = np.uint64(2**64 - 1)
 _NONE = np.zeros(1, U64)

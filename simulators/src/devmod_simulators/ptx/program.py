@@ -1,20 +1,29 @@
 """Modules and kernels: variables get addresses, functions become blocks of decoded instructions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import ops_atomic, ops_bits, ops_convert, ops_copy, ops_logic, ops_texture  # noqa: F401  # these register decoders
-from .decoder import Decoder, Step, decode, form_of
-from .ends import Jump, Leave, Table, decode_end
-from .errors import invalid_ptx
-from .flow import live_registers, order
-from .memory import FUNCTION_PARAMETERS
-from .ops_fragments import MATRIX
-from .ops_system import is_system_call
-from .ptx_types import Function, Instruction
+from devmod_simulators.ptx import (  # noqa: F401  # these register decoders
+    ops_atomic,
+    ops_bits,
+    ops_convert,
+    ops_copy,
+    ops_logic,
+    ops_texture,
+)
+from devmod_simulators.ptx.decoder import Decoder, Step, decode, form_of
+from devmod_simulators.ptx.ends import Jump, Leave, Table, decode_end
+from devmod_simulators.ptx.errors import invalid_ptx
+from devmod_simulators.ptx.flow import live_registers, order
+from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
+from devmod_simulators.ptx.ops_fragments import MATRIX
+from devmod_simulators.ptx.ops_system import is_system_call
+from devmod_simulators.ptx.ptx_types import Function, Instruction
 
 if TYPE_CHECKING:
-    from .module import Module
+    from devmod_simulators.ptx.module import Module
 
 #: Instructions that end a block: what they do depends on other lanes, or they change the flow.
 ENDS = {

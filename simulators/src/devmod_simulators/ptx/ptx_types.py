@@ -1,5 +1,7 @@
 """PTX types as NumPy types, and the operands and instructions that the parser makes."""
 
+from __future__ import annotations
+
 import os
 import re
 from dataclasses import dataclass, field

@@ -1,13 +1,15 @@
 """What a check has found: a report names the place in the source, the thread and the memory."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .module import Module
-    from .ptx_types import Instruction
+    from devmod_simulators.ptx.module import Module
+    from devmod_simulators.ptx.ptx_types import Instruction
 
 _TYPES = {
     "float": "float32",

@@ -1,5 +1,7 @@
 """The checks of launches: the state that outlives a launch, and the reports."""
 
+from __future__ import annotations
+
 import bisect
 import json
 import struct
@@ -8,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..drivers.worker_process import Fields, text
-from .columns import Launch
-from .memory import Arena
-from .reports import Place, Report, parameters_of, source_of, type_of, width_of
-from .shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
-from .streams import Order, Work
+from devmod_simulators.drivers.worker_process import Fields, text
+from devmod_simulators.ptx.columns import Launch
+from devmod_simulators.ptx.memory import Arena
+from devmod_simulators.ptx.reports import Place, Report, parameters_of, source_of, type_of, width_of
+from devmod_simulators.ptx.shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
+from devmod_simulators.ptx.streams import Order, Work
 
 if TYPE_CHECKING:
-    from .checked import CheckedExecution, Site
-    from .program import Program
+    from devmod_simulators.ptx.checked import CheckedExecution, Site
+    from devmod_simulators.ptx.program import Program
 
 #: The largest allocation whose bytes are followed until something writes them.
 _FOLLOWED = 1 << 28

@@ -5,19 +5,21 @@ A record has a time in its high 32 bits and a thread of the launch in its low on
 accesses and barriers of a process.
 """
 
+from __future__ import annotations
+
 import mmap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .memory import Arena, Heap, LaneMemory, Memory, place_of, stepped
-from .ptx_types import S64, U8, Array, DType
+from devmod_simulators.ptx.memory import Arena, Heap, LaneMemory, Memory, place_of, stepped
+from devmod_simulators.ptx.ptx_types import S64, U8, Array, DType
 
 if TYPE_CHECKING:
-    from .checked import CheckedExecution
-    from .lanes import Lanes
-    from .sanitizer import Sanitizer
+    from devmod_simulators.ptx.checked import CheckedExecution
+    from devmod_simulators.ptx.lanes import Lanes
+    from devmod_simulators.ptx.sanitizer import Sanitizer
 
 #: The bit of a record for an atomic access, or one of another kind that synchronizes.
 STRONG = 1 << 31

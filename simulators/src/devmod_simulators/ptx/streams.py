@@ -1,11 +1,13 @@
 """The order of the operations of streams: what each one knows to be done when it runs."""
 
+from __future__ import annotations
+
 import bisect
 from typing import Any
 
 import numpy as np
 
-from .ptx_types import Array
+from devmod_simulators.ptx.ptx_types import Array
 
 #: A stream, and the number of an operation there. (0, 0) is one that comes after all others.
 Work = tuple[int, int]

@@ -2,6 +2,8 @@
 (drivers/protocol.md).
 """
 
+from __future__ import annotations
+
 import math
 import mmap
 import struct
@@ -9,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..drivers.worker_process import ARENA, Fields, serve, text
-from .columns import Launch
-from .errors import PtxError
-from .execution import run
-from .memory import Arena
-from .module import Module
-from .program import Program
+from devmod_simulators.drivers.worker_process import ARENA, Fields, serve, text
+from devmod_simulators.ptx.columns import Launch
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.execution import run
+from devmod_simulators.ptx.memory import Arena
+from devmod_simulators.ptx.module import Module
+from devmod_simulators.ptx.program import Program
 
 if TYPE_CHECKING:
-    from .sanitizer import Sanitizer
+    from devmod_simulators.ptx.sanitizer import Sanitizer
 
 
 class Worker:
@@ -113,7 +115,7 @@ class Worker:
         fields: Fields,
     ) -> bytes:
         """Run a kernel with checks, and return the reports."""
-        from .checked import launch_with_checks
+        from devmod_simulators.ptx.checked import launch_with_checks
 
         sanitizer = self.noted(fields)
         try:
@@ -133,7 +135,7 @@ class Worker:
 
     def noted(self, fields: Fields) -> "Sanitizer":
         """Take the checks and the notes of a request."""
-        from .sanitizer import Sanitizer
+        from devmod_simulators.ptx.sanitizer import Sanitizer
 
         self.sanitizer = self.sanitizer or Sanitizer(self.arena)
         self.sanitizer.checks = frozenset(fields.bytes().decode().split(","))

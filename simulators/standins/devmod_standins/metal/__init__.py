@@ -2,7 +2,9 @@
 framework of pyobjc.
 """
 
-from .cpu import Sampler, Texture, compile_kernel, missing
-from .framework import FrameworkDouble
+from __future__ import annotations
+
+from devmod_standins.metal.cpu import Sampler, Texture, compile_kernel, missing
+from devmod_standins.metal.framework import FrameworkDouble
 
 __all__ = ["FrameworkDouble", "Sampler", "Texture", "compile_kernel", "missing"]

@@ -4,7 +4,9 @@ contain.
 DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
 """
 
-from .emulator import TARGET, VARIABLE, folder, missing
-from .runner import Emulator
+from __future__ import annotations
+
+from devmod_standins.rdna3.emulator import TARGET, VARIABLE, folder, missing
+from devmod_standins.rdna3.runner import Emulator
 
 __all__ = ["TARGET", "VARIABLE", "Emulator", "folder", "missing"]

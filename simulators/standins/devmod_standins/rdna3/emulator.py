@@ -21,7 +21,7 @@ from devmod_simulators.drivers.build import CACHE
 from devmod_simulators.drivers.worker_process import Failure
 
 if TYPE_CHECKING:
-    from .code_object import CodeObject, Kernel
+    from devmod_standins.rdna3.code_object import CodeObject, Kernel
 
 VARIABLE = "DEVMOD_RDNA3_EMULATOR"
 TARGET = "gfx1100"

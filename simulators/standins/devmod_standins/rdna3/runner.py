@@ -104,7 +104,7 @@ class Emulator:
     """
 
     def __init__(self, code: bytes, folder: Path) -> None:
-        from .code_object import CodeObject
+        from devmod_standins.rdna3.code_object import CodeObject
 
         self._kernels = {kernel.name: kernel for kernel in CodeObject(code).kernels}
         self._folder = folder

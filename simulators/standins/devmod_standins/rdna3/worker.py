@@ -9,10 +9,9 @@ import struct
 import numpy as np
 
 from devmod_simulators.drivers.worker_process import Failure, Fields, serve, text
-
-from . import emulator
-from .code_object import CodeObject, Kernel
-from .memory import Arena, report_faults
+from devmod_standins.rdna3 import emulator
+from devmod_standins.rdna3.code_object import CodeObject, Kernel
+from devmod_standins.rdna3.memory import Arena, report_faults
 
 _NOT_FOUND = 500
 
