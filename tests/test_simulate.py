@@ -252,3 +252,46 @@ def test_programs_with_large_wheels(package: str, program: str, arch: str) -> No
     ).splitlines()
     assert len(lines) == {"numba_cuda": 10, "triton": 5}[package]
     assert [line for line in lines if not line.endswith(" True")] == []
+
+
+@pytest.mark.row("R34", "R50")
+@pytest.mark.parametrize("options", [(), ("--sanitize=bounds",)])
+def test_a_run_gives_the_bytes_of_dynamic_shared_memory(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "k.cu").write_text(
+        'extern "C" __global__ void k(int *x) {\n'
+        "  extern __shared__ int t[]; unsigned bytes;\n"
+        '  asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));\n'
+        "  if (bytes) t[0] = bytes;\n"
+        "  *x = bytes ? t[0] : 7;\n"
+        "}"
+    )
+    file = str(tmp_path / "k.devmod")
+    devmod = (sys.executable, "-m", "devmod")
+    subprocess.run(
+        [*devmod, "compile", tmp_path / "k.cu", "-t", "cuda -arch=compute_80", "-o", file],
+        check=True,
+        capture_output=True,
+    )
+    words = (
+        *devmod,
+        "run",
+        file,
+        "k",
+        "x=zeros[1]",
+        "--print",
+        "x",
+        "--grid",
+        "1",
+        "--block",
+        "1",
+        *options,
+    )
+    for nbytes, value in ((0, 7), (4096, 4096)):
+        assert f"x: int32[1]\n[{value}]\n" in simulate(*words, "--shared-memory", str(nbytes))
+    refused = simulate(*words, code=1)
+    assert (
+        "the cuda function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory="
+        in refused
+    )

@@ -473,6 +473,24 @@ def test_dynamic_shared_memory(
     assert standin.last_launch["shared"] == str(nbytes)
 
 
+@pytest.mark.row("R34", "R35")
+def test_dynamic_shared_memory_is_given_by_the_call_or_the_interface(
+    device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
+    tags = ["tirx.use_dyn_shared_memory"]
+    x = np.arange(64, dtype="int32")
+    with pytest.raises(devmod.ArgumentError) as caught:
+        vendor.kernel(REVERSE, [X], tags)(x, grid=1, block=64)
+    assert str(caught.value) == (
+        f"the {vendor.kind} function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for "
+        "each block"
+    )
+    assert x.tolist() == list(range(64))
+    vendor.kernel(REVERSE, [X], tags, shared_memory=256)(x, grid=1, block=64)
+    assert x.tolist() == list(range(63, -1, -1))
+    assert standin.last_launch["shared"] == "256"
+
+
 @pytest.mark.row("R35")
 def test_dynamic_shared_memory_as_a_launch_value_of_tvm(
     device: Any, vendor: Vendor, standin: StandinDriver, executes: None

@@ -425,18 +425,78 @@ def test_the_shared_memory_of_a_call_that_names_none(devices: list[toy.ToyDevice
     for _ in range(2):
         f(1, grid=1, block=4)
         f(1, grid=1, block=4, shared_memory=32)
+        f(1, grid=1, block=4, shared_memory=0)
+        f(1, grid=1, block=4, shared_memory=None)
     f.bind(1, grid=1, block=4)()
+    f.bind(1, grid=1, block=4, shared_memory=0)()
     assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [
         96,
         32,
+        0,
         96,
-        32,
-        96,
-    ]
+    ] * 2 + [96, 0]
     assert f.launch_config(grid=1, block=4).shared_memory == 96
+    assert f.launch_config(grid=1, block=4, shared_memory=0).shared_memory == 0
     interface = f.info.interface
     assert interface is not None
     assert Interface.from_dict(interface.to_dict()) == interface
+
+
+DYNAMIC = ("blockIdx.x", "threadIdx.x", "tirx.use_dyn_shared_memory")
+
+
+@pytest.mark.row("R34", "R35")
+@pytest.mark.parametrize("has_interface", [True, False])
+def test_a_kernel_with_dynamic_shared_memory_and_no_default_is_refused_before_the_launch(
+    has_interface: bool, devices: list[toy.ToyDevice]
+) -> None:
+    f = make(launcher=toy.SharedLauncher, tags=DYNAMIC)
+    if not has_interface:
+        f = toy.module({"f": f.info.replace(interface=None)}, {}, toy.SharedLauncher)["f"]
+    config = {"grid": 1, "block": 4}
+    f(
+        1, **config, shared_memory=0
+    )  # the call that gives none later has the other arguments of this one
+    f(1, **config, shared_memory=16)
+    f(1, 1, 4, 32)
+    for call in (
+        lambda: f(1, **config),
+        lambda: f(1, **config, shared_memory=None),
+        lambda: f(1, grid=0, block=4),
+        lambda: f.bind(1, **config),
+        lambda: f.launch_config(**config),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            call()
+        assert str(caught.value) == (
+            "the toy function 'f' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block"
+        )
+        assert caught.value.argument == "shared_memory"
+    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [0, 16, 32]
+
+
+@pytest.mark.row("R35")
+@pytest.mark.parametrize(
+    ("launcher", "interface"),
+    [
+        (toy.ToyLauncher, {}),  # the kind has no dynamic shared memory
+        (toy.SharedLauncher, {"shared_memory": 1}),
+        (
+            toy.SharedLauncher,
+            {"extra": {"opaque": True}},
+        ),  # whether the kernel uses some is unknown
+    ],
+)
+def test_a_call_may_give_no_dynamic_shared_memory(
+    launcher: type[toy.ToyLauncher], interface: dict[str, Any], devices: list[toy.ToyDevice]
+) -> None:
+    f = make(launcher=launcher, tags=DYNAMIC, **interface)
+    for _ in range(2):
+        f(1, grid=1, block=4)
+    f.bind(1, grid=1, block=4)()
+    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [
+        interface.get("shared_memory", 0)
+    ] * 3
 
 
 def test_launch_values_follow_the_arguments_without_a_default(devices: list[toy.ToyDevice]) -> None:

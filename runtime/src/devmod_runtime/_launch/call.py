@@ -140,7 +140,7 @@ class KernelCall(CheckedCall):
                     Opening.kernel_call is KernelCall
                     and not program
                     and not has_launch_values
-                    and shared_memory == 0
+                    and shared_memory is None
                 ):
                     # The key must be the key of `Function.__call__`, which supports neither launch
                     # values nor shared memory.

@@ -16,6 +16,8 @@ from devmod_runtime._launch.scalars import explain_not_int
 Dims = int | Sequence[int] | None
 
 _MAX = 2**63 - 1
+#: The key of an interface whose binary has no types (`devmod pack --opaque`).
+_OPAQUE = "opaque"
 _NO_CLUSTERS = ((1, 1, 1), (1, 1, 1))
 
 
@@ -27,15 +29,17 @@ class LaunchRequest:
     grid, threads, block : tuple of int or None
         The values of the call in x, y, z. One of `grid` and `threads` is None. `block` is None if
         the backend chooses it.
-    cluster, shared_memory, preferred_cluster
+    cluster, preferred_cluster
         As in `LaunchConfig`.
+    shared_memory : int or None
+        The bytes of the call; None for the default of the interface.
     """
 
     grid: tuple[int, int, int] | None = None
     threads: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     cluster = preferred_cluster = (1, 1, 1)
-    shared_memory = 0
+    shared_memory: int | None = None
 
     def given(
         self, grid: Dims, block: Dims, threads: Dims
@@ -79,7 +83,7 @@ class LaunchConfigReader:
         return (interface.block or interface.default_block) if interface is not None else None
 
     def read(
-        self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int
+        self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int | None
     ) -> tuple[Sequence[Any], LaunchRequest]:
         """Return the arguments without launch values, and the requested launch.
 
@@ -150,9 +154,9 @@ class LaunchConfigReader:
             )
             grid = x, y, z
         interface = self._signature.interface
-        shared_memory = request.shared_memory or (
-            interface.shared_memory if interface is not None else 0
-        )
+        shared_memory = request.shared_memory
+        if shared_memory is None:
+            shared_memory = interface.shared_memory if interface is not None else 0
         clusters = (request.cluster, request.preferred_cluster)
         config = LaunchConfig(grid, block, clusters[0], shared_memory, clusters[1])
         if 0 in grid:
@@ -191,7 +195,7 @@ class LaunchConfigReader:
         grid: Dims,
         block: Dims,
         threads: Dims,
-        shared_memory: int,
+        shared_memory: int | None,
         request: LaunchRequest,
     ) -> None:
         """Read TVM's launch values, which follow the arguments."""
@@ -204,7 +208,8 @@ class LaunchConfigReader:
                 f"is called with {keywords} and with launch values after its arguments; give one of them",
                 word,
             )
-        if shared_memory and SHARED_MEMORY in signature.launch:
+        has_value = SHARED_MEMORY in signature.launch
+        if has_value and shared_memory is not None:
             raise self._error(
                 "is called with shared_memory= and with its launch value after the arguments; give one of them",
                 "shared_memory",
@@ -220,9 +225,9 @@ class LaunchConfigReader:
         )
         has_block = any(triple == 1 for triple, _ in signature.launch)
         request.block = self._block(threads_of_block) if has_block else self.block or (1, 1, 1)
-        request.shared_memory = self._shared_memory_size(
-            shared_memory if shared_memory != 0 else triples[4][0]
-        )
+        if has_value:
+            shared_memory = triples[4][0]
+        request.shared_memory = self._shared_memory_size(shared_memory)
 
     def _block(self, block: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
         """Return the block of a call; None if the backend chooses it."""
@@ -250,9 +255,15 @@ class LaunchConfigReader:
             )
         return None
 
-    def _shared_memory_size(self, value: Any) -> int:
-        if type(value) is int and value == 0:
-            return 0
+    def _shared_memory_size(self, value: Any) -> int | None:
+        """Return the bytes that a call gives; None for the default of the interface."""
+        if value is None:
+            if self._needs_shared_memory():
+                raise self._error(
+                    "uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block",
+                    "shared_memory",
+                )
+            return None
         number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)
         if number and self._launcher.no_shared_memory:
             raise self._error(
@@ -260,6 +271,17 @@ class LaunchConfigReader:
                 "shared_memory",
             )
         return number
+
+    def _needs_shared_memory(self) -> bool:
+        """Return whether each call must give the bytes of dynamic shared memory."""
+        if SHARED_MEMORY not in self._signature.launch or self._launcher.no_shared_memory:
+            return False
+        interface = self._signature.interface
+        if interface is None:
+            return True
+        # A binary whose types are unknown has the launch value of each kernel, also of one that
+        # uses no shared memory.
+        return not interface.shared_memory and _OPAQUE not in interface.extra
 
     def _triple(self, word: str, value: Any, least: int) -> tuple[int, int, int]:
         parts = value if isinstance(value, (tuple, list)) else (value,)

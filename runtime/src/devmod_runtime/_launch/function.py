@@ -39,7 +39,7 @@ from devmod_runtime._launch.call import DEVICE_KEY, HostCall, KernelCall, variab
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
-from devmod_runtime._launch.plain_call import MISSING, NO_SHARED_MEMORY, plain_call
+from devmod_runtime._launch.plain_call import MISSING, plain_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _signature(function: Function) -> PythonSignature:
     )
     launch["stream"] = None
     if not function._launcher.no_shared_memory:
-        launch["shared_memory"] = 0
+        launch["shared_memory"] = None
     parameters = function._order.parameters(lambda argument: type_of(function, argument))
     parameters += [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in launch.items()
@@ -290,7 +290,7 @@ class Function(ProcessLocal):
         block: Dims = None,
         threads: Dims = None,
         stream: Stream | None = None,
-        shared_memory: int = NO_SHARED_MEMORY,
+        shared_memory: int | None = None,
         **keywords: Any,
     ) -> Any:
         """Launch the function.
@@ -314,7 +314,8 @@ class Function(ProcessLocal):
         stream
             The stream of the launch. Default: the device's current stream.
         shared_memory
-            Dynamic shared memory in bytes, for kinds that have it.
+            Dynamic shared memory in bytes, for kinds that have it. Default: that of the interface.
+            A kernel that uses some needs one of both.
         **keywords
             Arguments by the names of the interface's parameters, in any order. A name that is a
             keyword of Python, or one of the five keywords above, has an underscore behind it. A
@@ -354,7 +355,7 @@ class Function(ProcessLocal):
             plain = self._take_plain_calls()
         if (
             plain is None
-            or shared_memory is not NO_SHARED_MEMORY
+            or shared_memory is not None
             or len(args) != len(self._signature.arguments)
         ):
             return self._call_checked(args, grid, block, threads, stream, shared_memory)
@@ -409,7 +410,7 @@ class Function(ProcessLocal):
         in_no_stream = not entered or not is_in_stream()
         if (
             self._host_calls
-            and shared_memory is NO_SHARED_MEMORY
+            and shared_memory is None
             and (stream is not None or in_no_stream)
             and _are_counts(grid, block, threads)
         ):
@@ -432,7 +433,7 @@ class Function(ProcessLocal):
         block: Dims = None,
         threads: Dims = None,
         stream: Stream | None = None,
-        shared_memory: int = 0,
+        shared_memory: int | None = None,
         **keywords: Any,
     ) -> Launch:
         """Check the arguments, and return a prepared launch.
@@ -481,7 +482,12 @@ class Function(ProcessLocal):
         return self._config_reader.block
 
     def launch_config(
-        self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0
+        self,
+        *,
+        threads: Dims = None,
+        grid: Dims = None,
+        block: Dims = None,
+        shared_memory: int | None = None,
     ) -> LaunchConfig:
         """Return the grid and the block that a call would use on the function's device. Nothing is
         launched.

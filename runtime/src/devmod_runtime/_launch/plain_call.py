@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 #: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
 MISSING = object()
-#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks
-#: such values.
-NO_SHARED_MEMORY = 0
 #: The number of arguments too many that a call can have before they are taken for others.
 _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
@@ -36,7 +33,6 @@ _VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v
 #: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
 _NAMES = {
     "M": MISSING,
-    "NONE": NO_SHARED_MEMORY,
     "BlockBytes": BlockBytes,
     "current_stream": current_stream,
     "entered": entered,
@@ -116,7 +112,7 @@ def _code(
     names = [f"n{number}" for number in range(count) if has_names]
     args, by_name = (f"({''.join(f'{each}, ' for each in group)})" for group in (positions, names))
     other = f"return self._call_in_other_form(({', '.join([*positions, *extra])}, *rest), {by_name}, keywords, {_LAUNCH}, shared_memory)"
-    lines = [f"if x0 is not M or keywords or shared_memory is not NONE: {other}"]
+    lines = [f"if x0 is not M or keywords or shared_memory is not None: {other}"]
     if names:
         both_or_none = " or ".join(f"(a{each} is M) is (n{each} is M)" for each in range(count))
         lines += [
@@ -181,7 +177,7 @@ def _code(
     ]
     parameters = ", ".join(f"{each}=M" for each in (*positions, *extra))
     by_names = "".join(f"{each}=M, " for each in names)
-    launch = "grid=None, block=None, threads=None, stream=None, shared_memory=NONE"
+    launch = "grid=None, block=None, threads=None, stream=None, shared_memory=None"
     head = f"def call(self, {parameters}, /, {by_names}{launch}, *rest, **keywords):"
     space: dict[str, Any] = dict(_NAMES)
     exec("\n    ".join([head, *lines]), space)  # noqa: S102 - it has no text but the numbers of arguments

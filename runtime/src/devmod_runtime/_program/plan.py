@@ -387,7 +387,7 @@ class Step:
         try:
             grid, block, threads = dims if self.function._launcher.has_grid else (None, None, None)
             call: KernelCall = make(
-                self.function, args, grid, block, threads, stream, 0, program=self.program.name
+                self.function, args, grid, block, threads, stream, None, program=self.program.name
             )
             return call
         except (ArgumentError, LaunchError) as error:

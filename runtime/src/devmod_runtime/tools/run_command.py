@@ -70,6 +70,12 @@ Exit status:
 )
 @click.option("--block", metavar="X[,Y[,Z]]", help="The threads of a block.")
 @click.option(
+    "--shared-memory",
+    type=click.IntRange(0, 2**63 - 1),
+    metavar="BYTES",
+    help="The dynamic shared memory of a block.",
+)
+@click.option(
     "--device",
     metavar="KIND[:NUMBER]",
     shell_complete=complete_kind("devmod.device"),
@@ -138,6 +144,7 @@ def command(
     threads: str | None,
     grid: str | None,
     block: str | None,
+    shared_memory: int | None,
     expect: tuple[str, ...],
     save: tuple[str, ...],
     timeout: float | None,
@@ -172,6 +179,8 @@ def command(
         for name, text in (("threads", threads), ("grid", grid), ("block", block))
         if text
     }
+    if shared_memory is not None:
+        sizes["shared_memory"] = shared_memory
     options |= {
         "function": function,
         "given": given,
@@ -216,7 +225,8 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
         if (
             isinstance(parameter, click.Option)
             and parameter.name not in ("sanitize", "device")
-            and value not in (None, False)
+            and value is not None
+            and value is not False
         ):
             for each in value if isinstance(value, tuple) else [value]:
                 words += parameter.opts[-1:] if each is True else [parameter.opts[-1], str(each)]
