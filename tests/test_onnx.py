@@ -398,6 +398,22 @@ def test_a_model_that_ends_or_hangs_the_tracer(
     )
 
 
+@pytest.mark.row("R47")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit no memory of a process")
+def test_a_model_takes_at_most_the_memory_of_the_machine(tmp_path: Path) -> None:
+    """Pages that nobody touches need no memory, so only a limit refuses the second array."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    code = f"import numpy; numpy.kept = [numpy.zeros({most * 6 // 10}, 'uint8') for _ in range(2)]"
+    plant(tmp_path, code)
+    classifier(tmp_path)
+    run = devmod_in_process(tmp_path, "onnx", "small.onnx", "-t", "opencl")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert re.fullmatch(
+        r"devmod: error: small\.onnx: .*MemoryError: Unable to allocate .*\n", run.stderr
+    )
+    assert not Path("small.devmod").exists()
+
+
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="Ctrl-C is a signal of POSIX")
 def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
     plant(

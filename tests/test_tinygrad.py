@@ -207,6 +207,22 @@ def test_a_symbolic_length() -> None:
         module["attention"](np.zeros((2, 33, 16), "float32"))
 
 
+def test_a_symbolic_length_has_both_bounds() -> None:
+    from tinygrad import Variable
+
+    full = tensor(8, 4)
+    length = Variable("n", 3, 8).bind(5)
+    module = interop.export(lambda x: x + 1, full[:length], targets=BOTH, name="f")
+    for kind in BOTH:
+        function = module["f"].on(first_device(kind))
+        for rows in (3, 8):
+            x = full.numpy()[:rows].copy()
+            np.testing.assert_array_equal(function(x), x + 1)
+        for rows, comparison in ((2, "3 <= n, and that is 3 <= 2"), (9, "n <= 8, and that is 9 <= 8")):
+            with pytest.raises(ArgumentError, match=rf"it requires {comparison}"):
+                function(np.zeros((rows, 4), "float32"))
+
+
 def test_a_symbolic_grid_that_exceeds_the_limit_of_a_kind() -> None:
     """WebGPU has 65,535 blocks in a dimension, so the product of a length and a number becomes two
     dimensions.
@@ -564,6 +580,20 @@ def test_a_wrong_program_is_noticed(wrong: Any, text: str) -> None:
     with pytest.raises(CompileError) as caught:
         interop.check(module, "f", {"x": x}, [x * 2 + 1])
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_each_result_is_compared(number: int) -> None:
+    from tinygrad import Tensor
+
+    first_device("webgpu")
+    x = np.array([0, 0.25, 0.5, 1], "float32")
+    module = interop.export(lambda x: (x + 1, x * 2, x - 1), Tensor(x), targets="webgpu", name="f")
+    expected = [x + 1, x * 2, x - 1]
+    assert interop.check(module, "f", {"x": x}, expected)[0].startswith("checked on webgpu:0")
+    expected[number] = expected[number] + x
+    with pytest.raises(CompileError, match=rf"^result {number} of 'f' on webgpu:0 differs by 1\.0"):
+        interop.check(module, "f", {"x": x}, expected)
 
 
 def test_an_integer_must_be_equal_and_float16_is_less_exact() -> None:

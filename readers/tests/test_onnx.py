@@ -177,6 +177,10 @@ OUTSIDE = "is not below the model's folder; copy it there"
             external("folder/../../secret"),
             f"its external data is in 'folder/../../secret', which {OUTSIDE}",
         ),
+        (
+            external("../m-secret/w.bin"),
+            f"its external data is in '../m-secret/w.bin', which {OUTSIDE}",
+        ),
         (external("/etc/passwd"), f"its external data is in '/etc/passwd', which {OUTSIDE}"),
         (
             external(""),
@@ -216,6 +220,8 @@ OUTSIDE = "is not below the model's folder; copy it there"
 )
 def test_data_that_is_elsewhere_or_not_there(tmp_path: Path, tensor: Any, error: str) -> None:
     (tmp_path / "secret").write_bytes(bytes(64))
+    (tmp_path / "m-secret").mkdir()
+    (tmp_path / "m-secret" / "w.bin").write_bytes(bytes(64))
     folder = tmp_path / "m"
     (folder / "folder").mkdir(parents=True)
     (folder / "w.bin").write_bytes(bytes(32))
