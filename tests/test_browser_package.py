@@ -25,6 +25,7 @@ from browser_driver import JS, node, run_in_node  # noqa: E402
 
 WEB = JS.parent / "page"
 PACKAGE = json.loads((JS / "package.json").read_text())
+README = (JS / "README.md").read_text()
 
 
 def run(*command: str, cwd: Path = JS) -> str:
@@ -35,8 +36,8 @@ def run(*command: str, cwd: Path = JS) -> str:
     return done.stdout
 
 
-def typescript() -> tuple[str, str]:
-    compiler = JS / "node_modules" / "typescript" / "bin" / "tsc"
+def typescript(version: str = "") -> tuple[str, str]:
+    compiler = JS / "node_modules" / f"typescript{version}" / "bin" / "tsc"
     if not compiler.exists():
         pytest.skip("typescript is not installed (npm install in browser/js)")
     return node(), str(compiler)
@@ -121,7 +122,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "js" / "node_modules").symlink_to(JS / "node_modules")
     run(npm, "pack", "--pack-destination", str(folder), cwd=folder / "js")
-    assert next(folder.glob("*.tgz")).stat().st_size <= 60_000
+    assert next(folder.glob("*.tgz")).stat().st_size <= 75_000
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         archive.extractall(folder / "node_modules", filter="data")
     return (folder / "node_modules" / "package").rename(folder / "node_modules" / "devmod-webgpu")
@@ -176,8 +177,10 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
 """
 
 
-def errors_of(program: str, folder: Path) -> list[str]:
-    """Compile a TypeScript program, and return its lines with errors."""
+def errors_of(program: str, folder: Path, version: str = "", types: str = "") -> list[str]:
+    """Compile a TypeScript program with a version of the compiler, and return its lines with
+    errors. An error in the declarations of the package is none of them, and fails the test.
+    """
     (folder / "program.ts").write_text(program)
     options = [
         "--noEmit",
@@ -189,9 +192,9 @@ def errors_of(program: str, folder: Path) -> list[str]:
         "--lib",
         "es2022,dom",
         "--types",
-        "",
+        types,
     ]
-    command = [*typescript(), *options, "program.ts"]
+    command = [*typescript(version), *options, "program.ts"]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
     )
@@ -240,6 +243,44 @@ def test_the_packed_types_take_the_code_of_users_and_refuse_wrong_calls(packed: 
     )
 
 
+def test_an_older_typescript_takes_the_types_with_what_the_page_names(packed: Path) -> None:
+    """TypeScript 5 has no types of WebGPU."""
+    folder = packed.parent.parent
+    types = folder / "node_modules" / "@webgpu"
+    types.symlink_to(JS / "node_modules" / "@webgpu")
+    (folder / "package.json").write_text('{ "type": "module" }')
+    assert "With 5.7 to 5.9, which lack WebGPU, run `npm install -D @webgpu/types`" in README
+    assert errors_of(GOOD, folder, "-5.7", "@webgpu/types") == []
+    types.unlink()
+
+
+#: What an editor shows of a type: the text of the comment before it.
+DECLARED = re.compile(
+    r"(/\*\*(?:(?!\*/)[\s\S])*\*/\n)?^export (?:declare )?(?:type|class|function|let) (\w+)", re.M
+)
+#: A public member of a class.
+MEMBER = re.compile(r"(\*/\n)?^    (?!private|static|#|constructor)(?:get )?(\w+)[(<:?]", re.M)
+
+
+def test_the_packed_types_have_their_comments(packed: Path) -> None:
+    index = (packed / "types" / "index.d.ts").read_text()
+    public = re.findall(r"export (?:type )?\{ ([^}]*?),? \}", index)
+    names = {name for line in public for name in line.split(", ")}
+    texts = "".join(path.read_text() for path in (packed / "types").glob("*.d.ts"))
+    found = {name: comment for comment, name in DECLARED.findall(texts) if name in names}
+    assert found.keys() == names
+    assert [name for name, comment in found.items() if not comment] == []
+    classes = re.findall(r"^export declare class (\w+).*\{\n((?:    .*\n)*)", texts, re.M)
+    bare = [
+        f"{name}.{member}"
+        for name, body in classes
+        if name in names
+        for comment, member in MEMBER.findall(body)
+        if not comment
+    ]
+    assert bare == []
+
+
 def test_the_package_has_no_dependency_and_no_build_step() -> None:
     assert "dependencies" not in PACKAGE
     for path in (JS / "src").glob("*.js"):
@@ -255,8 +296,9 @@ def test_the_package_has_no_dependency_and_no_build_step() -> None:
 
 def test_the_version_is_that_of_the_distributions() -> None:
     import devmod
+    from npm_package import npm_version  # tools/npm_package.py
 
-    assert PACKAGE["version"] == devmod.__version__.replace(".dev", "-dev.")
+    assert PACKAGE["version"] == npm_version(devmod.__version__)
 
 
 def test_no_lock_file_and_no_address_of_a_registry() -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+import re
+import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +112,181 @@ def test_the_size_the_version_and_the_licence_of_a_distribution(
         "is not of version 0.1.0",
         "has 0 licences, not 1",
     ]
+
+
+def npm_package(folder: Path, package: dict[str, Any], files: dict[str, bytes]) -> Path:
+    path = folder / f"devmod-webgpu-{package.get('version')}.tgz"
+    files = LICENCE | {
+        "package.json": json.dumps(package).encode(),
+        "README.md": b"",
+        "dist/index.js": b"",
+        "types/index.d.ts": b"",
+        **files,
+    }
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(f"package/{name}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+def problems(path: Path, version: str) -> list[str]:
+    import npm_package
+    import release
+
+    return release.problems_of(path, version) + npm_package.problems_of(path, version)
+
+
+def test_an_npm_package_without_a_fault(tmp_path: Path) -> None:
+    package = {"version": "0.2.0-rc.1", "scripts": {"prepack": "npm run types"}}
+    assert problems(npm_package(tmp_path, package, {"types/a.d.ts": b""}), "0.2.0-rc.1") == []
+
+
+@pytest.mark.parametrize(
+    ("package", "files", "problem"),
+    [
+        ({}, {"src/index.js": b""}, "has src/index.js"),
+        ({}, {"types/a.ts": b""}, "has types/a.ts"),
+        ({}, {"LICENSE": b"MIT"}, "LICENSE is not the licence of the repository"),
+        (
+            {},
+            {"dist/index.js": b"// of " + str(ROOT).encode()},
+            f"dist/index.js names {ROOT}, a path of this machine",
+        ),
+        ({"dependencies": {"a": "1"}}, {}, "package.json has dependencies"),
+        ({"scripts": {"postinstall": "a"}}, {}, "package.json has the script postinstall"),
+    ],
+)
+def test_an_npm_package_with_a_fault(
+    tmp_path: Path, package: dict[str, Any], files: dict[str, bytes], problem: str
+) -> None:
+    path = npm_package(tmp_path, {"version": "0.1.0", **package}, files)
+    assert problems(path, "0.1.0") == [problem]
+
+
+def test_the_version_and_the_files_of_an_npm_package(tmp_path: Path) -> None:
+    path = tmp_path / "devmod-webgpu-0.1.0.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        member = tarfile.TarInfo("package/package.json")
+        data = b'{"version": "0.1.0-dev.1"}'
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    assert problems(path, "0.1.0") == [
+        "has 0 licences, not 1",
+        "lacks LICENSE",
+        "lacks README.md",
+        "lacks dist/index.js",
+        "lacks types/index.d.ts",
+        "package.json has the version 0.1.0-dev.1, not 0.1.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("repository", "version", "tag"),
+    [("", "0.2.0", "latest"), ("https://a/b", "0.2.0-rc.1", "next")],
+)
+def test_what_is_published_on_npm_names_its_repository_and_its_tag(
+    tmp_path: Path, repository: str, version: str, tag: str
+) -> None:
+    """npm refuses a version before a release without a tag, and compares the repository with that
+    of the workflow.
+    """
+    from npm_package import prepare
+
+    (tmp_path / "package.json").write_text(json.dumps({"version": version}))
+    prepare(tmp_path, repository)
+    package = json.loads((tmp_path / "package.json").read_text())
+    assert package["publishConfig"] == {"access": "public", "provenance": True, "tag": tag}
+    address = package.get("repository", {})
+    assert address == (
+        {"type": "git", "url": "git+https://a/b.git", "directory": "browser/js"}
+        if repository
+        else {}
+    )
+
+
+@pytest.mark.once
+def test_the_npm_package_of_this_tree_is_packed_and_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `make release` does, without an index: packed from a copy of the repository's files,
+    checked, installed into an empty folder, compiled with, and run.
+    """
+    import release
+
+    packages = ROOT / "browser" / "js" / "node_modules"
+    if shutil.which("npm") is None or not (packages / "esbuild").is_dir():
+        pytest.skip("npm or its esbuild is not installed (make test-setup)")
+    folder = tmp_path / "tree" / "browser" / "js"
+    ignored = shutil.ignore_patterns("node_modules", "types", "dist")
+    shutil.copytree(ROOT / "browser" / "js", folder, ignore=ignored)
+    for name, place in (("OUT", ""), ("TREE", "tree"), ("NPM", "npm")):
+        monkeypatch.setattr(release, name, tmp_path / place)
+    monkeypatch.setattr(release, "REPOSITORY", "https://host/me/devmod")
+    release.release_npm(release.version_of(ROOT / "core"))
+    package, used = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r" +\d+\.\d kB  devmod-webgpu-[\d.a-z-]+\.tgz", package)
+    assert used == "  npm install, a program of TypeScript under --strict, and one under node"
+
+
+@pytest.mark.parametrize(
+    ("version", "number"),
+    [
+        ("0.2.0", "0.2.0"),
+        ("0.2.0rc1", "0.2.0-rc.1"),
+        ("1.0.0a2", "1.0.0-alpha.2"),
+        ("1.0.0b3", "1.0.0-beta.3"),
+        ("0.2.0.dev12", "0.2.0-dev.12"),
+    ],
+)
+def test_a_version_as_npm_writes_it(version: str, number: str) -> None:
+    from npm_package import npm_version
+
+    assert npm_version(version) == number
+
+
+#: A tree that names version 0.1.0 in each way, and others that begin alike.
+BEFORE = {
+    "pyproject.toml": 'version = "0.1.0"\ndependencies = ["devmod-core>=0.1.0", "devmod>=0.1.0.post1"]\n',
+    "a.py": '__version__ = "0.1.0"\nNEXT = "devmod==0.1.01", "devmod==0.1.0rc1"\n',
+    "b.md": "devmod 0.1.0. pip install devmod-cuda==0.1.0, not devmod==0.1.0.post1 or tvm==0.1.0\n",
+    "package.json": '{"version": "0.1.0", "other": "0.1.0"}\n',
+    "lock.json": '{"version": "0.1.0-dev.1"}\n',
+    "benchmarks/RESULTS.md": "devmod 0.1.0\n",
+}
+AFTER = BEFORE | {
+    "pyproject.toml": 'version = "0.2.0rc1"\ndependencies = ["devmod-core>=0.2.0rc1", "devmod>=0.1.0.post1"]\n',
+    "a.py": '__version__ = "0.2.0rc1"\nNEXT = "devmod==0.1.01", "devmod==0.1.0rc1"\n',
+    "b.md": "devmod 0.2.0rc1. pip install devmod-cuda==0.2.0rc1, not devmod==0.1.0.post1 or tvm==0.1.0\n",
+    "package.json": '{"version": "0.2.0-rc.1", "other": "0.1.0"}\n',
+}
+
+
+def test_a_new_version_replaces_the_old_one_and_no_version_that_begins_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import release
+
+    for name, text in BEFORE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    release.set_version("0.1.0", "0.2.0rc1")
+    assert {name: (tmp_path / name).read_text() for name in BEFORE} == AFTER
+
+
+def test_a_version_that_npm_cannot_have_is_not_written() -> None:
+    import release
+    from environments import InstallError
+
+    with pytest.raises(InstallError) as caught:
+        release.set_version("0.1.0", "0.1.0.post1")
+    assert str(caught.value) == (
+        "npm has no version 0.1.0.post1; expected one such as 0.2.0, 0.2.0rc1 or 0.2.0.dev1"
+    )
 
 
 def test_the_released_distributions_are_all_but_the_examples() -> None:

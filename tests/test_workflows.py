@@ -67,6 +67,30 @@ def test_the_tasks_that_workflows_run_are_in_the_makefile() -> None:
     assert {"test-all", "breakages", "fuzz", "frameworks", "release", "docs", "gpu"} <= named
 
 
+def test_a_release_publishes_all_that_it_builds() -> None:
+    import release  # tools/release.py
+
+    jobs = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    steps = {name: job["steps"] for name, job in jobs.items()}
+    uploads = [
+        step["with"]
+        for name in ("build", "tvm")
+        for step in steps[name]
+        if "upload-artifact" in step.get("uses", "")
+    ]
+    built = {str(each.relative_to(ROOT)) for each in (release.DIST, release.NPM)}
+    assert {each["path"] for each in uploads} == {*built, "tvm/dist"}
+    assert {each["if-no-files-found"] for each in uploads} == {"error"}
+    for job, name, command in (
+        ("publish", "distributions*", "uv publish --trusted-publishing always dist/*"),
+        ("npm", "npm", "npm publish ./npm/*.tgz"),
+    ):
+        assert jobs[job]["needs"] == ["build", "tvm"]
+        first, *others = steps[job]
+        assert name in (first["with"].get("pattern"), first["with"].get("name"))
+        assert others[-1]["run"] == command
+
+
 GOOD = "__kernel void twice(__global float *x)\n{\n    x[get_global_id(0)] *= 2;\n}\n"
 
 

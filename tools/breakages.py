@@ -68,10 +68,14 @@ def breakages() -> list[Breakage]:
 
 @cache
 def _sources(root: Path) -> dict[Path, str]:
-    """Return the sources of the wheels, which are the same for each fault."""
+    """Return the sources of the wheels, of the npm package and of the tools, which are the same
+    for each fault.
+    """
     folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    return {path: path.read_text() for path in [*files, *sorted(root.glob("browser/js/src/*.js"))]}
+    for pattern in ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js"):
+        files += sorted(root.glob(pattern))
+    return {path: path.read_text() for path in files}
 
 
 @cache

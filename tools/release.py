@@ -5,8 +5,8 @@ environments, and print what to type.
     python tools/release.py --set X     write version X wherever the tree names its version, and end
 
 REPOSITORY is the address of the repository, without which the links of the READMEs lead nowhere on
-an index. Publishing is a person's act. What is built is in build/release/dist: give that folder to
-the index.
+an index. Publishing is a person's act. What is built is in build/release/dist, for Python's index,
+and in build/release/npm, for npm's.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import npm_package
 import pythons
 from environments import ROOT, InstallError, find_uv, install, make_venv, python_of, uv_settings
 from setup import projects
@@ -29,6 +30,7 @@ from wheels import TVM, WITH_TVM, build_into
 
 OUT = ROOT / "build" / "release"
 DIST = OUT / "dist"
+NPM = OUT / "npm"
 TREE = OUT / "tree"
 REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")
 #: A link to a file of the repository, or a picture of it.
@@ -61,7 +63,7 @@ def set_version(old: str, new: str) -> None:
     """Write a version wherever the tree names its own: in the projects, in requirements, in
     `__version__`, in pages and tests.
     """
-    npm = [each.replace(".dev", "-dev.") for each in (old, new)]
+    npm = [npm_package.npm_version(each) for each in (old, new)]
     places = ["*.toml", "*.py", "*.md", "*.json", ":!benchmarks/RESULTS.md"]
     found = ["git", "grep", "-lIF", "-e", old, "-e", npm[0], "--", *places]
     for name in subprocess.run(
@@ -70,7 +72,7 @@ def set_version(old: str, new: str) -> None:
         before, after = npm if name.endswith(".json") else (old, new)
         lead = r'devmod(?:-[a-z]+)?(?:\[[a-z,-]+\])?(?:[=>]=| )|version(?:__)? = "|"version": "'
         text = (ROOT / name).read_text(encoding="utf-8")
-        changed = re.sub(rf"({lead}){re.escape(before)}(?![\w.])", rf"\g<1>{after}", text)
+        changed = re.sub(rf"({lead}){re.escape(before)}(?!\w|[.+-]\w)", rf"\g<1>{after}", text)
         if changed != text:
             (ROOT / name).write_text(changed, encoding="utf-8")
             print(f"  {name}")
@@ -162,7 +164,7 @@ def problems_of(path: Path, version: str) -> list[str]:
     result = []
     if path.stat().st_size > LARGEST:
         result.append(f"has {path.stat().st_size:,} bytes; at most {LARGEST:,} are expected")
-    if not re.search(rf"-{re.escape(version)}(-|\.tar)", path.name):
+    if not re.search(rf"-{re.escape(version)}(-|\.tar|\.tgz)", path.name):
         result.append(f"is not of version {version}")
     places = {
         ROOT,
@@ -199,16 +201,42 @@ def check(files: Sequence[Path], version: str) -> None:
     for path in files:
         problems = problems_of(path, version)
         bad = bad or bool(problems)
-        print(
-            f"  {path.stat().st_size / 1000:8.1f} kB  {path.name}",
-            *(f"\n    {text}" for text in problems),
-            sep="",
-        )
+        show(path, problems)
     twine = make_venv(OUT / "twine")
     install(twine, ["twine"], cached=True)
     run([twine, "-m", "twine", "check", "--strict", *files], label="twine check --strict")
     if bad:
         raise SystemExit("release: the distributions above have problems")
+
+
+def show(path: Path, problems: Sequence[str]) -> None:
+    """Print a distribution and what is wrong with it."""
+    print(f"  {path.stat().st_size / 1000:8.1f} kB  {path.name}")
+    for text in problems:
+        print(f"    {text}")
+
+
+def release_npm(version: str) -> None:
+    """Pack the npm package, check it, and use it in an empty folder. Raise SystemExit if it has a
+    problem.
+    """
+    folder = TREE / npm_package.PLACE
+    npm_package.prepare(folder, REPOSITORY)
+    if REPOSITORY:
+        readme = folder / "README.md"
+        text = with_links(readme.read_text(encoding="utf-8"), str(npm_package.PLACE), version)
+        readme.write_text(text, encoding="utf-8")
+    path = npm_package.pack(folder, NPM)
+    if path is None:
+        print("  without the npm package, which needs npm (Debian, Ubuntu: apt-get install npm)")
+        return
+    number = npm_package.npm_version(version)
+    problems = problems_of(path, number) + npm_package.problems_of(path, number)
+    show(path, problems)
+    if problems:
+        raise SystemExit("release: the npm package above has problems")
+    npm_package.use(path, OUT / "npm-box")
+    print("  npm install, a program of TypeScript under --strict, and one under node")
 
 
 def run(
@@ -341,6 +369,8 @@ def main() -> None:
         return
     print(f"devmod {version}: building into {DIST.relative_to(ROOT)}", flush=True)
     check(build(version), version)
+    print("the npm package", flush=True)
+    release_npm(version)
     print("installing from this folder", flush=True)
     install_all(version)
     print("the README", flush=True)
@@ -357,6 +387,9 @@ def main() -> None:
         f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:"
     )
     print(f"  git tag v{version}\n  git push origin v{version}")
+    print(
+        f"It gives {DIST.relative_to(ROOT)} to Python's index and {NPM.relative_to(ROOT)} to npm."
+    )
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ const SOURCES = {
 };
 
 /**
+ * Where a function runs.
  * @typedef {object} FunctionOptions
  * @property {GPUDevice} [device] The device; by default the package's own, which is created at its first use.
  */
@@ -203,14 +204,15 @@ export class Bundle {
    * @template {Record<string, Value> | ProgramFunction} [T=Record<string, Value>] The names of a kernel's arguments, with their types; or `ProgramFunction`.
    * @param {string} name
    * @param {FunctionOptions} [options]
-   * @returns {Promise<FunctionOf<T>>}
+   * @returns {Promise<FunctionOf<NoInfer<T>>>}
    */
   async getFunction(name, options = {}) {
     const candidates = await this.#candidates(name);
     const first = /** @type {Module} */ (candidates[0]);
     if (first.kind === "program")
       return /** @type {FunctionOf<T>} */ (await makeProgram(name, candidates, options.device));
-    if (candidates.length === 1) return first.getFunction(name, options);
+    if (candidates.length === 1)
+      return /** @type {FunctionOf<T>} */ (await first.getFunction(name, options));
     const description = `the webgpu function ${repr(name)}`;
     const device = await chosenDevice(options.device, description);
     const { made, reasons } = await firstThatRuns(candidates, async (module) => {
@@ -435,7 +437,7 @@ export class Module {
    * @template {Record<string, Value> | ProgramFunction} [T=Record<string, Value>] The names of a kernel's arguments, with their types; or `ProgramFunction`.
    * @param {string} name
    * @param {FunctionOptions} [options]
-   * @returns {Promise<FunctionOf<T>>}
+   * @returns {Promise<FunctionOf<NoInfer<T>>>}
    */
   async getFunction(name, options = {}) {
     if (this.kind === "program")

@@ -23,6 +23,7 @@ export class Launch {
    * @param {(GPUBuffer | Image)[]} owned
    */
   constructor(device, description, encode, owned) {
+    /** The device on which it runs. */
     this.device = device;
     this.#description = description;
     this.#encode = encode;
