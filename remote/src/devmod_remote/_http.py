@@ -148,16 +148,22 @@ def _tls_text(error: Exception) -> str:
     ).rstrip(".")
     if not getattr(cause, "verify_message", ""):
         return f"there is no secure connection: {reason}"
-    hint = ". To trust an authority of your own, set SSL_CERT_FILE to its file before Python starts"
-    return f"the certificate of the server is not trusted: {reason}{hint if cause.verify_code in _UNKNOWN_AUTHORITY else ''}"
+    text = f"the certificate of the server is not trusted: {reason}"
+    if cause.verify_code in _UNKNOWN_AUTHORITY:
+        text += ". To trust an authority of your own, set SSL_CERT_FILE to its file before Python starts"
+    return text
 
 
 async def _body(response: Any, start: int, stop: int, timeout: float) -> tuple[bytes, int]:
-    status, length = response.status, response.content_length
+    status = response.status
+    skip = 0
     if status == 206:
-        skip, (end, size) = 0, _span(response, start, stop)
+        end, size = _span(response, start, stop)
     elif status == 200:  # the server has no ranges
-        skip, end, size = start, stop, -1
+        skip = start
+        end = stop
+        size = -1
+        length = response.content_length
         if length is not None:
             size = length
             end = max(start, min(stop, size))
@@ -166,20 +172,16 @@ async def _body(response: Any, start: int, stop: int, timeout: float) -> tuple[b
     elif status == 416:  # the file ends before
         return b"", -1
     else:
-        pause = response.headers.get("Retry-After", "")
-        raise HttpError(
-            f"the server answered {status} {_short(response.reason or '')}".rstrip(),
-            (int(pause) if _is_number(pause[:6]) and len(pause) < 6 else 0)
-            if status in _TRANSIENT
-            else None,
-            status,
-        )
+        text = f"the server answered {status} {_short(response.reason or '')}".rstrip()
+        raise HttpError(text, _pause(response), status)
+
     encoding = response.headers.get("Content-Encoding", "")
     if encoding.lower() not in ("", "identity"):
         raise HttpError(
             f"the server compressed the answer ({_short(encoding)}), and was asked not to: turn that off for this file",
             None,
         )
+
     data = io.BytesIO()
     while data.tell() < end - start:
         chunk = await _next_bytes(response.content, timeout)
@@ -191,6 +193,16 @@ async def _body(response: Any, start: int, stop: int, timeout: float) -> tuple[b
         skip -= dropped
         data.write(memoryview(chunk)[dropped : dropped + end - start - data.tell()])
     return data.getvalue(), size
+
+
+def _pause(response: Any) -> int | None:
+    """Return the seconds that the server asks to wait; None if a further attempt cannot help."""
+    if response.status not in _TRANSIENT:
+        return None
+    text = response.headers.get("Retry-After", "")
+    if len(text) < 6 and _is_number(text):
+        return int(text)
+    return 0
 
 
 async def _next_bytes(content: Any, timeout: float) -> bytes:
@@ -213,7 +225,9 @@ async def _next_bytes(content: Any, timeout: float) -> bytes:
 
 def _short(text: str) -> str:
     """Return the text of a server for a message."""
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+    if len(text) <= _MAX_TEXT:
+        return text
+    return f"{text[:_MAX_TEXT]}…"
 
 
 def _span(response: Any, start: int, stop: int) -> tuple[int, int]:
@@ -225,7 +239,10 @@ def _span(response: Any, start: int, stop: int) -> tuple[int, int]:
     span, _, total = rest.partition("/")
     first, _, last = span.partition("-")
     if unit == "bytes" and all(map(_is_number, (first, last))):
-        end, size = int(last) + 1, int(total) if _is_number(total) else -1
+        end = int(last) + 1
+        size = -1
+        if _is_number(total):
+            size = int(total)
         if int(first) == start and (end == stop or (start < end < stop and end == size)):
             return end, size
     raise HttpError(

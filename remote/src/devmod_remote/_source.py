@@ -148,12 +148,13 @@ class UrlSource:
         self.place = repr(_without_secrets(url))
         self.address = _without_secrets(url.partition("?")[0])
         self.size = -1
-        self._url, self._scheme = url, scheme
+        self._url = url
+        self._scheme = scheme
         #: A file of this machine is neither cached nor remote.
         self._is_local = scheme in ("file", "local")
-        self._offline = not self._is_local and (
-            environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline)
-        )
+        if offline is None:
+            offline = environment_flag("DEVMOD_OFFLINE")
+        self._offline = not self._is_local and bool(offline)
         self._timeout = timeout
         self._retries = retries
         self._options = dict(storage_options or {})
@@ -180,7 +181,9 @@ class UrlSource:
                     f"{self.place} cannot be read offline: storage_options has a value of type {error}, which the cache cannot compare. "
                     "Load it with strings, bytes, numbers, and lists and maps of them"
                 ) from None
-        cached = self._cache.read(key) if key else None
+        cached = None
+        if key:
+            cached = self._cache.read(key)
         if not self._offline:
             self._first = self._fetch(0, size)
             if key and cached != self._first:
@@ -203,34 +206,39 @@ class UrlSource:
             They cannot be read, or the bundle was replaced since `head`; offline, they are not in
             the cache.
         """
-        results, places = [], []
-        for size, digest in parts:
+        places = []
+        found = {}
+        for number, (size, digest) in enumerate(parts):
             data = self._cache.read(digest.hex())
-            results.append(data if data is not None and _sha256(data) == digest else None)
+            if data is not None and _sha256(data) == digest:
+                found[number] = data
             places.append(at)
             at += size
-        missing = [number for number, data in enumerate(results) if data is None]
+
+        missing = [number for number in range(len(parts)) if number not in found]
         if len(missing) > 1 and not self._offline:
-            start, last = places[missing[0]], missing[-1]
-            data = self._fetch(start, places[last] + parts[last][0])
+            start = places[missing[0]]
+            last = missing[-1]
+            together = self._fetch(start, places[last] + parts[last][0])
             for number in missing:
-                part = data[places[number] - start :][: parts[number][0]]
-                if _sha256(part) == parts[number][1]:
-                    self._store(parts[number][1].hex(), part)
-                    results[number] = part
-        return [
-            self._fetched(place, place + size, digest) if data is None else data
-            for data, place, (size, digest) in zip(results, places, parts, strict=True)
-        ]
+                size, digest = parts[number]
+                part = together[places[number] - start :][:size]
+                if _sha256(part) == digest:
+                    self._store(digest.hex(), part)
+                    found[number] = part
+
+        for number, (size, digest) in enumerate(parts):
+            if number not in found:
+                found[number] = self._fetched(places[number], places[number] + size, digest)
+        return [found[number] for number in range(len(parts))]
 
     def _fetched(self, start: int, stop: int, digest: bytes) -> bytes:
         if self._offline:
             raise self._not_cached(f"a part of it ({stop - start} bytes)")
         data = self._fetch(start, stop)
         if _sha256(data) != digest:
-            if (
-                self._fetch(0, HEADER) != self._first[:HEADER]
-            ):  # another bundle has another SHA-256 of its head there
+            # Another bundle has another SHA-256 of its head there.
+            if self._fetch(0, HEADER) != self._first[:HEADER]:
                 raise FetchError(
                     f"{self.place} was replaced by another file since devmod.load opened it. Load it again"
                 )
@@ -286,7 +294,9 @@ class UrlSource:
             try:
                 data, size = self._transfer(start, stop)
             except Exception as error:  # noqa: BLE001 - a file system may raise anything
-                least = error.pause if isinstance(error, HttpError) else 0
+                least: float | None = 0
+                if isinstance(error, HttpError):
+                    least = error.pause
                 if (
                     not isinstance(error, OSError)
                     or isinstance(error, _PERMANENT)
@@ -314,18 +324,15 @@ class UrlSource:
             # Not `fsspec.url_to_fs`, which follows chains. fsspec keeps one file system for each
             # process.
             cls = fsspec.get_filesystem_class(self._scheme)
-            files, path = (
-                cls(**{**cls._get_kwargs_from_urls(self._url), **self._options}),
-                cls._strip_protocol(self._url),
-            )
-        except (
-            ImportError,
-            ValueError,
-            TypeError,
-        ) as error:  # a missing package, an unknown scheme or option
-            text = (
-                describe_import(error) if isinstance(error, ImportError) else describe_error(error)
-            )
+            options = {**cls._get_kwargs_from_urls(self._url), **self._options}
+            files = cls(**options)
+            path = cls._strip_protocol(self._url)
+        except (ImportError, ValueError, TypeError) as error:
+            # A missing package, an unknown scheme or option.
+            if isinstance(error, ImportError):
+                text = describe_import(error)
+            else:
+                text = describe_error(error)
             raise FetchError(f"{self.place} cannot be read: {self._redacted(text)}") from error
         if self._is_local:
             open_regular(path).close()
@@ -349,16 +356,15 @@ class UrlSource:
     def _error(self, error: Exception, attempts: int) -> FetchError:
         if isinstance(error, FetchError):
             return error
-        status = error.status if isinstance(error, HttpError) else None
-        todo = (
-            "; `storage_options` takes credentials"
-            if status in (401, 403) or isinstance(error, PermissionError)
-            else ""
-        )
-        times = f" (after {attempts} attempts)" if attempts > 1 else ""
-        result = FetchError(
-            f"{self.place} cannot be read: {self._redacted(_reason(error))}{todo}{times}"
-        )
+        status = None
+        if isinstance(error, HttpError):
+            status = error.status
+        text = f"{self.place} cannot be read: {self._redacted(_reason(error))}"
+        if status in (401, 403) or isinstance(error, PermissionError):
+            text += "; `storage_options` takes credentials"
+        if attempts > 1:
+            text += f" (after {attempts} attempts)"
+        result = FetchError(text)
         result.status = status
         return result
 
@@ -366,12 +372,18 @@ class UrlSource:
         """Return the exception for the traceback below the FetchError; None if one of the chain has
         a secret of the URL in its text.
         """
-        cause = error.__cause__ if isinstance(error, (FetchError, HttpError)) else error
-        each, texts = cause, list[str]()
-        while each is not None and len(texts) < 100:
-            texts.append(f"{each!s} {each!r}")
+        cause: BaseException | None = error
+        if isinstance(error, (FetchError, HttpError)):
+            cause = error.__cause__
+        each = cause
+        length = 0
+        while each is not None and length < 100:
+            text = f"{each!s} {each!r}"
+            if self._redacted(text) != text:
+                return None
             each = each.__cause__ or each.__context__
-        return cause if all(self._redacted(text) == text for text in texts) else None
+            length += 1
+        return cause
 
     def _redacted(self, text: str) -> str:
         """Return a text of another package without the secrets of the URL."""
@@ -386,7 +398,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, (HttpError, FormatError)):
         return str(error)
     own = own_module(error=error)
-    return f"{describe_error(error)}: {own}" if own else describe_error(error)
+    if own:
+        return f"{describe_error(error)}: {own}"
+    return describe_error(error)
 
 
 def _sha256(data: bytes) -> bytes:
@@ -421,14 +435,12 @@ def _secrets_of(url: str) -> list[str]:
     """
     rest, _, query = url.partition("://")[2].partition("?")
     user = rest.partition("/")[0].rpartition("@")[0]
-    values = (each.partition("=")[2] for each in query.split("&"))
-    secrets = {
-        user,
-        user.partition(":")[2],
-        query,
-        *(each for each in values if len(each) > 5),
-    }  # a short one is a word of any text
-    secrets |= {unquote(each) for each in secrets}
+    found = [user, user.partition(":")[2], query]
+    for each in query.split("&"):
+        value = each.partition("=")[2]
+        if len(value) > 5:  # a short one is a word of any text
+            found.append(value)
+    secrets = {*found, *map(unquote, found)}
     return sorted((each for each in secrets if len(each) > 2), key=len, reverse=True)
 
 
@@ -477,7 +489,8 @@ def _text_of(value: object) -> str:
     if isinstance(value, os.PathLike):
         return _text_of(os.fspath(value))
     if isinstance(value, Mapping):
-        return f"{{{','.join(sorted(f'{_text_of(key)}:{_text_of(each)}' for key, each in value.items()))}}}"
+        items = [f"{_text_of(key)}:{_text_of(each)}" for key, each in value.items()]
+        return f"{{{','.join(sorted(items))}}}"
     if isinstance(value, (list, tuple)):
         return f"[{','.join(map(_text_of, value))}]"
     if isinstance(value, (set, frozenset)):
@@ -491,24 +504,19 @@ def _text_of(value: object) -> str:
 #: What pip installs for a module that fsspec imports. A module that is not here has fsspec's own
 #: text: its distribution may have another name, which anyone may register.
 _REQUIREMENTS = {
-    **{
-        name: name
-        for name in (
-            "adlfs",
-            "boxfs",
-            "distributed",
-            "dvc",
-            "gcsfs",
-            "ossfs",
-            "paramiko",
-            "pyarrow",
-            "pygit2",
-            "requests",
-            "s3fs",
-            "tosfs",
-            "wandbfs",
-        )
-    },
+    "adlfs": "adlfs",
+    "boxfs": "boxfs",
+    "distributed": "distributed",
+    "dvc": "dvc",
+    "gcsfs": "gcsfs",
+    "ossfs": "ossfs",
+    "paramiko": "paramiko",
+    "pyarrow": "pyarrow",
+    "pygit2": "pygit2",
+    "requests": "requests",
+    "s3fs": "s3fs",
+    "tosfs": "tosfs",
+    "wandbfs": "wandbfs",
     "dropboxdrivefs": "fsspec[dropbox]",
     "fsspec_xrootd": "fsspec-xrootd",
     "huggingface_hub": "huggingface-hub",
@@ -525,11 +533,15 @@ def describe_import(error: ImportError) -> str:
     missing package if that is known.
     """
     cause = error.__cause__ or error  # fsspec raises its own text from the error of the import
-    name = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
+    name = ""
+    if isinstance(cause, ModuleNotFoundError):
+        name = (cause.name or "").partition(".")[0]
     own = own_module(error=error)
     if own:
         return f"{describe_error(error)}: {own}"
     requirement = _REQUIREMENTS.get(name)
     if requirement:
         return not_installed(f"the package {name}", requirement)
-    return str(error) if cause is error else f"{error} ({describe_error(cause)})"
+    if cause is error:
+        return str(error)
+    return f"{error} ({describe_error(cause)})"
