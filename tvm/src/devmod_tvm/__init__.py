@@ -44,7 +44,9 @@ def autoload() -> None:
     try:
         ctypes.CDLL(library)
     except OSError as error:
-        reason = f" ({error})" if os.path.exists(library) else ""
+        reason = ""
+        if os.path.exists(library):
+            reason = f" ({error})"
         supported = sorted(name[7:-3] for name in os.listdir(folder) if name.startswith("bridge-"))
         warnings.warn(
             f"devmod-tvm {distribution('devmod-tvm').version} supports TVM {', '.join(supported)}; this is TVM {version}{reason}. "
@@ -53,16 +55,12 @@ def autoload() -> None:
             stacklevel=2,
         )
         return
-    find, register = (
-        partial(tvm_ffi.get_global_func, allow_missing=True),
-        tvm_ffi.register_global_func,
-    )
+    find = partial(tvm_ffi.get_global_func, allow_missing=True)
+    register = tvm_ffi.register_global_func
     for kind in _chosen():
         loaders = [f"ffi.Module.load_from_bytes.{name}" for name in (kind, *ALIASES.get(kind, ()))]
-        if any(
-            find(name) for name in (f"device_api.{kind}", f"ffi.Module.create.{kind}", *loaders)
-        ):
-            continue
+        if any(map(find, (f"device_api.{kind}", f"ffi.Module.create.{kind}", *loaders))):
+            continue  # TVM has this kind itself
         registered.append(kind)
         find("devmod.tvm.device")(kind, partial(_forward, "call", kind))
         for name in loaders:
@@ -76,12 +74,17 @@ def autoload() -> None:
 
 def _chosen() -> list[str]:
     """Return the kinds that DEVMOD_TVM names; all if it is empty."""
-    names = [each.strip() for each in os.environ.get("DEVMOD_TVM", "").split(",") if each.strip()]
+    names = []
+    for each in os.environ.get("DEVMOD_TVM", "").split(","):
+        if each.strip():
+            names.append(each.strip())
+    if not names:
+        return [*KINDS]
     unknown = [each for each in names if each not in KINDS]
     if unknown:
         text = f"DEVMOD_TVM has {', '.join(map(repr, unknown))}; expected kinds of {', '.join(KINDS)}, separated by commas"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
-    return [each for each in KINDS if each in names] if names else [*KINDS]
+    return [each for each in KINDS if each in names]
 
 
 def _is_installed(name: str) -> bool:

@@ -38,7 +38,8 @@ _make_module, _make_tensor, _offset = (
 _view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
     ("PyMemoryView_FromMemory", ctypes.pythonapi)
 )
-_READ, _WRITE = 0x100, 0x200
+_READ = 0x100
+_WRITE = 0x200
 #: The properties of TVM's module: its bytes can be saved, and its functions called.
 _MASK = 0b011
 #: TVM's names of modules that have another name than their kind.
@@ -122,13 +123,16 @@ def _part(handle: int | None, offset: int, nbytes: int, subject: str) -> Any:
             f"{subject} is {hex(handle or 0)}, which is no memory that devmod has for TVM: it is freed, or another library's. Allocate it "
             "with TVM on this device, or take devmod_tvm.tensor(array)"
         )
-    return found if nbytes == found.nbytes else found[offset : offset + nbytes]
+    if nbytes == found.nbytes:
+        return found
+    return found[offset : offset + nbytes]
 
 
 def _tensor_bytes(tensor: Any, subject: str) -> Any:
     if not tensor.is_contiguous():
         raise ArgumentError(f"{subject} is not contiguous; copy it")
-    offset, dtype = _offset(tensor), tensor.dtype
+    offset = _offset(tensor)
+    dtype = tensor.dtype
     return _part(
         tensor.data_ptr() - offset,
         offset,
@@ -174,7 +178,12 @@ class _Devices:
         def limit(name: str) -> int | None:
             return device.limits.get(names.get(name, ""))  # type: ignore[no-any-return]
 
-        dimensions = [limit(f"block_{axis}") for axis in "xyz"]
+        def block() -> str | None:
+            dimensions = [limit(f"block_{axis}") for axis in "xyz"]
+            if None in dimensions:
+                return None
+            return json.dumps(dimensions)
+
         values: dict[int, Callable[[], Any]] = {
             1: lambda: limit("block"),
             2: lambda: max(device.subgroup_sizes, default=1),
@@ -182,13 +191,15 @@ class _Devices:
             4: lambda: device.arch or None,
             5: lambda: device.name,
             7: lambda: device.limits.get("max_compute_units"),
-            8: lambda: None if None in dimensions else json.dumps(dimensions),
+            8: block,
             10: lambda: device.arch or None,
             12: lambda: device.driver_version or None,
             14: lambda: device.memory or None,
             15: device.free_memory,
         }
-        return values[number]() if number in values else None
+        if number not in values:
+            return None
+        return values[number]()
 
     def allocate(self, index: int, nbytes: int) -> int:
         """Return the handle of new memory."""
@@ -227,10 +238,8 @@ class _Devices:
     ) -> None:
         """Copy between the devices of the kind."""
         if nbytes:
-            part, taken = (
-                _part(target, offset, nbytes, "the target of a copy"),
-                _part(source, start, nbytes, "the source of a copy"),
-            )
+            part = _part(target, offset, nbytes, "the target of a copy")
+            taken = _part(source, start, nbytes, "the source of a copy")
             self._order(part.device, stream)
             part.copy_from(taken, stream=_streams.get(stream), wait=bool(_streams))
 
@@ -290,23 +299,27 @@ def create(
     kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source: Mapping[str, Any]
 ) -> Any:
     """Return TVM's module of what its compiler wrote, for `ffi.Module.create.<kind>`."""
-    infos = {
-        str(name): devmod.FunctionInfo(
+    infos = {}
+    for name, each in functions.items():
+        infos[str(name)] = devmod.FunctionInfo(
             str(each.name),
             [*map(str, each.arg_types)],
             [*map(str, each.launch_param_tags)],
             [*map(int, each.arg_extra_tags)],
         )
-        for name, each in functions.items()
-    }
-    shaders = (
-        {str(name): bytes(each) for name, each in code.items()}
-        if hasattr(code, "items")
-        else bytes(code)
-    )
-    texts = {
-        str(key): each if isinstance(each, bytes) else str(each) for key, each in source.items()
-    }
+
+    shaders: bytes | dict[str, bytes]
+    if hasattr(code, "items"):
+        shaders = {str(name): bytes(each) for name, each in code.items()}
+    else:
+        shaders = bytes(code)
+
+    texts = {}
+    for key, text in source.items():
+        if not isinstance(text, bytes):
+            text = str(text)
+        texts[str(key)] = text
+
     real = devmod.create(kind, shaders, str(fmt), infos, texts)
     return _module(_MODULE_KINDS.get(kind, kind), real, lambda: interop.dump_module_bytes(real))
 
@@ -333,22 +346,19 @@ def _module(kind: str, module: devmod.Module, save: Callable[[], bytes]) -> Any:
     functions: dict[str, Any] = {}
 
     def function(name: str) -> Any:
-        if (
-            name not in functions
-            and (owner := next((each for each in walk(module) if name in each.functions), None))
-            is not None
-        ):
-            functions.setdefault(name, tvm_ffi.convert(_Kernel(owner, name).call))
+        if name not in functions:
+            for owner in walk(module):
+                if name in owner.functions:
+                    functions.setdefault(name, tvm_ffi.convert(_Kernel(owner, name).call))
+                    break
         return functions.get(name)
 
     def serve(request: str, *args: str) -> Any:
-        return (
-            function(*args)
-            if request == "function"
-            else save()
-            if request == "save"
-            else module.inspect_source(*args)
-        )
+        if request == "function":
+            return function(*args)
+        if request == "save":
+            return save()
+        return module.inspect_source(*args)
 
     return _make_module(kind, _MASK, tvm_ffi.convert(serve))
 
@@ -361,55 +371,58 @@ class _Kernel:
 
     def __init__(self, module: devmod.Module, name: str) -> None:
         info = module.functions[name]
-        self._module, self._name, self._count = module, name, len(info.arg_types)
+        self._module = module
+        self._name = name
+        self._count = len(info.arg_types)
         self._pointers = [number for number, each in enumerate(info.arg_types) if each == "handle"]
         #: The element types that kernels of devmod have. Those of TVM have none.
-        params = info.interface.params if info.interface is not None else ()
-        self._types = {
-            number: each.type
-            for number, each in enumerate(params)
-            if each.kind == "buffer" and each.type
-        }
-        tags = [
-            each for each in info.launch_param_tags if each.startswith(("blockIdx.", "threadIdx."))
-        ]
-        grid, block = (_values(scope, tags, self._count) for scope in ("blockIdx", "threadIdx"))
+        self._types = {}
+        if info.interface is not None:
+            for number, param in enumerate(info.interface.params):
+                if param.kind == "buffer" and param.type:
+                    self._types[number] = param.type
+        scopes = ("blockIdx.", "threadIdx.")
+        tags = [each for each in info.launch_param_tags if each.startswith(scopes)]
+        self._grid = _values("blockIdx", tags, self._count)
+        self._block = _values("threadIdx", tags, self._count)
         #: The number of arguments of a call whose launch values are a grid and a block alone; -1 if
         #: there is none.
-        self._plain = self._count + len(tags) if grid and block else -1
-        self._grid, self._block = grid, block
+        self._plain = -1
+        if self._grid and self._block:
+            self._plain = self._count + len(tags)
         self._functions: dict[Any, Any] = {}
 
     def call(self, *args: Any) -> Any:
         """Launch the kernel."""
-        values, arrays = [*args[: self._count]], _arrays
+        values = [*args[: self._count]]
+        arrays = _arrays
         if len(values) < self._count:
             text = f"the {self._module.kind} function {self._name!r} takes {self._count} arguments and its launch values, got {len(args)}"
             raise ArgumentError(text, kind=self._module.kind)
         for number in self._pointers:
             value = values[number]
+            found = None
             if type(value) is ctypes.c_void_p:
                 found = arrays.get(value.value)
-            else:  # a tensor at the begin of its array has its handle
-                found = (
-                    arrays.get(value.data_ptr())
-                    if isinstance(value, tvm_ffi.Tensor) and value.is_contiguous()
-                    else None
-                )
-            values[number] = self._array(number, value) if found is None else found
-        device = (
-            values[self._pointers[0]].device if self._pointers else devmod.device(self._module.kind)
-        )
+            elif isinstance(value, tvm_ffi.Tensor) and value.is_contiguous():
+                # A tensor at the begin of its array has its handle.
+                found = arrays.get(value.data_ptr())
+            if found is None:
+                found = self._array(number, value)
+            values[number] = found
+        if self._pointers:
+            device = values[self._pointers[0]].device
+        else:
+            device = devmod.device(self._module.kind)
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = self._module.get_function(self._name).on(device)
         for number, dtype in self._types.items():
             values[number] = _typed(values[number], dtype)
-        stream = (
-            _streams.get(tvm_ffi.get_raw_stream(tvm_ffi.device(device.kind, device.index)))
-            if _streams
-            else None
-        )
+        stream = None
+        if _streams:
+            raw = tvm_ffi.get_raw_stream(tvm_ffi.device(device.kind, device.index))
+            stream = _streams.get(raw)
         if len(args) == self._plain:
             return function(*values, grid=self._grid(args), block=self._block(args), stream=stream)  # type: ignore[misc]
         return function(*values, *args[self._count :], stream=stream)
@@ -433,9 +446,16 @@ def _values(scope: str, tags: Sequence[str], count: int) -> Callable[[Sequence[A
     """Return what takes the launch values of a scope from the arguments, x first; None if they skip
     a dimension.
     """
-    places = [count + tags.index(f"{scope}.{axis}") for axis in "xyz" if f"{scope}.{axis}" in tags]
-    used = [axis for axis in "xyz" if f"{scope}.{axis}" in tags]
-    return itemgetter(*places) if used and used == ["x", "y", "z"][: len(used)] else None
+    places = []
+    for axis in "xyz":
+        tag = f"{scope}.{axis}"
+        if tag not in tags:
+            break
+        places.append(count + tags.index(tag))
+    in_scope = [tag for tag in tags if tag.startswith(f"{scope}.")]
+    if not places or len(places) != len(in_scope):
+        return None
+    return itemgetter(*places)
 
 
 def _typed(array: Any, dtype: str) -> Any:
