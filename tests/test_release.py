@@ -114,6 +114,20 @@ def test_the_size_the_version_and_the_licence_of_a_distribution(
     ]
 
 
+def test_a_wheel_with_the_code_of_others_and_without_their_notice(tmp_path: Path) -> None:
+    from release import problems_of
+
+    strings = b"No error information\0Illegal byte sequence\0"  # of musl
+    path = wheel(tmp_path, IN_WHEEL | {"devmod_x/run": strings})
+    assert problems_of(path, "0.1.0") == [
+        f"devmod_x/run has code of {owner}, whose notice is not in the wheel"
+        for owner in ("musl", "Zig")
+    ]
+    notice = "Copyright © 2005-2020 Rich Felker. Copyright (c) Zig contributors"
+    notices = {"devmod_x-0.1.0.dist-info/licenses/NOTICES": notice.encode()}
+    assert problems_of(wheel(tmp_path, IN_WHEEL | notices | {"run": strings}), "0.1.0") == []
+
+
 def npm_package(folder: Path, package: dict[str, Any], files: dict[str, bytes]) -> Path:
     path = folder / f"devmod-webgpu-{package.get('version')}.tgz"
     files = LICENCE | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import lzma
 import shlex
 import zipfile
 from collections.abc import Mapping
@@ -23,6 +24,24 @@ BESIDE = {
 }
 #: The platforms of a wheel with libraries of C.
 PLATFORMS = {"devmod-simulators": "manylinux_2_28_aarch64.manylinux_2_28_x86_64"}
+
+#: The files of wheels that are no text.
+BINARIES = {
+    "devmod-hexagon": {"devmod_hexagon/runner", "devmod_hexagon/samples/axpy.elf"},
+    "devmod-rocm": {"devmod_rocm/samples.bundle.xz"},
+    "devmod-simulators": {
+        f"devmod_simulators/drivers/built/{machine}/{name}.so.1"
+        for machine in ("aarch64", "x86_64")
+        for name in ("libcuda", "libdevmod_cubins")
+    },
+    "picture-kernels": {"picture_kernels/picture_kernels.devmod"},
+    "devmod-vulkan": {
+        f"devmod_vulkan/samples/{name}.spv"
+        for name in ("axpy", "count", "spin", "transpose", "transpose_uniform")
+    },
+}
+#: The licences of wheels that also have the code of others.
+LICENCES = {"devmod-hexagon": "Apache-2.0 AND MIT AND BSD-2-Clause AND SunPro"}
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
@@ -107,6 +126,52 @@ def test_a_wheel_contains_the_files_of_its_source_folder(
     } == written
 
 
+def test_each_binary_of_a_wheel_is_known_and_has_the_notices_of_its_code(
+    wheels: dict[str, Path], distribution: str
+) -> None:
+    """Whoever adds a binary looks at what it is linked with, and adds it to BINARIES."""
+    from binaries import binaries_of, missing_notices  # tools/binaries.py
+
+    result = contents(wheels[distribution])
+    assert binaries_of(result).keys() == BINARIES.get(distribution, set())
+    assert missing_notices(result) == []
+
+
+def test_a_binary_with_the_code_of_others_needs_their_notices(wheels: dict[str, Path]) -> None:
+    from binaries import missing_notices
+
+    result = contents(wheels["devmod-hexagon"])
+    runner = "devmod_hexagon/runner"
+    others = {name: data for name, data in result.items() if "THIRD-PARTY" not in name}
+    assert missing_notices(others) == [
+        f"{runner} has code of {owner}, whose notice is not in the wheel"
+        for owner in ("musl", "Zig")
+    ]
+    unknown = {runner: result[runner].replace(b"No error information", b"no error information")}
+    assert missing_notices(unknown) == [
+        f"{runner} is linked statically, with a C library that is not known"
+    ]
+    packed = {"samples.xz": lzma.compress(b"\0 __ocml_sin_f32")}
+    assert missing_notices(packed) == [
+        "samples.xz has code of AMD's device libraries, whose notice is not in the wheel"
+    ]
+
+
+def test_the_notices_of_the_runner_are_those_of_its_libraries(wheels: dict[str, Path]) -> None:
+    """`make hexagon-runner` writes them, from the files that it is linked with."""
+    fields = metadata(wheels["devmod-hexagon"])
+    assert fields["License-File"] == ["LICENSE", "THIRD-PARTY-NOTICES"]
+    text = (ROOT / "plugins" / "devmod-hexagon" / "THIRD-PARTY-NOTICES").read_text()
+    for owner in (
+        "Copyright © 2005-2020 Rich Felker",
+        "Copyright (c) Zig contributors",
+        "Copyright (C) 1993 by Sun Microsystems",
+        "Copyright (c) 2017-2018, Arm Limited",
+        "Copyright (c) 2005-2011 David Schultz",
+    ):
+        assert owner in text
+
+
 def test_a_wheel_contains_the_licence(wheels: dict[str, Path], distribution: str) -> None:
     (text,) = (
         data
@@ -174,7 +239,7 @@ def test_the_metadata_has_name_version_and_author(
         == f"{distribution.replace('-', '_')}-{fields['Version'][0]}-py3-none-{PLATFORMS.get(distribution, 'any')}.whl"
     )
     assert fields["Description-Content-Type"] == ["text/markdown"]
-    assert fields["License-Expression"] == ["Apache-2.0"]
+    assert fields["License-Expression"] == [LICENCES.get(distribution, "Apache-2.0")]
     assert fields["Requires-Python"] == [">=3.11"]
     assert fields["Summary"][0]
 

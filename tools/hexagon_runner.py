@@ -3,15 +3,18 @@ ziglang.
 
     python tools/hexagon_runner.py [--check]
 
-The program and a digest of its sources are committed, so that a receiver needs no compiler. With
---check, nothing is written, and the exit code is 1 if the program of these sources would be another
-one. The first run takes a minute or two, because it builds musl.
+The program, a digest of its sources and the notices of what it is linked with are committed, so
+that a receiver needs no compiler. With --check, nothing is written, and the exit code is 1 if the
+program of these sources, or its notices, would be others. The first run takes a minute or two,
+because it builds musl.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,7 @@ from environments import ROOT
 FOLDER = ROOT / "plugins" / "devmod-hexagon"
 PROGRAM = FOLDER / "src" / "devmod_hexagon" / "runner"
 DIGEST = FOLDER / "runner" / "sources.sha256"
+NOTICES = FOLDER / "THIRD-PARTY-NOTICES"
 #: For v66, the oldest core with HVX of 128 bytes that the emulator of Debian 12 has too.
 FLAGS = (
     "-target",
@@ -49,21 +53,26 @@ def digest() -> str:
     return result.hexdigest()
 
 
-def build() -> bytes:
-    """Compile the program and return it."""
+def toolchain() -> Path:
+    """Return the folder of ziglang."""
     found = find_spec("ziglang")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("ziglang is not installed: pip install ziglang")
-    zig = Path(found.submodule_search_locations[0]) / "zig"
+    return Path(found.submodule_search_locations[0])
+
+
+def build(*, strip: bool = True) -> bytes:
+    """Compile the program and return it. With its symbols, it names the files of its libraries."""
     cache = (
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "devmod-hexagon-runner"
     )
+    flags = FLAGS if strip else [flag for flag in FLAGS if flag != "-s"]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "runner")
         command = [
-            str(zig),
+            str(toolchain() / "zig"),
             "cc",
-            *FLAGS,
+            *flags,
             "-o",
             str(out),
             *(path.name for path in sources()),
@@ -77,20 +86,77 @@ def build() -> bytes:
         return out.read_bytes()
 
 
+#: The types of a section with symbols, and of a symbol that names a source file.
+_SYMBOLS, _FILE = 2, 4
+
+
+def linked_files(program: bytes) -> set[str]:
+    """Return the names of the source files that a program of ELF32 with symbols is linked from."""
+    start = struct.unpack_from("<I", program, 32)[0]
+    size, count = struct.unpack_from("<HH", program, 46)
+    sections = [
+        struct.unpack_from("<10I", program, start + number * size) for number in range(count)
+    ]
+    names = set()
+    for section in sections:
+        if section[1] != _SYMBOLS:
+            continue
+        strings = sections[section[6]][4]
+        for at in range(section[4], section[4] + section[5], section[9]):
+            name, _, _, info = struct.unpack_from("<IIIB", program, at)
+            if info & 15 == _FILE:
+                end = program.index(b"\0", strings + name)
+                names.add(program[strings + name : end].decode())
+    return names
+
+
+def notices(program: bytes) -> str:
+    """Return the notices of musl and Zig, and of the files of musl that have one of their own."""
+    folder = toolchain()
+    musl = folder / "lib" / "libc" / "musl"
+    own: dict[str, list[str]] = {}
+    for name in sorted(linked_files(program)):
+        for path in sorted(musl.glob(f"src/**/{name}")):
+            comments = re.findall(r"/\*.*?\*/", path.read_text(encoding="utf-8"), re.DOTALL)
+            for comment in comments:
+                if re.search(r"copyright \(c\)", comment, re.IGNORECASE):
+                    text = re.sub(r"/\* origin: \S+ \*/\n", "", comment)
+                    own.setdefault(text, []).append(path.relative_to(musl).as_posix())
+    lines = [
+        "The program devmod_hexagon/runner is linked with parts of musl and of Zig.",
+        "",
+        "-- musl: COPYRIGHT",
+        "",
+        (musl / "COPYRIGHT").read_text(encoding="utf-8").strip(),
+        "",
+        "-- Zig: LICENSE",
+        "",
+        (folder / "LICENSE").read_text(encoding="utf-8").strip(),
+    ]
+    for text, files in own.items():
+        lines += ["", f"-- musl: {', '.join(files)}", "", text]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
-    """Build and write the program, or check it."""
+    """Build and write the program and the notices, or check them."""
     program = build()
+    text = notices(build(strip=False))
     if "--check" in sys.argv:
-        same = PROGRAM.read_bytes() == program
-        print(
-            "the runner matches its sources"
-            if same
-            else "the runner does not match its sources: run make hexagon-runner"
-        )
-        return 0 if same else 1
+        problems = []
+        if PROGRAM.read_bytes() != program:
+            problems.append("the runner does not match its sources")
+        if NOTICES.read_text(encoding="utf-8") != text:
+            problems.append(f"{NOTICES.name} does not match what the runner is linked with")
+        for each in problems:
+            print(f"{each}: run make hexagon-runner")
+        if not problems:
+            print("the runner matches its sources")
+        return int(bool(problems))
     PROGRAM.write_bytes(program)
     PROGRAM.chmod(0o755)
     DIGEST.write_text(digest() + "\n")
+    NOTICES.write_text(text, encoding="utf-8")
     print(f"{PROGRAM.relative_to(ROOT)}: {len(program)} bytes")
     return 0
 

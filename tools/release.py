@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import binaries
 import npm_package
 import pythons
 from environments import ROOT, InstallError, find_uv, install, make_venv, python_of, uv_settings
@@ -175,8 +176,9 @@ def problems_of(path: Path, version: str) -> list[str]:
         ),
     }
     machine = sorted(str(place).encode() for place in places)
+    files = dict(files_of(path))
     licences = 0
-    for name, data in files_of(path):
+    for name, data in files.items():
         if name == "LICENSE" or name.endswith("licenses/LICENSE"):
             licences += 1
             if data != (ROOT / "LICENSE").read_bytes():
@@ -190,6 +192,8 @@ def problems_of(path: Path, version: str) -> list[str]:
         ]
     if licences != 1:
         result.append(f"has {licences} licences, not 1")
+    if path.suffix == ".whl":
+        result += binaries.missing_notices(files)
     return result
 
 

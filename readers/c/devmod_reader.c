@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See devmod_reader.h. The names of rules are those of docs/formats.md. */
 
 #include "devmod_reader.h"

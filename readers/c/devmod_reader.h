@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A reader of .devmod files, version 1 of the format (docs/formats.md), in C11.
  *
  * It opens a file in memory or by a callback for ranges, lists its modules, finds the candidates of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Launches one function of a .devmod file by OpenCL's C API: y = factor * x.
  *
  *     cc example_opencl.c devmod_reader.c -lOpenCL -o example_opencl
