@@ -45,12 +45,10 @@ def keygen(output: str, encrypt: bool, quiet: bool) -> None:
     """
     from devmod_trust._keys import write_new_key
 
-    public = write_new_key(
-        output,
-        click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
-        if encrypt
-        else "",
-    )
+    passphrase = ""
+    if encrypt:
+        passphrase = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+    public = write_new_key(output, passphrase)
     if not quiet:
         echo(f"{output}: the private key; keep it secret")
         echo(f"{public}: the public key, for the `keys` of a policy")
@@ -118,13 +116,14 @@ def sign(
     if not keys and not sigstore:
         raise click.UsageError("expected --key KEY or --sigstore")
     ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
+    config = None
+    by = [*keys]
+    if sigstore:
+        config = sigstore_config or ""
+        by.append("sigstore")
     for file in files:
-        path = sign_file(
-            file, keys, name, version, ask, replace, sigstore_config or "" if sigstore else None
-        )
-        echo(
-            f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}"
-        )
+        path = sign_file(file, keys, name, version, ask, replace, config)
+        echo(f"{path}: {name}, version {version}; signed with {', '.join(by)}")
 
 
 @click.command(
@@ -187,12 +186,15 @@ def check(
     from devmod_trust import _policy
 
     _, data, signature = read_bundle(file)
-    place, package = source or file, ""
+    place = source or file
+    package = ""
     if place.startswith("package:"):
-        place, package = file, place.removeprefix("package:")
+        package = place.removeprefix("package:")
+        place = file
     if place != "memory" and "://" not in place:
         place = absolute(place)
-    claims, taken, refusal = _claims(signature), [], ""
+    taken = []
+    refusal = ""
     try:
         known = (*policies(), *paths)
         if not known:
@@ -204,19 +206,18 @@ def check(
         )
     except TrustError as error:
         refusal = str(error)
+    claims = _claims(signature)
     if as_json:
-        rules = [each._asdict() for each in taken]
-        print_json(
-            {
-                "file": file,
-                "source": source or place,
-                "taken": not refusal,
-                "refusal": refusal,
-                "claims": claims,
-                "rules": rules,
-            }
-        )
-        context.exit(1 if refusal else 0)
+        answer = {
+            "file": file,
+            "source": source or place,
+            "taken": not refusal,
+            "refusal": refusal,
+            "claims": claims,
+            "rules": [each._asdict() for each in taken],
+        }
+        print_json(answer)
+        context.exit(int(bool(refusal)))
     text = f"nothing: {claims['problem']}"
     if not claims["problem"]:
         keys = ", ".join(each[:16] or "an unnamed key" for each in claims["keys"])
@@ -237,8 +238,9 @@ def _show_rebuild(context: click.Context, file: str, manifest: str, as_json: boo
     compared = rebuild(read_bundle(file)[0], manifest)
     if as_json:
         print_json({"file": file, "payloads": [each._asdict() for each in compared]})
-    for each in () if as_json else compared:
-        echo(f"{each.payload}: {each.outcome}{each.why and f' ({each.why})'}")
+    else:
+        for each in compared:
+            echo(f"{each.payload}: {each.outcome}{each.why and f' ({each.why})'}")
     context.exit(int(any(each.outcome != "same" for each in compared)))
 
 

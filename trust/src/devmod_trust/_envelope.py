@@ -24,11 +24,9 @@ MAX_SOURCES = 1000
 #: The largest version.
 MAX_VERSION = 2**63 - 1
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_STATEMENT, _PREDICATE, _BUILD = (
-    "https://in-toto.io/Statement/v1",
-    "https://slsa.dev/provenance/v1",
-    "urn:devmod:build:1",
-)
+_STATEMENT = "https://in-toto.io/Statement/v1"
+_PREDICATE = "https://slsa.dev/provenance/v1"
+_BUILD = "urn:devmod:build:1"
 _NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*(?:/[a-z0-9]+(?:[._-][a-z0-9]+)*)*")
 
 
@@ -102,17 +100,25 @@ def make_statement(module: Module, data: bytes, name: str, version: int) -> byte
     that several can sign the same.
     """
     origins = [origin for each in walk(module) if (origin := each.origin) is not None]
-    sources = sorted({item for origin in origins for item in origin.sources.items()})
+    used: set[tuple[str, str]] = set()
+    for origin in origins:
+        used.update(origin.sources.items())
+    sources = sorted(used)
     tools: dict[str, str] = {}
     for toolchain in sorted({origin.toolchain for origin in origins} - {""}):
         tool, _, number = toolchain.rpartition(" ")
-        tools[tool or number] = f"{tools[tool]}, {number}" if tool in tools else number
+        name_of_tool = tool or number
+        if tool in tools:
+            number = f"{tools[tool]}, {number}"
+        tools[name_of_tool] = number
     found = [{"digest": {"sha256": digest}, "name": source} for source, digest in sources]
     definition: dict[str, object] = {
         "buildType": _BUILD,
         "externalParameters": {"name": name, "version": version},
     }
-    definition["resolvedDependencies"] = found if len(found) <= MAX_SOURCES else []
+    if len(found) > MAX_SOURCES:
+        found = []
+    definition["resolvedDependencies"] = found
     predicate = {
         "buildDefinition": definition,
         "runDetails": {"builder": {"id": _BUILD, "version": tools}},
@@ -146,7 +152,9 @@ def read_envelope(data: bytes) -> Envelope:
         )
     found = envelope.get("signatures")
     if not isinstance(found, list) or not 1 <= len(found) <= MAX_SIGNATURES:
-        count = len(found) if isinstance(found, list) else "no list of"
+        count: object = "no list of"
+        if isinstance(found, list):
+            count = len(found)
         raise ValueError(f"it has {count} signatures, and expected are 1 to {MAX_SIGNATURES}")
     signatures = []
     for each in found:
@@ -164,11 +172,11 @@ def read_statement(payload: bytes) -> Statement:
         build = statement["predicate"]["buildDefinition"]
         kinds = statement["_type"], statement["predicateType"], build["buildType"]
         (subject,) = statement["subject"]
-        name, version = build["externalParameters"]["name"], build["externalParameters"]["version"]
-        found, same = (
-            Statement(name, version, subject["digest"]["sha256"], subject["annotations"]["size"]),
-            subject["name"] == name,
-        )
+        name = build["externalParameters"]["name"]
+        version = build["externalParameters"]["version"]
+        digest = subject["digest"]["sha256"]
+        found = Statement(name, version, digest, subject["annotations"]["size"])
+        is_same = subject["name"] == name
     except (KeyError, TypeError, ValueError, IndexError):
         raise ValueError("its payload has not the fields of a statement about one file") from None
     if kinds != (_STATEMENT, _PREDICATE, _BUILD):
@@ -178,7 +186,7 @@ def read_statement(payload: bytes) -> Statement:
     is_version = type(version) is int and 0 <= version <= MAX_VERSION and type(found.size) is int
     if (
         name_problem(name)
-        or not same
+        or not is_same
         or not is_version
         or not isinstance(found.digest, str)
         or len(found.digest) != 64
@@ -207,7 +215,9 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     try:
         value = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else error
+        reason = str(error)
+        if isinstance(error, RecursionError):
+            reason = "it is nested too deep"
         raise ValueError(f"{what} is no JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{what} is no JSON object")
@@ -226,4 +236,6 @@ def _bytes(value: object, field: str) -> bytes:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 300 else f"{text[:280]}… ({len(text)} characters)"
+    if len(text) <= 300:
+        return text
+    return f"{text[:280]}… ({len(text)} characters)"

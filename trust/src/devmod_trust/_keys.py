@@ -50,7 +50,9 @@ class PublicKey:
                 f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_REMEDY}"
             )
         self._verify: Callable[..., None] = key.verify
-        self.algorithm = () if isinstance(key, Ed25519PublicKey) else (ECDSA(SHA256()),)
+        self.algorithm: tuple[ECDSA, ...] = ()
+        if not isinstance(key, Ed25519PublicKey):
+            self.algorithm = (ECDSA(SHA256()),)
         self.data = key.public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
         self.keyid = sha256(self.data).hexdigest()
 
@@ -59,10 +61,8 @@ class PublicKey:
         first.
         """
         message = envelope.message
-        return any(
-            self._has_made(each.sig, message)
-            for each in sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid)
-        )
+        ordered = sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid)
+        return any(self._has_made(each.sig, message) for each in ordered)
 
     def _has_made(self, signature: bytes, message: bytes) -> bool:
         try:
@@ -100,11 +100,11 @@ def read_public_key(path: str) -> PublicKey:
             f"{path!r} is a private key, which belongs to its owner alone: name the file with its public key"
         )
     try:
-        key = (
-            forms.load_pem_public_key(data)
-            if data.lstrip().startswith(b"-----BEGIN")
-            else forms.load_ssh_public_key(data)
-        )
+        key: object
+        if data.lstrip().startswith(b"-----BEGIN"):
+            key = forms.load_pem_public_key(data)
+        else:
+            key = forms.load_ssh_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
         raise FormatError(
             f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {_REMEDY}"
@@ -126,23 +126,21 @@ def read_private_key(path: str, ask: Callable[[str], str]) -> PrivateKey:
     """
     data = _read(path)
     key = _decode(data, path, None)
-    return PrivateKey(_decode(data, path, ask(path).encode()) if key is None else key, path)
+    if key is None:
+        key = _decode(data, path, ask(path).encode())
+    return PrivateKey(key, path)
 
 
 def _decode(data: bytes, path: str, passphrase: bytes | None) -> object:
     """Return a private key; None if it is encrypted, and there is no passphrase."""
-    load = (
-        forms.load_ssh_private_key
-        if b"BEGIN OPENSSH PRIVATE KEY" in data
-        else forms.load_pem_private_key
-    )
     try:
-        return load(data, passphrase)
+        if b"BEGIN OPENSSH PRIVATE KEY" in data:
+            return forms.load_ssh_private_key(data, passphrase)
+        return forms.load_pem_private_key(data, passphrase)
     except (TypeError, ValueError, UnsupportedAlgorithm) as error:
         text = str(error)
-    if (
-        passphrase is None and "password" in text.lower()
-    ):  # a TypeError or a ValueError, by the version of cryptography
+    # It was a TypeError or a ValueError, by the version of cryptography.
+    if passphrase is None and "password" in text.lower():
         return None
     if "bcrypt" in text:
         raise FormatError(
@@ -176,25 +174,16 @@ def write_new_key(path: str, passphrase: str) -> str:
     OSError
         One of them cannot be written. Neither is left.
     """
-    key, public = Ed25519PrivateKey.generate(), f"{path.removesuffix('.pem')}.pub"
-    encryption = (
-        forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
-    )
+    key = Ed25519PrivateKey.generate()
+    encryption: forms.KeySerializationEncryption = forms.NoEncryption()
+    if passphrase:
+        encryption = forms.BestAvailableEncryption(passphrase.encode())
+    pem = forms.Encoding.PEM
+    private_data = key.private_bytes(pem, forms.PrivateFormat.PKCS8, encryption)
+    public_data = key.public_key().public_bytes(pem, forms.PublicFormat.SubjectPublicKeyInfo)
+    public = f"{path.removesuffix('.pem')}.pub"
     with ExitStack() as written:
-        for name, mode, data in (
-            (
-                public,
-                0o644,
-                key.public_key().public_bytes(
-                    forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo
-                ),
-            ),
-            (
-                path,
-                0o600,
-                key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption),
-            ),
-        ):
+        for name, mode, data in ((public, 0o644, public_data), (path, 0o600, private_data)):
             with open(name, "xb", opener=partial(os.open, mode=mode)) as file:
                 written.callback(os.unlink, name)
                 file.write(data)

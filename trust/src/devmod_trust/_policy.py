@@ -26,7 +26,8 @@ from devmod_trust._envelope import (
 from devmod_trust._keys import PublicKey, read_public_key
 from devmod_trust._sigstore import Identity
 
-MEMORY, PACKAGE = "memory", "package:"
+MEMORY = "memory"
+PACKAGE = "package:"
 #: What a URL may consist of, so that everyone reads it in one way: no credentials, query, fragment,
 #: backslash or white space.
 _URL = re.compile(
@@ -35,11 +36,10 @@ _URL = re.compile(
 _PORTS = {"http": "80", "https": "443"}
 #: The most links in a path, as for Linux.
 _MAX_LINKS = 40
-_RULE, _TOP, _IDENTITY = (
-    ("source", "name", "keys", "threshold", "version"),
-    ("rule", "raw"),
-    ("file", "issuer", "identity", "config"),
-)
+#: The keys of a policy, of its rules, and of the signers that are no file.
+_TOP = ("rule", "raw")
+_RULE = ("source", "name", "keys", "threshold", "version")
+_IDENTITY = ("issuer", "identity", "config")
 
 
 class File:
@@ -51,18 +51,18 @@ class File:
     def __init__(
         self, place: str, package: str, head: bytes, size: int, signature: bytes | None
     ) -> None:
-        self.place, self.package, self.head, self.size, self.signature = (
-            place,
-            package,
-            head,
-            size,
-            signature,
-        )
+        self.place = place
+        self.package = package
+        self.head = head
+        self.size = size
+        self.signature = signature
 
     @cached_property
     def paths(self) -> list[str]:
         """The paths of the file by which rules are found; none if it has no path."""
-        return paths_of(self.place) if os.path.isabs(self.place) else []
+        if not os.path.isabs(self.place):
+            return []
+        return paths_of(self.place)
 
     @cached_property
     def digest(self) -> str:
@@ -81,10 +81,11 @@ class Source:
     def __init__(self, text: object, folder: str) -> None:
         if not isinstance(text, str) or not text or "\0" in text:
             raise ValueError(f"source: expected texts, got {text!r}")
-        self._text, self._is_url, self._base = text, "://" in text, ""
-        if text.startswith(PACKAGE) and not re.fullmatch(
-            r"package:[A-Za-z_]\w*(?:\.\w+)*", text, re.ASCII
-        ):
+        self._text = text
+        self._is_url = "://" in text
+        self._base = ""
+        is_package = re.fullmatch(r"package:[A-Za-z_]\w*(?:\.\w+)*", text, re.ASCII)
+        if text.startswith(PACKAGE) and not is_package:
             raise ValueError(
                 f"source: expected package: and the name of a package that can be imported, got {text!r}"
             )
@@ -96,23 +97,23 @@ class Source:
                 )
         else:
             parts = text.replace(os.sep, "/").split("/")
-            fixed = next((at for at, part in enumerate(parts) if "*" in part), len(parts))
+            fixed = 0
+            while fixed < len(parts) and "*" not in parts[fixed]:
+                fixed += 1
             if not parts[-1] or ".." in parts[fixed:]:
                 raise ValueError(
                     f"source: {text!r} names no file: '**' takes the files in a folder, and no '..' is after a wildcard"
                 )
-            self._base = os.path.join(
-                folder, "/".join(parts[:fixed]) or text[: text.startswith("/")]
-            )
+            base = "/".join(parts[:fixed])
+            if not base and text.startswith("/"):
+                base = "/"
+            self._base = os.path.join(folder, base)
             pattern = "".join(f"/{part}" for part in parts[fixed:])
         tokens = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-        self._glob = re.compile(
-            "".join(
-                tokens.get(part) or re.escape(part)
-                for part in re.findall(r"\*\*/|\*\*?|[^*]+", pattern)
-            ),
-            re.DOTALL,
-        )
+        expression = ""
+        for part in re.findall(r"\*\*/|\*\*?|[^*]+", pattern):
+            expression += tokens.get(part) or re.escape(part)
+        self._glob = re.compile(expression, re.DOTALL)
 
     def takes(self, file: File) -> bool:
         """Return whether a file comes from here. Links of the pattern are resolved now, one by one,
@@ -122,12 +123,14 @@ class Source:
             return self._text in (file.place, f"{PACKAGE}{file.package}")
         if self._is_url:
             return self._glob.fullmatch(normal_url(file.place)) is not None
-        bases = [each.rstrip("/") for each in paths_of(self._base)] if file.paths else []
-        return any(
-            place.startswith(base) and self._glob.fullmatch(place, len(base))
-            for base in bases
-            for place in file.paths
-        )
+        if not file.paths:
+            return False
+        for each in paths_of(self._base):
+            base = each.rstrip("/")
+            for place in file.paths:
+                if place.startswith(base) and self._glob.fullmatch(place, len(base)):
+                    return True
+        return False
 
 
 class Signer(NamedTuple):
@@ -154,6 +157,10 @@ class Rule(NamedTuple):
     threshold: int
     version: int
 
+    def takes(self, file: File) -> bool:
+        """Return whether a file comes from one of the sources."""
+        return any(source.takes(file) for source in self.sources)
+
 
 class Taken(NamedTuple):
     """The answer of a rule that takes a file: the keys that count and have signed it."""
@@ -175,9 +182,13 @@ class Policy(NamedTuple):
         """Return the answer of each rule that has the file as a source. Raise TrustError if one
         refuses it, or if there is none.
         """
-        package = f" of the package {file.package!r}" if file.package else ""
-        link = f" ({file.paths[-1]!r})" if len(file.paths) > 1 else ""
-        taken, by = [], repr(self.path)
+        what = repr(file.place)
+        if len(file.paths) > 1:
+            what += f" ({file.paths[-1]!r})"
+        if file.package:
+            what += f" of the package {file.package!r}"
+        taken = []
+        by = repr(self.path)
         try:
             if not file.head:
                 if self.allows_raw:
@@ -186,16 +197,14 @@ class Policy(NamedTuple):
                     "it has no index that could be signed. Save it in a .devmod file and sign "
                     'that, or add the line raw = "allow" at the top of the policy'
                 )
-            rules = [
-                rule for rule in self.rules if any(source.takes(file) for source in rule.sources)
-            ]
+            rules = [rule for rule in self.rules if rule.takes(file)]
             if not rules:
                 raise ValueError("no rule has it as a source. Add it to the source of a rule")
             for rule in rules:
                 by = f"rule {rule.number} of {self.path!r} ({rule.name})"
                 taken.append(Taken(self.path, rule.number, _keys_of(file, rule)))
         except ValueError as error:
-            raise TrustError(f"{file.place!r}{link}{package} is refused by {by}: {error}") from None
+            raise TrustError(f"{what} is refused by {by}: {error}") from None
         return taken
 
 
@@ -203,60 +212,37 @@ def check(file: File, policies: Iterable[str]) -> list[Taken]:
     """Return the answers of all policies. Raise TrustError if one of them refuses the file or is
     invalid.
     """
-    return [taken for path in policies for taken in read_policy(path).check(file)]
+    taken = []
+    for path in policies:
+        taken += read_policy(path).check(file)
+    return taken
 
 
 def _keys_of(file: File, rule: Rule) -> tuple[str, ...]:
     """Return the keys by which a rule takes a file. Raise ValueError with the reason and what to do
     if it refuses it.
     """
-    again, names = (
-        f"Get it and its .sig again from who publishes {rule.name}",
-        list_names(each.name for each in rule.signers),
-    )
+    again = f"Get it and its .sig again from who publishes {rule.name}"
     if file.signature is None:
-        beside = f"Expected is {file.place.rpartition('/')[2] + '.sig'!r} beside it; `devmod sign` writes it"
-        todo = "Give the content of its .sig as signature=" if file.place == MEMORY else beside
+        todo = "Give the content of its .sig as signature="
+        if file.place != MEMORY:
+            beside = file.place.rpartition("/")[2] + ".sig"
+            todo = f"Expected is {beside!r} beside it; `devmod sign` writes it"
+        names = list_names(each.name for each in rule.signers)
         raise ValueError(f"it has no signature; expected is one by {names}. {todo}")
     try:
         envelope = file.envelope
     except ValueError as error:
         raise ValueError(f"its file of signatures is invalid: {error}. {again}") from None
-    signed, problems = [], []
-    for each in rule.signers:
-        try:
-            if each.key.has_signed(envelope):
-                signed.append(each)
-        except ValueError as error:  # sigstore cannot be used; the other keys may suffice
-            problems.append(str(error))
-    keys = tuple(each.name for each in signed if not each.is_expired())
-    if len(keys) < rule.threshold:
-        expired = "".join(
-            f"; {each.name!r} has, and counts no more since {each.until}"
-            for each in signed
-            if each.is_expired()
-        )
-        by = f"signed by {list_names(keys)} alone" if keys else "not signed by a key that counts"
-        todo = (
-            problems[0]
-            if problems
-            else "Sign it again with a key that counts"
-            if expired
-            else again
-        )
-        raise ValueError(
-            f"it is {by}, and the rule needs {rule.threshold} of {names}{expired}. {todo}"
-        )
+    keys = _signed_by(envelope, rule, again)
     try:
         statement = read_statement(envelope.payload)
     except ValueError as error:
         raise ValueError(
             f"what {keys[0]!r} has signed is invalid: {error}. Sign it again with `devmod sign`"
         ) from None
-    if statement.digest != file.digest or file.size not in (
-        -1,
-        statement.size,
-    ):  # the size of a file at a URL may be unknown
+    has_its_size = file.size in (-1, statement.size)  # that of a file at a URL may be unknown
+    if statement.digest != file.digest or not has_its_size:
         raise ValueError(
             f"{keys[0]!r} has signed another file: {statement.name}, version {statement.version}. {again}"
         )
@@ -269,6 +255,39 @@ def _keys_of(file: File, rule: Rule) -> tuple[str, ...]:
             f"it is signed as version {statement.version}, and the lowest is {rule.version}. Get a newer one"
         )
     return keys
+
+
+def _signed_by(envelope: Envelope, rule: Rule, again: str) -> tuple[str, ...]:
+    """Return the keys of a rule that count and have signed. Raise ValueError if they are too few,
+    with `again` as the advice if no other is known.
+    """
+    keys = []
+    expired = ""
+    todo = ""
+    for each in rule.signers:
+        try:
+            has_signed = each.key.has_signed(envelope)
+        except ValueError as error:  # sigstore cannot be used; the other keys may suffice
+            todo = todo or str(error)
+            continue
+        if not has_signed:
+            continue
+        if each.is_expired():
+            expired += f"; {each.name!r} has, and counts no more since {each.until}"
+        else:
+            keys.append(each.name)
+    if len(keys) >= rule.threshold:
+        return tuple(keys)
+
+    by = "not signed by a key that counts"
+    if keys:
+        by = f"signed by {list_names(keys)} alone"
+    if expired:
+        again = "Sign it again with a key that counts"
+    names = list_names(each.name for each in rule.signers)
+    raise ValueError(
+        f"it is {by}, and the rule needs {rule.threshold} of {names}{expired}. {todo or again}"
+    )
 
 
 # -- reading
@@ -319,13 +338,15 @@ def _rule(number: int, table: object, folder: str, stamps: dict[str, tuple[int, 
     if "raw" in table:  # a line at the end of the file belongs to its last rule
         raise ValueError("raw belongs at the top of the policy, before the first [[rule]]")
     _check_keys(table, _RULE)
-    if missing := [key for key in _RULE[:3] if key not in table]:
-        raise ValueError(f"it has no {missing[0]}")
+    for key in ("source", "name", "keys"):
+        if key not in table:
+            raise ValueError(f"it has no {key}")
     for key in ("source", "keys"):
         if not isinstance(table[key], list) or not table[key]:
             raise ValueError(f"{key}: expected a list that is not empty, got {table[key]!r}")
     sources = [Source(text, folder) for text in table["source"]]
-    if problem := name_problem(table["name"]):
+    problem = name_problem(table["name"])
+    if problem:
         raise ValueError(f"name: {problem}")
     signers = [_signer(entry, folder, stamps) for entry in table["keys"]]
     names: dict[bytes, str] = {}
@@ -335,62 +356,77 @@ def _rule(number: int, table: object, folder: str, stamps: dict[str, tuple[int, 
                 f"keys: {names[each.key.data]!r} and {each.name!r} are one key, which would count twice"
             )
         names[each.key.data] = each.name
-    threshold = _number(table, "threshold", 1, 1, len(signers))
-    return Rule(
-        number,
-        sources,
-        table["name"],
-        signers,
-        threshold,
-        _number(table, "version", 0, 0, MAX_VERSION),
-    )
+    threshold = table.get("threshold", 1)
+    if not _is_number(threshold, 1, len(signers)):
+        raise ValueError(
+            f"threshold: expected a number from 1 to {len(signers)}, the number of keys, got {threshold!r}"
+        )
+    version = table.get("version", 0)
+    if not _is_number(version, 0, MAX_VERSION):
+        raise ValueError(f"version: expected a number from 0 to {MAX_VERSION}, got {version!r}")
+    return Rule(number, sources, table["name"], signers, threshold, version)
 
 
 def _signer(entry: object, folder: str, stamps: dict[str, tuple[int, ...]]) -> Signer:
-    table: dict[str, Any] = (
-        {"file": entry} if isinstance(entry, str) else entry if isinstance(entry, dict) else {}
-    )
-    texts = [table[each] for each in _IDENTITY if each in table]
-    if not all(isinstance(each, str) and each and "\0" not in each for each in texts) or (
-        "file" in table
-    ) == ("issuer" in table):
+    table: dict[str, Any] = {}
+    if isinstance(entry, str):
+        table = {"file": entry}
+    elif isinstance(entry, dict):
+        table = entry
+    is_file = "file" in table
+    if is_file == ("issuer" in table) or not _has_texts(table):
         raise ValueError(
             f'keys: expected "FILE", {{ file = "FILE" }} or {{ issuer = "URL", identity = "NAME" }}, got {entry!r}'
         )
-    _check_keys(
-        table, ("file", "until") if "file" in table else (*_IDENTITY[1:], "until"), "keys: "
-    )
-    if "issuer" in table and "identity" not in table:
-        raise ValueError(f"keys: {table['issuer']!r} needs an identity")
-    name, until = table.get("file") or table["identity"], table.get("until")
-    if type(until) is date:
-        until = datetime.combine(until, time(), UTC)
-    if "until" in table and (not isinstance(until, datetime) or until.tzinfo is None):
-        raise ValueError(
-            f"keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got {table['until']}"
-        )
-    file = table.get("file") or table.get("config", "")
-    path = file and os.path.join(folder, file)
+    if is_file:
+        _check_keys(table, ("file", "until"), "keys: ")
+        name = table["file"]
+        path = os.path.join(folder, name)
+    else:
+        _check_keys(table, (*_IDENTITY, "until"), "keys: ")
+        if "identity" not in table:
+            raise ValueError(f"keys: {table['issuer']!r} needs an identity")
+        name = table["identity"]
+        path = table.get("config", "")
+        if path:
+            path = os.path.join(folder, path)
+    until = _until(table)
     stamps[path] = _stamp(path)
     try:
-        return Signer(
-            name,
-            read_public_key(path) if "file" in table else Identity(table["issuer"], name, path),
-            until,
-        )
+        if is_file:
+            return Signer(name, read_public_key(path), until)
+        return Signer(name, Identity(table["issuer"], name, path), until)
     except OSError as error:
         raise ValueError(f"keys: {name!r} cannot be read: {error.strerror}") from None
     except DevmodError as error:
         raise ValueError(f"keys: {error}") from None
 
 
-def _number(table: dict[str, Any], key: str, default: int, least: int, most: int) -> int:
-    value = table.get(key, default)
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(
-            f"{key}: expected a number from {least} to {most}{', the number of keys' * (key == 'threshold')}, got {value!r}"
-        )
-    return value
+def _has_texts(table: dict[str, Any]) -> bool:
+    """Return whether the names and paths of a signer are texts that can be some."""
+    for key in ("file", *_IDENTITY):
+        text = table.get(key, "-")
+        if not isinstance(text, str) or not text or "\0" in text:
+            return False
+    return True
+
+
+def _until(table: dict[str, Any]) -> datetime | None:
+    """Return the time from which a signer counts no more."""
+    if "until" not in table:
+        return None
+    until = table["until"]
+    if type(until) is date:
+        return datetime.combine(until, time(), UTC)
+    if isinstance(until, datetime) and until.tzinfo is not None:
+        return until
+    raise ValueError(
+        f"keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got {until}"
+    )
+
+
+def _is_number(value: object, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
 
 
 def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str = "") -> None:
@@ -414,30 +450,40 @@ def paths_of(path: str) -> list[str]:
     Rules for all of them apply. Who can write to a folder, and makes a link there, does not choose
     other rules for it.
     """
-    real, found = os.path.realpath(path), [os.path.normpath(path)]
+    real = os.path.realpath(path)
+    found = [os.path.normpath(path)]
     drive, rest = os.path.splitdrive(path)
-    place = root = drive + os.sep
-    parts = rest.split(os.sep)[::-1] if real != path else []  # most paths have no links
+    root = drive + os.sep
+    place = root
+    parts: list[str] = []
+    if real != path:  # most paths have no links
+        parts = rest.split(os.sep)[::-1]
     while parts:
         part = parts.pop()
+        if part == "..":
+            place = os.path.dirname(place)
+            continue
         inner = os.path.join(place, part)
-        try:
-            target = (
-                os.readlink(inner)
-                if part not in ("", ".", "..") and len(found) <= _MAX_LINKS
-                else ""
-            )
-        except (OSError, ValueError):  # it is no link
-            target = ""
-        if target:
-            parts += target.split(os.sep)[::-1]
-            place = root if os.path.isabs(target) else place
-            found.append(os.path.normpath(os.path.join(place, *reversed(parts))))
-        else:
-            place = os.path.dirname(place) if part == ".." else os.path.normpath(inner)
-    return [
-        each.replace(os.sep, "/") for each in dict.fromkeys([*found, real])
-    ]  # other systems have links of other sorts
+        target = ""
+        if part not in ("", ".") and len(found) <= _MAX_LINKS:
+            target = _target(inner)
+        if not target:
+            place = os.path.normpath(inner)
+            continue
+        if os.path.isabs(target):
+            place = root
+        parts += target.split(os.sep)[::-1]
+        found.append(os.path.normpath(os.path.join(place, *reversed(parts))))
+    # Other systems have links of other sorts, which `realpath` resolves.
+    return [each.replace(os.sep, "/") for each in dict.fromkeys([*found, real])]
+
+
+def _target(path: str) -> str:
+    """Return where a link leads; "" if it is none."""
+    try:
+        return os.readlink(path)
+    except (OSError, ValueError):
+        return ""
 
 
 def normal_url(text: str) -> str:
@@ -450,17 +496,23 @@ def normal_url(text: str) -> str:
     found = _URL.fullmatch(text)
     if found is None:
         return ""
-    scheme, host, port = found[1].lower(), found[2].lower(), found[3]
-    parts = re.split(
-        r"%([0-9A-Fa-f]{2})", quote(found[4] or "/", safe="!$%&'()*+,;=:@/~\"<>[]^`{|}")
-    )
+    quoted = quote(found[4] or "/", safe="!$%&'()*+,;=:@/~\"<>[]^`{|}")
+    # At each second place is what was encoded.
+    parts = re.split(r"%([0-9A-Fa-f]{2})", quoted)
     codes = [chr(int(each, 16)) for each in parts[1::2]]
     if "%" in "".join(parts[::2]) or {"/", "\\", "\0"} & {*codes}:
         return ""
-    parts[1::2] = [
-        each if re.fullmatch(r"[A-Za-z0-9._~-]", each) else f"%{ord(each):02X}" for each in codes
-    ]
+    for number, each in enumerate(codes):
+        text = each
+        if not re.fullmatch(r"[A-Za-z0-9._~-]", each):
+            text = f"%{ord(each):02X}"
+        parts[2 * number + 1] = text
     path = "".join(parts)
     if {".", ".."} & {*path.split("/")}:
         return ""
-    return f"{scheme}://{host}{'' if port is None or port == _PORTS.get(scheme) else f':{int(port)}'}{path}"
+    scheme = found[1].lower()
+    place = f"{scheme}://{found[2].lower()}"
+    port = found[3]
+    if port is not None and port != _PORTS.get(scheme):
+        place += f":{int(port)}"
+    return place + path

@@ -56,59 +56,57 @@ def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
     with temporary_folder() as folder:
         output = os.path.join(folder, "rebuilt.devmod")
         result = build_manifest(manifest, output=output, cache=False, partial=True)
-        content = Path(output).read_bytes() if result.written else b""
-    here = loads_own(content) if content else None
-    payloads, built = [*_payloads(module)], [*_payloads(here)] if here is not None else []
+        here = None
+        if result.written:
+            here = loads_own(Path(output).read_bytes())
+
+    payloads = [*_payloads(module)]
+    built: list[Payload] = []
+    if here is not None:
+        built += _payloads(here)
+    failures = {each.job.kind: str(each) for each in reversed(result.failures)}
+    compared = _compare(payloads, built, failures)
+
+    is_same = all(each.outcome == "same" for each in compared)
+    if is_same and _tree(module, payloads) != _tree(here or module, built):
+        text = "it has the same payloads in another order, or with other imports"
+        compared.append(Compared("the tree of modules", "differs", text))
+    return compared
+
+
+def _compare(
+    payloads: list[Payload], built: list[Payload], failures: dict[str, str]
+) -> list[Compared]:
+    """Return what became of each payload of a file, and which payloads the build has alone.
+
+    `failures` has the error of a kind's job.
+    """
     rest: dict[str, list[Payload]] = {}
     for each in built:
         rest.setdefault(each.name, []).append(each)
-    failures = {each.job.kind: str(each) for each in reversed(result.failures)}
-    compared = []
     # Each payload is compared with one of the build, so that copies are noticed.
     equals = [_take(rest.get(each.name, []), each[:4], 4) for each in payloads]
+    compared = []
     for there, equal in zip(payloads, equals, strict=True):
         found = rest.get(there.name)
+        outcome = "not rebuilt"
         if equal is not None:
-            compared.append(
-                Compared(
-                    there.name, "same", "" if there.tools == equal.tools else _tools(there, equal)
-                )
-            )
+            outcome = "same"
+            why = ""
+            if there.tools != equal.tools:
+                why = _tools(there, equal)
         elif found:
-            compared.append(
-                Compared(
-                    there.name,
-                    "differs",
-                    _difference(there, _take(found, there[:2], 2) or found.pop(0)),
-                )
-            )
+            outcome = "differs"
+            why = _difference(there, _take(found, there[:2], 2) or found.pop(0))
         elif found is not None:
-            compared.append(
-                Compared(there.name, "not rebuilt", "the manifest builds fewer of these payloads")
-            )
+            why = "the manifest builds fewer of these payloads"
         else:
-            compared.append(
-                Compared(
-                    there.name,
-                    "not rebuilt",
-                    failures.get(there.kind, "the manifest builds no such payload"),
-                )
-            )
-    missing = [each.name for found in rest.values() for each in found]
-    compared += [
-        Compared(name, "missing", "the manifest builds it, and the file does not have it")
-        for name in missing
-    ]
-    if all(each.outcome == "same" for each in compared) and _tree(module, payloads) != _tree(
-        here or module, built
-    ):
-        compared.append(
-            Compared(
-                "the tree of modules",
-                "differs",
-                "it has the same payloads in another order, or with other imports",
-            )
-        )
+            why = failures.get(there.kind, "the manifest builds no such payload")
+        compared.append(Compared(there.name, outcome, why))
+    for found in rest.values():
+        for each in found:
+            text = "the manifest builds it, and the file does not have it"
+            compared.append(Compared(each.name, "missing", text))
     return compared
 
 
@@ -130,32 +128,31 @@ def _payloads(root: devmod.Module) -> Iterator[Payload]:
     functions.
     """
     for module in walk(root):
-        if module.kind not in ("bundle", "_lib"):
-            name = " ".join(
-                filter(None, (module.kind, module.format, getattr(module, "variant", "")))
-            )
-            functions = f": {list_names(module.function_names)}" if module.function_names else ""
-            origin = module.origin or devmod.Origin(module.kind)
-            digest, tools = (
-                sha256(module.save_to_bytes()).digest(),
-                origin.toolchain or "unknown tools",
-            )
-            yield Payload(
-                f"{name}{functions}",
-                digest,
-                dict(module.source),
-                origin.replace(toolchain="", extra={}),
-                module.kind,
-                tools,
-            )
+        if module.kind in ("bundle", "_lib"):
+            continue
+        parts = (module.kind, module.format, getattr(module, "variant", ""))
+        name = " ".join(filter(None, parts))
+        if module.function_names:
+            name += f": {list_names(module.function_names)}"
+        origin = module.origin or devmod.Origin(module.kind)
+        yield Payload(
+            name,
+            sha256(module.save_to_bytes()).digest(),
+            dict(module.source),
+            origin.replace(toolchain="", extra={}),
+            module.kind,
+            origin.toolchain or "unknown tools",
+        )
 
 
 def _take(found: list[Payload], fields: tuple[object, ...], count: int) -> Payload | None:
     """Remove the first of the payloads that begins with some fields, and return it; None if there
     is none.
     """
-    place = next((place for place, each in enumerate(found) if each[:count] == fields), None)
-    return None if place is None else found.pop(place)
+    for place, each in enumerate(found):
+        if each[:count] == fields:
+            return found.pop(place)
+    return None
 
 
 def _tree(root: devmod.Module, payloads: list[Payload]) -> list[object]:
@@ -163,29 +160,32 @@ def _tree(root: devmod.Module, payloads: list[Payload]) -> list[object]:
     and the payloads in that order.
     """
     places = {id(each): place for place, each in enumerate(walk(root))}
-    return [
-        *((each.kind, *(places[id(child)] for child in each.imports)) for each in walk(root)),
-        *(each[:2] for each in payloads),
-    ]
+    result: list[object] = []
+    for each in walk(root):
+        result.append((each.kind, *(places[id(child)] for child in each.imports)))
+    result += [payload[:2] for payload in payloads]
+    return result
 
 
 def _tools(there: Payload, here: Payload) -> str:
-    return (
-        f"both were built by {here.tools}"
-        if there.tools == here.tools
-        else f"the file was built by {there.tools}, and {here.tools} is here"
-    )
+    if there.tools == here.tools:
+        return f"both were built by {here.tools}"
+    return f"the file was built by {there.tools}, and {here.tools} is here"
 
 
 def _difference(there: Payload, here: Payload) -> str:
     """Return in what a payload of a file differs from the one that was built here, or why it
     may.
     """
-    why = "its bytes are the same" if there.digest == here.digest else _tools(there, here)
-    if changed := dict.fromkeys(
-        name for name, _ in sorted(there.origin.sources.items() ^ here.origin.sources.items())
-    ):
+    why = "its bytes are the same"
+    if there.digest != here.digest:
+        why = _tools(there, here)
+    items = sorted(there.origin.sources.items() ^ here.origin.sources.items())
+    changed = dict.fromkeys(name for name, _ in items)
+    if changed:
         why += f"; of other sources: {list_names(changed)}"
     elif there.origin != here.origin:
         why += "; for another target or with other options"
-    return why if there.sources == here.sources else f"{why}; with other sources beside it"
+    if there.sources != here.sources:
+        why += "; with other sources beside it"
+    return why

@@ -81,18 +81,17 @@ def sign_file(
         module, data, beside = read_bundle(path)
         envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
         others = _others(beside, envelope.payload, path, replace)
-        made = {
-            each.public.keyid: Signature(each.public.keyid, each.sign(envelope.message))
-            for each in privates
-        }
+        made = {}
+        for each in privates:
+            keyid = each.public.keyid
+            made[keyid] = Signature(keyid, each.sign(envelope.message))
         if sigstore is not None:
             from devmod_trust import _sigstore
 
             signature = _sigstore.sign(envelope, sigstore)
             made[signature.keyid] = signature
-        envelope = envelope._replace(
-            signatures=(*(each for each in others if each.keyid not in made), *made.values())
-        )
+        kept = [each for each in others if each.keyid not in made]
+        envelope = envelope._replace(signatures=(*kept, *made.values()))
         content = envelope.to_bytes()
         if len(envelope.signatures) > MAX_SIGNATURES or len(content) > MAX_SIGNATURE:
             raise FormatError(

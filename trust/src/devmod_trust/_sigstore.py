@@ -38,7 +38,9 @@ class Identity:
     """
 
     def __init__(self, issuer: str, identity: str, config: str) -> None:
-        self._issuer, self._identity, self._config = issuer, identity, config
+        self._issuer = issuer
+        self._identity = identity
+        self._config = config
         self.data = json.dumps([issuer, identity]).encode()
 
     def has_signed(self, envelope: Envelope) -> bool:
@@ -50,11 +52,8 @@ class Identity:
         ValueError
             sigstore is not installed, or its configuration is invalid.
         """
-        return any(
-            self._has_signed(each.extra[FIELD], envelope)
-            for each in envelope.signatures
-            if FIELD in each.extra
-        )
+        bundles = [each.extra[FIELD] for each in envelope.signatures if FIELD in each.extra]
+        return any(self._has_signed(bundle, envelope) for bundle in bundles)
 
     def _has_signed(self, bundle: object, envelope: Envelope) -> bool:
         verifier, wanted = self._verifier
@@ -104,11 +103,10 @@ def sign(envelope: Envelope, config: str) -> Signature:
     try:
         trust = _configuration(config, offline=False)
         text = os.environ.get(_TOKEN) or detect_credential()
-        token = (
-            IdentityToken(text)
-            if text
-            else Issuer(trust.signing_config.get_oidc_url()).identity_token()
-        )
+        if text:
+            token = IdentityToken(text)
+        else:
+            token = Issuer(trust.signing_config.get_oidc_url()).identity_token()
         with SigningContext.from_trust_config(trust).signer(token) as signer:
             bundle = signer.sign_dsse(Statement(envelope.payload))
     except Exception as error:  # sigstore raises errors of several libraries
