@@ -300,7 +300,7 @@ def test_an_invalid_value_is_an_error_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, output = run_command(capsys, *arguments)
-    assert (code, output.splitlines()[-1]) == (2, f"Error: {message}")
+    assert (code, output.splitlines()[-1]) == (2, f"devmod: error: {message}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -311,7 +311,7 @@ def test_an_existing_folder_is_not_changed(
     code, output = run_command(capsys, "acme", "--output", tmp_path)
     assert code == 2
     assert output.splitlines()[-1] == (
-        f"Error: {tmp_path / 'devmod-acme'} exists already. Choose another --output, or remove it"
+        f"devmod: error: {tmp_path / 'devmod-acme'} exists already. Choose another --output, or remove it"
     )
     assert list((tmp_path / "devmod-acme").iterdir()) == []
 

@@ -768,7 +768,7 @@ def test_inspect_has_the_bytes_of_temporaries(
     status, _, err = call(capsys, "inspect", file, "--lengths", "rows")
     assert (status, err.splitlines()[-1]) == (
         2,
-        "Error: --lengths: expected NAME=NUMBER, separated by commas, got 'rows'",
+        "devmod: error: --lengths: expected NAME=NUMBER, separated by commas, got 'rows'",
     )
 
 

@@ -453,7 +453,7 @@ def test_a_tolerance_is_a_finite_number_from_0(
     ):
         status, out, err = call(capsys, command, file, "saxpy", option, number)
         assert (status, out) == (2, "")
-        assert err.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
+        assert err.splitlines()[-1].startswith(f"devmod: error: Invalid value for '{option}': ")
 
 
 @pytest.mark.usefixtures("in_process")
@@ -545,7 +545,7 @@ def test_a_missing_folder_is_an_error_before_the_launch(
 
 def test_bench_prints_in_one_format(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     status, _, err = call(capsys, "bench", file, "saxpy", "--threads", "8", "--json", "--csv")
-    assert (status, err.splitlines()[-1]) == (2, "Error: expected --json or --csv, got both")
+    assert (status, err.splitlines()[-1]) == (2, "devmod: error: expected --json or --csv, got both")
 
 
 def test_the_shell_completes_the_kinds_of_devices(
@@ -1228,7 +1228,7 @@ def test_bench_lists_what_cannot_be_measured(
     assert (bad["block"], bad["median"]) == ("1048576", "NaN")
     assert bad["problem"].startswith("the opencl function 'saxpy' cannot be launched on ")
     status, _, err = call(capsys, "bench", "no.devmod", "--threads", "64")
-    assert (status, err.splitlines()[-1]) == (2, "Error: there is no file 'no.devmod'")
+    assert (status, err.splitlines()[-1]) == (2, "devmod: error: there is no file 'no.devmod'")
     status, _, err = call(capsys, "bench", file, "saxpi", "--threads", "64")
     assert (status, err) == (
         1,

@@ -97,7 +97,7 @@ def test_each_device_has_its_architecture() -> None:
 
 def test_an_unknown_option_is_no_command() -> None:
     assert simulate("true", options=("--sanitze",), code=2).endswith(
-        "Error: No such option '--sanitze'.\n"
+        "devmod: error: No such option '--sanitze'.\n"
     )
 
 

@@ -425,7 +425,7 @@ def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle(
     with pytest.warns(UserWarning, match="needs block=") as caught:
         devmod.bundle(block_module("opencl"), *fixed)
     (warning,) = caught
-    assert str(warning.message) == f"{text}devmod.compile(…, block=64)"
+    assert str(warning.message) == f"{text}devmod.compile(…, block={{'f': 64}})"
     assert warning.filename == __file__
     flat = {"default_block": (16, 4, 1)}
     with pytest.warns(UserWarning, match="needs block=") as caught:
@@ -435,7 +435,7 @@ def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle(
         )
     assert [str(each.message) for each in caught] == [
         "a call of 'f', 'g' needs block= on 'cuda', 'opencl' alone: the other candidates have blocks of (16, 4). Compile it with this block: "
-        "devmod.compile(…, block=(16, 4))"
+        "devmod.compile(…, block={'f': (16, 4), 'g': (16, 4)})"
     ]
 
 

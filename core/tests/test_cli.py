@@ -174,8 +174,9 @@ def test_wrong_usage_is_exit_code_2(
 ) -> None:
     code, out, err = run(capsys, *arguments)
     assert code == 2
-    assert "Usage: devmod" in err
+    assert err.startswith("Usage: devmod")
     assert out == ""
+    assert ("\n\ndevmod: error: " in err) == bool(arguments)  # else it is the help
 
 
 def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
@@ -207,7 +208,7 @@ def test_a_mistyped_command_gets_a_suggestion_and_the_list(
         2,
         "",
         f"Usage: devmod [OPTIONS] COMMAND [ARGS]...\nTry 'devmod --help' for help.\n\n"
-        f"Error: devmod has no command {word!r}.{suggestion} The commands: {listed}\n",
+        f"devmod: error: devmod has no command {word!r}.{suggestion} The commands: {listed}\n",
     )
 
 
@@ -224,7 +225,7 @@ def test_a_mistyped_subcommand_gets_a_suggestion(capsys: pytest.CaptureFixture[s
     code, out, err = run(capsys, "cache", "claer")
     assert (code, out) == (2, "")
     assert err.endswith(
-        "\nError: devmod cache has no command 'claer'. Did you mean 'clear'? The commands: clear\n"
+        "\ndevmod: error: devmod cache has no command 'claer'. Did you mean 'clear'? The commands: clear\n"
     )
 
 
@@ -325,7 +326,7 @@ def test_a_time_limit_is_a_finite_number(
 ) -> None:
     code, out, err = run(capsys, command, "--timeout", number)
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith("Error: Invalid value for '--timeout': ")
+    assert err.splitlines()[-1].startswith("devmod: error: Invalid value for '--timeout': ")
 
 
 def test_an_error_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
@@ -1403,7 +1404,7 @@ def test_wrong_defaults_of_calls(
     assert not (tmp_path / "k.devmod").exists()
 
 
-def test_defaults_of_one_function_are_for_one_source(
+def test_defaults_of_a_function_are_for_the_sources_that_have_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
@@ -1414,12 +1415,41 @@ def test_defaults_of_one_function_are_for_one_source(
         info.interface and info.interface.default_block
         for info in devmod.load(tmp_path / "both.devmod").functions.values()
     ] == [(64, 1, 1)] * 2
-    code, _, err = run(capsys, "compile", *sources, "--block", "a=64")
-    assert code == 2
-    assert (
-        "--local, --function, --name-expression and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile"
-        in err
-    )
+    assert run(capsys, "compile", "-q", *sources, "--block", "b=16,2")[0] == 0
+    assert [
+        info.interface and info.interface.default_block
+        for info in devmod.load(tmp_path / "both.devmod").functions.values()
+    ] == [None, (16, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--block", "a=64", "--block", "c=64"], "--block c=: no source has the function 'c'"),
+        (
+            ["--local", "a.x=4"],
+            "--local a.x=: no source has this parameter of local memory",  # x is a buffer
+        ),
+        (["--local", "s=4"], "--local s=: no source has this parameter of local memory"),
+        (
+            ["--name-expression", "a"],
+            "--function and --name-expression are for one source; compile the sources separately, and join the files: devmod bundle",
+        ),
+        (
+            ["--function", "a(handle)"],
+            "--function and --name-expression are for one source; compile the sources separately, and join the files: devmod bundle",
+        ),
+    ],
+)
+def test_options_that_are_for_none_of_the_sources(
+    options: list[str], text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.cl").write_text(SOURCE.replace("twice", name))
+    sources = (tmp_path / "a.cl", tmp_path / "b.cl", "-t", "opencl", "-o", tmp_path / "both.devmod")
+    code, _, err = run(capsys, "compile", *sources, *options)
+    assert (code, err.splitlines()[-1]) == (2, f"devmod: error: {text}")
+    assert not (tmp_path / "both.devmod").exists()
 
 
 def test_the_default_output_is_the_stem_in_this_folder(tmp_path: Path) -> None:
@@ -1627,7 +1657,7 @@ def test_standard_input_and_output(tmp_path: Path) -> None:
     )
     assert closed.returncode == 2
     assert closed.stderr.endswith(
-        "\nError: the file is standard input (-), which is closed; redirect a file or a pipe to it\n"
+        "\ndevmod: error: the file is standard input (-), which is closed; redirect a file or a pipe to it\n"
     )
     with_terminal = "import sys; from devmod._cli import main; code = main(['compile', 'k.cl', '-t', 'opencl', '-o', '-']); print(code); sys.exit(0)"
     said = in_a_terminal([f"import os; os.chdir({str(tmp_path)!r}); {with_terminal}"], {})

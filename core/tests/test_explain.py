@@ -310,7 +310,7 @@ def test_options_that_exclude_each_other(
     options: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, "k.devmod", *options)
-    assert (code, out, err.splitlines()[-1]) == (2, "", f"Error: {text}")
+    assert (code, out, err.splitlines()[-1]) == (2, "", f"devmod: error: {text}")
 
 
 def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

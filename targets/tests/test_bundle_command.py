@@ -231,7 +231,7 @@ def test_files_with_different_kernels_of_one_name_need_the_option_prefer_first(
     arguments = ["bundle", "x.devmod", "y.devmod", "-o", "c.devmod", "-q"]
     code, out, err = run(capsys, *arguments)
     if hidden:
-        error = f"Error: x.devmod and y.devmod have different kernels {hidden}, and a call would use the first; rename one, or pass --prefer-first\n"
+        error = f"devmod: error: x.devmod and y.devmod have different kernels {hidden}, and a call would use the first; rename one, or pass --prefer-first\n"
         assert (code, out, err.partition("\n\n")[2], Path("c.devmod").exists()) == (
             2,
             "",

@@ -55,7 +55,7 @@ def compiled(*arguments: str) -> list[tuple[str, list[str]]]:
 def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["compile", *arguments, "-o", "out.devmod"]) == 2
     assert not Path("out.devmod").exists()
-    return capsys.readouterr().err.partition("\nError: ")[2].rstrip("\n")
+    return capsys.readouterr().err.partition("\ndevmod: error: ")[2].rstrip("\n")
 
 
 def test_the_output_has_the_validator_and_strict_needs_one(
@@ -512,7 +512,7 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(
         assert capsys.readouterr() == ("", f"devmod: error: {output}: {reason}\n")
     assert main(["compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl"]) == 2
     assert capsys.readouterr().err.endswith(
-        "Error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n"
+        "devmod: error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n"
     )
 
 

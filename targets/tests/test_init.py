@@ -412,7 +412,7 @@ def test_a_pyproject_with_a_manifest_stays_the_only_one(capsys: pytest.CaptureFi
             "devmod: error: . has no sources of kernels for vulkan. Write one, such as twice.cl, twice.comp or twice.cu; "
             "then: devmod init",
         ),
-        (["-t", "opncl"], 2, "Error: unknown target 'opncl'. Did you mean 'opencl'?"),
+        (["-t", "opncl"], 2, "devmod: error: unknown target 'opncl'. Did you mean 'opencl'?"),
         (
             ["-o", "k.bin"],
             1,

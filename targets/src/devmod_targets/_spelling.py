@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from shlex import quote
 from typing import Any, TypeVar
@@ -40,6 +40,9 @@ _CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.
 _VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\])")
 #: ``block=(64, 1, 1)``, ``block=64``
 _BLOCK = re.compile(r"(?<![\w.=-])block=(?:\(([\d, ]+)\)|(\d+))")
+#: ``block={'f': 64, 'g': (16, 16)}``
+_BLOCK_OF = r"'([^']*)': (?:\(([\d, ]+)\)|(\d+))"
+_BLOCKS = re.compile(rf"(?<![\w.=-])block=\{{({_BLOCK_OF}(?:, {_BLOCK_OF})*)\}}")
 #: ``subgroup=32``
 _SUBGROUP = re.compile(r"(?<![\w.=-])subgroup=(\d+)")
 #: ``defines={'cl_khr_fp16': 1}``
@@ -67,6 +70,8 @@ class Spelling:
         Returns an argument by its name.
     value
         Returns an argument with its values, which are strings.
+    blocks
+        Returns the blocks of functions by their names.
     local
         Returns a default size of local memory: function, parameter, and the size as in
         ``4/thread``.
@@ -74,13 +79,17 @@ class Spelling:
         Returns the declaration of a function: its name, its symbol and its types.
     mixed
         The permission for different arguments in a bundle.
+    call
+        What precedes the arguments of a call of `devmod.compile`.
     """
 
     argument: Callable[[str], str]
     value: Callable[[str, list[str]], str]
+    blocks: Callable[[dict[str, list[str]]], str]
     local: Callable[[str, str, str], str]
     function: Callable[[str, str, list[str]], str]
     mixed: str
+    call: str = ""
 
 
 def respell(text: str, spelling: Spelling) -> str:
@@ -95,15 +104,19 @@ def respell(text: str, spelling: Spelling) -> str:
             spelling.function(each[1], each[2], _strings(each[3])) for each in found
         ) + (" …" if match[1].endswith("…") else "")
 
-    text = _CALL.sub(r"\1", text).replace(
-        _DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."])
-    )
+    def blocks(match: re.Match[str]) -> str:
+        found = re.finditer(_BLOCK_OF, match[1])
+        return spelling.blocks({each[1]: (each[2] or each[3]).split(", ") for each in found})
+
+    text = _CALL.sub(lambda match: spelling.call + match[1], text)
+    text = text.replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
     text = _LOCAL.sub(
         lambda match: spelling.local(
             match[1], match[2], match[4] + ("/thread" if match[3] else "")
         ),
         text,
     )
+    text = _BLOCKS.sub(blocks, text)
     text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
     text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
     text = _BLOCK.sub(
@@ -125,6 +138,15 @@ def _value(name: str, values: list[str]) -> str:
     return " ".join(f"{OPTIONS[name]} {quote(each)}" for each in values)
 
 
+def _blocks(blocks: dict[str, list[str]]) -> str:
+    options = [f"{name}={','.join(dims)}" for name, dims in blocks.items()]
+    return " ".join(f"--block {quote(each)}" for each in options)
+
+
+def _local(function: str, parameter: str, size: str) -> str:
+    return f"--local {quote(f'{function}.{parameter}={size}')}"
+
+
 def _function(name: str, symbol: str, types: list[str]) -> str:
     return f"--function '{name if name == symbol else f'{name}={symbol}'}({', '.join(types)})'"
 
@@ -132,28 +154,41 @@ def _function(name: str, symbol: str, types: list[str]) -> str:
 _SHELL = Spelling(
     argument=OPTIONS.__getitem__,
     value=_value,
-    local=lambda function, parameter, size: f"--local {function}.{parameter}={size}",
+    blocks=_blocks,
+    local=_local,
     function=_function,
     mixed="--mixed",
 )
 
 
-def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorate a command: its errors and warnings name the options of the command line in place of
-    Python's arguments.
-    """
+#: The words of a command that compiles nothing.
+_SHELL_OF_OTHERS = replace(_SHELL, call="devmod compile … ")
 
+
+def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorate `devmod compile`: its errors and warnings name the options of the command line in
+    place of Python's arguments.
+    """
+    return _in_words(command, _SHELL)
+
+
+def in_shell_of_others(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorate another command: errors and warnings name the options of `devmod compile`."""
+    return _in_words(command, _SHELL_OF_OTHERS)
+
+
+def _in_words(command: Callable[..., Result], spelling: Spelling) -> Callable[..., Result]:
     @wraps(command)
     def run(*args: Any, **options: Any) -> Result:
         try:
             with warnings.catch_warnings():
                 show: Callable[..., None] = warnings.showwarning
                 warnings.showwarning = lambda each, *place, **more: show(
-                    type(each)(respell(str(each), _SHELL)), *place, **more
+                    type(each)(respell(str(each), spelling)), *place, **more
                 )
                 return command(*args, **options)
         except DevmodError as error:
-            error.args = (respell(str(error), _SHELL),)
+            error.args = (respell(str(error), spelling),)
             raise
 
     return run

@@ -568,6 +568,10 @@ def _with_arguments(
     if subgroup is not None:
         result = {name: _with_subgroup(kind, name, info, subgroup) for name, info in result.items()}
     fmap = dict(result)
+    if isinstance(block, SharedDefaults):
+        block = block.blocks_of(fmap)
+    if isinstance(local, SharedDefaults):
+        local = local.locals_of(fmap)
     for name, dims in _blocks(fmap, block).items():
         result[name] = _with_block(kind, name, result[name], dims)
     for (name, parameter), default in _locals(fmap, local).items():
@@ -744,6 +748,52 @@ def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Loca
             )
         result[owners[0], key] = _check_local(key, value)
     return result
+
+
+class SharedDefaults(dict[str, Any]):
+    """The argument `block` or `local`, by function, of several sources.
+
+    Each source takes what is for its own functions.
+
+    Attributes
+    ----------
+    unused
+        What no source has taken yet: ``sum``, ``scratch`` or ``sum.scratch``.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.unused: dict[str, None] = {}
+        for key, value in values.items():
+            if hasattr(value, "items"):
+                self.unused |= dict.fromkeys(f"{key}.{parameter}" for parameter in value)
+            else:
+                self.unused[key] = None
+
+    def blocks_of(self, fmap: Functions) -> dict[str, Any]:
+        """Return the blocks of the functions of a source."""
+        own = {}
+        for name, dims in self.items():
+            if name in fmap:
+                own[name] = dims
+                self.unused.pop(name, None)
+        return own
+
+    def locals_of(self, fmap: Functions) -> dict[str, Any]:
+        """Return the default sizes of local memory for the parameters of a source."""
+        names = {name: _local_names(info) for name, info in fmap.items()}
+        own: dict[str, Any] = {}
+        for key, value in self.items():
+            if not hasattr(value, "items"):
+                if any(key in parameters for parameters in names.values()):
+                    own[key] = value
+                    self.unused.pop(key, None)
+                continue
+            for parameter, default in value.items():
+                if parameter in names.get(key, ()):
+                    own.setdefault(key, {})[parameter] = default
+                    self.unused.pop(f"{key}.{parameter}", None)
+        return own
 
 
 def _local_names(info: FunctionInfo) -> list[str]:

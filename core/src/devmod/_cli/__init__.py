@@ -41,6 +41,7 @@ GROUP = "devmod.commands"
 #: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'),
 #: 'opencl')``, ``devmod.load_from_file('k.ptx')``.
 _COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), '([^']*)'\)")
+_DEFINES = re.compile(r"defines=\{'(\w+)': 1\}")
 _LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
 
 
@@ -146,9 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
     except click.ClickException as error:
-        usage = StringIO()
-        error.show(usage)
-        _output.echo_lines(usage.getvalue().rstrip("\n"), err=True)
+        _output.echo_lines(_usage_text(error), err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of the pipe has ended. Discard the output that the interpreter flushes at exit.
@@ -173,6 +172,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _usage_text(error: click.ClickException) -> str:
+    """Return the usage of a command and its error; the help alone, which click raises too."""
+    shown = StringIO()
+    error.show(shown)
+    text = shown.getvalue().rstrip("\n")
+    message = error.format_message().rstrip("\n")
+    if text == message:
+        return text
+    usage = text.removesuffix(message).rpartition("\n")[0]
+    return f"{usage}\ndevmod: error: {message}".lstrip("\n")
+
+
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning to standard error, for ``warnings.showwarning``."""
     _output.echo_lines(f"devmod: {getattr(message, 'level', 'warning')}: {message}", err=True)
@@ -185,6 +196,7 @@ def error_text(error: BaseException) -> tuple[str, str]:
         text = _COMPILE.sub(
             lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", str(error)
         )
+        text = _DEFINES.sub(r"devmod compile -D \1=1", text)
         text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
         return text, error.log if isinstance(error, CompileError) else ""
     if isinstance(error, OSError) and error.strerror:

@@ -225,11 +225,21 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
         for (kinds, size), names in without.items():
             text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
             warnings.warn(
-                escape(f"{text}Compile it with this block: devmod.compile(…, block={size})"),
+                escape(f"{text}Compile it with this block: {_block_hint(names, size)}"),
                 UserWarning,
                 stacklevel=3,
             )
     return results
+
+
+def _block_hint(names: Sequence[str], size: object) -> str:
+    """Return the argument of `devmod.compile` that gives functions a block.
+
+    Other functions of the same source may have other blocks.
+    """
+    if len(names) > _MAX_TABLES:
+        return f"devmod.compile(…, block={size})"
+    return f"devmod.compile(…, block={dict.fromkeys(names, size)})"
 
 
 def kernel_nodes(modules: Iterable[Module]) -> dict[Module, Module]:

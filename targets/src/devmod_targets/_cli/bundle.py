@@ -10,7 +10,7 @@ import click
 import devmod
 from devmod.backend import requirements, walk
 from devmod.commands import debug_option, echo, size
-from devmod_targets._spelling import in_shell
+from devmod_targets._spelling import in_shell_of_others
 from devmod_targets._writable import noting_interrupts
 
 
@@ -53,7 +53,7 @@ Examples:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-@in_shell
+@in_shell_of_others
 def command(
     files: tuple[Path, ...],
     output: Path,

@@ -35,7 +35,7 @@ from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, suffix_of, variants
-from devmod_targets.compilation import validation_of
+from devmod_targets.compilation import SharedDefaults, validation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -229,13 +229,15 @@ def command(
     }
     block, local = parse_blocks(blocks), parse_locals(locals_)
     fmap = parse_functions(functions)
-    if len(sources) > 1 and (
-        local is not None or isinstance(block, dict) or fmap or name_expressions
-    ):
-        raise click.UsageError(
-            "--local, --function, --name-expression and --block FUNCTION= are for one source; compile the sources separately, "
-            "or use devmod.compile"
-        )
+    if len(sources) > 1:
+        if fmap or name_expressions:
+            raise click.UsageError(
+                "--function and --name-expression are for one source; compile the sources separately, and join the files: devmod bundle"
+            )
+        if isinstance(block, dict):
+            block = SharedDefaults(block)
+        if local is not None:
+            local = SharedDefaults(local)
     assignments = assign(sources, targets, language)
     compiles = [(each, target) for each in assignments for target in variants(each.target)]
     if not is_bundle and len(compiles) > 1:
@@ -277,6 +279,8 @@ def command(
         )
         if failure is not None and not (partial and modules):
             raise failure
+        if failure is None:
+            _check_used(block, local)
         root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
         if to_stdout:
             write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
@@ -321,6 +325,16 @@ def _failure(
     state = f"{output} has the others" if output and compiled else f"nothing was written{hint}"
     lines = [f"  {subject}: {' '.join(str(error).splitlines())}" for subject, error in failures]
     return CompileError("\n".join([f"{count}, and {state}:", *lines]), kind=first.kind)
+
+
+def _check_used(block: object, local: object) -> None:
+    """Raise UsageError for a default of several sources that is for none of their functions."""
+    if isinstance(block, SharedDefaults) and block.unused:
+        name = next(iter(block.unused))
+        raise click.UsageError(f"--block {name}=: no source has the function {name!r}")
+    if isinstance(local, SharedDefaults) and local.unused:
+        name = next(iter(local.unused))
+        raise click.UsageError(f"--local {name}=: no source has this parameter of local memory")
 
 
 def _main_notes(

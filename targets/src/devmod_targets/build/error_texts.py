@@ -80,7 +80,10 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
         return f"[{key_text(('kernels', kernel, 'functions', name))}]{name_of_symbol} arg_types = {json.dumps(types)}"
 
     return respell(
-        text, Spelling(lambda name: _KEYS.get(name, name), _value, local, function, "mixed = true")
+        text,
+        Spelling(
+            lambda name: _KEYS.get(name, name), _value, _blocks, local, function, "mixed = true"
+        ),
     )
 
 
@@ -92,6 +95,11 @@ def _value(name: str, values: list[str]) -> str:
     if name == "subgroup":
         return f"subgroup = {values[0]}"
     return f"{name} = {json.dumps(values[0] if name in ('language', 'name') else values, ensure_ascii=False)}"
+
+
+def _blocks(blocks: dict[str, list[str]]) -> str:
+    tables = [f"{key_text((name,))} = [{', '.join(dims)}]" for name, dims in blocks.items()]
+    return f"block = {{ {', '.join(tables)} }}"
 
 
 def _size(parameter: str, size: str) -> str:
