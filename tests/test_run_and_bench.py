@@ -545,7 +545,10 @@ def test_a_missing_folder_is_an_error_before_the_launch(
 
 def test_bench_prints_in_one_format(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     status, _, err = call(capsys, "bench", file, "saxpy", "--threads", "8", "--json", "--csv")
-    assert (status, err.splitlines()[-1]) == (2, "devmod: error: expected --json or --csv, got both")
+    assert (status, err.splitlines()[-1]) == (
+        2,
+        "devmod: error: expected --json or --csv, got both",
+    )
 
 
 def test_the_shell_completes_the_kinds_of_devices(

@@ -218,7 +218,10 @@ def test_a_symbolic_length_has_both_bounds() -> None:
         for rows in (3, 8):
             x = full.numpy()[:rows].copy()
             np.testing.assert_array_equal(function(x), x + 1)
-        for rows, comparison in ((2, "3 <= n, and that is 3 <= 2"), (9, "n <= 8, and that is 9 <= 8")):
+        for rows, comparison in (
+            (2, "3 <= n, and that is 3 <= 2"),
+            (9, "n <= 8, and that is 9 <= 8"),
+        ):
             with pytest.raises(ArgumentError, match=rf"it requires {comparison}"):
                 function(np.zeros((rows, 4), "float32"))
 

@@ -598,7 +598,9 @@ def test_options_that_contradict_each_other_are_wrong_usage(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["build", "--no-cache", "--cache", "x"]) == 2
-    assert capfd.readouterr().err.endswith("devmod: error: --cache and --no-cache contradict each other\n")
+    assert capfd.readouterr().err.endswith(
+        "devmod: error: --cache and --no-cache contradict each other\n"
+    )
     assert main(["build", "-j", "0"]) == 2
 
 
