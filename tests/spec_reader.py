@@ -751,10 +751,16 @@ def read_bundle(data: bytes) -> dict[str, Any]:
         records += found
         places += [place] * count
     require(start + end == len(data), "the end of the file")
+    require(not any(data[at:start]), "the zeros behind the pages")
     for each in records:
         if "size" not in each:
             continue
-        each["bytes"] = data[start + each["offset"] :][: each["size"]]
+        begin = start + each["offset"]
+        each["bytes"] = data[begin:][: each["size"]]
+        require(
+            not any(data[begin + each["size"] : aligned(begin + each["size"])]),
+            "the zeros behind the bytes of a record",
+        )
         if "zstd" not in each or "kind" not in each:  # a module's result has a digest of its own
             require(
                 hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes"

@@ -76,19 +76,8 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name:
     alone.
     """
     path = BAD / name
-
-    def use() -> None:
-        pending = [devmod.load(path)]
-        while pending:
-            module = pending.pop(0)
-            pending += module.imports
-            module.save_to_bytes()
-            dict(module.functions)
-            _ = module.origin
-            _ = module.source
-
     with pytest.raises(devmod.FormatError) as caught:
-        use()
+        golden_bad.use(devmod.load(path))
     assert str(caught.value) == EXPECTED[name]["message"].replace(
         "the bundle in memory", repr(str(path))
     )

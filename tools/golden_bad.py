@@ -17,7 +17,7 @@ import msgpack  # type: ignore[import-untyped]
 
 import devmod
 from devmod.backend import decode
-from handmade import file_of, headed, pages_of, row
+from handmade import file_of, head_of, headed, pages_of, row
 
 EXPECTATIONS = "expectations.json"
 ABOUT = (
@@ -31,9 +31,13 @@ ABOUT = (
 
 
 def _bundle(data: bytes) -> None:
-    """Open a bundle and use everything that needs no runtime."""
+    use(devmod.loads(data))
+
+
+def use(root: devmod.Module) -> None:
+    """Use everything of a bundle that needs no runtime."""
     seen: set[int] = set()
-    pending = [devmod.loads(data)]
+    pending = [root]
     while pending:
         module = pending.pop(0)
         if id(module) not in seen:
@@ -236,6 +240,36 @@ def _heads() -> Iterator[tuple[str, bytes]]:
         "only page without names",
         headed(_head(pages=[row(_named(), 1, len(BLOB))[:4]]), _named(), BLOB),
     )
+
+
+def _padding() -> Iterator[tuple[str, bytes]]:
+    """Yield files in which one of the bytes between two parts is not zero."""
+    text = b"\x81\xa4cuda\xa3abc"
+    sources = [{"size": len(text), "sha256": hashlib.sha256(text).digest()}] * 2
+    modules = [_entry(sources=2 + number) for number in range(2)]
+    blobs = b"".join(part.ljust(64, b"\0") for part in (BLOB, BLOB, text)) + text
+    good = bytearray(_file(_tree(*modules, roots=[0, 1], sources=sources), blobs))
+    start = len(good) - len(blobs)
+    node = bytearray(_file(_tree({"kind": "bundle"}), b""))
+    _use_sound(bytes(good))
+    _use_sound(bytes(node))
+
+    def changed(data: bytearray, at: int) -> bytes:
+        assert data[at] == 0
+        return bytes(data[:at] + b"\1" + data[at + 1 :])
+
+    pages_end = (
+        48
+        + int.from_bytes(good[12:16], "little")
+        + sum(size for _, size, *_ in head_of(bytes(good))["pages"])
+    )
+    yield "no zero behind the pages", changed(good, pages_end)
+    yield "no zero before the first module", changed(good, start - 1)
+    yield "no zero at the end of a file without bytes", changed(node, len(node) - 1)
+    yield "no zero behind a module", changed(good, start + len(BLOB))
+    yield "no zero before a module", changed(good, start + 63)
+    yield "no zero behind sources", changed(good, start + 128 + len(text))
+    yield "no zero before sources", changed(good, start + 191)
 
 
 def _named(**changes: Any) -> bytes:
@@ -719,7 +753,7 @@ def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
     made = {
         f"{name}.devmod": data
-        for cases in (_bundles(), _heads(), _pages(), _compressed(), _repeated())
+        for cases in (_bundles(), _heads(), _padding(), _pages(), _compressed(), _repeated())
         for name, data in cases
     }
     made |= {f"{name}.bytes": data for name, data in _modules()}

@@ -60,7 +60,8 @@ typedef struct page {
 struct devmod_file {
     devmod_read read;
     const void *context;
-    uint64_t size, start, beyond, candidates; /* beyond: what is unpacked beyond MAX_RATIO */
+    uint64_t size, pages_end, start, beyond,
+        candidates; /* beyond: what is unpacked beyond MAX_RATIO */
     struct block *blocks;
     page *pages;
     size_t page_count, named_count, root_count, found_most,
@@ -394,15 +395,25 @@ static devmod_slice read_opaque(reader *r) {
 
 /* -- the head */
 
+/* Read a part of the file. The bytes up to the next part must be zero; a page follows the page
+ * before. */
 static devmod_slice load(devmod_file *file, uint64_t at, uint64_t size) {
-    if (at > file->size || size > file->size - at || size > SIZE_MAX)
+    if (at > file->size || size > file->size - at || size > SIZE_MAX - 64)
         fail(file, DEVMOD_INVALID, "the file is cut short");
-    if (!file->read)
-        return (devmod_slice){(const uint8_t *)file->context + at, (size_t)size};
-    uint8_t *made = allocate(file, size, 1);
-    if (size && file->read(file->context, at, made, (size_t)size))
-        fail(file, DEVMOD_UNREADABLE, "the file cannot be read");
-    return (devmod_slice){made, (size_t)size};
+    uint64_t end = at + size, next = end;
+    if (file->pages_end && end >= file->pages_end)
+        next = aligned(end) < file->size ? aligned(end) : file->size;
+    const uint8_t *data = (const uint8_t *)file->context + at;
+    if (file->read) {
+        uint8_t *made = allocate(file, next - at, 1);
+        if (next > at && file->read(file->context, at, made, (size_t)(next - at)))
+            fail(file, DEVMOD_UNREADABLE, "the file cannot be read");
+        data = made;
+    }
+    for (uint64_t each = size; each < next - at; each++)
+        if (data[each])
+            fail(file, DEVMOD_INVALID, "the bytes between two parts of the file are not zero");
+    return (devmod_slice){data, (size_t)size};
 }
 
 static devmod_slice load_checked(devmod_file *file, uint64_t at, uint64_t size,
@@ -474,7 +485,8 @@ static void read_head(devmod_file *file, devmod_slice head) {
         file->named_count += (size_t)file->pages[row].has_name;
     const page *last = file->pages + file->page_count - 1;
     file->count = last->first + last->count;
-    file->start = aligned(last->at + last->size);
+    file->pages_end = last->at + last->size;
+    file->start = aligned(file->pages_end);
     if (file->size != file->start + last->end)
         fail(file, DEVMOD_INVALID, "the file has another size than its index describes");
     devmod_slice *roots = allocate(file, file->root_count, sizeof *roots);

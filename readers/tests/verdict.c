@@ -44,9 +44,9 @@ static int use(devmod_file *file, int *unsupported) {
                 result = 99;
             free(name);
         }
-        if (!result && module.has_bytes && module.kind.size) {
+        if (!result && module.has_bytes) {
             result = devmod_get_bytes(file, number, 1 << 26, &bytes);
-            if (!result)
+            if (!result && module.kind.size)
                 devmod_get_contents(file, number, 1 << 26, &contents);
             if (result == DEVMOD_UNSUPPORTED)
                 result = 0, ++*unsupported;

@@ -114,6 +114,8 @@ def compare_bundle(data: bytes) -> None:
         for module in walk(devmod.loads(data)):
             if module.kind not in ("bundle", "_lib"):
                 module.save_to_bytes()
+            if getattr(module, "sources", None) is not None:
+                module.source_bytes(unpack=True)  # type: ignore[attr-defined]
     except devmod.FormatError as error:
         mine = str(error)
     for options in dict.fromkeys([(), zstd()]):

@@ -356,9 +356,12 @@ export class Module {
           "response: await open(await (await fetch(url)).blob())",
       );
     }
-    const data = await this.#source.read(/** @type {number} */ (offset), size);
-    if (data.length < size)
-      throw fail(` is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`);
+    const data = await this.#index.read(
+      /** @type {number} */ (offset),
+      size,
+      `${subject} takes`,
+      this.kind,
+    );
     if (!sameBytes(await sha256(data), digest)) throw fail(`: ${subject} ${damage}`);
     return data;
   }

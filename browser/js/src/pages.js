@@ -27,6 +27,7 @@ export class Index {
   #place;
   #fields;
   #start;
+  #total;
   #unpacking = { free: FREE_UNPACKED };
   /** The content of each page that was read or is being read. @type {Map<Page, Promise<{ entries: Entry[], names: Map<string, number[]> }>>} */
   #contents = new Map();
@@ -66,7 +67,7 @@ export class Index {
       throw new FormatError(
         `${place} is cut short: ${size} bytes, and its index alone takes ${this.#start}`,
       );
-    const total = this.#start + last.end;
+    const total = (this.#total = this.#start + last.end);
     if (size >= 0 && size !== total) {
       const problem =
         size < total
@@ -77,6 +78,32 @@ export class Index {
     if (!(roots ? roots.length : candidates)) throw new FormatError(`${this.#place} has no root`);
     if (roots && new Set(roots).size !== roots.length)
       throw new FormatError(`${this.#place} names a root twice`);
+  }
+
+  /**
+   * Read a part of the file. The bytes up to the next part must be zero; a page follows the page before.
+   * @param {number} at
+   * @param {number} size
+   * @param {string} subject What the part is, for messages.
+   * @param {string} [kind] The kind of its module.
+   */
+  async read(at, size, subject, kind = "") {
+    const { place } = this.#source;
+    const end = at + size;
+    const { at: start, size: length } = /** @type {Page} */ (this.#fields.pages.at(-1));
+    const next = end < start + length ? end : Math.max(end, Math.min(aligned(end), this.#total));
+    const data = await this.#source.read(at, next - at);
+    if (data.length < size)
+      throw new FormatError(
+        `${place} is cut short: ${subject} ${size} bytes, and ${data.length} are left`,
+        { kind },
+      );
+    if (data.subarray(size).some(Boolean)) {
+      throw new FormatError(
+        `${place} is damaged: the bytes between two of its parts are not zero. Get the file again`,
+      );
+    }
+    return data.subarray(0, size);
   }
 
   /**
@@ -144,7 +171,7 @@ export class Index {
     if (missing.length > 1) {
       const at = /** @type {Page} */ (missing[0]).at;
       const last = /** @type {Page} */ (pages.at(-1));
-      const data = await this.#source.read(at, last.at + last.size - at);
+      const data = await this.read(at, last.at + last.size - at, "pages of");
       for (const page of missing)
         await this.#load(page, data.subarray(page.at - at, page.at - at + page.size));
     }
@@ -245,11 +272,7 @@ export class Index {
    */
   async #read(page, part) {
     const { place } = this.#source;
-    const data = part ?? (await this.#source.read(page.at, page.size));
-    if (data.length < page.size)
-      throw new FormatError(
-        `${place} is cut short: a page of ${page.size} bytes, and ${data.length} are left`,
-      );
+    const data = part ?? (await this.read(page.at, page.size, "a page of"));
     if (!sameBytes(await sha256(data), page.digest)) {
       throw new FormatError(
         `${place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again`,

@@ -162,6 +162,44 @@ test("of a library the head and the pages of a function are fetched, and all pag
         assert.ok((await index.find(name)).includes(number));
 });
 
+for (const [form, from] of [
+  ["bytes", (data) => data],
+  ["a Blob", (data) => new Blob([data])],
+  ["a URL with ranges", (data) => (serve(ranges(data)), address)],
+  ["a URL without ranges", (data) => (serve(whole(data)), address)],
+]) {
+  test(`the bytes between two parts are zero: ${form}`, async () => {
+    const text =
+      /is damaged: the bytes between two of its parts are not zero\. Get the file again$/;
+    const changed = (data, at) => {
+      assert.equal(data[at], 0);
+      const copy = Buffer.from(data);
+      copy[at] = 1;
+      return from(copy);
+    };
+    const { modules } = await open(SMALL);
+    const [first] = modules
+      .filter(({ offset }) => offset !== null)
+      .sort((one, other) => one.offset - other.offset);
+    await refusal(open(changed(SMALL, first.offset - 1)), FormatError, text);
+    const end = first.offset + first.storedSize;
+    for (const at of [end, Math.ceil(end / 64) * 64 - 1]) {
+      const bundle = await open(changed(SMALL, at));
+      await refusal(bundle.modules[first.number].bytes(), FormatError, text);
+    }
+    const library = readFileSync(
+      new URL("../../../tests/golden/v1/library.devmod", import.meta.url),
+    );
+    const start = (await open(library).then((each) => each.readAll())).modules.filter(
+      ({ offset }) => offset !== null,
+    )[0].offset;
+    const damaged = changed(library, start - 1);
+    const index = await Index.open(await sourceOf(damaged, {})); // the zeros are read with the last page
+    assert.deepEqual(await index.find("again_13"), [0]);
+    await refusal(index.readAll(), FormatError, text);
+  });
+}
+
 test("If-Range is sent if the server has sent an ETag", async () => {
   const data = await large(200_000);
   const sent = [];

@@ -194,11 +194,12 @@ class UrlSource:
             self._first = cached
         return self._first
 
-    def read(self, at: int, parts: Sequence[tuple[int, bytes]]) -> list[bytes]:
+    def read(self, at: int, parts: Sequence[tuple[int, bytes]], padding: int) -> list[bytes]:
         """Return parts that follow each other from `at` on, each of a size and with a SHA-256. The
         caller checks that.
 
-        Parts that are not in the cache are one request, with those between them.
+        Parts that are not in the cache are one request, with those between them. If the last part
+        is one of them, it is followed by `padding` bytes of the file.
 
         Raises
         ------
@@ -215,38 +216,49 @@ class UrlSource:
             places.append(at)
             at += size
 
+        behind = [0] * (len(parts) - 1) + [padding]
         missing = [number for number in range(len(parts)) if number not in found]
         if len(missing) > 1 and not self._offline:
             start = places[missing[0]]
             last = missing[-1]
-            together = self._fetch(start, places[last] + parts[last][0])
+            together = self._fetch(start, places[last] + parts[last][0] + behind[last])
             for number in missing:
                 size, digest = parts[number]
-                part = together[places[number] - start :][:size]
-                if _sha256(part) == digest:
-                    self._store(digest.hex(), part)
+                part = together[places[number] - start :][: size + behind[number]]
+                if self._store_part(part, size, digest):
                     found[number] = part
 
         for number, (size, digest) in enumerate(parts):
             if number not in found:
-                found[number] = self._fetched(places[number], places[number] + size, digest)
+                found[number] = self._fetched(places[number], size, digest, behind[number])
         return [found[number] for number in range(len(parts))]
 
-    def _fetched(self, start: int, stop: int, digest: bytes) -> bytes:
+    def _fetched(self, start: int, size: int, digest: bytes, padding: int) -> bytes:
         if self._offline:
-            raise self._not_cached(f"a part of it ({stop - start} bytes)")
+            raise self._not_cached(f"a part of it ({size} bytes)")
+        stop = start + size + padding
         data = self._fetch(start, stop)
-        if _sha256(data) != digest:
+        if not self._store_part(data, size, digest):
             # Another bundle has another SHA-256 of its head there.
             if self._fetch(0, HEADER) != self._first[:HEADER]:
                 raise FetchError(
                     f"{self.place} was replaced by another file since devmod.load opened it. Load it again"
                 )
             data = self._fetch(start, stop)  # a proxy may have damaged the first answer
-            if _sha256(data) != digest:
-                return data
-        self._store(digest.hex(), data)
+            self._store_part(data, size, digest)
         return data
+
+    def _store_part(self, data: bytes, size: int, digest: bytes) -> bool:
+        """Store a part of a size, unless the bytes behind it are not zero.
+
+        Return False if it has another digest.
+        """
+        part = memoryview(data)[:size]
+        if _sha256(part) != digest:
+            return False
+        if not any(data[size:]):  # otherwise a second look would find no fault
+            self._store(digest.hex(), part)
+        return True
 
     def signature(self) -> bytes | None:
         """Return the content of the file whose URL has ``.sig`` after the path, up to 1 MiB and 1
@@ -274,7 +286,7 @@ class UrlSource:
 
     # -- reading
 
-    def _store(self, key: str, data: bytes) -> None:
+    def _store(self, key: str, data: bytes | memoryview) -> None:
         if not self._is_local:
             self._cache.write(key, data)
 
@@ -403,7 +415,7 @@ def _reason(error: Exception) -> str:
     return describe_error(error)
 
 
-def _sha256(data: bytes) -> bytes:
+def _sha256(data: bytes | memoryview) -> bytes:
     return hashlib.sha256(data).digest()
 
 

@@ -34,7 +34,7 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     """
     with open_regular(path) as file:
         data = file.read()
-    module = loads_own(data, repr(path), strict=True)
+    module = loads_own(data, repr(path))
     for each in walk(module):
         if hasattr(each, "verify"):
             each.verify()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from devmod._formats.index import HEADER, MAGIC, aligned, head_length, not_a_bundle, read_head
+from devmod._formats.index import HEADER, MAGIC, head_length, not_a_bundle, read_head
 from devmod._formats.pages import Index, data_parts
 from devmod._formats.tree import Tree
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
@@ -20,7 +20,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from importlib.resources.abc import Traversable
     from typing import Any, BinaryIO
 
@@ -243,7 +243,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = (), signature: bytes | None =
     return _open(view, "the bundle in memory", MEMORY, prefer, policies(), "", signature)
 
 
-def loads_own(data: bytes, place: str = "the bundle in memory", *, strict: bool = False) -> Module:
+def loads_own(data: bytes, place: str = "the bundle in memory") -> Module:
     """Open a bundle that this program made or checks itself, as `loads` does. No policy is asked.
 
     Parameters
@@ -252,10 +252,8 @@ def loads_own(data: bytes, place: str = "the bundle in memory", *, strict: bool 
         The bundle.
     place
         Its name in messages.
-    strict
-        Whether the bytes between its parts must be zero, as under a policy.
     """
-    return _open(memoryview(data), place, MEMORY, (), (), strict=strict)
+    return _open(memoryview(data), place, MEMORY, (), ())
 
 
 def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
@@ -311,8 +309,6 @@ def _open(
     paths: tuple[str, ...],
     package: str = "",
     signature: bytes | None = None,
-    *,
-    strict: bool = False,
 ) -> Module:
     end = HEADER + head_length(data, place)
     head = FileHead(
@@ -324,30 +320,11 @@ def _open(
         signature,
         paths,
     )
-
-    def read_copy(at: int, size: int, _: bytes | None) -> memoryview:
-        """Return a copy of a part, and check the bytes behind it: what is hashed is what is used,
-        also if the file changes.
-        """
-        copy = bytes(data[at : aligned(at + size)])
-        if any(copy[size:]):
-            raise FormatError(
-                f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
-            )
-        return memoryview(copy)[:size]
-
-    return tree_of(
-        head, len(data), data_parts(data), prefer, read_copy if paths or strict else None
-    )
+    # Under a policy, what is hashed is what is used, also if the file changes.
+    return tree_of(head, len(data), data_parts(data, copied=bool(paths)), prefer)
 
 
-def tree_of(
-    head: FileHead,
-    size: int,
-    read: Read,
-    prefer: Sequence[str] | str,
-    read_copy: Callable[[int, int, bytes | None], memoryview] | None = None,
-) -> Module:
+def tree_of(head: FileHead, size: int, read: Read, prefer: Sequence[str] | str) -> Module:
     """Return the tree in a bundle.
 
     Parameters
@@ -360,8 +337,6 @@ def tree_of(
         Reads its pages, and modules' bytes.
     prefer
         As for `load`.
-    read_copy
-        Reads modules' bytes instead, and the bytes behind its pages. None: `read` does.
     """
     if head.paths:
         head.check()
@@ -371,11 +346,7 @@ def tree_of(
 
         kinds = kinds_in(prefer, "prefer")
     index = Index(read_head(memoryview(head.data), head.place), head.place, size, read)
-    if read_copy is not None:
-        read_copy(index.end, 0, None)
-    tree = Tree(
-        index, head, read_copy or (lambda at, size, digest: read(at, [(size, digest)])[0]), kinds
-    )
+    tree = Tree(index, head, kinds)
     if index.root is not None:
         return tree.module(index.root)
     from devmod._formats.stored_bundle import (

@@ -8,7 +8,6 @@ function are found by its page, and by those pages whose candidates have it as a
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
 
 from devmod._formats import index as _index
 from devmod._formats.index import Entry, aligned, check_tree, fields_of, read_number
@@ -28,9 +27,14 @@ if TYPE_CHECKING:
 
     from devmod._values.origin import Origin
 
-    #: Return the bytes at an offset of the file, of each of the sizes. A source may take those of a
-    #: SHA-256 from a cache.
-    Read = Callable[[int, Sequence[tuple[int, bytes | None]]], Sequence[memoryview]]
+    #: The size of each part, and its SHA-256, by which a source may take it from a cache. They
+    #: follow each other.
+    Parts = Sequence[tuple[int, bytes | None]]
+    #: Return the parts at an offset of the file. The last one is followed by a number of further
+    #: bytes, unless it is from a cache.
+    Read = Callable[[int, Parts, int], Sequence[memoryview]]
+    #: Return the parts at an offset of the file, after a check of the bytes behind them.
+    ReadParts = Callable[[int, Parts], Sequence[memoryview]]
 
 
 class Page:
@@ -102,7 +106,7 @@ class Index:
     """
 
     def __init__(self, head: memoryview, place: str, size: int, read: Read) -> None:
-        self.place, self._read = place, read
+        self.place = place
         self._once = Once()
         self._unpacking = _index.Unpacking()
         #: The heights of `check_tree`, and the number of nodes without bytes below modules that
@@ -137,6 +141,8 @@ class Index:
                 f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
             )
         total = self.start + last.end
+        #: Reads pages and records.
+        self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
             problem = (
                 f"is cut short: {size} bytes"
@@ -316,7 +322,7 @@ class Index:
         missing = [number for number, page in enumerate(pages) if not page.data]
         if missing:
             pages = pages[missing[0] : missing[-1] + 1]
-            parts = self._read(pages[0].at, [(page.size, page.digest) for page in pages])
+            parts = self.read(pages[0].at, [(page.size, page.digest) for page in pages])
             for page, part in zip(pages, parts, strict=True):
                 self._check(page, part)
 
@@ -334,7 +340,7 @@ class Index:
 
     def _decode(self, page: Page) -> Page:
         if not page.data:
-            self._check(page, self._read(page.at, [(page.size, page.digest)])[0])
+            self._check(page, self.read(page.at, [(page.size, page.digest)])[0])
         reader = Reader(page.data, self._subject)
 
         keys: dict[str, Callable[[Reader], Any]] = {
@@ -420,16 +426,49 @@ class Index:
         return [number for _, number in sorted(ranks)]
 
 
-def data_parts(data: memoryview) -> Read:
-    """Return the function that reads parts of a file in memory. They are not copied."""
-    return lambda at, parts: [
-        data[at + before :][:size] for before, (size, _) in zip(places(parts), parts, strict=True)
-    ]
+def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
+    """Return a function that reads parts of a file of a size.
+
+    What is between two parts that do not follow each other must be zero.
+    """
+
+    def read_parts(at: int, parts: Parts) -> Sequence[memoryview]:
+        end = at + size_of(parts)
+        padding = 0
+        if end >= pages_end:  # a page follows the page before
+            padding = max(min(aligned(end), size) - end, 0)
+        *before, last = read(at, parts, padding)
+        last_size = parts[-1][0]
+        if any(last[last_size:]):
+            raise FormatError(
+                f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
+            )
+        return [*before, last[:last_size]]
+
+    return read_parts
 
 
-def places(parts: Sequence[tuple[int, bytes | None]]) -> list[int]:
-    """Return the offset of each part from the first one. They follow each other."""
-    return list(accumulate((size for size, _ in parts[:-1]), initial=0))
+def data_parts(data: memoryview, *, copied: bool = False) -> Read:
+    """Return the function that reads parts of a file in memory."""
+
+    def read(at: int, parts: Parts, padding: int) -> list[memoryview]:
+        sizes = [size for size, _ in parts]
+        sizes[-1] += padding
+        results = []
+        for size in sizes:
+            part = data[at : at + size]
+            if copied:
+                part = memoryview(bytes(part))
+            results.append(part)
+            at += size
+        return results
+
+    return read
+
+
+def size_of(parts: Parts) -> int:
+    """Return the size of parts together."""
+    return sum([size for size, _ in parts])
 
 
 def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: int) -> list[Entry]:

@@ -9,7 +9,7 @@ import os
 from threading import Lock
 
 from devmod._formats.index import HEADER, head_length
-from devmod._formats.pages import places
+from devmod._formats.pages import data_parts, size_of
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._util.regular_files import absolute, path_to_str
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod._formats.pages import Read
+    from devmod._formats.pages import Parts, Read
 
 
 # A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is
-# unknown; `head()`, which returns the header and any number of the next bytes; `read(at, parts)`,
-# which returns parts that follow each other, given by size and SHA-256, and may take them from a
-# cache; and `signature()`, the content of the file beside it. The reader checks all digests.
+# unknown; `head()`, which returns the header and any number of the next bytes; `read(at, parts,
+# padding)`, which returns parts that follow each other, given by size and SHA-256, and may take
+# them from a cache (the last one is followed by `padding` bytes, unless it is from there); and
+# `signature()`, the content of the file beside it. The reader checks all digests.
 def read_head_of(
     path: Any, signature: bytes | None = None, package: str = "", **options: Any
 ) -> tuple[FileHead, int, Read]:
@@ -39,16 +40,12 @@ def read_head_of(
     place, first = source.place, source.head()
     head, length = first, head_length(memoryview(first), place)
     if HEADER + length > len(head):
-        head = head[:HEADER] + source.read(HEADER, [(length, head[16:HEADER])])[0]
+        head = head[:HEADER] + bytes(source.read(HEADER, [(length, head[16:HEADER])], 0)[0])
 
-    def read(at: int, parts: Sequence[tuple[int, bytes | None]]) -> list[memoryview]:
-        starts = places(parts)
-        if at + starts[-1] + parts[-1][0] <= len(first):
-            return [
-                memoryview(first)[at + start :][:size]
-                for start, (size, _) in zip(starts, parts, strict=True)
-            ]
-        results = [memoryview(data) for data in source.read(at, parts)]
+    def read(at: int, parts: Parts, padding: int) -> Sequence[memoryview]:
+        if at + size_of(parts) + padding <= len(first):
+            return data_parts(memoryview(first))(at, parts, padding)
+        results = [memoryview(data) for data in source.read(at, parts, padding)]
         for data, (size, _) in zip(results, parts, strict=True):
             if len(data) < size:
                 raise FormatError(
@@ -122,14 +119,9 @@ class _FileSource:
             lambda: (self._resource.parent / f"{self._resource.name}.sig").open("rb")
         )
 
-    def read(self, at: int, parts: Sequence[tuple[int, bytes | None]]) -> list[bytes]:
-        starts = places(parts)
-        data = self._read(at, at + starts[-1] + parts[-1][0])
-        return (
-            [data[start : start + size] for start, (size, _) in zip(starts, parts, strict=True)]
-            if len(parts) > 1
-            else [data]
-        )
+    def read(self, at: int, parts: Parts, padding: int) -> Sequence[memoryview]:
+        data = self._read(at, at + size_of(parts) + padding)
+        return data_parts(memoryview(data))(0, parts, padding)
 
     def _read(self, start: int, stop: int) -> bytes:
         parts = []

@@ -9,8 +9,6 @@ from devmod._util.once import Once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from devmod._formats.pages import Index
     from devmod._formats.trust import FileHead
     from devmod._modules.agreement import Agreement
@@ -19,15 +17,11 @@ if TYPE_CHECKING:
 class Tree:
     """The modules of an open file, which are made when they are needed. They do not refer to it."""
 
-    def __init__(
-        self,
-        index: Index,
-        head: FileHead,
-        read: Callable[[int, int, bytes | None], memoryview],
-        prefer: tuple[str, ...],
-    ) -> None:
-        self.index, self._head, self._read, self._prefer = index, head, read, prefer
+    def __init__(self, index: Index, head: FileHead, prefer: tuple[str, ...]) -> None:
+        self.index, self._head, self._prefer = index, head, prefer
         self._made = Once()
+        read = index.read  # the modules do not refer to the index
+        self._read = lambda at, size, digest: read(at, [(size, digest)])[0]
 
     def module(self, number: int) -> Module:
         """Return a module with its imports. All threads get the same one."""

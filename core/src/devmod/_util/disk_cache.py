@@ -88,7 +88,7 @@ class DiskCache:
             return None
         return bytes(body)
 
-    def write(self, key: str, data: bytes) -> None:
+    def write(self, key: str, data: bytes | memoryview) -> None:
         """Store an entry's bytes, if the bound allows it."""
         try:
             path = self.path(key)
