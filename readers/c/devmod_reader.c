@@ -24,7 +24,8 @@ enum {
 enum { FREE_UNPACKED = 1 << 20, MAX_RATIO = 256, MAX_REPEATS = 65536, FREE_VALUES = 1 << 20 };
 #define MAX_SIZE (UINT64_MAX >> 1)
 
-/* All memory of a file is in one list, and is freed when the file is closed. */
+/* All memory of a file is in one list, and is freed when the file is closed, or the call fails for
+ * which it was allocated. */
 struct block {
     struct block *next;
     max_align_t data[];
@@ -36,7 +37,8 @@ typedef struct record {
     uint8_t unpacked_sha256[32];
     const uint64_t *repeats; /* for each: the number of its numbers, then these */
     size_t repeat_count, number_count;
-    devmod_slice bytes; /* once they are read */
+    devmod_slice bytes;              /* once they are read */
+    const devmod_contents *contents; /* once they are read */
 } record;
 
 typedef struct other_name {
@@ -61,8 +63,8 @@ struct devmod_file {
     devmod_read read;
     const void *context;
     uint64_t size, pages_end, start, beyond,
-        candidates; /* beyond: what is unpacked beyond MAX_RATIO */
-    struct block *blocks;
+        candidates;              /* beyond: what is unpacked beyond MAX_RATIO */
+    struct block *blocks, *kept; /* kept: the newest block that is kept after an error */
     page *pages;
     size_t page_count, named_count, root_count, found_most,
         name_count; /* name_count: at least as many as the loaded pages say */
@@ -79,12 +81,22 @@ struct devmod_file {
     if (setjmp((file)->refused))                                                                   \
     return (file)->code
 
+/* Free the blocks of this call. */
+static void release(devmod_file *file) {
+    while (file->kept && file->blocks != file->kept) {
+        struct block *newest = file->blocks;
+        file->blocks = newest->next;
+        free(newest);
+    }
+}
+
 static _Noreturn void fail(devmod_file *file, int code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(file->error, sizeof file->error, format, arguments);
     va_end(arguments);
     file->code = code;
+    release(file);
     longjmp(file->refused, 1);
 }
 
@@ -520,6 +532,7 @@ int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_fil
     if (length > MAX_INDEX)
         fail(made, DEVMOD_INVALID, "its head has %u bytes; the limit is %u", length, MAX_INDEX);
     read_head(made, load_checked(made, HEADER, length, data + 16, "the head"));
+    made->kept = made->blocks;
     return made->page_count == 1 || (made->roots ? made->root_count : made->candidates) == 1
                ? devmod_check_all(made)
                : DEVMOD_OK;
@@ -552,16 +565,27 @@ static int is_kind(devmod_slice kind) {
 }
 
 static void read_repeats(reader *r, record *made) {
-    made->repeat_count = (size_t)read_array(r);
-    uint64_t *all = allocate(r->file, r->size - r->at + made->repeat_count,
-                             sizeof *all); /* each number takes a byte or more */
-    made->repeats = all;
-    for (size_t each = 0; each < made->repeat_count; each++) {
-        uint64_t numbers = *all++ = read_array(r);
-        while (numbers--)
-            *all++ = read_int(r, 0, MAX_SIZE);
+    uint64_t *all = NULL;
+    size_t start = r->at;
+    for (int is_counted = 0; is_counted < 2; is_counted++) {
+        size_t count = 0;
+        r->at = start;
+        made->repeat_count = (size_t)read_array(r);
+        for (size_t each = 0; each < made->repeat_count; each++) {
+            uint64_t numbers = read_array(r);
+            if (all)
+                all[count] = numbers;
+            for (count++; numbers; numbers--, count++) {
+                uint64_t number = read_int(r, 0, MAX_SIZE);
+                if (all)
+                    all[count] = number;
+            }
+        }
+        if (!all)
+            all = allocate(r->file, count, sizeof *all);
+        made->number_count = count;
     }
-    made->number_count = (size_t)(all - made->repeats);
+    made->repeats = all;
 }
 
 static void read_record(reader *r, int is_source, record *made) {
@@ -770,6 +794,7 @@ static void load_page(devmod_file *file, page *p) {
     if (file->page_count > 1 || !p->has_name)
         check_place(file, p);
     p->is_loaded = 1;
+    file->kept = file->blocks;
 }
 
 static record *get_record(devmod_file *file, uint64_t number) {
@@ -813,10 +838,12 @@ int devmod_find(devmod_file *file, const char *function, const uint32_t **number
         if (!compare(p->names[at].name, name))
             others = p->names + at;
     size_t most = p->count + (others ? others->count : 0), found = 0;
-    if (most > file->found_most) {
-        file->ranks = allocate(file, most, sizeof *file->ranks);
-        file->found = allocate(file, most, sizeof *file->found);
-        file->found_most = most;
+    if (most > file->found_most) { /* twice as many, so that the blocks of all calls have at most
+                                      twice the memory of the last ones */
+        file->ranks = allocate(file, 2 * most, sizeof *file->ranks);
+        file->found = allocate(file, 2 * most, sizeof *file->found);
+        file->found_most = 2 * most;
+        file->kept = file->blocks;
     }
     for (size_t at = 0; at < most; at++) {
         int is_other = at >= p->count;
@@ -972,6 +999,7 @@ int devmod_check_all(devmod_file *file) {
         if (!height[number])
             fail(file, DEVMOD_INVALID, "nothing has the record %u", number);
     check_names(file);
+    release(file);
     file->is_checked = 1;
     return DEVMOD_OK;
 }
@@ -1023,6 +1051,11 @@ typedef struct insertion {
     uint64_t position, start, size;
 } insertion;
 
+static void check_most(devmod_file *file, uint64_t size, uint64_t most) {
+    if (size > most)
+        fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)size);
+}
+
 /* Insert the repeats of a module into its stored bytes. */
 static devmod_slice expand(devmod_file *file, const record *made, devmod_slice stored,
                            uint64_t most) {
@@ -1030,8 +1063,7 @@ static devmod_slice expand(devmod_file *file, const record *made, devmod_slice s
     const uint64_t *at = made->repeats;
     for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
         total += at[2] * (at[0] - 2), count += at[0] - 2;
-    if (total > most)
-        fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)total);
+    check_most(file, total, most);
     insertion *inserted = allocate(file, count + 1, sizeof *inserted), *behind = inserted;
     uint8_t *into = allocate(file, total, 1), *end = into;
     at = made->repeats;
@@ -1055,11 +1087,10 @@ static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most)
     const devmod_module *m = &made->module;
     if (!m->has_bytes)
         fail(file, DEVMOD_NOT_FOUND, "the record %u has no bytes", number);
+    check_most(file, made->bytes.size, most);
     if (made->bytes.data)
         return made->bytes;
-    uint64_t size = m->is_compressed && made->unpacked > m->size ? made->unpacked : m->size;
-    if (size > most)
-        fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)size);
+    check_most(file, m->is_compressed && made->unpacked > m->size ? made->unpacked : m->size, most);
     /* Of a frame, the digest of the result decides. */
     devmod_slice bytes = m->is_compressed
                              ? load(file, m->offset, m->size)
@@ -1068,6 +1099,7 @@ static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most)
         bytes = unpack(file, made, bytes);
     if (made->repeat_count)
         bytes = expand(file, made, bytes, most);
+    file->kept = file->blocks;
     return made->bytes = bytes;
 }
 
@@ -1104,37 +1136,46 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     static const char *const KINDS[] = {"cuda",  "rocm",   "opencl", "hexagon",
                                         "metal", "vulkan", "webgpu", "program"};
     GUARD(file);
-    devmod_module *m = &get_record(file, number)->module;
+    record *made = get_record(file, number);
+    const devmod_module *m = &made->module;
     int kind = 0;
     while (kind < 8 && !is_text(m->kind, KINDS[kind]))
         kind++;
     if (kind == 8)
         fail(file, DEVMOD_UNSUPPORTED, "the contents of its kind are unknown");
     reader r = reader_of(file, "a module's bytes", get_bytes(file, number, most));
-    *contents = (devmod_contents){.format = {(const uint8_t *)"wgsl", 4}, .code_count = 1};
+    if (made->contents) {
+        *contents = *made->contents;
+        return DEVMOD_OK;
+    }
+    devmod_contents *read = allocate(file, 1, sizeof *read);
+    *read = (devmod_contents){.format = {(const uint8_t *)"wgsl", 4}, .code_count = 1};
     if (kind != 6)
-        contents->format = read_str(&r);
-    contents->function_count = (size_t)read_map(&r);
-    devmod_function *functions = allocate(file, contents->function_count, sizeof *functions);
-    for (size_t at = 0; at < contents->function_count; at++) {
+        read->format = read_str(&r);
+    read->function_count = (size_t)read_map(&r);
+    devmod_function *functions = allocate(file, read->function_count, sizeof *functions);
+    for (size_t at = 0; at < read->function_count; at++) {
         functions[at].name = read_str(&r);
         if (at >= m->function_count || compare(functions[at].name, m->functions[at]))
             bad(&r, "other functions than those of the index");
         read_function(&r, functions + at);
     }
     if (kind > 3)
-        contents->code_count = (size_t)read_map(&r);
-    devmod_slice *names = allocate(file, contents->code_count, sizeof *names),
-                 *codes = allocate(file, contents->code_count, sizeof *codes);
-    for (size_t at = 0; at < contents->code_count; at++) {
+        read->code_count = (size_t)read_map(&r);
+    devmod_slice *names = allocate(file, read->code_count, sizeof *names),
+                 *codes = allocate(file, read->code_count, sizeof *codes);
+    for (size_t at = 0; at < read->code_count; at++) {
         if (kind > 3)
             names[at] = read_str(&r);
         codes[at] = read_bin(&r);
     }
-    if (r.at != r.size || contents->function_count != m->function_count)
+    if (r.at != r.size || read->function_count != m->function_count)
         bad(&r, "bytes behind the last field, or too few functions");
-    contents->functions = functions;
-    contents->code_names = names;
-    contents->codes = codes;
+    read->functions = functions;
+    read->code_names = names;
+    read->codes = codes;
+    made->contents = read;
+    file->kept = file->blocks;
+    *contents = *read;
     return DEVMOD_OK;
 }

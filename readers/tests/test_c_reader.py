@@ -4,11 +4,13 @@ candidates, and its example runs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ import devmod
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
 from fuzzing import c_reader, seeds  # noqa: E402
+from handmade import file_of  # noqa: E402
 
 pytestmark = [
     pytest.mark.row("R50"),
@@ -35,6 +38,35 @@ def test_files_of_several_pages() -> None:
     for data in seeds.lookups():
         c_reader.compare_bundle(data)
         assert c_reader.ask(data) == (0, 0, 0, "")
+
+
+def record(number: int, **more: Any) -> dict[str, Any]:
+    digest = hashlib.sha256(b"ab").digest()
+    return {"kind": "npu", "functions": [f"f{number}"], "size": 2, "sha256": digest, **more}
+
+
+NAMES = [f"f{number}" for number in range(3000)]
+#: Pages, each with many of one thing.
+INDEXES: dict[str, dict[str, Any]] = {
+    "repeats": {
+        "modules": [record(at, repeats=[[0, 1, 1], [1, 1, 2]]) for at in range(500)],
+    },
+    "modules": {"modules": [record(at) for at in range(500)]},
+    "functions": {"modules": [record(0, functions=NAMES)]},
+    "imports": {"modules": [record(0, imports=[1] * 30_000), record(1)]},
+    "unknown keys": {"modules": [record(0)], "later": dict.fromkeys(NAMES)},
+    "nodes": {"modules": [record(0), *[{"kind": "bundle", "imports": [0]}] * 500]},
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_the_memory_of_an_index_is_linear(name: str) -> None:
+    """`ask` compares it with the size of the file."""
+    modules = INDEXES[name]["modules"]
+    count = sum("size" in each for each in modules)
+    roots = [0] if name == "imports" else [*range(len(modules))]
+    data = file_of({"roots": roots, **INDEXES[name]}, (b"ab".ljust(64, b"\0") * count)[:-62])
+    assert c_reader.ask(data) == (0, 0, 0, "")
 
 
 def test_words_for_other_files() -> None:

@@ -1,6 +1,10 @@
 /* Says of each file on standard input whether the reader in C accepts it: a u32 with the size,
  * little-endian, and its bytes. The answer is a line: the result for the file in memory, that for
- * the file by ranges, how many modules are not supported, and the error. */
+ * the file by ranges, how many modules are not supported, the most memory that the reader took for
+ * the index, the memory that a second use added, and the error. */
+
+#undef calloc /* the reader's are those below */
+#undef free
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +16,27 @@ typedef struct part {
     const uint8_t *data;
     size_t size;
 } part;
+
+static size_t held, most_held;
+
+void *counted_calloc(size_t count, size_t size) {
+    max_align_t *made = count > SIZE_MAX / 2 / size ? NULL : calloc(1, sizeof *made + count * size);
+    if (!made)
+        return NULL;
+    *(size_t *)made = count * size;
+    held += count * size;
+    if (held > most_held)
+        most_held = held;
+    return made + 1;
+}
+
+void counted_free(void *block) {
+    if (!block)
+        return;
+    max_align_t *made = (max_align_t *)block - 1;
+    held -= *(size_t *)made;
+    free(made);
+}
 
 static int read_part(const void *context, uint64_t offset, void *into, size_t size) {
     const part *file = context;
@@ -62,19 +87,29 @@ int main(void) {
         uint8_t *data = malloc(size ? size : 1); /* the sanitizer knows its end */
         if (!data || fread(data, 1, size, stdin) != size)
             return 1;
-        devmod_file *one, *other;
+        devmod_file *files[2];
         part whole = {data, size};
-        int first = devmod_open(NULL, data, size, &one),
-            second = devmod_open(read_part, &whole, size, &other);
-        int unsupported = 0;
-        if (!first)
-            first = use(one, &unsupported);
-        if (!second)
-            second = use(other, &unsupported);
-        printf("%d %d %d %s\n", first, second, unsupported, first ? devmod_error(one) : "");
+        int results[2], unsupported = 0;
+        size_t index = 0, added = 0;
+        for (int form = 0; form < 2; form++) {
+            held = most_held = 0;
+            results[form] = form ? devmod_open(read_part, &whole, size, files + 1)
+                                 : devmod_open(NULL, data, size, files);
+            if (results[form])
+                continue;
+            devmod_check_all(files[form]);
+            if (most_held > index)
+                index = most_held;
+            results[form] = use(files[form], &unsupported);
+            size_t before = held;
+            use(files[form], &(int){0});
+            added += held - before;
+        }
+        printf("%d %d %d %zu %zu %s\n", results[0], results[1], unsupported, index, added,
+               results[0] ? devmod_error(files[0]) : "");
         fflush(stdout);
-        devmod_close(one);
-        devmod_close(other);
+        devmod_close(files[0]);
+        devmod_close(files[1]);
         free(data);
     }
     return 0;

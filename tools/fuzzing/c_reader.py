@@ -21,6 +21,10 @@ from fuzzing.seeds import ROOT
 
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+#: The calls of the reader by which verdict.c counts its memory.
+COUNTED = ("-Dcalloc=counted_calloc", "-Dfree=counted_free")
+#: The most memory that the index of a file of n bytes takes: `n * MEMORY`, and `FREE_MEMORY` more.
+MEMORY, FREE_MEMORY = 100, 1 << 14
 FOLDER = ROOT / "readers" / "c"
 
 
@@ -69,7 +73,7 @@ def _process(*options: str) -> subprocess.Popen[bytes] | None:
     built = Path(folder.name, "verdict")
     sources = [str(FOLDER / "devmod_reader.c"), str(ROOT / "readers/tests/verdict.c")]
     subprocess.run(
-        [program, *FLAGS, *SANITIZERS, f"-I{FOLDER}", *sources, *options, "-o", str(built)],
+        [program, *FLAGS, *SANITIZERS, *COUNTED, f"-I{FOLDER}", *sources, *options, "-o", built],
         check=True,
     )
     process = subprocess.Popen(
@@ -88,6 +92,8 @@ def _process(*options: str) -> subprocess.Popen[bytes] | None:
 def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
     """Return the results of a file in memory and by ranges, how many modules are not supported, and
     the error.
+
+    Breach: the index takes more memory than the file allows, or a second use takes more.
     """
     process = _process(*options)
     assert process is not None
@@ -101,8 +107,13 @@ def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
         line = b""
     if not line:
         raise Breach(f"the reader in C ended with {process.wait()}")
-    first, second, unsupported, error = line.decode(errors="replace").rstrip("\n").split(" ", 3)
-    return int(first), int(second), int(unsupported), error
+    *numbers, error = line.decode(errors="replace").rstrip("\n").split(" ", 5)
+    first, second, unsupported, index, added = map(int, numbers)
+    if index > len(data) * MEMORY + FREE_MEMORY:
+        raise Breach(f"the reader in C takes {index} bytes for the index of {len(data)} bytes")
+    if added:
+        raise Breach(f"the reader in C takes {added} bytes more for the second use of a file")
+    return first, second, unsupported, error
 
 
 def compare_bundle(data: bytes) -> None:
