@@ -4,6 +4,7 @@ serves the page without npm.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -16,12 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import JS, node, run_in_node  # noqa: E402
+
+from handmade import headed, row  # noqa: E402
 
 WEB = JS.parent / "page"
 PACKAGE = json.loads((JS / "package.json").read_text())
@@ -73,6 +77,29 @@ def test_the_reader_reads_a_tree_of_many_modules(monkeypatch: pytest.MonkeyPatch
         [512, []],
         [512, ["const_loader"]],
     ]
+
+
+@pytest.mark.row("R21")
+@pytest.mark.parametrize("records", [150_000, 2])
+def test_the_reader_reads_a_page_of_many_records_and_a_module_of_many_imports(
+    records: int, tmp_path: Path
+) -> None:
+    empty = {"kind": "npu", "size": 0, "sha256": hashlib.sha256(b"").digest()}
+    modules = [{**empty, "rank": rank} for rank in range(records - 1)]
+    imports = [*range(1, records)]
+    if records == 2:
+        imports *= 150_000
+    page = msgpack.packb({"modules": [{"kind": "bundle", "imports": imports}, *modules]})
+    head = {"candidates": records - 1, "roots": [0], "pages": [row(page, records, 0)]}
+    (tmp_path / "k.devmod").write_bytes(headed(head, page))
+    body = """
+    const { open } = await import("./index.js");
+    const { readFileSync } = await import("node:fs");
+    const { modules, roots } = await open(readFileSync(argument));
+    return [modules.length, roots[0].imports.length];
+    """
+    found = run_in_node(body, str(tmp_path / "k.devmod"))
+    assert found == [records, len(imports)]
 
 
 @pytest.mark.row("R21")

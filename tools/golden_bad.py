@@ -160,6 +160,8 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "functions of another type", _file(_tree(_entry(functions="f")))
     yield "functions that the module has not", _file(_tree(_entry(functions=["f"])))
     yield "origin of another type", _file(_tree(_entry(origin=[])))
+    for key in ("target", "toolchain", "options", "sources"):
+        yield f"origin with nil for its {key}", _file(_tree(_entry(origin={key: None})))
     yield "origin with a number for a target", _file(_tree(_entry(origin={"target": 1})))
     yield "module that imports itself", _file(_tree(node | {"imports": [0]}), b"")
     yield "cycle", _file(_tree(node | {"imports": [1]}, node | {"imports": [0]}), b"")

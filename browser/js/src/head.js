@@ -365,7 +365,7 @@ function readOrigin(reader) {
   const start = reader.at;
   const result = reader.readMapObject();
   const strings = (/** @type {unknown} */ value) => typeof value === "string";
-  if (!strings(result.target ?? "") || !strings(result.toolchain ?? "")) {
+  if (![result.target, result.toolchain].every((text) => text === undefined || strings(text))) {
     throw reader.error("the target and the toolchain of an origin are strings", start);
   }
   if ("options" in result && !(Array.isArray(result.options) && result.options.every(strings))) {

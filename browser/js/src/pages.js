@@ -177,7 +177,9 @@ export class Index {
     }
     /** @type {Entry[]} */
     const entries = [];
-    for (const page of pages) entries.push(...(await this.#load(page)).entries);
+    for (const page of pages) {
+      for (const entry of (await this.#load(page)).entries) entries.push(entry);
+    }
     const modules = entries.filter(({ kind }) => kind);
     const bare = modules.filter(({ offset }) => offset === null).length;
     const rest = modules.length - bare;
@@ -394,8 +396,8 @@ function candidatesOf(roots, entries) {
     if (seen.has(number)) continue;
     seen.add(number);
     const entry = /** @type {Entry} */ (entries[number]);
-    if (entry.kind === "bundle") pending.push(...[...entry.imports].reverse());
-    else found.push(number);
+    if (entry.kind !== "bundle") found.push(number);
+    else for (const child of [...entry.imports].reverse()) pending.push(child);
   }
   return found;
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._values.value import Value, read_list, read_map
+from devmod._values.value import Value, read_map
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -78,10 +78,10 @@ class Origin(Value):
         """Return the origin of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an origin")
         target, toolchain = rest.pop("target", ""), rest.pop("toolchain", "")
-        options, sources = (
-            read_list(rest.pop("options", []), "the options of an origin"),
-            rest.pop("sources", {}),
-        )
+        options = rest.pop("options", [])
+        if not isinstance(options, (list, tuple)):
+            raise FormatError("the options of an origin are a list of strings")
+        sources = rest.pop("sources", {})
         if not isinstance(sources, dict):
             raise FormatError("the sources of an origin are a map of strings")
         return cls(target, toolchain, options, sources, rest)
