@@ -202,7 +202,7 @@ def test_the_browser_has_the_launch_tags() -> None:
     script = (ROOT / "browser" / "js" / "src" / "tags.js").read_text()
     lists = dict(
         re.findall(
-            r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE
+            r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[([^\]]*)\]\)?;", script, re.MULTILINE
         )
     )
     scopes, flags = (tuple(re.findall(r'"([^"]*)"', lists[name])) for name in ("SCOPES", "FLAGS"))

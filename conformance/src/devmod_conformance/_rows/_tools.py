@@ -31,7 +31,12 @@ _LISTED_ITEMS = 3
 
 def row(name: str) -> Callable[[Callable[[Conformance], None]], Row]:
     """Make a Row of a check; its title is the check's docstring."""
-    return lambda check: Row(name, (check.__doc__ or name).rstrip("."), check)
+
+    def decorate(check: Callable[..., None]) -> Row:
+        title = " ".join((check.__doc__ or name).split())
+        return Row(name, title.rstrip("."), check)
+
+    return decorate
 
 
 def applicable(items: Iterable[_T], reason: str) -> Iterator[_T]:
