@@ -275,6 +275,7 @@ TAKEN = {
     "_modules.choice.describe_candidate",
     "_modules.choice.program_kernels",
     "_modules.choice.program_verdicts",
+    "_modules.fitting.fitting_devices",
     "_modules.module.owner_of",
     "_modules.programs.candidate_of",
     "_modules.programs.check_program",

@@ -135,6 +135,21 @@ def every_kind() -> devmod.Module:
     return normalize(*KINDS)
 
 
+@pytest.mark.row("R40", "R45")
+def test_a_program_lists_the_devices_on_which_it_runs(every_kind: devmod.Module) -> None:
+    first_device("opencl")
+    opencl, vulkan = normalize("opencl"), normalize("vulkan")
+    for module, kinds in (
+        (every_kind, KINDS),
+        (opencl, ("opencl",)),
+        (devmod.bundle(opencl, vulkan), ("opencl", "vulkan")),
+    ):
+        f: Any = module["normalize"]
+        found = [each for each in devmod.devices() if each.kind in kinds]
+        assert f.devices() == found
+        assert [f.on(device).device for device in found] == found
+
+
 @pytest.fixture
 def function(every_kind: devmod.Module) -> Any:
     """The program on the first OpenCL device."""

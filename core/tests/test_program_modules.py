@@ -266,7 +266,7 @@ class Chosen:
     def __init__(self, module: devmod.Module, device: devmod.Device) -> None:
         self.module, self.device = module, device
 
-    def replace(self, *, resolve: object) -> Chosen:
+    def replace(self, **rules: object) -> Chosen:
         return self
 
 

@@ -20,14 +20,10 @@ def main(kinds: list[str]) -> None:
     pictures, labels = test["pictures"], test["labels"]
     for row in pictures[0][::2]:
         print("  " + "".join(" .:-=+*#%@"[value * 9 // 16] * 2 for value in row))
-    for device in devmod.devices():
+    for device in classify.devices():
         if kinds and device.kind not in kinds:
             continue
-        try:
-            f = classify.on(device)
-        except devmod.errors.DevmodError:  # the file has no kernels for it
-            continue
-        digits, scores = f(pictures)
+        digits, scores = classify.on(device)(pictures)
         right = int((digits == labels).sum())
         first = f"the first picture is a {digits[0]} ({scores[0].max():.0%})"
         print(f"  {device.kind}:{device.index}  {first}; {right} of {len(labels)} are right")

@@ -215,12 +215,22 @@ class RuntimeModule(PayloadModule):
                 if isinstance(self.code, (bytes, memoryview))
                 else self.code[self.entry(name, info)]
             )
+            spec, fmt, whole = self._spec, self.format, self.code
+
+            def find_devices() -> list[Device]:
+                from devmod._modules.fitting import fitting_devices
+                from devmod.backend import FallbackModule
+
+                payload = FallbackModule(spec, fmt, {name: info}, whole)
+                return fitting_devices(name, [payload], has_runtime=True)
+
             return Function(
                 name,
                 info,
                 self.launcher(name, info),
                 origin=self.__dict__.get("_devmod_origin"),
                 payload=(self.format, code),
+                find_devices=find_devices,
             )
 
         return self._results.get(("function", name), make)

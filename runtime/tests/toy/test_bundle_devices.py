@@ -102,6 +102,48 @@ def test_a_function_that_fits_the_second_device_alone_runs_there(
     )
 
 
+@pytest.mark.row("R40")
+def test_a_function_lists_the_devices_on_which_it_runs(devices: list[toy.ToyDevice]) -> None:
+    first, second, third = module("1"), module("2"), module("4")
+    other = module("3", "other")
+    for candidates, found in (
+        ((first, second, other), [devmod.device("other"), *devices]),
+        ((second, third), [devices[1]]),
+        ((first, other), [devmod.device("other"), devices[0]]),
+    ):
+        f = devmod.bundle(*candidates)["f"]
+        built = [[*each.built] for each in candidates]
+        assert f.devices() == found
+        assert [each.built for each in candidates] == built
+        assert [f.on(device).devices() for device in found] == [found] * len(found)
+    assert module("2")["f"].devices() == [devices[1]]
+    assert module("4", "other")["f"].devices() == [devmod.device("other")]
+
+
+@pytest.mark.row("R40")
+def test_the_listed_devices_have_what_the_function_needs(devices: list[toy.ToyDevice]) -> None:
+    devices[0].features, devices[1].features = frozenset(), frozenset({"fp16"})
+    for variant, found in (("1", []), ("2", [devices[1]])):
+        made = needing("fp16", variant)
+        assert made.functions["f"].interface is not None
+        f = devmod.bundle(made, module("3", "other"))["f"]
+        assert f.devices() == [devmod.device("other"), *found]
+
+
+def test_the_listed_devices_are_of_installed_kinds(
+    devices: list[toy.ToyDevice], register: Register
+) -> None:
+    def no_driver() -> list[devmod.Device]:
+        raise devmod.DeviceNotFoundError("there is no driver", kind="third")
+
+    register("devmod.targets", "third", spec("third"))
+    register("devmod.device", "third", no_driver)
+    register("devmod.targets", "elsewhere", spec("elsewhere"))
+    elsewhere = devmod.create_with_fallback("elsewhere", b"1", "toy", {"f": INFO})
+    bundle = devmod.bundle(module("1", "third"), elsewhere, module("2"))
+    assert bundle["f"].devices() == [devices[1]]
+
+
 def test_a_function_for_one_device_is_not_built_for_another(devices: list[toy.ToyDevice]) -> None:
     only = module("2")
     assert result(devmod.bundle(only)["f"].on(devices[1])) == 2

@@ -241,6 +241,7 @@ class BundleModule(Module):
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),
             resolve=lambda device: self._choose_on(name, owners, device),
+            find_devices=lambda: _fitting_devices(name, owners),
             variants=lambda: [describe_candidate(each) for each in owners],
             find_block=lambda: common_block(name, owners),
         )
@@ -270,7 +271,10 @@ class BundleModule(Module):
         return (
             function
             if len(programs) == 1
-            else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
+            else function.replace(
+                resolve=lambda device: self._choose_on(name, owners, device),
+                find_devices=lambda: _fitting_devices(name, programs),
+            )
         )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
@@ -284,6 +288,12 @@ class BundleModule(Module):
             )
         function: Function = self._choose(name, owners, (), device)
         return function
+
+
+def _fitting_devices(name: str, owners: Sequence[Module]) -> list[Device]:
+    from devmod._modules.fitting import fitting_devices
+
+    return fitting_devices(name, owners)
 
 
 class _Functions(Mapping[str, "FunctionInfo"]):

@@ -165,13 +165,13 @@ def verdicts(
     """
     for kind, group in _by_kind(owners, prefer).items():
         problems = [
-            (each, None if _is_described(device) else _not_runnable(each)) for each in group
+            (each, None if _is_described(device) else runtime_problem(each)) for each in group
         ]
         yield from [
             (each, None, False, problem) for each, problem in problems if problem is not None
         ]
         if usable := [each for each, problem in problems if problem is None]:
-            yield from _on_devices(name, module, kind, usable, device, read)
+            yield from kind_verdicts(name, module, kind, usable, device, read)
 
 
 def program_verdicts(
@@ -247,7 +247,7 @@ def _program_on(
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
     described = _is_described(device)
-    if not described and (problem := _not_runnable(program)) is not None:
+    if not described and (problem := runtime_problem(program)) is not None:
         raise problem
     interface = interface_of(program, name)
     if interface is not None and interface.needs:
@@ -257,7 +257,7 @@ def _program_on(
             kind=kind,
         )
     for kernel, group in groups.items():
-        problems = [None if described else _not_runnable(each) for each in group]
+        problems = [None if described else runtime_problem(each) for each in group]
         if not problems:
             raise DeviceNotFoundError(
                 f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind
@@ -365,7 +365,7 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
     return {kind: groups[kind] for kind in dict.fromkeys((*prefer, *groups)) if kind in groups}
 
 
-def _on_devices(
+def kind_verdicts(
     name: str,
     owner: Module,
     kind: str,
@@ -435,7 +435,7 @@ def _on_devices(
     yield from map(refusal, usable)
 
 
-def _not_runnable(module: Module) -> DevmodError | None:
+def runtime_problem(module: Module) -> DevmodError | None:
     """Return the reason why a module cannot run; None if it may."""
     if isinstance(module, FallbackModule):
         spec = find_spec(module.kind)

@@ -21,6 +21,7 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from devmod import Device
@@ -138,8 +139,13 @@ def devices() -> list[Device]:
     exception of its own, adds none either and issues a RuntimeWarning; the devices of the other
     kinds are returned.
     """
+    return devices_of_kinds(registry.registered(GROUP))
+
+
+def devices_of_kinds(kinds: Iterable[str]) -> list[Device]:
+    """Return the devices of some kinds, as `devices` returns those of all."""
     result: list[Device] = []
-    for kind in sorted(registry.registered(GROUP)):
+    for kind in sorted({*kinds} & {*registry.registered(GROUP)}):
         try:
             result.extend(probe(kind))
         except (DeviceNotFoundError, NotRegisteredError):  # the latter: a concurrent uninstall
@@ -147,7 +153,7 @@ def devices() -> list[Device]:
         except DevmodError as error:
             import warnings
 
-            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+            warnings.warn(str(error), RuntimeWarning, stacklevel=3)
     return result
 
 

@@ -156,6 +156,8 @@ class Rules(NamedTuple):
         The structs whose members are arguments of the call, in the place of the struct.
     resolve
         What `Function.on` returns for a device.
+    find_devices
+        Returns the devices on which it runs.
     device
         The device of a call that names none.
     variants
@@ -172,6 +174,7 @@ class Rules(NamedTuple):
     keywords_only: str = ""
     flattened: frozenset[str] = frozenset()
     resolve: Callable[[Device], Any] | None = None
+    find_devices: Callable[[], list[Device]] = list
     device: Device | None = None
     variants: Callable[[], Sequence[str]] | None = None
     find_block: Callable[[], Dims] | None = None
@@ -593,6 +596,14 @@ class Function(ProcessLocal):
         function = self.replace(device=device)
         function.open()
         return function
+
+    def devices(self) -> list[Device]:
+        """Return the devices of this machine on which the function runs, in the order of
+        `devmod.devices`.
+
+        Nothing is compiled: `on` raises the error of a device whose compiler refuses the function.
+        """
+        return self._rules.find_devices()
 
     def replace(self, **rules: Any) -> Self:
         """Return the same function with other rules for its calls. It shares the kernels.

@@ -132,6 +132,8 @@ class ProgramFunction(ProcessLocal):
         assert info.interface is not None
         self.interface = info.interface
         self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
+        #: Returns the devices on which it runs; None: those of its module.
+        self._find_devices: Callable[[], list[Device]] | None = None
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {
             each.name: each.default for each in program.scalars if each.default is not None
@@ -329,10 +331,32 @@ class ProgramFunction(ProcessLocal):
             )
         return self._resolve(found)
 
-    def replace(self, *, resolve: Callable[[Device], Any]) -> Self:
-        """Return the same program, of which `on` returns what `resolve` returns for a device."""
+    def devices(self) -> list[Device]:
+        """Return the devices of this machine on which the program runs, in the order of
+        `devmod.devices`.
+
+        Nothing is compiled: `on` raises the error of a device whose compiler refuses a kernel.
+        """
+        if self._find_devices is not None:
+            return self._find_devices()
+        from devmod._modules.fitting import fitting_devices
+
+        return fitting_devices(self.name, [self.module])
+
+    def replace(
+        self, *, resolve: Callable[[Device], Any], find_devices: Callable[[], list[Device]]
+    ) -> Self:
+        """Return the same program with other rules.
+
+        Parameters
+        ----------
+        resolve
+            What `on` returns for a device.
+        find_devices
+            Returns the devices on which it runs.
+        """
         result = object.__new__(type(self))
-        result.__dict__.update(self.__dict__, _resolve=resolve)
+        result.__dict__.update(self.__dict__, _resolve=resolve, _find_devices=find_devices)
         references.add(ref(result, references.discard))
         return result
 

@@ -1,0 +1,55 @@
+"""The devices of this machine on which a function or a program runs."""
+
+from __future__ import annotations
+
+from devmod._modules.choice import (
+    interface_of,
+    kind_verdicts,
+    program_verdicts,
+    runtime_problem,
+)
+from devmod._modules.module import walk
+from devmod._modules.programs import read_program
+from devmod._plugins.devices import devices_of_kinds
+from devmod.errors import DevmodError
+from devmod.targets import PROGRAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devmod import Device
+    from devmod._modules.module import Module
+
+
+def fitting_devices(
+    name: str, owners: Sequence[Module], *, has_runtime: bool = False
+) -> list[Device]:
+    """Return the devices of this machine on which a function runs, in the order of
+    `devmod.devices`. Nothing is loaded or compiled.
+
+    Parameters
+    ----------
+    name, owners
+        The function, and its candidates; or a program, and the modules that have it.
+    has_runtime
+        Whether the candidates are known to have a runtime here.
+    """
+    return [
+        device
+        for device in devices_of_kinds(each.kind for each in walk(*owners))
+        if _runs_on(name, owners, device, has_runtime)
+    ]
+
+
+def _runs_on(name: str, owners: Sequence[Module], device: Device, has_runtime: bool) -> bool:
+    if owners[0].kind == PROGRAM:
+        found = program_verdicts(name, owners, device, read=read_program)
+        return any(fitting is not None for _, _, fitting, _, _ in found)
+    for each in owners:
+        if each.kind != device.kind or not (has_runtime or runtime_problem(each) is None):
+            continue
+        for _, _, _, reason in kind_verdicts(name, each, each.kind, [each], device, interface_of):
+            if not isinstance(reason, DevmodError):
+                return True
+    return False
