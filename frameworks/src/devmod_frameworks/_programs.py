@@ -57,7 +57,8 @@ class Program:
 
     def __init__(self, module: devmod.Module, owner: devmod.Module, name: str) -> None:
         self._module = module
-        self.name, self.place = name, str(getattr(owner, "place", "a module in memory"))
+        self.name = name
+        self.place = str(getattr(owner, "place", "a module in memory"))
         program = self.definition = read_program(name, owner)
         self.arguments: list[Array | Scalar] = program.arguments
         self.arrays = [each for each in self.arguments if isinstance(each, Array)]
@@ -69,12 +70,14 @@ class Program:
             raise self.format_error(
                 "it has a state, which no framework keeps: declare the arrays as updates, or call the program itself"
             )
-        self._requires, self._constants = program.requires, [*program.arrays("constant")]
+        self._requires = program.requires
+        self._constants = [*program.arrays("constant")]
         self._bound = [*self.arrays, *self._constants]
         self._constant_shapes = [
             constant_of(program, each, owner.imports).shape for each in self._constants
         ]
-        for each in (name, *[each.name for each in (*self.arguments, *self.outputs)]):
+        names = [each.name for each in (*self.arguments, *self.outputs)]
+        for each in (name, *names):
             # `read_program` has refused what is no identifier of Python.
             if not each.isascii() or each.startswith("__"):
                 raise self.format_error(
@@ -86,20 +89,21 @@ class Program:
         that is none.
         """
         backward = self.definition.backward
-        return (
-            gradient_of(
-                self.definition, programs[backward].definition if backward in programs else None
-            )
-            if backward
-            else None
-        )
+        if not backward:
+            return None
+        definition = None
+        if backward in programs:
+            definition = programs[backward].definition
+        return gradient_of(self.definition, definition)
 
     def function(self, device: Any = None) -> Any:
         """Return the program on a device; by default, on the one that the file chooses. Call the
         result with arrays and scalars.
         """
         function: Any = self._module[self.name]
-        return function if device is None else function.on(device)
+        if device is None:
+            return function
+        return function.on(device)
 
     def error(self, text: str, argument: str = "") -> ArgumentError:
         """Return the error of a call."""
@@ -175,19 +179,17 @@ class Program:
                     f"which is {value}"
                 ),
             )
-        for name, *operands in self._requires:
-            left, right = (self._value(each, values, operators) for each in operands)
-            text = (
-                f"it requires {expression_text(operands[0])} {name} {expression_text(operands[1])}"
-            )
+        for name, one, other in self._requires:
+            left = self._value(one, values, operators)
+            right = self._value(other, values, operators)
+            text = f"it requires {expression_text(one)} {name} {expression_text(other)}"
             check(COMPARISONS[name](left, right), lambda text=text: text)  # type: ignore[misc]
         results = []
         for array in self.outputs:
             lengths = tuple(self._value(each, values, operators) for each in _lengths(array))
             for length, result in zip(array.shape, lengths, strict=False):
-                if not isinstance(length, int) and (
-                    not isinstance(length, str) or length in self.sizes
-                ):
+                is_of_an_array = isinstance(length, str) and length not in self.sizes
+                if not isinstance(length, int) and not is_of_an_array:
                     check(
                         result >= 0,
                         lambda array=array, lengths=lengths: (  # type: ignore[misc]
@@ -211,6 +213,13 @@ class Program:
             return evaluate(expression, values, operators)
         except ExpressionError as problem:
             raise self.error(str(problem)) from None
+
+
+def _device(identity: tuple[Any, ...]) -> str:
+    """Return the device in an identity of a file, for messages."""
+    if identity[1]:
+        return f"the device {identity[1]}"
+    return "the default device"
 
 
 def new_programs(
@@ -249,11 +258,7 @@ def new_programs(
                 and other[0] == identity[0]
                 and other[1] != identity[1]
             ):
-                old, new = (
-                    f"the device {each[1]}" if each[1] else "the default device"
-                    for each in (other, identity)
-                )
-                text = f"the program {name!r} of {place} is registered there for {old}, and this call has {new}"
+                text = f"the program {name!r} of {place} is registered there for {_device(other)}, and this call has {_device(identity)}"
             raise ArgumentError(
                 f"register: {text}. Give the file another namespace than {where!r}",
                 argument="namespace",

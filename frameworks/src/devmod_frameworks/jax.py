@@ -85,19 +85,23 @@ class _Function:
         functions: Mapping[str, _Function],
         device: devmod.Device | str | None,
     ) -> None:
-        self._program, self._functions, self._device = program, functions, device
+        self._program = program
+        self._functions = functions
+        self._device = device
         self._gradient = program.gradient(programs)
         self._types = {
             each.name: _numpy_type(program, each) for each in (*program.arrays, *program.outputs)
         }
-        self._updates = [
-            place
-            for place, each in enumerate(program.arguments)
-            if isinstance(each, Array) and each.role == "update"
-        ]
-        self._ranks = [
-            rank_of(each) if isinstance(each, Array) else 0 for each in program.arguments
-        ]
+        #: The places of the updates among the arguments, and the number of dimensions of each.
+        self._updates = []
+        self._ranks = []
+        for place, each in enumerate(program.arguments):
+            rank = 0
+            if isinstance(each, Array):
+                rank = rank_of(each)
+                if each.role == "update":
+                    self._updates.append(place)
+            self._ranks.append(rank)
         self._function: Any = None
         self._run = jax.custom_vjp(self._call, nondiff_argnums=(0,))
         self._run.defvjp(self._forward, self._backward, symbolic_zeros=True)
@@ -113,7 +117,9 @@ class _Function:
             results = self._run(static, *operands)
         except NotImplementedError:  # of `jax.shard_map` outside of jit: its tracers have no `custom_vjp` with symbolic zeros
             results = self._call(static, *operands)
-        return results[0] if len(results) == 1 else results
+        if len(results) == 1:
+            return results[0]
+        return results
 
     def _bind(
         self, args: Sequence[Any], keywords: Mapping[str, Any]
@@ -138,21 +144,23 @@ class _Function:
                     each.name,
                 )
             if isinstance(each, Scalar) and not isinstance(value, jax.core.Tracer):
-                static.append(value.item() if hasattr(value, "item") else value)
+                if hasattr(value, "item"):
+                    value = value.item()
+                static.append(value)
                 continue
             static.append(_OPERAND)
             operands.append(self._operand(each, value))
         return tuple(static), operands
 
     def _operand(self, argument: Array | Scalar, value: Any) -> Any:
-        program, name = self._program, argument.name
+        program = self._program
+        name = argument.name
         if isinstance(argument, Scalar):
             if name in program.sizes:
                 text = f"the argument {name!r} is traced, and shapes depend on it: pass a number of Python, or name it in static_argnames"
                 raise program.error(text, name)
-            if argument.is_integer and not (
-                jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
-            ):
+            is_integer = jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
+            if argument.is_integer and not is_integer:
                 raise program.error(
                     f"the argument {name!r} is {value.dtype}; expected an integer", name
                 )
@@ -178,9 +186,8 @@ class _Function:
     def _call(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
         """Return the outputs and the new arrays of updates."""
         results = self._results(static, operands)
-        if not any(
-            isinstance(each, jax.core.Tracer) for each in operands
-        ):  # JAX would compile a callback
+        if not any(isinstance(each, jax.core.Tracer) for each in operands):
+            # JAX would compile a callback.
             return tuple(map(jnp.asarray, self._run_here(static, *map(np.asarray, operands))))
         outputs = jax.pure_callback(
             _Callback(self, repr(static), static), results, *operands, vmap_method="expand_dims"
@@ -191,30 +198,25 @@ class _Function:
         """Return the shape and the type of each output and update, for operands without the axes of
         `jax.vmap`.
         """
-        program, values = self._program, _merge(static, operands)
-        arrays = [
-            value
-            for each, value in zip(program.arguments, values, strict=True)
-            if isinstance(each, Array)
-        ]
-        scalars = {
-            each.name: value
-            for each, value in zip(program.arguments, values, strict=True)
-            if isinstance(each, Scalar)
-        }
-        scalars |= {name: self._size(name, scalars[name]) for name in program.sizes}
+        program = self._program
+        values = _merge(static, operands)
+        shapes = []
+        scalars = {}
+        for each, value in zip(program.arguments, values, strict=True):
+            if isinstance(each, Array):
+                shapes.append(value.shape)
+            else:
+                scalars[each.name] = value
+        for name in program.sizes:
+            scalars[name] = self._size(name, scalars[name])
+
         results = []
-        for each, shape in zip(
-            program.outputs,
-            program.output_shapes([each.shape for each in arrays], scalars),
-            strict=True,
-        ):
-            self._check_width(each.name)
-            results.append(jax.ShapeDtypeStruct(shape, self._types[each.name]))
-        results += [
-            jax.ShapeDtypeStruct(values[place].shape, values[place].dtype)
-            for place in self._updates
-        ]
+        output_shapes = program.output_shapes(shapes, scalars)
+        for output, shape in zip(program.outputs, output_shapes, strict=True):
+            self._check_width(output.name)
+            results.append(jax.ShapeDtypeStruct(shape, self._types[output.name]))
+        for place in self._updates:
+            results.append(jax.ShapeDtypeStruct(values[place].shape, values[place].dtype))
         return tuple(results)
 
     def _size(self, name: str, value: Any) -> int:
@@ -231,13 +233,10 @@ class _Function:
         """
         arrays = [np.asarray(each) for each in operands]
         ranks = [rank for rank, value in zip(self._ranks, static, strict=True) if value is _OPERAND]
-        if all(
-            each.ndim == rank for each, rank in zip(arrays, ranks, strict=True)
-        ):  # 15 µs before NumPy says the same
+        outer = [each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)]
+        if not any(outer):  # 15 µs before NumPy says the same
             return self._run_here(static, *arrays)
-        lengths = np.broadcast_shapes(
-            *[each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)]
-        )
+        lengths = np.broadcast_shapes(*outer)
         arrays = [
             np.broadcast_to(each, lengths + each.shape[each.ndim - rank :])
             for each, rank in zip(arrays, ranks, strict=True)
@@ -247,9 +246,8 @@ class _Function:
         )
         results = tuple(np.empty(lengths + each.shape, each.dtype) for each in structs)
         for place in np.ndindex(lengths):
-            for result, value in zip(
-                results, self._run_here(static, *[each[place] for each in arrays]), strict=True
-            ):
+            values = self._run_here(static, *[each[place] for each in arrays])
+            for result, value in zip(results, values, strict=True):
                 result[place] = value
         return results
 
@@ -264,24 +262,26 @@ class _Function:
         if self._function is None:
             self._function = self._program.function(self._device)
         results = self._function(*values)
-        outputs = results if isinstance(results, tuple) else () if results is None else (results,)
-        return (*outputs, *[values[place] for place in self._updates])
+        updated = [values[place] for place in self._updates]
+        if results is None:
+            return tuple(updated)
+        if isinstance(results, tuple):
+            return (*results, *updated)
+        return (results, *updated)
 
     def _forward(self, static: tuple[Any, ...], *given: Any) -> tuple[tuple[Any, ...], Any]:
         """Run the program, and keep what its gradient takes."""
-        program, gradient = self._program, self._gradient
+        program = self._program
+        gradient = self._gradient
         for each, argument in zip(_merge(static, given), program.arguments, strict=True):
             name = argument.name
             if not getattr(each, "perturbed", False) or (
                 gradient is not None and f"grad_{name}" in gradient.results
             ):
                 continue
-            backward = program.definition.backward
-            reason = (
-                f"the backward {backward!r} has no 'grad_{name}'"
-                if backward
-                else "the program has no 'backward'"
-            )
+            reason = "the program has no 'backward'"
+            if program.definition.backward:
+                reason = f"the backward {program.definition.backward!r} has no 'grad_{name}'"
             raise program.error(
                 f"a gradient by the argument {name!r} is asked for, and {reason}: pass jax.lax.stop_gradient({name})",
                 name,
@@ -289,11 +289,9 @@ class _Function:
         operands = [each.value for each in given]
         results = self._call(static, *operands)
         kept = {"input": _merge(static, operands), "output": results}
-        return results, [
-            kept[role][number]
-            for role, number in (gradient.sources if gradient else ())
-            if role != "grad"
-        ]
+        if gradient is None:
+            return results, []
+        return results, [kept[role][number] for role, number in gradient.sources if role != "grad"]
 
     def _backward(
         self, static: tuple[Any, ...], kept: Sequence[Any], grads: Sequence[Any]
@@ -301,23 +299,20 @@ class _Function:
         """Return the gradients by the operands, for those by the results."""
         if self._gradient is None:  # no operand is differentiated, as `_forward` has checked
             return tuple(None for each in static if each is _OPERAND)
-        full = [
-            jnp.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each
-            for each in grads
-        ]
         others = iter(kept)
-        args = [
-            full[number] if role == "grad" else next(others)
-            for role, number in self._gradient.sources
-        ]
+        args = []
+        for role, number in self._gradient.sources:
+            if role != "grad":
+                args.append(next(others))
+                continue
+            grad = grads[number]
+            if isinstance(grad, SymbolicZero):
+                grad = jnp.zeros(grad.shape, grad.dtype)
+            args.append(grad)
         results = self._functions[self._program.definition.backward](*args)
-        named = dict(
-            zip(
-                self._gradient.results,
-                results if isinstance(results, (tuple, list)) else (results,),
-                strict=True,
-            )
-        )
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        named = dict(zip(self._gradient.results, results, strict=True))
         given = zip(self._program.arguments, static, strict=True)
         return tuple(named.get(f"grad_{each.name}") for each, value in given if value is _OPERAND)
 

@@ -91,17 +91,16 @@ def register(
     programs = programs_of(module)
     digest = identity_of(module)
     identity = digest, str(device or ""), bool(strict)
-    gradients = {
-        name: _Gradient(each, parts, namespace)
-        for name, each in programs.items()
-        if (parts := each.gradient(programs))
-    }
-    operations = {
-        name: _Operation(each, gradients.get(name), digest, device, strict)
-        for name, each in programs.items()
-    }
+    operations = {}
+    for name, each in programs.items():
+        parts = each.gradient(programs)
+        gradient = None
+        if parts:
+            gradient = _Gradient(each, parts, namespace)
+        operations[name] = _Operation(each, gradient, digest, device, strict)
     with _lock:
-        known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
+        known = _registered.setdefault(namespace, {})
+        found = getattr(torch.ops, namespace)
         names = new_programs(
             known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}"
         )
@@ -149,28 +148,31 @@ class _Operation:
         device: devmod.Device | str | None,
         strict: bool,
     ) -> None:
-        self._program, self.gradient, self._digest, self._device, self._strict = (
-            program,
-            gradient,
-            digest,
-            device,
-            strict,
-        )
-        self._places = [
-            place for place, each in enumerate(program.arguments) if isinstance(each, Array)
-        ]
-        self.updates = [
-            place
-            for place in self._places
-            if program.arguments[place].role == "update"  # type: ignore[union-attr]
-        ]
-        self.run = self.update if self.updates else self.call
-        self._defaults = [
-            each.default if isinstance(each, Scalar) else None for each in program.arguments
-        ]
+        self._program = program
+        self.gradient = gradient
+        self._digest = digest
+        self._device = device
+        self._strict = strict
+        #: The places of the arrays among the arguments; the default of each scalar, None for
+        #: arrays.
+        self._places = []
+        self._defaults = []
+        self.updates = []
+        for place, each in enumerate(program.arguments):
+            if isinstance(each, Scalar):
+                self._defaults.append(each.default)
+                continue
+            self._defaults.append(None)
+            self._places.append(place)
+            if each.role == "update":
+                self.updates.append(place)
+        self.run = self.call
+        if self.updates:
+            self.run = self.update
         types = [_torch_type(program, each) for each in (*program.arrays, *program.outputs)]
         self._types = types[len(program.arrays) :]
-        key, keys = torch._C.DispatchKey, torch._C.DispatchKeySet
+        key = torch._C.DispatchKey
+        keys = torch._C.DispatchKeySet
         #: The dispatch keys of a call with ordinary tensors of the CPU or of CUDA, where nothing
         #: lies between autograd and the program.
         self._ordinary = [
@@ -184,7 +186,9 @@ class _Operation:
             _parameter(program, each, f"a{place}") for place, each in enumerate(program.arguments)
         ]
         results = ", ".join(["Tensor"] * len(program.outputs))
-        self.schema = f"{program.name}({', '.join(parts)}) -> {results if len(program.outputs) == 1 else f'({results})'}"
+        if len(program.outputs) != 1:
+            results = f"({results})"
+        self.schema = f"{program.name}({', '.join(parts)}) -> {results}"
 
     def differentiate(self, keys: Any, *args: Any) -> Any:
         """Run the program as autograd calls it. `keys` are those of the dispatcher.
@@ -212,11 +216,10 @@ class _Operation:
         """Raise ArgumentError for a tensor whose derivatives the program does not have."""
         program = self._program
         for place, array in zip(self._places, program.arrays, strict=True):
-            tensor, name = args[place], array.name
-            if (
-                forward_ad._current_level >= 0
-                and forward_ad.unpack_dual(tensor).tangent is not None
-            ):
+            tensor = args[place]
+            name = array.name
+            is_forward = forward_ad._current_level >= 0
+            if is_forward and forward_ad.unpack_dual(tensor).tangent is not None:
                 raise program.error(
                     f"the argument {name!r} has a tangent, and programs have no forward mode: pass {name}.detach()",
                     name,
@@ -250,10 +253,11 @@ class _Operation:
         """Run a program with updates for views that negate or conjugate. PyTorch's own function for
         them needs operations with results.
         """
-        values = [
-            each.resolve_conj().resolve_neg() if isinstance(each, torch.Tensor) else each
-            for each in args
-        ]
+        values = []
+        for each in args:
+            if isinstance(each, torch.Tensor):
+                each = each.resolve_conj().resolve_neg()
+            values.append(each)
         results = self.overload(*values)
         for place in self.updates:
             if values[place] is not args[place]:
@@ -269,21 +273,20 @@ class _Operation:
         try:
             for place in self._places:
                 values[place] = values[place].numpy()  # passed as it is, a tensor takes 30 µs more
-        except (
-            RuntimeError,
-            TypeError,
-        ):  # on another device, of a type that NumPy lacks, or with a gradient
+        except (RuntimeError, TypeError):
+            # On another device, of a type that NumPy lacks, or with a gradient.
             return self._call(args)
         try:
             result = host(*values)
         except ArgumentError:
-            self._check(
-                [args[place] for place in self._places]
-            )  # raises the error in the words of PyTorch
+            # This raises the error in the words of PyTorch.
+            self._check([args[place] for place in self._places])
             raise
         if result.__class__ is tuple:
             return tuple(map(torch.from_numpy, result))
-        return None if result is None else torch.from_numpy(result)
+        if result is None:
+            return None
+        return torch.from_numpy(result)
 
     def _call(self, args: Sequence[Any]) -> Any:
         """Run the program for tensors of any device and type, on outputs that PyTorch allocates."""
@@ -291,42 +294,54 @@ class _Operation:
         tensors = [args[place] for place in self._places]
         device = self._check(tensors)
         function = self._function(device)
-        values, copies = [*args], []
+        values = [*args]
+        copies = []
         for place, array, tensor in zip(self._places, program.arrays, tensors, strict=True):
-            plain = tensor.detach() if tensor.requires_grad else tensor
+            plain = tensor
+            if tensor.requires_grad:
+                plain = tensor.detach()
+            values[place] = plain
             if not plain.is_contiguous():
-                if self._strict:
-                    text = f"the argument {array.name!r} is not contiguous, and strict=True refuses that: {array.name}.contiguous()"
-                    raise program.error(text, array.name)
-                values[place] = plain.contiguous()
+                values[place] = self._contiguous(array, plain)
                 if array.role == "update":
-                    if any(
-                        length > 1 and not stride
-                        for length, stride in zip(plain.shape, plain.stride(), strict=True)
-                    ):
-                        text = f"the argument {array.name!r} has elements that share memory, and the program writes to it"
-                        raise program.error(f"{text}: {array.name}.clone()", array.name)
                     copies.append((plain, values[place]))
-            else:
-                values[place] = plain
-        outputs = [
-            tensors[0].new_empty(shape, dtype=dtype) if tensors else torch.empty(shape, dtype=dtype)
-            for shape, dtype in zip(self._output_shapes(args, tensors), self._types, strict=True)
-        ]
-        keywords: dict[str, Any] = {
-            each.name: output for each, output in zip(program.outputs, outputs, strict=True)
-        }
+
+        # An output is where the arguments are.
+        empty: Callable[..., Any] = torch.empty
+        if tensors:
+            empty = tensors[0].new_empty
+        outputs = []
+        for shape, dtype in zip(self._output_shapes(args, tensors), self._types, strict=True):
+            outputs.append(empty(shape, dtype=dtype))
+
+        names = [each.name for each in program.outputs]
         if device.type == "cpu":
             for place in self._places:
                 values[place] = _host_array(values[place])
-            function.call_into_new(
-                *values, **{name: _host_array(each) for name, each in keywords.items()}
-            )
+            arrays = map(_host_array, outputs)
+            function.call_into_new(*values, **dict(zip(names, arrays, strict=True)))
         else:
-            function.call_into_new(*values, **keywords, stream=torch.cuda.current_stream(device))
+            stream = torch.cuda.current_stream(device)
+            keywords = dict(zip(names, outputs, strict=True))
+            function.call_into_new(*values, **keywords, stream=stream)
         for tensor, copy in copies:
             tensor.copy_(copy)
         return _results(outputs)
+
+    def _contiguous(self, array: Array, tensor: Any) -> Any:
+        """Return a copy of a tensor that is not contiguous. Raise ArgumentError where that is
+        refused.
+        """
+        name = array.name
+        if self._strict:
+            text = f"the argument {name!r} is not contiguous, and strict=True refuses that: {name}.contiguous()"
+            raise self._program.error(text, name)
+        if array.role == "update":
+            for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
+                if length > 1 and not stride:
+                    text = f"the argument {name!r} has elements that share memory, and the program writes to it"
+                    raise self._program.error(f"{text}: {name}.clone()", name)
+        return tensor.contiguous()
 
     def fake(self, *args: Any) -> Any:
         """Return results without contents, for sizes that may be symbols.
@@ -336,32 +351,32 @@ class _Operation:
         graph has the gradients and the shapes of this version of the file.
         """
         config = getattr(torch.compiler, "config", None)
-        if self._digest not in getattr(
-            config, "cache_key_tag", self._digest
-        ):  # older ones have no tag
+        tag = getattr(config, "cache_key_tag", self._digest)  # older ones have no tag
+        if self._digest not in tag:
             config.cache_key_tag += f" {self._digest}"  # type: ignore[union-attr]
         tensors = [args[place] for place in self._places]
         device = self._check(tensors)
         shapes = self._program.output_shapes(
             [each.shape for each in tensors], self._scalars(args), torch._check, _SYMBOLIC
         )
-        return _results(
-            [
-                torch.empty(shape, dtype=dtype, device=device)
-                for shape, dtype in zip(shapes, self._types, strict=True)
-            ]
-        )
+        results = []
+        for shape, dtype in zip(shapes, self._types, strict=True):
+            results.append(torch.empty(shape, dtype=dtype, device=device))
+        return _results(results)
 
     def _scalars(self, args: Sequence[Any]) -> dict[str, Any]:
-        values = zip_longest(self._program.arguments, args)
-        return {
-            each.name: default if value is None else value
-            for (each, value), default in zip(values, self._defaults, strict=True)
-            if isinstance(each, Scalar)
-        }
+        result = {}
+        for each, value, default in zip_longest(self._program.arguments, args, self._defaults):
+            if not isinstance(each, Scalar):
+                continue
+            if value is None:
+                value = default
+            result[each.name] = value
+        return result
 
     def _output_shapes(self, args: Sequence[Any], tensors: Sequence[Any]) -> list[tuple[int, ...]]:
-        shapes, scalars = [tuple(each.shape) for each in tensors], self._scalars(args)
+        shapes = [tuple(each.shape) for each in tensors]
+        scalars = self._scalars(args)
         key = (*shapes, *[scalars[name] for name in self._program.sizes])
         result = self._shapes.get(key)
         if result is None:
@@ -374,7 +389,8 @@ class _Operation:
         """Return the device of the tensors, after a check of their devices, types and numbers of
         dimensions.
         """
-        program, device = self._program, None
+        program = self._program
+        device = None
         for array, tensor in zip(program.arrays, tensors, strict=True):
             name = array.name
             if device is not None and tensor.device != device:
@@ -384,22 +400,26 @@ class _Operation:
             program.check_array(
                 array, _name_of(tensor.dtype), tensor.shape, f"{name}.to(torch.{array.type})"
             )
-        return torch.device("cpu") if device is None else device
+        if device is None:
+            return torch.device("cpu")
+        return device
 
     def _function(self, device: Any) -> Any:
         """Return the program on the device of tensors."""
         function = self._functions.get(device)
         if function is not None:
             return function
-        program, kind = self._program, "rocm" if torch.version.hip else "cuda"
+        program = self._program
+        kind = "cuda"
+        if torch.version.hip:
+            kind = "rocm"
         if device.type == "cpu":
             function = program.function(self._device)
             # An array of a type that NumPy lacks cannot be returned by a call.
-            is_plain = all(
-                _host_array(torch.empty(0, dtype=each)).__class__.__module__ == "numpy"
-                for each in self._types
-            )
-            self._host = function if is_plain and not self._strict else None
+            samples = [_host_array(torch.empty(0, dtype=each)) for each in self._types]
+            is_plain = all(each.__class__.__module__ == "numpy" for each in samples)
+            if is_plain and not self._strict:
+                self._host = function
         elif device.type != "cuda":
             raise program.error(
                 f"the tensors are on {device}; expected the CPU, or CUDA with kernels of kind {kind}: pass x.cpu()"
@@ -441,62 +461,79 @@ class _Gradient:
     """The gradient of a program: another program of the module."""
 
     def __init__(self, program: Program, gradient: Gradient, namespace: str) -> None:
-        self._program, (self._sources, self._results) = program, gradient
+        self._program = program
+        self._sources, self._results = gradient
         self._label = namespace, program.definition.backward
 
     def save(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         """Keep what the gradient takes of a call."""
-        given = {
-            "input": inputs,
-            "output": output if isinstance(output, (tuple, list)) else (output,),
-        }
-        kept = [given[role][number] for role, number in self._sources if role != "grad"]
-        ctx.save_for_backward(*[each for each in kept if isinstance(each, torch.Tensor)])
-        ctx.numbers = [None if isinstance(each, torch.Tensor) else each for each in kept]
+        if not isinstance(output, (tuple, list)):
+            output = (output,)
+        given = {"input": inputs, "output": output}
+        tensors = []
+        #: What is kept, with None in the places of tensors.
+        ctx.numbers = []
+        for role, number in self._sources:
+            if role == "grad":
+                continue
+            each = given[role][number]
+            if isinstance(each, torch.Tensor):
+                tensors.append(each)
+                each = None
+            ctx.numbers.append(each)
+        ctx.save_for_backward(*tensors)
 
     def run(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
         """Return the gradient of each argument for those of the results."""
         tensors = iter(ctx.saved_tensors)
-        kept = iter([next(tensors) if each is None else each for each in ctx.numbers])
-        # The gradient of a sum is one number in all places.
-        args = [
-            grads[number].contiguous() if role == "grad" else next(kept)
-            for role, number in self._sources
-        ]
+        numbers = iter(ctx.numbers)
+        args = []
+        for role, number in self._sources:
+            if role == "grad":
+                # The gradient of a sum is one number in all places.
+                args.append(grads[number].contiguous())
+                continue
+            each = next(numbers)
+            if each is None:
+                each = next(tensors)
+            args.append(each)
         results = getattr(getattr(torch.ops, self._label[0]), self._label[1])(*args)
-        named = dict(
-            zip(
-                self._results,
-                results if isinstance(results, (tuple, list)) else (results,),
-                strict=True,
-            )
-        )
-        for each, needed in zip(self._program.arguments, ctx.needs_input_grad[1:], strict=True):
-            if needed and f"grad_{each.name}" not in named:
-                text = f"the argument {each.name!r} requires a gradient, and the backward {self._label[1]!r} has no"
-                raise self._program.error(
-                    f"{text} 'grad_{each.name}': pass {each.name}.detach()", each.name
-                )
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        named = dict(zip(self._results, results, strict=True))
+        arguments = zip(self._program.arguments, ctx.needs_input_grad[1:], strict=True)
+        for argument, is_needed in arguments:
+            name = argument.name
+            if is_needed and f"grad_{name}" not in named:
+                text = f"the argument {name!r} requires a gradient, and the backward {self._label[1]!r} has no"
+                raise self._program.error(f"{text} 'grad_{name}': pass {name}.detach()", name)
         return tuple(named.get(f"grad_{each.name}") for each in self._program.arguments)
 
 
 def _parameter(program: Program, argument: Array | Scalar, alias: str) -> str:
     """Return an argument in a schema. `alias` is a name that no other argument has."""
     if isinstance(argument, Array):
-        return (
-            f"Tensor({alias}!) {argument.name}"
-            if argument.role == "update"
-            else f"Tensor {argument.name}"
-        )
-    default = argument.default
-    convert: Callable[[Any], Any] = (
-        bool if argument.type == "bool" else int if argument.is_integer else float
-    )
-    kind = {bool: "bool", int: "SymInt", float: "float"}[convert]  # type: ignore[index]
-    if default is None:
+        if argument.role == "update":
+            return f"Tensor({alias}!) {argument.name}"
+        return f"Tensor {argument.name}"
+    convert: Callable[[Any], Any]
+    if argument.type == "bool":
+        convert = bool
+        kind = "bool"
+    elif argument.is_integer:
+        convert = int
+        kind = "SymInt"
+    else:
+        convert = float
+        kind = "float"
+    if argument.default is None:
         return f"{kind} {argument.name}"
-    value = convert(default)
-    if not (math.isfinite(value) if convert is float else -(2**63) <= value < 2**63):
+    value = convert(argument.default)
+    if kind == "float":
+        is_possible = math.isfinite(value)
+    else:
+        is_possible = -(2**63) <= value < 2**63
+    if not is_possible:
         raise program.format_error(
             f"the argument {argument.name!r} has the default {value}, which a schema cannot have"
         )
@@ -527,7 +564,11 @@ def _host_array(tensor: Any) -> Any:
 
 
 def _results(tensors: Sequence[Any]) -> Any:
-    return None if not tensors else tensors[0] if len(tensors) == 1 else tuple(tensors)
+    if not tensors:
+        return None
+    if len(tensors) == 1:
+        return tensors[0]
+    return tuple(tensors)
 
 
 def _fold(function: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:

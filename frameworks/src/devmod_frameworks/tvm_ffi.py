@@ -92,7 +92,8 @@ class _GlobalFunction:
     """A program as a function, which is given its outputs."""
 
     def __init__(self, program: Program, device: devmod.Device | str | None) -> None:
-        self._program, self._device = program, device
+        self._program = program
+        self._device = device
         self._arrays = [*program.arrays, *program.outputs]
         self._names = [each.name for each in (*program.arguments, *program.outputs)]
         self._places = [self._names.index(each.name) for each in self._arrays]
@@ -100,7 +101,9 @@ class _GlobalFunction:
 
     def call(self, *args: Any) -> None:
         """Run the program."""
-        program, names, values = self._program, self._names, [*args]
+        program = self._program
+        names = self._names
+        values = [*args]
         if len(args) != len(names):
             raise program.error(
                 f"expected {len(names)} arguments ({', '.join(names)}), got {len(args)}"
@@ -126,17 +129,17 @@ class _GlobalFunction:
                 except (BufferError, TypeError, RuntimeError):  # a type that NumPy lacks
                     values[place] = tensor
         count = len(program.arguments)
-        function, keywords = (
-            self._function(device),
-            dict(zip(names[count:], values[count:], strict=True)),
-        )
+        function = self._function(device)
+        keywords = dict(zip(names[count:], values[count:], strict=True))
         if device is not None and device.type != "cpu":
             keywords["stream"] = _Stream(tvm_ffi.get_raw_stream(device))
         function(*values[:count], **keywords)
 
     def _function(self, device: Any) -> Any:
         """Return the program on the device of tensors."""
-        key = ("cpu", 0) if device is None else (device.type, device.index)
+        key = ("cpu", 0)
+        if device is not None:
+            key = (device.type, device.index)
         function = self._functions.get(key)
         if function is None:
             kind = key[0]
