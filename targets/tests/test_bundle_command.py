@@ -244,6 +244,38 @@ def test_files_with_different_kernels_of_one_name_need_the_option_prefer_first(
     assert run(capsys, "bundle", "c.devmod", "-o", "d.devmod", "-q") == (0, "", "")
 
 
+@pytest.mark.row("R12")
+@pytest.mark.parametrize(
+    ("first", "second", "kernels"),
+    [
+        ({"block": (64, 1, 1)}, {"block": (8, 8, 1)}, "'f', 'g'"),
+        ({"default_block": (64, 1, 1)}, {"default_block": (8, 8, 1)}, "'f', 'g'"),
+        ({"block": (64, 1, 1)}, {"default_block": (8, 8, 1)}, "'f', 'g'"),
+        ({"block": (64, 1, 1)}, {"block": (64, 1, 1), "needs": ["fp64"]}, ""),
+        ({"block": (64, 1, 1)}, {"open_block": True}, ""),
+    ],
+)
+def test_a_kernel_that_another_block_hides_is_named(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: dict[str, Any],
+    second: dict[str, Any],
+    kernels: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    devmod.save(opencl(b"1", "fg", **first), "x.devmod")
+    devmod.save(opencl(b"1", "fgh", **second), "y.devmod")
+    join = ("bundle", "x.devmod", "y.devmod", "-o", "c.devmod")
+    note = (
+        f"devmod: note: x.devmod and y.devmod have {kernels} for opencl with blocks of (64, 1, 1) and of (8, 8, 1) threads. "
+        "Where both fit a device, a call uses that of x.devmod\n"
+    )
+    assert run(capsys, *join)[::2] == (0, note if kernels else "")
+    assert run(capsys, *join, "--prefer-first")[::2] == (0, "")
+    assert run(capsys, "bundle", "x.devmod", "x.devmod", "-o", "c.devmod")[::2] == (0, "")
+
+
 def test_inspect_shows_the_sources(
     capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 import devmod
 from devmod.backend import requirements, walk
 from devmod.commands import debug_option, echo, size
+from devmod.errors import list_names
 from devmod_targets._spelling import in_shell_of_others
 from devmod_targets._writable import noting_interrupts
 
@@ -72,8 +74,10 @@ def command(
         roots = [(file, devmod.load(file)) for file in files]
         for _, root in roots:
             modules += root.imports if root.kind == "bundle" else (root,)
+        notes = []
         if not prefer_first:
             _check_names(roots)
+            notes = _block_notes(roots)
         devmod.save(
             modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed),
             output,
@@ -83,6 +87,8 @@ def command(
         kinds = dict.fromkeys(each.kind for each in modules)
         amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"
         echo(f"{output}: {size(output.stat().st_size)}, {amount} ({', '.join(kinds)})")
+        for note in notes:
+            echo(f"devmod: note: {note}", err=True)
         for file in files:
             if Path(f"{file}.sig").exists():
                 echo(
@@ -95,22 +101,50 @@ def _check_names(roots: list[tuple[Path, devmod.Module]]) -> None:
     another kernel.
     """
     owners: dict[Any, tuple[Path, devmod.Module]] = {}
+    for file, module, name, info, places in _functions_of(roots):
+        key = (name, *places, info.arg_types, requirements(info.interface, module.format))
+        first, other = owners.setdefault(key, (file, module))
+        if first != file and _code_of(other, name) != _code_of(module, name):
+            raise click.UsageError(
+                f"{first} and {file} have different kernels {name!r} for {module.kind}, and a call would use the first; rename "
+                "one, or pass --prefer-first"
+            )
+
+
+def _block_notes(roots: list[tuple[Path, devmod.Module]]) -> list[str]:
+    """Return a sentence for functions of two files whose blocks differ: a call uses the first."""
+    owners: dict[Any, tuple[Path, Any]] = {}
+    names: dict[tuple[Path, Path, str, Any, Any], list[str]] = {}
+    for file, module, name, info, places in _functions_of(roots):
+        block = None
+        if info.interface is not None:
+            block = info.interface.block or info.interface.default_block
+        first, other = owners.setdefault((name, *places, info.arg_types), (file, block))
+        if first != file and block is not None and other is not None and other != block:
+            names.setdefault((first, file, module.kind, other, block), []).append(name)
+    return [
+        f"{first} and {file} have {list_names(own)} for {kind} with blocks of {one} and of {other} threads. "
+        f"Where both fit a device, a call uses that of {first}"
+        for (first, file, kind, one, other), own in names.items()
+    ]
+
+
+def _functions_of(
+    roots: list[tuple[Path, devmod.Module]],
+) -> Iterator[tuple[Path, devmod.Module, str, devmod.FunctionInfo, list[tuple[str, str, str]]]]:
+    """Yield each function with its file and module, and the kinds, formats and variants with which
+    it runs.
+    """
     for file, root in roots:
         for module in walk(root):
+            if module.kind in ("bundle", "const_loader"):
+                continue
             # A program runs where its kernels do.
             places = sorted(
                 (each.kind, each.format, getattr(each, "variant", "")) for each in walk(module)
             )
-            for name, info in (
-                module.functions.items() if module.kind not in ("bundle", "const_loader") else ()
-            ):
-                key = (name, *places, info.arg_types, requirements(info.interface, module.format))
-                first, other = owners.setdefault(key, (file, module))
-                if first != file and _code_of(other, name) != _code_of(module, name):
-                    raise click.UsageError(
-                        f"{first} and {file} have different kernels {name!r} for {module.kind}, and a call would use the first; rename "
-                        "one, or pass --prefer-first"
-                    )
+            for name, info in module.functions.items():
+                yield file, module, name, info, places
 
 
 def _code_of(module: Any, name: str) -> Any:
