@@ -489,7 +489,7 @@ def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
         1,
         f"devmod: error: 2 of 3 rows were not checked: {reason}\n",
     )
-    assert done.stdout.endswith("\ntoy: 1 passed, 2 skipped, 0 failed\n")
+    assert done.stdout.endswith(" as R12\ntoy: 1 passed, 2 skipped, 0 failed\n")
     done = conformance(folder, tmp_path / "cache", "--row", "R1-keys")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -518,6 +518,37 @@ def test_the_table(tmp_path: Path) -> None:
         "R44         passed   The distribution declares the protocol version of the installed core\n"
         "toy: 3 passed, 0 skipped, 1 failed\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "counts"),
+    [
+        (("R12", "R17", "R1-keys"), "1 passed, 0 skipped, 2 failed for one reason"),
+        (("R12", "R17", "R2-formats", "R44"), "2 passed, 0 skipped, 2 failed for one reason"),
+        (("R12", "R1-keys"), "1 passed, 0 skipped, 1 failed"),
+    ],
+)
+def test_the_table_has_a_reason_of_several_rows_once(
+    rows: tuple[str, ...], counts: str, tmp_path: Path
+) -> None:
+    folder = put(tmp_path / "site")
+    (folder / "no_files.py").write_text(
+        "from devmod_toy._conformance import ToyConformance\n"
+        "class Cases(ToyConformance):\n"
+        "    @property\n"
+        "    def samples(self):\n"
+        "        raise OSError('k.bin is missing')\n"
+    )
+    entries = next(folder.rglob("entry_points.txt"))
+    entries.write_text(
+        entries.read_text().replace("devmod_toy._conformance:ToyConformance", "no_files:Cases")
+    )
+    words = [word for row in rows for word in ("--row", row)]
+    lines = conformance(folder, tmp_path / "cache", *words).stdout.splitlines()
+    reasons = {line.split()[0]: line.split(maxsplit=2)[2] for line in lines if "FAILED" in line}
+    expected = dict.fromkeys(rows[:1], "OSError: k.bin is missing")
+    expected |= dict.fromkeys([each for each in rows if each == "R17"], "as R12")
+    assert (reasons, lines[-1]) == (expected, f"toy: {counts}")
 
 
 def test_json_is_a_list_of_rows(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from devmod.commands import (
@@ -12,6 +14,11 @@ from devmod.commands import (
     print_table,
     quiet_drivers,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devmod_conformance._row import Result
 
 
 @click.command(
@@ -76,21 +83,7 @@ def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
             ]
         )
     else:
-        rows = [
-            each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results
-        ]
-        print_table(
-            ("row", "outcome", "requirement, or reason"),
-            [
-                (each.row.id, outcome, " ".join(each.reason.split()) or each.row.title)
-                for each, outcome in zip(results, rows, strict=True)
-            ],
-        )
-        counts = {
-            outcome: sum(each.outcome == outcome for each in results)
-            for outcome in ("passed", "skipped", "failed")
-        }
-        echo(f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+        _print_results(kind, results)
     unchecked = [each for each in results if each.reason.startswith(NO_SAMPLE)]
     if unchecked:
         echo(
@@ -98,3 +91,26 @@ def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
             err=True,
         )
     return 1 if unchecked or any(each.outcome == "failed" for each in results) else 0
+
+
+def _print_results(kind: str, results: Sequence[Result]) -> None:
+    """Print a table, and the numbers of rows. A reason of several rows is printed once."""
+    first: dict[tuple[str, str], str] = {}
+    rows = []
+    for each in results:
+        text = " ".join(each.reason.split())
+        if text:
+            owner = first.setdefault((each.outcome, text), each.row.id)
+            if owner != each.row.id:
+                text = f"as {owner}"
+        outcome = each.outcome.upper() if each.outcome == "failed" else each.outcome
+        rows.append((each.row.id, outcome, text or each.row.title))
+    print_table(("row", "outcome", "requirement, or reason"), rows)
+    counts = []
+    for outcome in ("passed", "skipped", "failed"):
+        count = sum(each.outcome == outcome for each in results)
+        counts.append(f"{count} {outcome}")
+    reasons = sum(outcome == "failed" for outcome, _ in first)
+    if reasons < count:
+        counts[-1] += " for one reason" if reasons == 1 else f" for {reasons} reasons"
+    echo(f"{kind}: {', '.join(counts)}")

@@ -183,8 +183,9 @@ def forks_hang(before, self, stream, shape):
     entries,
     "devices",
     "R37-forks",
-    reason="Device.empty, in a child of a process that has used the backend: expected LaunchError, but no error was raised; call "
-    "devmod_runtime.check_driver there",
+    reason="Device.empty, Device.from_numpy, Device.zeros, Array.numpy, Device.stream, Device.synchronize, Stream.synchronize, "
+    "Stream.record, Stream.wait, Event.synchronize, in a child of a process that has "
+    "used the backend: expected LaunchError, but no error was raised; call devmod_runtime.check_driver there",
 )
 def forks_unchecked(before):
     """It calls open_driver, and its devices do not call check_driver."""
