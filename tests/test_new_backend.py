@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -43,7 +44,7 @@ import sys, devmod
 module = devmod.load(sys.argv[1])
 assert devmod.dumps(module) == open(sys.argv[1], "rb").read()
 print(module.kind, list(module.functions))
-for use in (lambda: module["axpy"], lambda: devmod.create_with_fallback("acme", b"", "acme", {}), lambda: devmod.compile("", "acme")):
+for use in (lambda: module["axpy"], lambda: devmod.create_with_fallback("acme", b"", "acme_program", {}), lambda: devmod.compile("", "acme")):
     try:
         use()
     except devmod.NotRegisteredError as error:
@@ -125,9 +126,9 @@ def test_a_new_backend_is_installed_used_and_uninstalled(
     assert box.run("-c", COMPILE, bundle).split() == ["AcmeModule", digest]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"
     (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "twice.acme").write_text("kernel twice x:float32[]\n    x = add x x\n")
+    (tmp_path / "p" / "twice.acmesrc").write_text("kernel twice x:float32[]\n    x = add x x\n")
     (tmp_path / "p" / "devmod.toml").write_text(
-        'targets = ["acme"]\n[kernels.twice]\nsources = ["twice.acme"]\n'
+        'targets = ["acme"]\n[kernels.twice]\nsources = ["twice.acmesrc"]\n'
     )
     statuses = [
         json.loads(box.run("-m", "devmod", "build", str(tmp_path / "p"), "-q", "--json"))["jobs"][
@@ -225,6 +226,25 @@ def test_the_files_are_formatted_for_any_name(
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["z", "acme", "z" * 31 + "9"], ids=["short", "usual", "longest"])
+def test_no_two_names_of_the_template_are_equal(
+    kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A file shows which of the names a call takes."""
+    run_command(capsys, kind, "--output", tmp_path)
+    folder = tmp_path / f"devmod-{kind}"
+    target = folder / "src" / f"devmod_{kind}" / "target.py"
+    spec = runpy.run_path(str(target))["SPEC"]
+    names = [spec.kind, *spec.formats, *spec.suffixes, *spec.source_keys, *spec.languages]
+    assert names[0] == kind
+    assert len({*names}) == len(names) == 5
+    assert spec.suffixes == {names[2]: names[1]}
+    table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    entries = table["project"]["entry-points"]
+    assert [*entries["devmod.load_from_file"]] == [names[1]]
+    assert [*entries["devmod.create"]] == [kind]
 
 
 def test_the_command_prints_the_next_steps(

@@ -33,7 +33,7 @@ _ENTRIES = """
 
 # A format, not a kind: the suffix of its files.
 [project.entry-points."devmod.load_from_file"]
-{kind} = "{package}:load_from_file"
+{format} = "{package}:load_from_file"
 
 [project.entry-points."devmod.device"]
 {kind} = "{package}:devices"
@@ -113,6 +113,9 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
     if os.path.lexists(folder):
         raise click.UsageError(f"{folder} exists already. Choose another --output, or remove it")
     package, name = f"devmod_{kind}", "".join(part.capitalize() for part in kind.split("_"))
+    # Names that differ show where each is used. A format has at most 32 characters.
+    stem = kind[:24]
+    fmt = f"{stem}_program"
     values = {
         "author": author,
         "conformance_step": "" if target_only else f"      - run: devmod conformance {kind}",
@@ -120,10 +123,16 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
         "dependencies": "" if target_only else _RUNTIME_DEPENDENCIES.format(core=__version__),
         "description": f"The {title} {'target' if target_only else 'backend'} of devmod",
         "distribution": f"devmod-{kind}",
-        "entries": "" if target_only else _ENTRIES.format(kind=kind, package=package, name=name),
+        "entries": ""
+        if target_only
+        else _ENTRIES.format(kind=kind, format=fmt, package=package, name=name),
+        "format": fmt,
         "kind": kind,
         "name": name,
         "package": package,
+        "source_key": f"{stem}_source",
+        "source_suffix": f"{stem}src",
+        "suffix": f"{stem}prog",
         "title": title,
     }
     templates = files("devmod_conformance._cli") / "templates"
