@@ -68,6 +68,12 @@ def test_the_output_has_the_validator_and_strict_needs_one(
     assert (
         capsys.readouterr().out.splitlines()[0] == f"webgpu wgsl: twice (not validated: {missing})"
     )
+    (folder / "more.wgsl").write_text("@compute @workgroup_size(1) fn more() { }\n")
+    assert main(["compile", "more.wgsl", *command[1:]]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"webgpu wgsl: more (not validated: {missing})",
+        "webgpu wgsl: twice (not validated, as above)",
+    ]
     assert main([*command, "--strict"]) == 1
     assert (
         capsys.readouterr().err

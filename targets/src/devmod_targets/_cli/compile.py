@@ -289,11 +289,12 @@ def command(
         else:
             _write_payload(root, output)
     if not quiet and not to_stdout:
+        shown: set[str] = set()
         for each in dict.fromkeys(each for each, _ in built):
             own = [module for of, module in built if of == each]
             formats = ", ".join(dict.fromkeys(module.format for module in own))
             names = dict.fromkeys(name for module in own for name in module.functions)
-            echo(f"{own[0].kind} {formats}: {', '.join(names)}{_validation(own[0])}")
+            echo(f"{own[0].kind} {formats}: {', '.join(names)}{_validation(own[0], shown)}")
         if len(sources) > 1 and name is None:
             for text in dict.fromkeys(_main_notes(sources, built)):
                 echo(f"devmod: note: {text}", err=True)
@@ -350,16 +351,18 @@ def _main_notes(
                 yield f"the entry point 'main' of {source} is the function {name!r}, after the file. For another name: --name NAME"
 
 
-def _validation(module: devmod.Module) -> str:
-    """Return the part of the output about the validator of a module; "" if the compiler is one."""
+def _validation(module: devmod.Module, shown: set[str]) -> str:
+    """Return the part of the output about the validator of a module; "" if the compiler is one.
+
+    `shown` gets the reason for a missing validator, which is printed once.
+    """
     validator, unvalidated = validation_of(module)
-    return (
-        f" (not validated: {unvalidated})"
-        if unvalidated
-        else f" (validated by {validator})"
-        if validator
-        else ""
-    )
+    if unvalidated in shown:
+        return " (not validated, as above)"
+    if unvalidated:
+        shown.add(unvalidated)
+        return f" (not validated: {unvalidated})"
+    return f" (validated by {validator})" if validator else ""
 
 
 def _files(output: Path) -> list[Path]:

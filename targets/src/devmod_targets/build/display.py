@@ -27,32 +27,32 @@ class _Shown(Progress):
     """What the log and the live display have in common. `show` prints lines in a colour."""
 
     def __init__(self) -> None:
-        #: The warnings so far; the reports so far, and whether each is shown.
+        #: The warnings and the reports so far.
         self._warnings: set[str] = set()
-        self._reports: dict[str, bool] = {}
+        self._reports: set[str] = set()
 
     def add(self, result: JobResult) -> None:
         """Show the warnings and the reports of a job.
 
         A warning that another job had too, such as one for another architecture, is not repeated. A
-        report is shortened then. A missing validator is reported by the first build on a machine
-        alone.
+        report is shortened then. A missing validator is reported once, and by the first build on a
+        machine alone.
         """
         for text in result.warnings:
             if text not in self._warnings:
                 self._warnings.add(text)
                 self.warn(f"{result.job}: {text}")
         for text in result.reports:
-            subject, separator, _ = text.partition(": ")
             is_known = text in self._reports
-            if not is_known:
-                self._reports[text] = not text.startswith(UNVALIDATED) or _is_new(text)
-            if self._reports[text]:
-                self.report(
-                    f"{result.job}: {subject}, as above"
-                    if separator and is_known
-                    else f"{result.job}: {text}"
-                )
+            self._reports.add(text)
+            if text.startswith(UNVALIDATED):
+                if not is_known and _is_new(text):
+                    self.report(f"{result.job.kind}: {text}")
+                continue
+            subject, separator, _ = text.partition(": ")
+            if separator and is_known:
+                text = f"{subject}, as above"
+            self.report(f"{result.job}: {text}")
 
     def warn(self, text: str) -> None:
         """Show a warning."""
