@@ -36,7 +36,7 @@ import test_programs as strangers  # noqa: E402 - of devmod-readers
 import test_programs_by_kind as by_kind  # noqa: E402
 import tinygrad_cases  # noqa: E402
 from backend_checks import first_device  # noqa: E402
-from browser_driver import Browser, run_in_node  # noqa: E402
+from browser_driver import Browser, decode_array, run_in_node  # noqa: E402
 from browser_programs import BrowserDevice  # noqa: E402
 from pictures_port import check_pictures  # noqa: E402
 from transformer_port import SMALL, build_transformer  # noqa: E402
@@ -727,6 +727,34 @@ def test_temporaries_share_memory_by_the_rule_of_python() -> None:
 
 
 # -- the device
+
+
+def test_a_call_with_another_part_of_a_buffer_reads_that_part(device: BrowserDevice) -> None:
+    """Calls with the same buffers reuse their launches."""
+    steps = ["total(x=x, y=y, threads=1)"]
+    module = devmod.program(
+        "p",
+        devmod.compile(TOTAL, "webgpu"),
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[1]"],
+        steps=steps,
+    )
+    device.program(module, "p")
+    body = """
+    const buffer = device.createBuffer({ size: 768, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST });
+    device.queue.writeBuffer(buffer, 0, new Float32Array(192).map((_, at) => 1 + Math.floor(at / 64)));
+    const output = device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC });
+    const found = [];
+    for (const [offset, size] of argument) {
+      await programs[0]({ buffer, offset, size }, { y: output });
+      found.push(await read(output));
+    }
+    return found;
+    """
+    parts = [(0, 256), (256, 256), (512, 256), (512, 128), (256, 128), (256, 512), (0, 768)]
+    found = device.run(body, parts)
+    sums = [64, 128, 192, 96, 64, 320, 384]
+    assert [decode_array(each, "float32").tolist() for each in found] == [[each] for each in sums]
 
 
 def test_calls_do_not_grow(device: BrowserDevice) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -77,6 +78,18 @@ def test_the_origin_of_a_module_stays_without_the_library() -> None:
     packed = devmod.loads(devmod.dumps(made, compress="zstd:5"))
     assert packed.origin == origin.replace(extra={"of tomorrow": 1, "compression": library_text(5)})
     assert devmod.loads(devmod.dumps(packed, compress="none")).origin == origin
+
+
+@pytest.mark.row("R19")
+def test_compressed_bytes_of_many_megabytes_come_out_as_they_were(tmp_path: Path) -> None:
+    """Those beyond 16 MiB wait in a temporary file until they are written."""
+    codes = [random.Random(seed).randbytes(9 << 20).hex().encode() for seed in range(3)]
+    modules = [module(code) for code in codes]
+    devmod.save(devmod.bundle(*modules, mixed=True), tmp_path / "k.devmod", compress="zstd:1")
+    stored = devmod.load(tmp_path / "k.devmod")
+    assert 24 << 20 < (tmp_path / "k.devmod").stat().st_size < 36 << 20
+    assert [each.code for each in stored.imports] == codes
+    assert [path.name for path in tmp_path.iterdir()] == ["k.devmod"]
 
 
 def test_bytes_that_do_not_get_smaller_are_not_compressed() -> None:

@@ -149,6 +149,18 @@ def test_constants_from_tvm() -> None:
     assert tvm.dump_module_bytes(made) == tvm.dump_module_bytes(constants)
 
 
+@pytest.mark.row("R19", "R20")
+def test_constants_of_two_modules_stay_two_in_a_file() -> None:
+    """Bytes of TVM have no digest by which they could be compared."""
+    stored = []
+    for value in (1, 2):
+        made = devmod.const_loader({"w": np.full(3, value, "float32")}, {f"init_{value}": ["w"]})
+        stored.append(tvm.load_module_bytes("const_loader", tvm.dump_module_bytes(made)))
+    root = devmod.loads(devmod.dumps(devmod.bundle(*stored, mixed=True)))
+    found = [root.get_function(f"init_{value}")()[0].numpy().tolist() for value in (1, 2)]
+    assert found == [[1, 1, 1], [2, 2, 2]]
+
+
 def test_a_library_is_read_and_not_executed(tmp_path: Path) -> None:
     root = tvm.load_library(VECTORS / "vadd.opencl.so")
     assert tvm.dump_imports(root) == (VECTORS / "vadd.opencl.tvmimports").read_bytes()

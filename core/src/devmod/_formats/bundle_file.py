@@ -115,11 +115,15 @@ def save(
     UserWarning
         Bytes are not compressed, since a reader refuses a file that unpacks to so many.
     """
+    from contextlib import closing
+
     from devmod._formats.save import Plan
     from devmod._util.atomic import replacing
 
-    plan = Plan(module, compress, with_sources, path)
-    with replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file:
+    with (
+        closing(Plan(module, compress, with_sources, path)) as plan,
+        replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file,
+    ):
         plan.write(file)
 
 

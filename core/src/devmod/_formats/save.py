@@ -244,6 +244,11 @@ class Plan:
         )
         file.writelines(pages)
 
+    def close(self) -> None:
+        """Remove the temporary file of compressed bytes."""
+        if self._file is not None:
+            self._file.close()
+
     def _digests(self) -> list[bytes]:
         """Compute the digests that are unknown, in their order."""
         return [sha256_of_parts(self._pieces(self._records[number][2])) for number in self._unknown]
