@@ -7,7 +7,8 @@
  *
  * The input may come from strangers: each number is checked before it is used. A file must not
  * change while it is open. A file is used by one thread at a time. Slices stay valid until the file
- * is closed. Texts are UTF-8 without a zero at the end.
+ * is closed. Texts are UTF-8 without a zero at the end. They may have a zero inside: `devmod_find`
+ * cannot take such a name.
  *
  * With DEVMOD_READER_ZSTD defined, the source needs zstd.h and libzstd, and reads compressed
  * modules.
