@@ -407,6 +407,43 @@ def test_a_fault_can_be_planted_and_has_tests(breakage: breakages.Breakage) -> N
     assert isinstance(breakages.expected_tests(breakage, ROOT), list)
 
 
+#: The files of Python's reader of files.
+READER = [f"core/src/devmod/_formats/{name}.py" for name in ("blobs", "index", "msgpack", "pages")]
+
+
+def test_a_fault_of_pythons_reader_is_planted_in_each_reader() -> None:
+    """Or the table has the reason why a reader cannot have it."""
+    table = tomllib.loads(breakages.TABLE.read_text())
+    for breakage in breakages.breakages():
+        path = breakages.place_of(breakage, ROOT)
+        if isinstance(path, Path) and path.relative_to(ROOT).as_posix() in READER:
+            name = breakage.name.removesuffix("-python")
+            assert breakages.READERS.keys() <= table[name].keys(), name
+
+
+def test_a_fault_of_several_readers_is_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+    [one]
+    protects = "a rule"
+    tests = ["test_x.py"]
+    javascript = "it has no such rule"
+    [one.python]
+    find = "if wrong:"
+    replace = "if False:"
+    [one.c]
+    find = "if (wrong)"
+    replace = "if (0)"
+    tests = ["test_y.py"]
+    """
+    (tmp_path / "table.toml").write_text(text)
+    monkeypatch.setattr(breakages, "TABLE", tmp_path / "table.toml")
+    python = ("one-python", "a rule", "if wrong:", "if False:", ["test_x.py"], "core/src/")
+    c = ("one-c", "a rule", "if (wrong)", "if (0)", ["test_y.py"], "readers/c/")
+    assert breakages.breakages() == [python, c]
+
+
 @pytest.mark.parametrize(
     ("output", "text"),
     [

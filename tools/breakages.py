@@ -3,7 +3,9 @@ no test notices shows a missing test.
 
     python tools/breakages.py [name …]
 
-`tools/breakages.toml` has the faults. Each is found by its text, so code may move between files.
+`tools/breakages.toml` has the faults. Each is found by its text, so code may move between files. A
+fault of the readers of files has a table for each reader (`READERS`), or the reason why a reader
+cannot have it.
 The copy is in build/breakages, with an environment of its own; the tree itself is not changed. A
 fault is noticed if one of its tests in `make test` fails with it and passes without it.
 """
@@ -33,6 +35,10 @@ COPY = ROOT / "build" / "breakages"
 _TIMEOUT = 600
 
 
+#: The readers of files, and the folders of their sources.
+READERS = {"python": "core/src/", "c": "readers/c/", "javascript": "browser/js/src/"}
+
+
 class Breakage(NamedTuple):
     """A fault to plant.
 
@@ -60,20 +66,28 @@ class Breakage(NamedTuple):
 
 
 def breakages() -> list[Breakage]:
-    """Return the faults of the table."""
-    return [
-        Breakage(name=name, **fields) for name, fields in tomllib.loads(TABLE.read_text()).items()
-    ]
+    """Return the faults of the table, those of several readers one by one."""
+    results = []
+    for name, fields in tomllib.loads(TABLE.read_text()).items():
+        if "python" not in fields:
+            results.append(Breakage(name=name, **fields))
+            continue
+        for reader, within in READERS.items():
+            fault = fields[reader]
+            if isinstance(fault, dict):
+                common = {key: fields[key] for key in ("protects", "tests")}
+                results.append(Breakage(f"{name}-{reader}", within=within, **{**common, **fault}))
+    return results
 
 
 @cache
 def _sources(root: Path) -> dict[Path, str]:
-    """Return the sources of the wheels, of the npm package and of the tools, which are the same
-    for each fault.
+    """Return the sources of the wheels, of the npm package, of the reader in C and of the tools,
+    which are the same for each fault.
     """
     folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    for pattern in ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js"):
+    for pattern in ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js", "readers/c/*.c"):
         files += sorted(root.glob(pattern))
     return {path: path.read_text() for path in files}
 

@@ -88,7 +88,8 @@ def reader_of(name: str) -> Callable[[bytes], None]:
 BLOB = b"\xa2cl\x80\xc4\x03abc"
 
 
-def _entry(blob: bytes = BLOB, **changes: Any) -> dict[str, Any]:
+def entry(blob: bytes = BLOB, **changes: Any) -> dict[str, Any]:
+    """Return the record of a module with these bytes. None removes a field."""
     made: dict[str, Any] = {
         "kind": "opencl",
         "format": "cl",
@@ -107,7 +108,7 @@ def _tree(*modules: Any, roots: Any = (0,), **more: Any) -> dict[str, Any]:
 
 
 def _bundles() -> Iterator[tuple[str, bytes]]:
-    good = _file(_tree(_entry()))
+    good = _file(_tree(entry()))
     node = {"kind": "bundle"}
     yield "empty", b""
     yield "not a bundle", b"\x7fELF" + bytes(100)
@@ -118,17 +119,17 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cut behind the index", good[:150]
     yield "cut in a module", good[:-1]
     yield "longer than it says", good + b"!"
-    yield "newer version", _file(_tree(_entry()), number=5)
+    yield "newer version", _file(_tree(entry()), number=5)
     yield "much newer version", _file(b"\xc1", number=2**32 - 1)
-    yield "version 0", _file(_tree(_entry()), number=0)
+    yield "version 0", _file(_tree(entry()), number=0)
     for number in (1, 2, 3):
-        yield f"development file {number}", _file(_tree(_entry()), number=number)
+        yield f"development file {number}", _file(_tree(entry()), number=number)
     yield "oversized head", _file({}, length=2**32 - 1)
     yield "head longer than the file", _file({}, length=2000)
-    yield "wrong head digest", _file(_tree(_entry()), digest=bytes(32))
+    yield "wrong head digest", _file(_tree(entry()), digest=bytes(32))
     yield "flipped bit in the head", good[:60] + bytes([good[60] ^ 1]) + good[61:]
     yield "flipped bit in a page", good.replace(b"opencl", b"openCL")
-    yield "wrong module digest", _file(_tree(_entry(sha256=bytes(32))))
+    yield "wrong module digest", _file(_tree(entry(sha256=bytes(32))))
     yield "flipped bit in a module", good[:-1] + b"b"
     yield "page is no map", _file([])
     yield "page is no msgpack", _file(b"\xc1")
@@ -146,37 +147,37 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "string longer than the page", _file(b"\x81\xdb\xff\xff\xff\xff")
     yield "module of another type", _file(_tree(1))
     yield "no kind", _file(_tree({}))
-    yield "kind of another form", _file(_tree(_entry(kind="a; rm -rf /")))
-    yield "kind too long", _file(_tree(_entry(kind="k" * 33)))
-    yield "kind of another type", _file(_tree(_entry(kind=b"opencl")))
-    yield "no size", _file(_tree(_entry(size=None)))
-    yield "no digest", _file(_tree(_entry(sha256=None)))
-    yield "digest too short", _file(_tree(_entry(sha256=bytes(31))))
-    yield "node with bytes", _file(_tree(_entry(kind="bundle")))
-    yield "negative size", _file(_tree(_entry(size=-1)))
-    yield "size of another type", _file(_tree(_entry(size=9.0)))
-    yield "oversized module", _file(_tree(_entry(size=2**62)))
-    yield "module of more bytes than its page", _file(_tree(_entry(size=8)))
-    yield "functions of another type", _file(_tree(_entry(functions="f")))
-    yield "functions that the module has not", _file(_tree(_entry(functions=["f"])))
-    yield "origin of another type", _file(_tree(_entry(origin=[])))
+    yield "kind of another form", _file(_tree(entry(kind="a; rm -rf /")))
+    yield "kind too long", _file(_tree(entry(kind="k" * 33)))
+    yield "kind of another type", _file(_tree(entry(kind=b"opencl")))
+    yield "no size", _file(_tree(entry(size=None)))
+    yield "no digest", _file(_tree(entry(sha256=None)))
+    yield "digest too short", _file(_tree(entry(sha256=bytes(31))))
+    yield "node with bytes", _file(_tree(entry(kind="bundle")))
+    yield "negative size", _file(_tree(entry(size=-1)))
+    yield "size of another type", _file(_tree(entry(size=9.0)))
+    yield "oversized module", _file(_tree(entry(size=2**62)))
+    yield "module of more bytes than its page", _file(_tree(entry(size=8)))
+    yield "functions of another type", _file(_tree(entry(functions="f")))
+    yield "functions that the module has not", _file(_tree(entry(functions=["f"])))
+    yield "origin of another type", _file(_tree(entry(origin=[])))
     for key in ("target", "toolchain", "options", "sources"):
-        yield f"origin with nil for its {key}", _file(_tree(_entry(origin={key: None})))
-    yield "origin with a number for a target", _file(_tree(_entry(origin={"target": 1})))
+        yield f"origin with nil for its {key}", _file(_tree(entry(origin={key: None})))
+    yield "origin with a number for a target", _file(_tree(entry(origin={"target": 1})))
     yield "module that imports itself", _file(_tree(node | {"imports": [0]}), b"")
     yield "cycle", _file(_tree(node | {"imports": [1]}, node | {"imports": [0]}), b"")
     yield "import that is not there", _file(_tree(node | {"imports": [7]}), b"")
     yield "module outside the tree", _file(_tree(node, node), b"")
-    yield "nodes alone", _file(_tree(_entry(), *[node] * 1026, roots=range(1027)))
-    yield "origin of many maps", _file(_tree(_entry(origin={"target": "opencl", "x": [{}] * 1200})))
-    yield "key of many arrays", _file(_tree(_entry(), x=[[]] * 1200))
+    yield "nodes alone", _file(_tree(entry(), *[node] * 1026, roots=range(1027)))
+    yield "origin of many maps", _file(_tree(entry(origin={"target": "opencl", "x": [{}] * 1200})))
+    yield "key of many arrays", _file(_tree(entry(), x=[[]] * 1200))
     yield (
         "imports too deep",
         _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node), b""),
     )
-    yield "rank of another type", headed(_head(_entry(rank="0")), _page(_entry(rank="0")), BLOB)
+    yield "rank of another type", headed(_head(entry(rank="0")), _page(entry(rank="0")), BLOB)
     junk = b"\xa2cl\x80\xa3abc"
-    yield "module whose bytes are none", _file(_tree(_entry(junk)), junk)
+    yield "module whose bytes are none", _file(_tree(entry(junk)), junk)
 
 
 def _page(*modules: Any, **more: Any) -> bytes:
@@ -195,7 +196,7 @@ def _head(*modules: Any, pages: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def _heads() -> Iterator[tuple[str, bytes]]:
-    first = _entry(rank=0)
+    first = entry(rank=0)
     page = _page(first)
     good = row(page, 1, len(BLOB))
 
@@ -248,7 +249,7 @@ def _padding() -> Iterator[tuple[str, bytes]]:
     """Yield files in which one of the bytes between two parts is not zero."""
     text = b"\x81\xa4cuda\xa3abc"
     sources = [{"size": len(text), "sha256": hashlib.sha256(text).digest()}] * 2
-    modules = [_entry(sources=2 + number) for number in range(2)]
+    modules = [entry(sources=2 + number) for number in range(2)]
     blobs = b"".join(part.ljust(64, b"\0") for part in (BLOB, BLOB, text)) + text
     good = bytearray(_file(_tree(*modules, roots=[0, 1], sources=sources), blobs))
     start = len(good) - len(blobs)
@@ -275,7 +276,7 @@ def _padding() -> Iterator[tuple[str, bytes]]:
 
 
 def _named(**changes: Any) -> bytes:
-    return _page(_entry(NAMED, functions=["f"], rank=0) | changes)
+    return _page(entry(NAMED, functions=["f"], rank=0) | changes)
 
 
 #: The bytes of a module with the functions "f" and "x".
@@ -286,8 +287,8 @@ def _pages() -> Iterator[tuple[str, bytes]]:
     """Yield files of two pages. The first one has the module with "f" and "x", and the second one
     has the names from "m" on.
     """
-    both = _entry(NAMED, functions=["f", "x"], rank=0)
-    other = _entry(functions=[], rank=1)
+    both = entry(NAMED, functions=["f", "x"], rank=0)
+    other = entry(functions=[], rank=1)
 
     def two(
         one: bytes,
@@ -338,7 +339,7 @@ def _pages() -> Iterator[tuple[str, bytes]]:
         "page with names behind one without",
         headed({"candidates": 2, "pages": rows}, first + page + second, blobs),
     )
-    twice = _page(_entry(functions=["g"], rank=0))
+    twice = _page(entry(functions=["g"], rank=0))
     rows = [
         row(first, 1, len(NAMED)),
         row(twice, 1, len(BLOB), 0, b"g"),
@@ -376,7 +377,7 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     frame = _frame(BLOB)
 
     def one(stored: bytes, unpacked: Any, **changes: Any) -> bytes:
-        return _file(_tree(_entry(stored, zstd=unpacked, **changes)), stored)
+        return _file(_tree(entry(stored, zstd=unpacked, **changes)), stored)
 
     assert _use_sound(one(frame, _unpacked(BLOB)))
     yield "compressed in no known way", one(b"not zstd at all", _unpacked(BLOB))
@@ -396,7 +397,7 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
         "compressed run of more than the limit",
         one(_run(100_000), _unpacked(bytes(2**20 + 2**16))),
     )
-    two = [_entry(_run(100_000), zstd=_unpacked(bytes(2**20)))] * 2
+    two = [entry(_run(100_000), zstd=_unpacked(bytes(2**20)))] * 2
     yield (
         "compressed runs of more than the limit",
         _file(_tree(*two, roots=[0, 1]), _run(100_000).ljust(64, b"\0") + _run(100_000)),
@@ -411,7 +412,7 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "compressed node", _file(_tree({"kind": "bundle", "zstd": _unpacked(BLOB)}), b"")
 
     def sources(data: bytes, *numbers: int, **changes: Any) -> bytes:
-        modules = [_entry(sources=len(numbers) + number) for number in numbers]
+        modules = [entry(sources=len(numbers) + number) for number in numbers]
         blobs = b"".join(BLOB.ljust(64, b"\0") for _ in numbers)
         table = {"size": len(data), "sha256": hashlib.sha256(data).digest()} | changes
         index = _tree(
@@ -426,7 +427,7 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "sources that are not there", sources(text, 1)
     yield (
         "sources that no module has",
-        _file(_tree(_entry(), sources=[{"size": 0, "sha256": bytes(32)}]), BLOB),
+        _file(_tree(entry(), sources=[{"size": 0, "sha256": bytes(32)}]), BLOB),
     )
     yield "sources without a size", sources(text, 0, size=None)
     yield "sources with a digest too short", sources(text, 0, sha256=bytes(31))
@@ -437,7 +438,7 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "sources that are an array", sources(b"\x81\xa4cuda\x90", 0)
     yield "sources with a key twice", sources(b"\x82\xa1a\xa0\xa1a\xa0", 0)
     yield "sources with a byte behind", sources(text + b"\0", 0)
-    yield "sources by a name", _file(_tree(_entry(sources="cuda")))
+    yield "sources by a name", _file(_tree(entry(sources="cuda")))
     yield "sources of a node", _file(_tree({"kind": "bundle", "sources": 0}, sources=[]), b"")
     yield "compressed sources of another size", sources(_frame(text), 0, zstd=_unpacked(text, 3))
 
@@ -453,7 +454,7 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
 
     def one(repeats: Any, stored: bytes = stored, **changes: Any) -> bytes:
         return _file(
-            _tree(_entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored
+            _tree(entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored
         )
 
     good = [[at, len(shader), len(stored)]]
@@ -471,7 +472,7 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     yield "repeats that overlap", one([[at, len(shader), len(stored)], [end - 1, 1, len(stored)]])
     yield "repeats of ranges out of order", one([[end, 1, len(stored)], [at, 1, end]])
     frame, half = _run(100_000), 2**19
-    many = _entry(
+    many = entry(
         frame, kind="npu", zstd=[2 * half, bytes(32)], repeats=[[0, half, *range(half, half + 400)]]
     )
     yield "repeats of more than the limit", _file(_tree(many), frame)
@@ -483,8 +484,136 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     yield "repeat where no shader is", one([[at, len(shader), end]])
     yield "repeat in a shader", one([[at, 3, at + 9]], b"\x80\x81\xa1f\xc4\x1e" + shader)
     code = b"\xa2cl\x80\xc4\x06abc"
-    yield "repeat in a kind without shaders", _file(_tree(_entry(code, repeats=[[6, 3, 9]])), code)
+    yield "repeat in a kind without shaders", _file(_tree(entry(code, repeats=[[6, 3, 9]])), code)
     yield "repeats of a node", _file(_tree({"kind": "bundle", "repeats": []}), b"")
+
+
+# -- ranges: what is at an end is valid, and what is one beyond it is not
+
+
+#: For rules of UTF-8, invalid bytes and the nearest valid ones.
+_TEXTS = {
+    "the first surrogate": (b"\xed\x9f\xbf", b"\xed\xa0\x80"),
+    "the last surrogate": (b"\xee\x80\x80", b"\xed\xbf\xbf"),
+    "a long form of two bytes": (b"a\xc2\x80", b"a\xc1\xbf"),
+    "a long form of three bytes": (b"\xe0\xa0\x80", b"\xe0\x9f\xbf"),
+    "a long form of four bytes": (b"\xf0\x90\x80\x80", b"\xf0\x8f\xbf\xbf"),
+    "a character above the last one": (b"\xf4\x8f\xbf\xbf", b"\xf4\x90\x80\x80"),
+    "a first byte above the last one": (b"\xf4\x80\x80\x80", b"\xf5\x80\x80\x80"),
+    "a second byte that is a first one": (b"\xc3\xbf", b"\xc3\xc0"),
+    "a third byte that is a first one": (b"\xe1\x80\xbf", b"\xe1\x80\xc0"),
+    "a fourth byte of ASCII": (b"\xf1\x80\x80\x80", b"\xf1\x80\x80\x7f"),
+    "a character that is cut": (b"a\xe1\x80\x80", b"aa\xe1\x80"),
+}
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def _paged(*pages: list[tuple[dict[str, Any], bytes]]) -> bytes:
+    """Return a file of pages of records without functions, and of their bytes."""
+    rows = []
+    packed = blobs = b""
+    for number, records in enumerate(pages):
+        start = len(blobs) + -len(blobs) % 64
+        for _, blob in records:
+            blobs = blobs.ljust(len(blobs) + -len(blobs) % 64, b"\0") + blob
+        page = _page(*(record for record, _ in records))
+        name = (0, b"p%d" % number) if number else ()
+        rows.append(row(page, len(records), len(blobs) - start, *name))
+        packed += page
+    candidates = sum(len(records) for records in pages)
+    return headed({"candidates": candidates, "pages": rows}, packed, blobs)
+
+
+def _zeros(count: int) -> bytes:
+    """Return a frame that unpacks to zeros, in blocks of at most 128 KiB."""
+    frame = b"\x28\xb5\x2f\xfd\xa0" + count.to_bytes(4, "little")
+    while count:
+        block = min(count, 1 << 17)
+        count -= block
+        frame += (block << 3 | 2 | (not count)).to_bytes(3, "little") + b"\0"
+    return frame
+
+
+def _unpacking(beyond: int, rank: int, **more: Any) -> tuple[dict[str, Any], bytes]:
+    """Return a record of a frame that unpacks to so much more than 256 times its size."""
+    frame = b""
+    while len(frame) != len(_zeros(beyond + 256 * len(frame))):
+        frame = _zeros(beyond + 256 * len(frame))
+    count = beyond + 256 * len(frame)
+    frame = _zeros(count)
+    record = entry(frame, kind="npu", rank=rank, zstd=_unpacked(bytes(count)), **more)
+    return record, frame
+
+
+def _ends() -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the name of a fault, a valid file, and the one with the fault."""
+    for fault, texts in _TEXTS.items():
+        page = _page(entry(rank=0, variant="@" * len(texts[0])))
+        valid, invalid = (_file(page.replace(b"@" * len(text), text)) for text in texts)
+        yield f"string with {fault}", valid, invalid
+    chains = [
+        _file(_tree(*({"kind": "bundle", "imports": [at + 1]} for at in range(count)), entry()))
+        for count in (63, 64)
+    ]
+    yield "imports 65 deep", *chains
+    nodes = [[entry(), *[{"kind": "bundle"}] * count] for count in (1025, 1026)]
+    yield (
+        "1025 nodes more than modules",
+        *(_file(_tree(*each, roots=[*range(len(each))])) for each in nodes),
+    )
+    yield "value in 33 arrays", *(_file(_tree(entry(), x=_nested(depth))) for depth in (32, 33))
+    count = 0
+    while True:
+        page = _page(entry(rank=0), x=[[]] * count)
+        if count + 1 > 1024 + len(page) // 8:
+            break
+        count += 1
+    valid, invalid = (_page(entry(rank=0), x=[[]] * number) for number in (count - 1, count))
+    yield "one array too many", _file(valid), _file(invalid)
+    yield "kind of 33 letters", *(_file(_tree(entry(kind="k" * size))) for size in (32, 33))
+
+    free, half = 1 << 20, 1 << 19
+    yield "frame of one byte too many", *(_paged([_unpacking(free + each, 0)]) for each in (0, 1))
+    two = [[_unpacking(half, 0), _unpacking(half + each, 1)] for each in (0, 1)]
+    yield "frames of one byte too many", *(_paged(records) for records in two)
+    yield "pages of one byte too many", *(_paged(*([each] for each in records)) for records in two)
+
+    # The frame of 13 bytes unpacks to 3,328 zeros, and the repeats add 65,536 * 13 - 3,328.
+    most = [0, 1664, *range(1664, 1664 + 510)]
+    repeated = []
+    for repeats in ([most], [most, [1664, 1, 3000]]):
+        repeated.append(_paged([_unpacking(0, 0, repeats=repeats)]))
+    yield "repeats of one byte too many", *repeated
+    yield (
+        "repeat one behind the end",
+        *(_paged([_unpacking(0, 0, repeats=[[0, 1, 3328 + each]])]) for each in (0, 1)),
+    )
+    yield (
+        "last repeat of a range one behind the end",
+        *(_paged([_unpacking(0, 0, repeats=[[3327 + each, 1, 3328 + each]])]) for each in (0, 1)),
+    )
+
+    names = {"functions": ["f", "f"]}
+    blob = b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x90\xc4\x00"
+    yield (
+        "name twice in the functions of a known kind",
+        _file(_tree(entry(blob, kind="npu", **names)), blob),
+        _file(_tree(entry(blob, **names)), blob),
+    )
+    page = _page(entry(rank=0))
+    head = msgpack.packb(_head(entry(rank=0)))
+    yield "byte behind the page", *(_file(page + more) for more in (b"", b"\0"))
+    yield "byte behind the head", *(headed(head + more, page, BLOB) for more in (b"", b"\0"))
+
+    good = _paged([(entry(rank=0), BLOB)], [(entry(rank=1), BLOB)])
+    at = good.rindex(b"opencl")
+    yield "flipped bit in the last of two pages", good, good[:at] + b"O" + good[at + 1 :]
 
 
 def _use_sound(data: bytes) -> bool:
@@ -751,6 +880,11 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
     yield "nested too deep", b'{"func_info": ' + b"[" * 20_000
 
 
+def sound() -> dict[str, bytes]:
+    """Return the valid files that are nearest to bad ones, by the names of these."""
+    return {f"{name.replace(' ', '-')}.devmod": data for name, data, _ in _ends()}
+
+
 def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
     made = {
@@ -758,6 +892,7 @@ def cases() -> dict[str, bytes]:
         for cases in (_bundles(), _heads(), _padding(), _pages(), _compressed(), _repeated())
         for name, data in cases
     }
+    made |= {f"{name}.devmod": data for name, _, data in _ends()}
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}
     made |= {f"{name}.tvmbytes": data for name, data in _tvm_modules()}

@@ -1,0 +1,189 @@
+"""The readers of files in Python, C and JavaScript, and the one that was written from
+docs/formats.md, have one verdict for the same bytes.
+
+What they must refuse is in tests/golden/bad, and `golden_bad.sound` has the nearest valid files.
+`tools/breakages.toml` plants each fault of Python's reader in the others too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
+
+from browser_driver import run_in_node  # noqa: E402 - beside this file
+
+import golden_bad  # noqa: E402 - tools/golden_bad.py
+from fuzzing import c_reader, javascript, seeds, specification  # noqa: E402 - tools/fuzzing
+from handmade import headed, row  # noqa: E402 - tools/handmade.py
+
+GOLDEN = ROOT / "tests" / "golden"
+FILES = {path.relative_to(GOLDEN).as_posix(): path for path in sorted(GOLDEN.glob("*/*.devmod"))}
+SOUND = golden_bad.sound()
+READERS = {
+    "specification": specification.compare_bundle,
+    "c": c_reader.compare_bundle,
+    "javascript": javascript.compare_bundle,
+}
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest) -> str:
+    """A reader that is here."""
+    name: str = request.param
+    if name == "c" and c_reader.compiler() is None:
+        pytest.skip("there is no C compiler on PATH")
+    if name == "javascript" and not shutil.which("node"):
+        pytest.skip("node is not installed")
+    return name
+
+
+def refused_by(data: bytes, reader: str) -> bool:
+    """Return whether Python refuses a file. Breach: the other reader does not agree."""
+    READERS[reader](data)
+    try:
+        golden_bad.use(devmod.loads(data))
+    except devmod.FormatError:
+        return True
+    return False
+
+
+@pytest.mark.row("R19", "R41")
+@pytest.mark.parametrize("name", FILES)
+def test_a_golden_file(name: str, reader: str) -> None:
+    assert refused_by(FILES[name].read_bytes(), reader) == name.startswith("bad/")
+
+
+@pytest.mark.row("R19", "R41")
+@pytest.mark.parametrize("name", SOUND)
+def test_the_end_of_a_range(name: str, reader: str) -> None:
+    assert not refused_by(SOUND[name], reader)
+    assert refused_by((GOLDEN / "bad" / name).read_bytes(), reader)
+
+
+def look_up_in_python(data: bytes, name: str) -> list[int] | str:
+    root: Any = devmod.loads(data)
+    try:
+        return root.tree.index.find(name)  # type: ignore[no-any-return]
+    except devmod.FormatError as error:
+        return str(error).rpartition(": ")[2]
+
+
+def look_up_in_c(data: bytes, name: str) -> list[int] | str:
+    with c_reader.File(data) as file:
+        return file.find(name.encode())[1]
+
+
+def look_up_in_javascript(data: bytes, name: str) -> list[int] | str:
+    body = """
+    const { Index } = await import("./pages.js");
+    const { sourceOf } = await import("./source.js");
+    const index = await Index.open(await sourceOf(Buffer.from(argument[0], "base64"), {}));
+    try {
+      return await index.find(argument[1]);
+    } catch (error) {
+      return error.message.slice(error.message.lastIndexOf(": ") + 2);
+    }
+    """
+    found: list[int] | str = run_in_node(body, [b64encode(data).decode(), name])
+    return found
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize("reader", ["c", "javascript"], indirect=True)
+def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
+    """Of a file with several roots, nothing else is read."""
+    look_up = {"c": look_up_in_c, "javascript": look_up_in_javascript}
+    names = [["x", [0]], ["y", [0]], ["z", [1]]]
+    first = {**golden_bad.entry(golden_bad.NAMED), "functions": ["f", "x"], "rank": 0}
+    second = {**golden_bad.entry(), "functions": ["n"], "rank": 1}
+    pages = [
+        msgpack.packb({"modules": [first]}),
+        msgpack.packb({"modules": [second], "names": names}),
+    ]
+    rows = [
+        row(pages[0], 1, len(golden_bad.NAMED)),
+        row(pages[1], 1, len(golden_bad.BLOB), 0, b"m"),
+    ]
+    blobs = golden_bad.NAMED.ljust(64, b"\0") + golden_bad.BLOB
+    data = headed({"candidates": 2, "pages": rows}, b"".join(pages), blobs)
+    disagree = "two parts of it describe a candidate in different ways"
+    for name, expected in {
+        "x": [0],
+        "f": [0],
+        "n": [1],
+        "y": disagree,
+        "z": disagree,
+        "o": [],
+    }.items():
+        assert look_up_in_python(data, name) == expected
+        found = look_up[reader](data, name)
+        if isinstance(found, str):
+            found = found.replace("of the index describe", "of it describe")
+        assert found == expected
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize(("nodes", "is_refused"), [(1026, False), (1027, True)])
+def test_a_look_up_that_reaches_many_nodes_checks_their_limit(nodes: int, is_refused: bool) -> None:
+    """In the languages whose look-up has the imports."""
+    numbers = [*range(2, 2 + nodes)]
+    record = golden_bad.entry()
+    pages = [
+        {"modules": [{**record, "functions": ["a"], "rank": 0, "imports": numbers}]},
+        {"modules": [{**record, "functions": ["n"], "rank": 1}]},
+        {"modules": [{"kind": "bundle", "imports": [1]}] * nodes},
+    ]
+    packed = [msgpack.packb(page) for page in pages]
+    rows = [
+        row(packed[0], 1, len(golden_bad.BLOB)),
+        row(packed[1], 1, len(golden_bad.BLOB), 0, b"m"),
+        row(packed[2], nodes, 0)[:4],
+    ]
+    blobs = golden_bad.BLOB.ljust(64, b"\0") + golden_bad.BLOB
+    data = headed({"candidates": 2, "pages": rows}, b"".join(packed), blobs)
+    problem = (
+        f"the index of the bundle in memory: {nodes} nodes without bytes and 2 modules with some; "
+        "there may be 1024 more of the first"
+    )
+    root: Any = devmod.loads(data)
+    mine = ""
+    try:
+        root.tree.module(root.tree.index.find("a")[0])
+    except devmod.FormatError as error:
+        mine = str(error)
+    body = """
+    const { Index } = await import("./pages.js");
+    const { sourceOf } = await import("./source.js");
+    const index = await Index.open(await sourceOf(Buffer.from(argument, "base64"), {}));
+    const [number] = await index.find("a");
+    try {
+      await index.below(number);
+      return "";
+    } catch (error) {
+      return error.message;
+    }
+    """
+    expected = problem if is_refused else ""
+    assert mine == run_in_node(body, b64encode(data).decode()) == expected
+
+
+@pytest.mark.row("R50")
+def test_a_file_of_several_pages(reader: str) -> None:
+    for data in seeds.lookups():
+        assert not refused_by(data, reader)
