@@ -98,7 +98,8 @@ class CudaAdoption(Adoption):
             )
         if interface.get("mask") is not None:
             raise ConversionError("has a mask, which kernels do not take")
-        shape, (address, read_only) = tuple(interface["shape"]), interface["data"]
+        shape = tuple(interface["shape"])
+        address, read_only = interface["data"]
         dtype = np.dtype(interface["typestr"])
         try:
             name = dtype_name_of(dtype)
@@ -113,11 +114,9 @@ class CudaAdoption(Adoption):
         handle = interface.get("stream")
         if handle is None and library_of(value) == "pycuda":
             handle = LEGACY_STREAM  # pycuda's arrays use the default stream, unless each call names another one
-        return array, self.stream_over(
-            int(handle),
-            value,
-            array.device,  # type: ignore[arg-type]
-        ) if handle is not None else None
+        if handle is None:
+            return array, None
+        return array, self.stream_over(int(handle), value, array.device)  # type: ignore[arg-type]
 
     def _adopt_allocation(self, value: Any) -> Adopted:
         """Adopt untyped memory of pycuda."""
@@ -140,14 +139,14 @@ class CudaAdoption(Adoption):
         items = self.devices()
         driver = items[0].driver
         current = driver.call("current_context")
-        device = next(
-            (each for each in items if each.is_open and each.context.handle == current), items[0]
-        )
-        stream = (
-            device.default_stream
-            if library_of(value) == "pycuda"
-            else self.current_stream(value, device)
-        )
+        device = items[0]
+        for each in items:
+            if each.is_open and each.context.handle == current:
+                device = each
+                break
+        stream: Any = device.default_stream
+        if library_of(value) != "pycuda":
+            stream = self.current_stream(value, device)
         try:
             return image_over(device, handle, value), stream
         except DriverError as error:
@@ -161,14 +160,19 @@ ADOPTION = CudaAdoption(CUDA, devices)
 
 
 #: Numbers of CUfunction_attribute.
-_MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 0, 1, 8, 14
+_MAX_THREADS = 0
+_STATIC_SHARED = 1
+_MAX_DYNAMIC_SHARED = 8
+_NON_PORTABLE_CLUSTER = 14
 #: The blocks of the greatest cluster that every device with clusters can run.
 _PORTABLE_CLUSTER = 8
 #: The greatest dynamic shared memory without the attribute.
 _SHARED_WITHOUT_ATTRIBUTE = 48 << 10
 _ONE = (1, 1, 1)
 #: Numbers of CUlaunchAttributeID.
-_CLUSTER, _PROGRAMMATIC, _PREFERRED_CLUSTER = 4, 6, 11
+_CLUSTER = 4
+_PROGRAMMATIC = 6
+_PREFERRED_CLUSTER = 11
 #: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
 _REQUIRED_BLOCK = _ONE
 
@@ -196,21 +200,19 @@ class CudaKernel(DriverKernel):
 
     def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
         super().__init__(info, binary)
-        driver, function = self.driver, self.function
-        params: Sequence[ParamPlace] | None = self.entry.params if self.entry is not None else None
+        driver = self.driver
+        function = self.function
+        params: Sequence[ParamPlace] | None = None
+        if self.entry is not None:
+            params = self.entry.params
         try:
             with self.context, driver.relaxed():  # the first query loads the function
                 if params is None:
                     pairs = driver.param_places(function)
-                    params = (
-                        None
-                        if pairs is None
-                        else [ParamPlace(offset, size) for offset, size in pairs]
-                    )
-                self._max_threads, static = (
-                    driver.call("function_attribute", each, function)
-                    for each in (_MAX_THREADS, _STATIC_SHARED)
-                )
+                    if pairs is not None:
+                        params = [ParamPlace(offset, size) for offset, size in pairs]
+                self._max_threads = driver.call("function_attribute", _MAX_THREADS, function)
+                static = driver.call("function_attribute", _STATIC_SHARED, function)
         except DriverError as error:
             raise self.query_error(error) from error
         self.layout = parameter_layout(info, params)
@@ -223,10 +225,14 @@ class CudaKernel(DriverKernel):
 
     @property
     def pack(self) -> Callable[..., bytes]:
-        return self.layout.pack if self._images is None else self._images.packer(self.layout.pack)
+        if self._images is None:
+            return self.layout.pack
+        return self._images.packer(self.layout.pack)
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
-        return None if self._images is None else self._images.check(images)
+        if self._images is None:
+            return None
+        return self._images.check(images)
 
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         shape = self._driver_config(launch)
@@ -248,9 +254,12 @@ class CudaKernel(DriverKernel):
         self.check_grid(launch)
         entry = self.entry
         attributes = []
-        grid, block = launch.grid, launch.block
+        grid = launch.grid
+        block = launch.block
         has_required_block = REQUIRED_BLOCK_TAG in self.info.launch_param_tags
-        counts_clusters = entry.blocks_are_clusters if entry is not None else has_required_block
+        counts_clusters = has_required_block
+        if entry is not None:
+            counts_clusters = entry.blocks_are_clusters
         if counts_clusters:
             x, y, z = (blocks // size for blocks, size in zip(grid, cluster, strict=True))
             grid = x, y, z
@@ -269,11 +278,13 @@ class CudaKernel(DriverKernel):
 
     def _cluster_of(self, launch: LaunchConfig) -> Dims:
         """Return the cluster of a launch: its own, or that which the kernel requires."""
-        required = self.entry.cluster if self.entry is not None else None
-        return required if required is not None and launch.cluster == _ONE else launch.cluster
+        if launch.cluster == _ONE and self.entry is not None and self.entry.cluster is not None:
+            return self.entry.cluster
+        return launch.cluster
 
     def _check_registers(self, launch: LaunchConfig) -> None:
-        block, threads = launch.block, prod(launch.block)
+        block = launch.block
+        threads = prod(block)
         if threads > self._max_threads:
             raise self.launch_error(
                 f"the kernel's registers allow {self._max_threads} threads in a block (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), and "
@@ -283,15 +294,8 @@ class CudaKernel(DriverKernel):
 
     def _check_cluster(self, launch: LaunchConfig, cluster: Dims) -> None:
         entry = self.entry
-        required = entry.cluster if entry is not None else None
-        if required is not None and cluster != required:
-            raise self.launch_error(
-                f"the kernel is built for clusters of {required} blocks, got cluster={cluster}"
-            )
-        if entry is not None and entry.explicit_cluster and cluster == _ONE and required is None:
-            raise self.launch_error(
-                "the kernel requires a cluster, and the launch has none; declare the tags clusterCtaIdx in its fmap"
-            )
+        if entry is not None:
+            self._check_required_cluster(entry, cluster)
         preferred = launch.preferred_cluster
         if cluster == preferred == _ONE:
             return
@@ -306,15 +310,25 @@ class CudaKernel(DriverKernel):
                 f"the kernel is built for clusters of at most {entry.max_cluster} blocks, and cluster={cluster} has {blocks}"
             )
         for name, size in (("cluster", cluster), ("preferred_cluster", preferred)):
-            if any(count % each for count, each in zip(launch.grid, size, strict=True)):
+            if not _is_multiple(launch.grid, size):
                 raise self.launch_error(
                     f"grid={launch.grid} is not a multiple of {name}={size}; a grid has whole clusters"
                 )
-        if preferred != _ONE and any(
-            count % each for count, each in zip(preferred, cluster, strict=True)
-        ):
+        if preferred != _ONE and not _is_multiple(preferred, cluster):
             raise self.launch_error(
                 f"preferred_cluster={preferred} is not a multiple of cluster={cluster}"
+            )
+
+    def _check_required_cluster(self, entry: KernelEntry, cluster: Dims) -> None:
+        """Raise LaunchError for another cluster than the kernel requires."""
+        if entry.cluster is not None:
+            if cluster != entry.cluster:
+                raise self.launch_error(
+                    f"the kernel is built for clusters of {entry.cluster} blocks, got cluster={cluster}"
+                )
+        elif entry.explicit_cluster and cluster == _ONE:
+            raise self.launch_error(
+                "the kernel requires a cluster, and the launch has none; declare the tags clusterCtaIdx in its fmap"
             )
 
     def preferred_block(self) -> tuple[int, int]:
@@ -354,13 +368,15 @@ class CudaKernel(DriverKernel):
             if not isinstance(value, TensorMap) or value.array.device is self.device:
                 continue
             interface = self.info.interface
-            name = interface.values[number].name if interface is not None else ""
-            place = (
-                interface.params.index(interface.values[number])
-                if interface is not None
-                else number
-            )
-            label = f"argument {place + 1} {name!r}" if name else f"argument {place + 1}"
+            name = ""
+            place = number
+            if interface is not None:
+                param = interface.values[number]
+                name = param.name
+                place = interface.params.index(param)
+            label = f"argument {place + 1}"
+            if name:
+                label += f" {name!r}"
             raise ArgumentError(
                 f"the cuda function {self.info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
                 f"{self.device}; make the tensor map of an array on that device, or call f.on(array.device)",
@@ -425,9 +441,9 @@ class CudaLauncher(DriverLauncher):
     def __init__(
         self, info: FunctionInfo, binaries: DriverBinaries, interface: Interface | None = None
     ) -> None:
-        super().__init__(
-            info, binaries, interface if interface is not None else tensor_map_interface(info)
-        )
+        if interface is None:
+            interface = tensor_map_interface(info)
+        super().__init__(info, binaries, interface)
 
 
 # -- The parameters of CUDA's kernels: tensor maps, and the types that PTX has.
@@ -453,20 +469,23 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
         The binary declares other parameters than the function.
     """
     tensor_map = DeclaredArgument("a tensor map", *_TENSOR_MAP)
-    arguments = declared_arguments(
-        "cuda", info, lambda number: tensor_map if is_tensor_map(info, number) else None
-    )
-    places = None if params is None else [Place(each.offset, each.size) for each in params]
+
+    def declared(number: int) -> DeclaredArgument | None:
+        if is_tensor_map(info, number):
+            return tensor_map
+        return None
 
     def find_problem(number: int, title: str) -> str:
         assert params is not None
         actual = params[number].type
-        return (
-            f"a parameter of PTX's type .{actual}"
-            if _is_float(actual) not in (None, _is_float(title))
-            else ""
-        )
+        if _is_float(actual) in (None, _is_float(title)):
+            return ""
+        return f"a parameter of PTX's type .{actual}"
 
+    arguments = declared_arguments("cuda", info, declared)
+    places = None
+    if params is not None:
+        places = [Place(each.offset, each.size) for each in params]
     return make_layout("cuda", info, arguments, places, find_problem)
 
 
@@ -474,7 +493,14 @@ def _is_float(type_: str) -> bool | None:
     """Return whether a type of PTX or of a FunctionInfo is a floating-point number; None for PTX's
     untyped bits.
     """
-    return None if type_ in ("", "b8", "b16", "b32", "b64", "b128") else type_.startswith("f")
+    if type_ in ("", "b8", "b16", "b32", "b64", "b128"):
+        return None
+    return type_.startswith("f")
+
+
+def _is_multiple(counts: Dims, of: Dims) -> bool:
+    """Return whether a grid consists of whole clusters in each dimension."""
+    return not any(count % each for count, each in zip(counts, of, strict=True))
 
 
 def is_tensor_map(info: FunctionInfo, number: int) -> bool:
@@ -497,15 +523,13 @@ def tensor_map_numbers(info: FunctionInfo) -> tuple[int, ...]:
     """Return the numbers of the arguments that have the size of a tensor map, by TVM's tag or by
     their type.
     """
-    values = info.interface.values if info.interface is not None else ()
-    by_type = {
-        number for number, param in enumerate(values) if param.type == f"uint8x{_TENSOR_MAP[0]}"
-    }
-    return tuple(
-        number
-        for number in range(len(info.arg_types))
-        if number in by_type or is_tensor_map(info, number)
-    )
+    values: Sequence[Param] = ()
+    if info.interface is not None:
+        values = info.interface.values
+    type_ = f"uint8x{_TENSOR_MAP[0]}"
+    by_type = {number for number, param in enumerate(values) if param.type == type_}
+    by_tag = {number for number in range(len(info.arg_types)) if is_tensor_map(info, number)}
+    return tuple(sorted(by_type | by_tag))
 
 
 def tensor_map_interface(info: FunctionInfo) -> Interface | None:
@@ -514,18 +538,28 @@ def tensor_map_interface(info: FunctionInfo) -> Interface | None:
     """
     if not any(is_tensor_map(info, number) for number in range(len(info.arg_types))):
         return None
-    interface = info.interface
+    if info.interface is None:
+        return Interface([_undeclared_param(info, number) for number in range(len(info.arg_types))])
     params = []
     number = 0
-    for own in interface.params if interface is not None else (None,) * len(info.arg_types):
-        param, arg_type = own, info.arg_types[number]
+    for param in info.interface.params:
         if is_tensor_map(info, number):
-            size, align = _TENSOR_MAP
-            param = Param(
-                param.name if param is not None else "", "scalar", f"uint8x{size}", align=align
-            )
-        elif param is None:
-            param = Param("", "buffer") if arg_type == "handle" else Param("", "scalar", arg_type)
-        params.append(param)
-        number += len(own.pack) or 1 if own is not None else 1
-    return Interface(params) if interface is None else interface.replace(params=params)
+            params.append(_tensor_map_param(param.name))
+        else:
+            params.append(param)
+        number += len(param.pack) or 1
+    return info.interface.replace(params=params)
+
+
+def _tensor_map_param(name: str) -> Param:
+    size, align = _TENSOR_MAP
+    return Param(name, "scalar", f"uint8x{size}", align=align)
+
+
+def _undeclared_param(info: FunctionInfo, number: int) -> Param:
+    """Return the parameter of an argument of which only the type is known."""
+    if is_tensor_map(info, number):
+        return _tensor_map_param("")
+    if info.arg_types[number] == "handle":
+        return Param("", "buffer")
+    return Param("", "scalar", info.arg_types[number])

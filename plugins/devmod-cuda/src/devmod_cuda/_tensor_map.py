@@ -35,12 +35,17 @@ _INTERLEAVE = {"none": 0, "16B": 1, "32B": 2}
 _SWIZZLE = {"none": (0, 0), "32B": (1, 32), "64B": (2, 64), "128B": (3, 128)}
 _L2_PROMOTION = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 _FILL = {"zeros": 0, "nan": 1}
-_MAX_RANK, _MAX_BOX, _MAX_STEP, _ALIGN = 5, 256, 8, 16
-#: With an interleaved layout: the fewest dimensions. With that of 32 bytes: the alignment of the
-#: array and of its rows.
-_INTERLEAVED_RANK, _WIDE_ALIGN = 3, 32
+_MAX_RANK = 5
+_MAX_BOX = 256
+_MAX_STEP = 8
+#: The alignment of the array and of its rows; with an interleaved layout of 32 bytes.
+_ALIGN = 16
+_WIDE_ALIGN = 32
+#: The fewest dimensions with an interleaved layout.
+_INTERLEAVED_RANK = 3
 #: The longest dimension, and the bytes that are too many between two elements of one.
-_MAX_LENGTH, _STRIDE_LIMIT = 1 << 31, 1 << 40
+_MAX_LENGTH = 1 << 31
+_STRIDE_LIMIT = 1 << 40
 
 
 class TensorMap(bytes):
@@ -87,24 +92,56 @@ def tensor_map(
         )
     if array.dtype not in _TYPES:
         raise _error("array", f"supports elements of {', '.join(_TYPES)}, got {array.dtype}")
-    number, size = _TYPES[array.dtype]
+    number, _ = _TYPES[array.dtype]
     rank = array.ndim
     if not 1 <= rank <= _MAX_RANK or not array.size:
         raise _error(
             "array",
             f"takes an array of 1 to {_MAX_RANK} dimensions with elements, got the shape {array.shape}",
         )
+    swizzles = {name: each for name, (each, _) in _SWIZZLE.items()}
     modes = [
-        _number(name, value, numbers)
-        for name, value, numbers in (
-            ("interleave", interleave, _INTERLEAVE),
-            ("swizzle", swizzle, {key: each[0] for key, each in _SWIZZLE.items()}),
-            ("l2_promotion", l2_promotion, _L2_PROMOTION),
-            ("fill", fill, _FILL),
-        )
+        _number("interleave", interleave, _INTERLEAVE),
+        _number("swizzle", swizzle, swizzles),
+        _number("l2_promotion", l2_promotion, _L2_PROMOTION),
+        _number("fill", fill, _FILL),
     ]
     box = _counts("box", box, rank, _MAX_BOX)
-    steps = _counts("steps", (1,) * rank if steps is None else steps, rank, _MAX_STEP)
+    if steps is None:
+        steps = (1,) * rank
+    steps = _counts("steps", steps, rank, _MAX_STEP)
+    _check_layout(array, box, interleave, swizzle)
+    if fill == "nan" and number not in _FLOATS:
+        raise _error(
+            "fill",
+            f"takes fill='nan' for elements of float16, bfloat16, float32 and float64, got {array.dtype}",
+        )
+    strides = _strides(array, interleave)
+    shape = array.shape[::-1]  # CUDA's order begins with the dimension that varies fastest
+    try:
+        with device.context:
+            data = device.driver.encode_tensor_map(
+                number,
+                array.memory,  # type: ignore[arg-type]
+                shape,
+                strides,
+                box[::-1],
+                steps[::-1],
+                *modes,
+            )
+    except DriverError as error:
+        raise device.driver_error(
+            f"{device} cannot create a tensor map of {array!r} in boxes of {list(box)}", error
+        ) from error
+    result = TensorMap(data)
+    result.array = array
+    result.box = box
+    return result
+
+
+def _check_layout(array: DeviceArray, box: tuple[int, ...], interleave: str, swizzle: str) -> None:
+    """Raise ArgumentError for a row of the box that the layout cannot have."""
+    size = _TYPES[array.dtype][1]
     row = box[-1] * size
     if interleave == "none" and row % _ALIGN:
         raise _error(
@@ -117,7 +154,7 @@ def tensor_map(
             "box",
             f"takes at most {limit} bytes in the last dimension with swizzle={swizzle!r}, got {row}",
         )
-    if interleave != "none" and rank < _INTERLEAVED_RANK:
+    if interleave != "none" and array.ndim < _INTERLEAVED_RANK:
         raise _error(
             "interleave",
             f"takes interleave={interleave!r} for {_INTERLEAVED_RANK} dimensions or more, got the shape {array.shape}",
@@ -126,53 +163,41 @@ def tensor_map(
         raise _error(
             "swizzle", f"takes interleave='32B' with swizzle='32B', got swizzle={swizzle!r}"
         )
-    if fill == "nan" and number not in _FLOATS:
-        raise _error(
-            "fill",
-            f"takes fill='nan' for elements of float16, bfloat16, float32 and float64, got {array.dtype}",
-        )
-    align = _WIDE_ALIGN if interleave == "32B" else _ALIGN
+
+
+def _strides(array: DeviceArray, interleave: str) -> list[int]:
+    """Return the bytes between two elements of each dimension but the last, the next to last one
+    first. Raise ArgumentError for memory that a tensor map cannot describe.
+    """
+    align = _ALIGN
+    if interleave == "32B":
+        align = _WIDE_ALIGN
     if int(array.memory) % align:  # type: ignore[call-overload]  # an address
         raise _error(
             "array", f"takes an array that begins at a multiple of {align} bytes; copy the view"
         )
-    strides, nbytes = [], size
-    for length in reversed(array.shape):
+    strides = []
+    nbytes = _TYPES[array.dtype][1]
+    for length in array.shape[:0:-1]:
         nbytes *= length
         strides.append(nbytes)
-    if any(stride % align for stride in strides[:-1]):
+    if any(stride % align for stride in strides):
         raise _error(
             "array",
             f"needs rows of a multiple of {align} bytes, got the shape {array.shape} of {array.dtype}; pad the rows",
         )
-    if max(array.shape) > _MAX_LENGTH or any(stride >= _STRIDE_LIMIT for stride in strides[:-1]):
+    if max(array.shape) > _MAX_LENGTH or max(strides, default=0) >= _STRIDE_LIMIT:
         raise _error(
             "array",
             f"takes dimensions of up to {_MAX_LENGTH} elements, less than {_STRIDE_LIMIT} bytes apart, got the shape {array.shape}",
         )
-    shape = array.shape[::-1]  # CUDA's order begins with the dimension that varies fastest
-    try:
-        with device.context:
-            data = device.driver.encode_tensor_map(
-                number,
-                array.memory,  # type: ignore[arg-type]
-                shape,
-                strides[:-1],
-                box[::-1],
-                steps[::-1],
-                *modes,
-            )
-    except DriverError as error:
-        raise device.driver_error(
-            f"{device} cannot create a tensor map of {array!r} in boxes of {list(box)}", error
-        ) from error
-    result = TensorMap(data)
-    result.array, result.box = array, box
-    return result
+    return strides
 
 
 def _counts(name: str, values: Sequence[int], rank: int, limit: int) -> tuple[int, ...]:
-    counts = tuple(values) if isinstance(values, (tuple, list)) else (values,)
+    counts: tuple[int, ...] = (values,)  # type: ignore[assignment]
+    if isinstance(values, (tuple, list)):
+        counts = tuple(values)
     if len(counts) != rank or not all(type(each) is int and 1 <= each <= limit for each in counts):
         raise _error(
             name,

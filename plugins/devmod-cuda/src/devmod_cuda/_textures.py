@@ -36,11 +36,14 @@ _RESOURCE = Struct("<I4xQ120xI4x")
 #: border's color.
 _TEXTURE = Struct("<5I84x")
 #: CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_ARRAY.
-_HOST_SIDE, _ARRAY_SIDE = 1, 3
+_HOST_SIDE = 1
+_ARRAY_SIDE = 3
 #: CUDA_ARRAY3D_LAYERED and CUDA_ARRAY3D_SURFACE_LDST.
-_LAYERED, _SURFACE = 1, 2
+_LAYERED = 1
+_SURFACE = 2
 #: CU_TRSF_READ_AS_INTEGER and CU_TRSF_NORMALIZED_COORDINATES.
-_READ_AS_INTEGER, _NORMALIZED = 1, 2
+_READ_AS_INTEGER = 1
+_NORMALIZED = 2
 #: CUarray_format by the element type of NumPy.
 _FORMATS = {
     "uint8": 1,
@@ -60,11 +63,9 @@ _FILTERS = {"nearest": 0, "linear": 1}
 #: number, OpenCL's channel type and channel order.
 _DESCRIPTION = Struct("<33Q8I")
 #: OpenCL's bits of a sampler, CLK_…, and its channel types and orders.
-_NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = (
-    1,
-    {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8},
-    {"nearest": 16, "linear": 32},
-)
+_NORMALIZED_BIT = 1
+_ADDRESS_BITS = {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8}
+_FILTER_BITS = {"nearest": 16, "linear": 32}
 _CHANNEL_TYPES = {
     "8snorm": 4304,
     "16snorm": 4305,
@@ -120,16 +121,20 @@ class ImageArray:
         *,
         has_surface: bool = True,
     ) -> None:
-        self._device, self._nbytes, self._is_integer = (
-            device,
-            image.nbytes,
-            image.texel.sample != "float",
-        )
-        self._size, self._texel = (*image.extent, image.layers), image.texel
+        self._device = device
+        self._nbytes = image.nbytes
+        self._is_integer = image.texel.sample != "float"
+        self._size = (*image.extent, image.layers)
+        self._texel = image.texel
         #: The texture objects by sampler, and the surface object.
         self._objects = Once()
-        self._array, self.has_surface = array, has_surface
-        self.handle = array if isinstance(array, int) else array.value
+        self._array = array
+        self.has_surface = has_surface
+        self.handle: int
+        if isinstance(array, Handle):
+            self.handle = array.value
+        else:
+            self.handle = array
 
     def __del__(self) -> None:
         # They are destroyed before the array. At the end of the process the name `Once` may have no
@@ -141,9 +146,11 @@ class ImageArray:
 
         def make() -> Handle:
             mode = _ADDRESSES[sampler.address]
-            flags = (_READ_AS_INTEGER if self._is_integer else 0) | (
-                _NORMALIZED if sampler.normalized else 0
-            )
+            flags = 0
+            if self._is_integer:
+                flags |= _READ_AS_INTEGER
+            if sampler.normalized:
+                flags |= _NORMALIZED
             texture = _TEXTURE.pack(mode, mode, mode, _FILTERS[sampler.filter], flags)
             return self._object(self._device.context.textures, texture, None)
 
@@ -163,31 +170,26 @@ class ImageArray:
             self._array.destroy_after(handle)
         return handle
 
+    def _sampler_of(self, number: int) -> Sampler:
+        """Return the sampler of a texture of the description. The number has OpenCL's bits, the
+        upper one of the filter in the place of both.
+        """
+        is_normalized = bool(number & _NORMALIZED_BIT)
+        # What OpenCL does not define is the nearest texel of the image.
+        address = "clamp"
+        for name, bits in _ADDRESS_BITS.items():
+            if bits == number & 14 and (is_normalized or name == "border"):
+                address = name
+        kind = "nearest"
+        if number & 16 and not self._is_integer:
+            kind = "linear"
+        return Sampler(self._device, kind, address, is_normalized)
+
     def description(self) -> Memory:
         """Return the address of the description, which is created once."""
 
         def make() -> Memory:
-            from devmod import Sampler
-
-            textures = []
-            for number in range(32):
-                is_normalized, mode = bool(number & _NORMALIZED_BIT), number & 14
-                address = next(
-                    (name for name, bits in _ADDRESS_BITS.items() if bits == mode), "clamp"
-                )
-                # What OpenCL does not define is the nearest texel of the image.
-                address = address if is_normalized or address == "border" else "clamp"
-                is_linear = number & 16 and not self._is_integer
-                textures.append(
-                    self.texture(
-                        Sampler(
-                            self._device,
-                            "linear" if is_linear else "nearest",
-                            address,
-                            is_normalized,
-                        )
-                    )
-                )
+            textures = [self.texture(self._sampler_of(number)) for number in range(32)]
             texel = self._texel
             name = texel.name.removeprefix({1: "r", 2: "rg", 4: "rgba"}[texel.channels])
             bytes_ = texel.texel_bytes // texel.channels
@@ -198,8 +200,11 @@ class ImageArray:
                 _CHANNEL_TYPES[name],
                 _CHANNEL_ORDERS[texel.channels],
             )
+            surface = 0
+            if self.has_surface:
+                surface = self.surface()
             memory = self._device.allocate(_DESCRIPTION.size)
-            data = _DESCRIPTION.pack(*textures, self.surface() if self.has_surface else 0, *numbers)
+            data = _DESCRIPTION.pack(*textures, surface, *numbers)
             self._device.write(memory, memoryview(data), self._device.default_stream)
             return memory
 
@@ -228,7 +233,9 @@ def new_array(device: DriverDevice, image: Image) -> ImageArray:
         raise device.driver_error(f"the limits of {device} cannot be read", error) from error
     check_extent(image, limits)
     width, height, depth = (*image.shape, 0, 0)[:3]
-    flags = _SURFACE | (_LAYERED if image.layers else 0)
+    flags = _SURFACE
+    if image.layers:
+        flags |= _LAYERED
     form = _ARRAY.pack(
         width, height, image.layers or depth, _FORMATS[texel.dtype], texel.channels, flags
     )
@@ -260,8 +267,11 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
             f"is a CUDA array of the format {number:#x} with {channels} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of "
             "a number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
         )
-    layers = depth if flags & _LAYERED else 0
-    shape = [each for each in (width, height, 0 if layers else depth) if each]
+    layers = 0
+    if flags & _LAYERED:
+        layers = depth
+        depth = 0
+    shape = [each for each in (width, height, depth) if each]
     image = Image(device, shape, name, layers, usage=flags)
     image.handle = ImageArray(
         device, image, Memory(handle, owner), has_surface=bool(flags & _SURFACE)
@@ -280,8 +290,9 @@ def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: boo
     row = image.row_bytes
     host = (0, 0, 0, 0, _HOST_SIDE, address_of(data), 0, 0, 0, row, height)
     texels = (0, 0, 0, 0, _ARRAY_SIDE, 0, 0, array.handle, 0, 0, 0)
-    sides = (*host, *texels) if to_device else (*texels, *host)
-    return _COPY.pack(*sides, row, height, image.layers or depth)
+    if to_device:
+        return _COPY.pack(*host, *texels, row, height, image.layers or depth)
+    return _COPY.pack(*texels, *host, row, height, image.layers or depth)
 
 
 _NO_SURFACE = "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
@@ -321,12 +332,11 @@ class ImagePlaces:
             if not array.has_surface:
                 return number, _NO_SURFACE
         for number, other in self._textures:
-            image, sampler = images[number], images[other]
-            if (
-                isinstance(image, Image)
-                and image.texel.sample != "float"
-                and sampler.filter == "linear"  # type: ignore[union-attr]
-            ):
+            image = images[number]
+            sampler: Any = images[other]
+            if not isinstance(image, Image) or image.texel.sample == "float":
+                continue
+            if sampler.filter == "linear":
                 return number, image.filter_mismatch(_NO_FILTER)
         return None
 
@@ -335,13 +345,12 @@ class ImagePlaces:
         is_linear = any(getattr(each, "filter", "") == "linear" for each in images.values())
         read = []
         for number, image in images.items():
-            if (
-                isinstance(image, Image)
-                and "w" in self._params[number].access
-                and not image.handle.has_surface
-            ):
+            if not isinstance(image, Image):
+                continue
+            access = self._params[number].access
+            if "w" in access and not image.handle.has_surface:
                 return number, _NO_SURFACE
-            if isinstance(image, Image) and "r" in self._params[number].access:
+            if "r" in access:
                 read.append((number, image))
         if is_linear and read and all(image.texel.sample != "float" for _, image in read):
             number, image = read[0]
@@ -359,10 +368,10 @@ class ImagePlaces:
                 numbers[number] = values[number].handle.description()
             for number in self._samplers:
                 sampler = values[number]
-                normalized = _NORMALIZED_BIT if sampler.normalized else 0
-                numbers[number] = (
-                    normalized | _ADDRESS_BITS[sampler.address] | _FILTER_BITS[sampler.filter]
-                )
+                bits = _ADDRESS_BITS[sampler.address] | _FILTER_BITS[sampler.filter]
+                if sampler.normalized:
+                    bits |= _NORMALIZED_BIT
+                numbers[number] = bits
             return pack(*numbers)
 
         if not self._is_combined:
