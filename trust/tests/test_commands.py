@@ -290,6 +290,13 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
         for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
             text = "devmod: error: 'f.devmod' is damaged: the bytes between two of its parts are not zero. Get the file again\n"
             assert run(capsys, *arguments) == (1, "", text)
+    bad = Path(__file__).parents[2] / "tests" / "golden" / "bad"
+    for name in ("sources-that-are-damaged.devmod", "no-zero-behind-sources.devmod"):
+        Path("f.devmod").write_bytes((bad / name).read_bytes())
+        expected = json.loads((bad / "expectations.json").read_text())["files"][name]["message"]
+        text = f"devmod: error: {expected.replace('the bundle in memory', repr('f.devmod'))}\n"
+        for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
+            assert run(capsys, *arguments) == (1, "", text)
     Path("f.devmod").write_bytes(data)
     names = "expected parts of a-z, 0-9, '.', '_' and '-' with '/' between them, such as acme/softmax, got"
     for version in (-1, True, 2**63, "3"):

@@ -22,8 +22,8 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     """Return the modules of a file, its content, and the content of the file with signatures beside
     it (None: there is none).
 
-    Each payload is compared with its digest, and the bytes between two parts with zero. No policy
-    is asked.
+    Payloads and sources are compared with their digests, and the bytes between two parts with
+    zero. No policy is asked.
 
     Raises
     ------
@@ -38,6 +38,8 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     for each in walk(module):
         if hasattr(each, "verify"):
             each.verify()
+        if getattr(each, "sources", None) is not None:
+            each.source_bytes(unpack=False)  # type: ignore[attr-defined]
     return module, data, read_signature(lambda: open_regular(f"{path}.sig"))
 
 
