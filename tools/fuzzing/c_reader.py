@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import devmod
-from fuzzing.readers import Breach, walk
+from fuzzing.readers import Breach, index_problem, walk
 from fuzzing.seeds import ROOT
 
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g")
@@ -180,12 +180,10 @@ def compare_bundle(data: bytes) -> None:
     """Read a bundle with the bytes of its modules in both readers."""
     if _process() is None:
         return
-    mine = ""
-    in_index = True
+    mine = index_problem(data)
+    in_index = bool(mine)
     try:
-        modules = [*walk(devmod.loads(data))]
-        in_index = False
-        for module in modules:
+        for module in () if in_index else walk(devmod.loads(data)):
             if module.kind not in ("bundle", "_lib"):
                 module.save_to_bytes()
             if getattr(module, "sources", None) is not None:

@@ -94,6 +94,16 @@ def walk(root: devmod.Module) -> Iterator[devmod.Module]:
             pending.extend(module.imports)
 
 
+def index_problem(data: bytes) -> str:
+    """Return why the index of a bundle is refused; "" if it is not."""
+    try:
+        for _ in walk(devmod.loads(data)):
+            pass
+    except devmod.FormatError as error:
+        return str(error)
+    return ""
+
+
 #: The number of modules of a tree that are used one by one. A call may walk all imports, so all
 #: modules would take quadratic time.
 _MOST_MODULES = 3
