@@ -370,6 +370,63 @@ def test_wheels_for_a_machine_travel_in_folders_and_parts(
     assert {path.name: path.read_bytes() for path in cuda_machine.joined_wheels()} == contents
 
 
+def test_the_examples_are_checked_on_a_gpu_and_on_the_simulated_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environment = cuda_machine.Environment(Path(sys.executable))
+    monkeypatch.setattr(cuda_machine, "find_sanitizer", lambda environment: "/bin/sanitizer")
+    checks = cuda_machine.commands("sanitize", environment, stand_in=False)
+    assert [command[:2] for _, command, _ in checks] == [
+        ["/bin/sanitizer", "--tool=memcheck"],
+        ["/bin/sanitizer", "--tool=racecheck"],
+    ]
+    simulated = cuda_machine.commands("sanitize", environment, stand_in=True)
+    ((_, command, variables),) = simulated
+    assert command[1:6] == ["-m", "devmod", "simulate", "--sanitize", "--"]
+    assert "DEVMOD_TEST_CUDA" not in variables
+    wrong_kernels_are_left_out = ["-k", "not faults", "plugins/devmod-cuda/tests/test_examples.py"]
+    for _, command, _ in (*checks, *simulated):
+        assert command[-3:] == wrong_kernels_are_left_out
+
+
+def test_the_list_of_a_machine_has_its_compute_sanitizer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = answers(monkeypatch, cuda_machine, python=(0, ""))
+    (tmp_path / "compute-sanitizer").touch(mode=0o755)
+    monkeypatch.setattr(cuda_machine.glob, "glob", lambda pattern: [])
+    for folder, listed in (("none", ""), (".", "nvidia-cuda-sanitizer-api\n")):
+        monkeypatch.setenv("PATH", str(tmp_path / folder))
+        assert cuda_machine.list_installed() == 0
+        assert capsys.readouterr().out == listed
+    assert [command[1:] for command in ran] == [["-m", "pip", "list", "--format=freeze"]] * 2
+
+
+def test_a_folder_of_wheels_and_the_source_tree_have_at_most_64_mib() -> None:
+    machine_wheels = pytest.importorskip("machine_wheels", reason="needs packaging")
+    command = ["git", "ls-files", "-z"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("not a git checkout: git lists no files")
+    files = [ROOT / name for name in done.stdout.split("\0") if name]
+    tree = sum(path.stat().st_size for path in files if path.is_file())
+    assert tree + machine_wheels.PART <= 64 << 20
+
+
+def test_a_gpu_without_compute_sanitizer_checks_nothing_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cuda_machine.glob, "glob", lambda pattern: [])
+    environment = cuda_machine.Environment(Path(sys.executable))
+    with pytest.raises(environments.InstallError) as caught:
+        cuda_machine.commands("sanitize", environment, stand_in=False)
+    assert str(caught.value) == (
+        "compute-sanitizer is not installed: pip install nvidia-cuda-sanitizer-api, or fetch the "
+        "wheels again on a machine with a network: python tools/cuda_machine.py wheels"
+    )
+
+
 def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) -> None:
     machine_wheels = pytest.importorskip("machine_wheels", reason="needs packaging")
     path = tmp_path / "list.txt"
@@ -391,7 +448,10 @@ def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) 
         "nvidia-cuda-crt==13.0.*",
         "nvidia-cuda-cccl==13.0.*",
         "nvidia-nvfatbin==13.0.*",
+        "nvidia-cuda-sanitizer-api==13.0.*",
     } <= set(requirements)
+    newer = machine_wheels._requirements({"nvidia-cuda-nvrtc": "13.5.37"})
+    assert {"nvidia-cuda-crt==13.5.*", "nvidia-cuda-cccl==13.3.5.*"} <= set(newer)
 
 
 # -- planted faults

@@ -18,8 +18,9 @@ from build_pycuda import wheel_for
 from environments import InstallError
 from pythons import find
 
-#: The largest folder. Larger wheels are cut into parts.
-PART = 60 << 20
+#: The largest folder, which travels with the source tree in 64 MiB. Larger wheels are cut into
+#: parts.
+PART = 46 << 20
 #: What the tests and benchmarks import, beside devmod's own wheels. CuPy is too large for most
 #: lines; give its wheel beforehand.
 PACKAGES = (
@@ -53,7 +54,11 @@ TOOLKIT = (
     "nvidia-cuda-crt",
     "nvidia-cuda-cccl",
     "nvidia-nvfatbin",
+    "nvidia-cuda-sanitizer-api",
 )
+#: Since CUDA 13.3 this one has the number of CCCL behind that of CUDA: 13.3.5.0 is CCCL 3.5.0, for
+#: CUDA 13.5.
+_CCCL, _CCCL_SINCE, _CCCL_MAJOR = "nvidia-cuda-cccl", 3, 3
 #: The wheels of this repository that the machine needs.
 OWN = (
     "devmod_core",
@@ -72,6 +77,7 @@ _PLATFORMS = (
     "manylinux2014",
     "manylinux_2_17",
     "manylinux_2_24",
+    "manylinux_2_25",
     "manylinux_2_27",
     "manylinux_2_28",
     "manylinux_2_34",
@@ -136,8 +142,15 @@ def _requirements(installed: Mapping[str, str]) -> list[str]:
         if name not in installed
     ]
     toolkit = installed.get(TOOLKIT[0]) or metadata.version(TOOLKIT[0])
-    minor = ".".join(toolkit.split(".")[:2])
-    return results + [f"{name}=={minor}.*" for name in TOOLKIT if name not in installed]
+    major, minor, *_ = toolkit.split(".")
+    for name in TOOLKIT:
+        if name in installed:
+            continue
+        number = f"{major}.{minor}"
+        if name == _CCCL and int(minor) >= _CCCL_SINCE:
+            number = f"{major}.{_CCCL_MAJOR}.{minor}"
+        results.append(f"{name}=={number}.*")
+    return results
 
 
 def _closure(names: Iterable[str]) -> dict[str, str]:
