@@ -68,6 +68,26 @@ def test_an_answer_that_is_too_long_ends_the_process(
         assert (worker.answer(120), worker.end) == (None, "ends with signal 9")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no process groups of this form")
+def test_a_worker_that_has_ended_kills_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waiting.py").write_text("import sys\ndef main(request):\n    sys.stdin.read()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Worker("waiting", {}) as worker:
+        worker.kill()
+        worker.wait(120)
+        with subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+        ) as other:
+            worker.process.pid = other.pid  # the system gives the number of an ended process again
+            worker.kill()
+            worker.__exit__()
+            assert other.communicate(b"\n") == (None, None)
+        assert other.returncode == 0
+    assert worker.process.returncode == -9
+
+
 def test_idle_processes_are_those_of_a_key_that_are_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

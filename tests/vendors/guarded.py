@@ -149,11 +149,28 @@ def check_guard(device: Any, target: str) -> None:
             renamed_put(x=x, y=y, at=8, **launch)
         assert (caught.value.argument, caught.value.index) == ("x", 8)
 
+    check_several(device, target)
     check_dimensions(device, target)
     # Outside of the context nothing is compared.
     x = device.zeros(8, "float32")
     put(x, y, 2, **launch)
     assert x.numpy()[2] == 2.0
+
+
+def check_several(device: Any, target: str) -> None:
+    """Launch kernels that write at several elements outside: the error names the nearest one."""
+    kind = device.kind
+    launch: dict[str, Any] = {} if kind == "hexagon" else {"grid": 1, "block": 1}
+    before = () if kind in BOUND else (-1, -9)
+    for also, places in (("2 * at - 7", (8, 13, *before)), ("7 - at", (8, 13) if before else ())):
+        source = SOURCES[kind].replace("x[at] = y[0];", f"x[{also}] = y[0]; x[at] = y[0];")
+        assert source.count("y[0]") == 2
+        put = devmod.compile(source, target, name="put")["put"].on(device)
+        for at in places:
+            with devmod.guard(), pytest.raises(devmod.GuardError) as caught:
+                put(np.zeros(8, "float32"), np.float32([2.0]), at, **launch)
+            assert (caught.value.index, caught.value.value) == (at, 2.0)
+            assert "; changed bytes around it: 8. " in str(caught.value)
 
 
 def check_dimensions(device: Any, target: str) -> None:
