@@ -11,7 +11,7 @@ from devmod.errors import ArgumentError, FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
     from typing import Any, Self, TypeVar
 
     from devmod import Array, FunctionInfo, TargetSpec
@@ -55,6 +55,19 @@ def source_text(kind: str, subject: str, code: Binary) -> str:
             f"{subject} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind
         )
     return text
+
+
+def shader_entry(kind: str, name: str, info: FunctionInfo, shaders: Collection[str]) -> str:
+    """Return the key of a function's shader, as `RuntimeModule.entry` does."""
+    for each in (name, info.name):
+        if each in shaders:
+            return each
+    raise FormatError(
+        f"the {kind} module has no shader for its function {name!r}; it has those of "
+        f"{list_names(shaders)}",
+        kind=kind,
+        function=name,
+    )
 
 
 class RuntimeModule(PayloadModule):
@@ -188,15 +201,7 @@ class RuntimeModule(PayloadModule):
         FormatError
             There is no such shader.
         """
-        shaders = self.code
-        for each in (name, info.name):
-            if each in shaders:
-                return each
-        raise FormatError(
-            f"the {self.kind} module has no shader for its function {name!r}; it has those of {list_names(shaders)}",  # type: ignore[arg-type]
-            kind=self.kind,
-            function=name,
-        )
+        return shader_entry(self.kind, name, info, self.code)  # type: ignore[arg-type]
 
     def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._values.code import Binary
+    from devmod._values.info import FunctionInfo
 
 
 class TargetSpec:
@@ -90,6 +91,12 @@ class TargetSpec:
         ``f(variant, arch) -> int | None``: rates a variant for a device of architecture `arch`. The
         greatest number is the best; None means that the variant cannot run. It may be a string, as
         for `architecture`. None: all variants are equal.
+    check
+        ``f(fmt, data, functions) -> bool``: checks one binary of a payload for `devmod.verify`,
+        without a device. It raises FormatError or CompileError if no device can use it, or if it
+        lacks a function of `functions`, the FunctionInfo of each name, and returns whether it can
+        read the format. A shader map has a call for each shader. Text is UTF-8. A string
+        ``"module:function"`` is imported at the first call. None: contents are not checked.
     has_grid
         Whether a launch has a grid and a block. False for a kind whose launch is one call.
     pack, unpack
@@ -124,6 +131,7 @@ class TargetSpec:
         needs_arch: Mapping[str, str] | None = None,
         architecture: Callable[[str, Binary], str] | str | None = None,
         rank: Callable[[str, str], int | None] | str | None = None,
+        check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | str | None = None,
         has_grid: bool = True,
         pack: Callable[[Binary], Binary] | None = None,
         unpack: Callable[[Binary], Binary] | None = None,
@@ -157,6 +165,9 @@ class TargetSpec:
         self.rank: Callable[[str, str], int | None] | None = (
             _lazy(rank) if isinstance(rank, str) else rank
         )
+        if isinstance(check, str):
+            check = _lazy(check)
+        self.check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | None = check
         self.has_grid = has_grid
         self.pack, self.unpack = pack, unpack
 

@@ -22,4 +22,5 @@ SPEC = TargetSpec(
     compiler="devmod_host._compile:compile",
     # A replaced compiler (devmod.set_compiler) returns another C source.
     compiled_as={"text": "c"},
+    check="devmod_host._check:check",
 )

@@ -47,12 +47,7 @@ from devmod.errors import (
 )
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
-from devmod_readers.amdgpu import check_code_object, read_code_object
-from devmod_readers.elf import find_damage
-from devmod_readers.nvidia import fatbin_members, index_cubin, read_ptx
-from devmod_readers.spirv import read_module
-from devmod_readers.wgsl import read_wgsl
-from devmod_runtime._module import source_text
+from devmod_runtime._module import shader_entry, source_text
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.doctor import device_problems
 from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guarded_twice
@@ -77,10 +72,10 @@ from devmod_runtime.tools.observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Function, Interface, Module
+    from devmod import Device, Function, FunctionInfo, Interface, Module, TargetSpec
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
@@ -102,16 +97,6 @@ _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_FAULTS.va
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads
 #: of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
-#: What raises the error of a damaged binary, by its format. SPIR-V is behind TVM's header: a flag,
-#: and the number of words.
-_READERS: dict[str, Callable[[Any], object]] = {
-    "spv": lambda data: read_module(bytes(data)[12:]),
-    "cubin": index_cubin,
-    "fatbin": fatbin_members,
-    "hsaco": lambda data: check_code_object(
-        data, [each.symbol for each in read_code_object(data).values()]
-    ),
-}
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps
 #: are compared one by one.
 _MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
@@ -129,14 +114,18 @@ class Payload(NamedTuple):
     damage
         What is wrong with its bytes; "" if they are intact.
     problem
-        Why intact bytes cannot be compiled or called, such as an error in a source; "" without a
-        reason.
+        Why intact bytes cannot be compiled or called, such as an error in a source, or a function
+        that they lack; "" without a reason.
+    checked
+        Whether its contents were read. A kind of another wheel may have no check, and only a driver
+        reads some formats.
     """
 
     name: str
     digest: bool
     damage: str
     problem: str
+    checked: bool
 
 
 class Comparison(NamedTuple):
@@ -224,6 +213,9 @@ class Verification:
         lines += [
             f"  invalid {each.name}: {each.problem}" for each in self.payloads if each.problem
         ]
+        for payload in self.payloads:
+            if not payload.checked:
+                lines.append(f"  intact, contents not checked: {payload.name}")
         seen: set[str] = set()
         for name, checked in self.functions.items():
             lines.append(f"{name}:")
@@ -371,6 +363,7 @@ def _payload(module: Module) -> Payload:
     label = describe_candidate(module)
     digest = isinstance(module, StoredModule) and module.has_digest
     damage = problem = ""
+    is_checked = False
     try:
         try:
             if isinstance(module, StoredModule):
@@ -378,18 +371,24 @@ def _payload(module: Module) -> Payload:
         except DevmodError as error:
             damage = str(error)
         else:
-            _parse(module)
-    except DevmodError as error:
-        problem = str(error)
+            is_checked = _check(module)
+    except Exception as error:  # noqa: BLE001 - the check may be another wheel's
+        problem = _text_of(error)
     finally:
         if isinstance(module, StoredModule):
             module.release()
-    return Payload(label, digest, damage, problem)
+    return Payload(label, digest, damage, problem, is_checked or bool(damage or problem))
 
 
-def _parse(module: Module) -> None:
-    """Raise FormatError or CompileError for a payload that cannot be read, or launch tags with
-    which a function cannot be called.
+def _text_of(error: Exception) -> str:
+    if isinstance(error, DevmodError):
+        return str(error)
+    return describe_error(error)
+
+
+def _check(module: Module) -> bool:
+    """Return whether a payload was read here. Raise FormatError or CompileError for one that no
+    device can use, or launch tags with which a function cannot be called.
     """
     for name, info in module.functions.items():
         if problem := tag_problem(info.launch_param_tags):
@@ -400,29 +399,49 @@ def _parse(module: Module) -> None:
             )
     if module.kind == PROGRAM:
         for name, info in module.functions.items():
-            if (
-                info.interface is None or not info.interface.needs
-            ):  # what a newer devmod runs is refused, and the others are compared
+            # What a newer devmod runs is refused, and the others are compared.
+            if info.interface is None or not info.interface.needs:
                 check_program(name, module)
-        return
+        return True
     payload = payload_of(module)
     if payload is None:
-        return
-    spec, fmt, _, code = payload
-    for name, data in code.items() if not isinstance(code, (bytes, memoryview)) else [("", code)]:
-        subject = f"the {spec.kind} {f'shader {name!r}' if name else f'payload of format {fmt!r}'}"
-        if fmt in spec.text_formats:
-            text = source_text(
-                spec.kind, subject, bytes(data).rstrip(b"\0") if fmt == "ptx" else data
-            )
-            if fmt == "wgsl":
-                read_wgsl(text, subject)
-            elif fmt == "ptx":
-                read_ptx(text)
-        elif fmt in _READERS:
-            _READERS[fmt](data)
-        elif fmt == "so" and (problem := find_damage(data)):
-            raise FormatError(f"{subject} is damaged: {problem}", kind=spec.kind)
+        return False
+
+    spec, fmt, functions, code = payload
+    if isinstance(code, (bytes, memoryview)):
+        return _check_binary(spec, fmt, f"payload of format {fmt!r}", code, functions)
+    entries = _shader_functions(spec.kind, functions, code)
+    checked = [
+        _check_binary(spec, fmt, f"shader {entry!r}", data, entries.get(entry, {}))
+        for entry, data in code.items()
+    ]
+    return all(checked)
+
+
+def _check_binary(
+    spec: TargetSpec,
+    fmt: str,
+    subject: str,
+    data: bytes | memoryview,
+    functions: Mapping[str, FunctionInfo],
+) -> bool:
+    if fmt in spec.text_formats:
+        text: bytes | memoryview = data
+        if fmt not in spec.source_formats:  # a driver reads it, and a zero byte may end it
+            text = bytes(data).rstrip(b"\0")
+        source_text(spec.kind, f"the {spec.kind} {subject}", text)
+    return spec.check is not None and spec.check(fmt, data, functions)
+
+
+def _shader_functions(
+    kind: str, functions: Mapping[str, FunctionInfo], shaders: Collection[str]
+) -> dict[str, dict[str, FunctionInfo]]:
+    """Return the functions of each shader."""
+    found: dict[str, dict[str, FunctionInfo]] = {}
+    for name, info in functions.items():
+        entry = shader_entry(kind, name, info, shaders)
+        found.setdefault(entry, {})[name] = info
+    return found
 
 
 # -- Candidates.

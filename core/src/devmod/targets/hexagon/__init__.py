@@ -34,4 +34,5 @@ SPEC = TargetSpec(
     compiled_as={"elf": "so"},
     architecture="devmod.targets.hexagon.architecture:architecture",
     rank="devmod.targets.hexagon.architecture:rank",
+    check="devmod_readers.payloads:check_hexagon",
 )

@@ -33,4 +33,5 @@ SPEC = TargetSpec(
     | {"text": "hip"},
     architecture="devmod.targets.rocm.architecture:architecture",
     rank="devmod.targets.rocm.architecture:rank",
+    check="devmod_readers.payloads:check_rocm",
 )
