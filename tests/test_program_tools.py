@@ -143,7 +143,7 @@ def test_verify_finds_a_wrong_kernel_in_a_program(wrong: dict[str, str], step: s
     first, second = verified(normalize(kernels(**wrong)))
     assert first == ("opencl", "reference", "")
     assert second[:2] == ("vulkan", "differs")
-    text = rf"{re.escape(step)}\[\d+(, \d+)?\] is {NUMBER}, and {NUMBER} with opencl on opencl:0 for rows=\d+, columns=\d+; they differ by {NUMBER}"
+    text = rf"{re.escape(step)}\[\d+(, \d+)?\] is {NUMBER}, and {NUMBER} with opencl on opencl:0 for rows=\d+, columns=\d+; they differ by {NUMBER}(, where \w+\[[^]]*\] is {NUMBER})?\. Inputs: x=random\[\d+,\d+\] weight=random\[\d+\]"
     assert re.fullmatch(text, second[2])
 
 
@@ -186,7 +186,9 @@ def test_verify_in_other_processes_lists_a_program_before_its_kernels(
     ]
     assert (status, err, out.splitlines()[:3]) == (0, "", lines)
     assert re.fullmatch(
-        rf"  agrees          vulkan on vulkan:0  worst error {NUMBER}\n2 candidates compared on 2 devices",
+        rf"  agrees          vulkan on vulkan:0  worst error {NUMBER}\n"
+        r"  4 draws: 0 to 1, -8 to 8, -8 to 0, -1e5 to 1e5; rows 3; columns 8\n"
+        "2 candidates compared on 2 devices",
         "\n".join(out.splitlines()[3:]),
     )
     assert call(capsys, "verify", file, "normalize", "columns=7")[1:] == (

@@ -17,7 +17,7 @@ from backend_checks import run_python
 from pages import blocks
 
 import devmod
-from devmod.testing import assert_kernel
+from devmod.testing import assert_kernel, draws
 
 SOURCE = """
 kernel void scale(global float *y, global const float *x, float v) { y[get_global_id(0)] = v * x[get_global_id(0)]; }
@@ -58,6 +58,28 @@ def test_the_worst_element_is_reported(device: devmod.Device, kernels: devmod.Mo
     ]
     assert_kernel(scale, wrong, [case], atol=5)
     assert_kernel(scale, lambda y, x, v: v * x * 1.001, [case], rtol=0.01)
+
+
+def test_draws_are_those_of_verify(kernels: devmod.Module) -> None:
+    x = np.zeros(1000, "float32")
+    case = {"y": x, "x": x, "v": 2.0, "grid": 1000, "block": 1}
+    cases = list(draws(case))
+    limits = [(0, 1), (-8, 8), (-8, 0), (-1e5, 1e5)]
+    for each, (low, high) in zip(cases, limits, strict=True):
+        size = (high - low) / 50
+        assert low <= each["x"].min() < low + size
+        assert high - size < each["x"].max() <= high
+    assert (cases[1]["v"], cases[1]["grid"], x.any()) == (2.0, 1000, False)
+    assert_kernel(kernels["scale"], lambda y, x, v: v * x, cases)
+    wrong = message(kernels["scale"], lambda y, x, v: v * np.abs(x), cases)
+    assert wrong[1].startswith("in case 1: ")
+    whole = draws({"chosen": np.zeros(99, "int32"), "index": np.zeros(99, "int32")})
+    assert [(each["chosen"].min() < 0, each["index"].min() < 0) for each in whole] == [
+        (False, False),
+        (True, False),
+        (True, False),
+        (True, False),
+    ]
 
 
 def test_integers_are_compared_exactly(kernels: devmod.Module) -> None:

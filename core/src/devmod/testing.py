@@ -11,6 +11,7 @@ from devmod import _runtime
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_runtime.tools.testing import assert_kernel as assert_kernel
+    from devmod_runtime.tools.testing import draws as draws
 
 _runtime("devmod.testing")
 __import__("devmod_runtime.tools.testing")  # by its name: core imports no other wheel

@@ -17,6 +17,8 @@ from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import NO_SAMPLE, Row, Skip
 from devmod_conformance._row import require as require
 from devmod_conformance._turn import device_turn
+from devmod_runtime.tools.difference import Sensitivity, worst_difference
+from devmod_runtime.tools.draws import RANGES, moved, random_array
 
 _T = TypeVar("_T")
 
@@ -343,6 +345,55 @@ def check_call(
     arguments = call.make_arguments() if arguments is None else arguments
     launch(case, function, arguments, **keywords or call.keywords)
     compare_arrays(call, to_host(arguments), reference_arrays(call), description)
+
+
+def check_draws(case: Conformance, call: Call, function: Any) -> None:
+    """Raise AssertionError unless a call computes the reference's arrays for the draws of floats
+    that `devmod verify` has. What is not finite is not compared.
+    """
+    np = import_numpy()
+    for word, values in RANGES.items():
+        arguments = call.make_arguments()
+        for number, each in enumerate(arguments):
+            if isinstance(each, np.ndarray) and each.dtype.kind == "f":
+                arguments[number] = random_array(str(number), each.shape, each.dtype, word)
+        expected = _referenced(call, arguments, 0)
+        others = [_referenced(call, arguments, seed) for seed in (1, 2)]
+        launch(case, function, arguments, **call.keywords)
+        for number, actual in enumerate(to_host(arguments)):
+            if not isinstance(actual, np.ndarray):
+                continue
+            sensitivity = Sensitivity([each[number] for each in others], is_finite=True)
+            worst = worst_difference(
+                f"argument {number + 1}",
+                actual,
+                expected[number],
+                call.rtol,
+                call.atol,
+                sensitivity,
+            )
+            require(
+                not worst.is_error,
+                f"{call.function!r} with values from {values}: argument {number + 1} is wrong at "
+                f"{worst.subscript}: expected {worst.expected!r}, got {worst.value!r}",
+            )
+
+
+def _referenced(call: Call, arguments: Sequence[Any], seed: int) -> list[Any]:
+    """Return what the reference makes of arguments, whose floats are moved with a seed that is not
+    0.
+    """
+    np = import_numpy()
+    copies = []
+    for each in arguments:
+        if isinstance(each, np.ndarray):
+            each = each.copy()
+            if seed:
+                each = moved(each, seed)
+        copies.append(each)
+    with np.errstate(all="ignore"):
+        call.reference(*copies)
+    return copies
 
 
 def compare_arrays(

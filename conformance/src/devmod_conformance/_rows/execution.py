@@ -16,6 +16,7 @@ from devmod_conformance._rows._tools import (
     both_modules,
     called_functions,
     check_call,
+    check_draws,
     compare_arrays,
     default_device,
     expect_error,
@@ -159,7 +160,9 @@ def host_arrays(case: Conformance) -> None:
     """Launches on NumPy arrays compute the reference's results."""
     for sample, call in samples_with_calls(case):
         for state, module in both_modules(case, sample):
-            check_call(case, call, get_function(module, call.function), f"of a {state} module")
+            function = get_function(module, call.function)
+            check_call(case, call, function, f"of a {state} module")
+            check_draws(case, call, function)
             require(
                 written_arrays(call)
                 or not call.make_arguments()

@@ -26,9 +26,9 @@ from devmod.errors import (
     ToolchainNotFoundError,
     pip_install,
 )
+from devmod_runtime.tools.draws import NotFromInterfaceError
 from devmod_runtime.tools.inputs import (
     Invented,
-    NotFromInterfaceError,
     RandomImage,
     arguments_of,
     call_once,

@@ -31,6 +31,8 @@ class Difference(NamedTuple):
         The two values.
     is_error
         Whether it is more than the tolerance.
+    shape
+        The shape of the array.
     """
 
     error: float
@@ -38,11 +40,49 @@ class Difference(NamedTuple):
     value: Any
     expected: Any
     is_error: bool
+    shape: tuple[int, ...] = ()
 
     @property
     def subscript(self) -> str:
         """The index as text, such as ``[3, 4]``."""
         return f"[{', '.join(map(str, self.place))}]"
+
+
+class Sensitivity(NamedTuple):
+    """How the expected array changes when the inputs do, for `worst_difference`.
+
+    Attributes
+    ----------
+    moved
+        The expected array for inputs that are moved by one unit in the last place.
+    is_finite
+        Whether only elements are judged whose expected value is finite.
+    """
+
+    moved: list[np.ndarray[Any, Any]]
+    is_finite: bool
+
+    def member(self, name: str) -> Sensitivity:
+        """Return the sensitivity of a member of an array of structs."""
+        return self._replace(moved=[each[name] for each in self.moved])
+
+    def adapt(
+        self,
+        expected: np.ndarray[Any, Any],
+        error: np.ndarray[Any, Any],
+        allowed: np.ndarray[Any, Any],
+    ) -> None:
+        """Add 16 times the change to what is allowed, and remove the errors that are not judged."""
+        change = np.zeros(error.shape)
+        for each in self.moved:
+            change = np.maximum(
+                change, errors_and_allowed(each.reshape(error.shape), expected, 0, 0)[0]
+            )
+        is_judged = np.isfinite(change)
+        if self.is_finite and expected.dtype.kind not in "biu":
+            is_judged &= np.isfinite(expected)
+        error[~is_judged] = 0
+        allowed += 16 * np.where(is_judged, change, 0)
 
 
 #: The relative tolerance of verify by the bytes of a float: a sum in another order passes, a result
@@ -66,12 +106,18 @@ def default_rtol(array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) ->
     )
 
 
+def is_same(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Return whether two arrays have one type and the same bytes."""
+    return array.dtype == other.dtype and array.tobytes() == other.tobytes()
+
+
 def worst_difference(
     name: str,
     array: np.ndarray[Any, Any],
     expected: np.ndarray[Any, Any],
     rtol: float | None,
     atol: float | None,
+    sensitivity: Sensitivity | None = None,
 ) -> Difference:
     """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without
     one, that of the largest error.
@@ -94,6 +140,10 @@ def worst_difference(
     expected = expected.reshape(array.shape)
     if not array.size:
         return Difference(0.0, (), None, None, False)
+    if is_same(array, expected) and not array.dtype.names:  # as most are
+        first = (0,) * array.ndim
+        value = _number(array[first])
+        return Difference(0.0, first, value, value, False, array.shape)
     if array.dtype.names or expected.dtype.names:
         if array.dtype.names != expected.dtype.names:
             raise ArgumentError(
@@ -101,7 +151,14 @@ def worst_difference(
                 argument=name,
             )
         members = [
-            worst_difference(f"{name}.{each}", array[each], expected[each], rtol, atol)
+            worst_difference(
+                f"{name}.{each}",
+                array[each],
+                expected[each],
+                rtol,
+                atol,
+                sensitivity and sensitivity.member(each),
+            )
             for each in array.dtype.names or ()
         ]
         return max(members, key=lambda each: (each.is_error, each.error))
@@ -110,6 +167,8 @@ def worst_difference(
     elif rtol is None:
         rtol = default_rtol(array, expected)
     error, allowed = errors_and_allowed(array, expected, rtol, rtol if atol is None else atol)
+    if sensitivity is not None:
+        sensitivity.adapt(expected, error, allowed)
     with np.errstate(invalid="ignore"):
         excess = error - allowed
     excess = np.where(np.isnan(excess), np.inf, excess)
@@ -122,6 +181,7 @@ def worst_difference(
         _number(array[place]),
         _number(expected[place]),
         bool(excess[place] > 0),
+        array.shape,
     )
 
 

@@ -29,6 +29,14 @@ from devmod.errors import (
 )
 from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime.tools.draws import (
+    RANGES,
+    NotFromInterfaceError,
+    has_integers,
+    is_size,
+    moved,
+    random_array,
+)
 from devmod_runtime.tools.lengths import choose_lengths, known_lengths
 
 TYPE_CHECKING = False
@@ -42,14 +50,14 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: ``random``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
+#: ``random``, ``wide``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
 _ARRAY = re.compile(
-    r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?"
+    rf"(?P<word>{'|'.join(RANGES)}|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?"
 )
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
-#: The inputs from an interface: integers are small, so that products of sizes stay inside of the
-#: arrays.
+#: The scalars from an interface: integers are small, so that products of sizes stay inside of the
+#: arrays. And the elements of an array.
 _INTEGER, _FLOAT, _LENGTH = 16, 0.5, 1 << 18
 #: The largest product of the integers of `distinct_numbers`, and the most elements of an array for
 #: it.
@@ -70,10 +78,6 @@ _UNREADABLE = (
 #: The format of an image that declares none, by what the kernel reads or writes. Each device with
 #: images has the first.
 _FORMATS = {"": "rgba8unorm", "float": "rgba8unorm", "int": "rgba32sint", "uint": "rgba32uint"}
-
-
-class NotFromInterfaceError(Exception):
-    """An argument cannot be made from the interface alone. The text is the reason."""
 
 
 # -- Text.
@@ -196,7 +200,9 @@ def _generated(
             with np.errstate(all="raise"):
                 return np.full((*shape, *dtype.shape), value, dtype.base)
         return (
-            np.zeros(shape, dtype) if match["word"] == "zeros" else random_array(name, shape, dtype)
+            np.zeros(shape, dtype)
+            if match["word"] == "zeros"
+            else random_array(name, shape, dtype, match["word"])
         )
     except (NotFromInterfaceError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
@@ -361,36 +367,6 @@ def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: By
 # -- Inputs from the interface alone.
 
 
-def random_array(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an array that depends on the name, the shape and the type alone: floats from 0 to 1,
-    and integers from 0 to 15.
-
-    Raises
-    ------
-    NotFromInterfaceError
-        The elements are bytes of unknown meaning.
-    """
-    return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype)
-
-
-def _random(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
-    if dtype.subdtype is not None:
-        base, lengths = dtype.subdtype
-        return _random(generator, (*shape, *lengths), base)
-    if dtype.names:
-        result = np.zeros(shape, dtype)
-        for member in dtype.names:
-            result[member] = _random(generator, shape, dtype[member])
-        return result
-    if dtype.type is np.void:
-        raise NotFromInterfaceError(f"its elements are {dtype.itemsize} bytes of unknown meaning")
-    if dtype.kind in "iub":
-        return generator.integers(0, 2 if dtype.kind == "b" else _INTEGER, shape).astype(dtype)
-    return generator.random(shape, np.float32).astype(dtype)
-
-
 def _small(
     name: str, dtype: np.dtype[Any], number_of: Callable[[str, np.dtype[Any]], float]
 ) -> np.ndarray[Any, Any]:
@@ -425,11 +401,17 @@ class Invented(NamedTuple):
         The number of an array's elements.
     declared
         What the parameters of other candidates declare, by their names (`declared_params`).
+    word
+        The draw of arrays (`devmod_runtime.tools.draws`).
+    has_small_integers
+        Whether arrays of integers have those of the draw "random", in any draw.
     """
 
     numbers: Mapping[str, float] = {}
     length: int = _LENGTH
     declared: Mapping[str, Param] = {}
+    word: str = "random"
+    has_small_integers: bool = False
 
     def completed(self, param: Param) -> Param:
         """Return a parameter with the type of a buffer or the format of an image that another
@@ -444,10 +426,18 @@ class Invented(NamedTuple):
             else param.replace(type=known.type, members=known.members)
         )
 
+    def word_of(self, name: str, dtype: np.dtype[Any]) -> str:
+        """Return the draw of an array. Integers that may be indices have those of "random"."""
+        if has_integers(dtype) and (self.has_small_integers or is_size(name, is_scalar=False)):
+            return "random"
+        return self.word
+
     def number(self, name: str, dtype: np.dtype[Any]) -> float:
         """Return the number of a scalar of a type that is not a struct."""
         if dtype.kind in "iu":
-            return min(int(self.numbers.get(name, _INTEGER)), int(np.iinfo(dtype).max))
+            limits = np.iinfo(dtype)
+            number = int(self.numbers.get(name, _INTEGER))
+            return max(min(number, int(limits.max)), int(limits.min))
         return dtype.kind == "b" or self.numbers.get(name, _FLOAT)
 
 
@@ -496,6 +486,62 @@ def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -
     return Invented(numbers, _length(prod(values)))
 
 
+def numbers_of_many_blocks(
+    interfaces: Iterable[Interface], threads: Sequence[int], blocks: Sequence[int], turn: int
+) -> Invented:
+    """Return inputs in which as many integers as there are axes are less than the threads of a
+    launch by a part of a block, and the others are small. They are multiples of 4 as those of
+    `distinct_numbers`.
+
+    Parameters
+    ----------
+    interfaces
+        The interfaces of all candidates.
+    threads, blocks
+        The threads of the launch, and of a block, in each dimension.
+    turn
+        Which integer is the first large one.
+    """
+    distinct = distinct_numbers(interfaces, blocks)
+    kinds = _kinds_of_numbers(interfaces)
+    integers = [name for name, kind in kinds.items() if kind in "iu"]
+    if not integers:
+        return distinct
+    start = turn % len(integers)
+    integers = integers[start:] + integers[:start]
+
+    large = []
+    for axis, number in enumerate(threads):
+        part = max(blocks[axis] * 3 // 32 * 4, 1)  # 24 of 64
+        large.append(number - part * (axis + 1))
+    values: list[int] = []
+    for count, step in ((len(large), 4), (1, 4), (1, 0)):
+        values = large[:count]
+        for place in range(len(integers)):
+            values.append(8 + step * place)
+        values = values[: len(integers)]
+        if prod(values) <= _MOST_PRODUCT:
+            numbers = dict(distinct.numbers)
+            numbers.update(zip(integers, values, strict=True))
+            needed = prod(values)
+            if len(integers) == 1:  # it may be both sides of a matrix
+                needed *= needed
+            return Invented(numbers, _length(needed))
+    return distinct
+
+
+def negative_numbers(interfaces: Iterable[Interface]) -> dict[str, float]:
+    """Return a negative number for each scalar whose name does not suggest a size."""
+    numbers: dict[str, float] = {}
+    for place, (name, kind) in enumerate(_kinds_of_numbers(interfaces).items()):
+        if kind == "u" or is_size(name.partition("[")[0], is_scalar=True):
+            continue
+        numbers[name] = -(place % 6 + 2)
+        if kind != "i":
+            numbers[name] /= 8
+    return numbers
+
+
 def _length(product: int) -> int:
     """Return the length of arrays for indices below a product: a thread may have four elements."""
     return max(_LENGTH, min(4 * product, _MOST_ELEMENTS))
@@ -504,17 +550,19 @@ def _length(product: int) -> int:
 def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     """Return NumPy's kind of each number that the scalars of functions have, by name."""
     kinds: dict[str, str] = {
-        name: "i" for interface in interfaces for name in _lengths_in(interface)
+        name: "u" for interface in interfaces for name in _lengths_in(interface)
     }
+
+    def note(name: str, dtype: np.dtype[Any]) -> float:
+        if name not in kinds or dtype.kind == "u":  # all candidates get one number
+            kinds[name] = dtype.kind
+        return 0
+
     for param in (each for interface in interfaces for each in interface.params):
         if param.kind in ("scalar", "uniform") and param.default is None:
             with suppress(FormatError, NotFromInterfaceError):
                 if param.dtype is not None:
-                    _small(
-                        param.name,
-                        param.dtype,
-                        lambda name, dtype: bool(kinds.setdefault(name, dtype.kind)),
-                    )
+                    _small(param.name, param.dtype, note)
     return {name: kind for name, kind in kinds.items() if kind != "b"}
 
 
@@ -531,6 +579,9 @@ class RandomImage(NamedTuple):
     shape: tuple[int, ...]
     format: str
     layers: int
+    word: str = "random"
+    #: Another number than 0 moves the texels, as `moved` does.
+    seed: int = 0
 
 
 def declared_params(interfaces: Iterable[Interface]) -> dict[str, Param]:
@@ -588,7 +639,7 @@ def default_value(param: Param, invented: Invented) -> Any:
             (_TEXELS,) * int(param.type[:1] or 2),
             _INTEGER if param.type.endswith("_array") else 0,
         )
-        return RandomImage(shape, param.format or _FORMATS[param.sample], layers)
+        return RandomImage(shape, param.format or _FORMATS[param.sample], layers, invented.word)
     if param.kind == "local":
         raise NotFromInterfaceError("the size of this local memory is unknown")
     if param.type == "handle":
@@ -611,9 +662,9 @@ def default_value(param: Param, invented: Invented) -> Any:
             raise NotFromInterfaceError(
                 f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}"
             )
-        return random_array(param.name, (elements * lanes,), dtype.base).reshape(
-            elements, *dtype.shape
-        )
+        word = invented.word_of(param.name, dtype.base)
+        array = random_array(param.name, (elements * lanes,), dtype.base, word)
+        return array.reshape(elements, *dtype.shape)
     value = _small(param.name, dtype, invented.number)
     return value[()] if dtype.names else value.tolist()
 
@@ -828,7 +879,7 @@ def _program_arguments(
     for name, text in made.items():
         array = declared[name]
         if isinstance(array, Array):
-            values[name] = _declared_array(function, array, lengths, text)
+            values[name] = _declared_array(function, array, lengths, text, numbers)
         else:
             values[name] = (
                 lengths[name] if name in lengths else default_value(params[name], numbers)
@@ -837,7 +888,11 @@ def _program_arguments(
 
 
 def _declared_array(
-    function: ProgramFunction, array: Array, lengths: Mapping[str, int], text: str
+    function: ProgramFunction,
+    array: Array,
+    lengths: Mapping[str, int],
+    text: str,
+    invented: Invented,
 ) -> Any:
     try:
         shape = tuple(evaluate(each, dict(lengths)) for each in array.shape)
@@ -855,11 +910,37 @@ def _declared_array(
         channels = array.texel.channels if array.texel is not None else 1
         sizes = (*shape, channels) if channels > 1 else shape
         return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", None, {})
-    return (
-        RandomImage(shape[::-1], array.format, 0)
-        if array.format
-        else random_array(array.name, shape, numpy_dtype(array.type))
-    )
+    if array.format:
+        return RandomImage(shape[::-1], array.format, 0, invented.word)
+    dtype = numpy_dtype(array.type)
+    return random_array(array.name, shape, dtype, invented.word_of(array.name, dtype))
+
+
+def moved_arguments(function: Function, arguments: Arguments, seed: int) -> Arguments:
+    """Return arguments on the host whose floats are moved by one unit in the last place."""
+    params = parameters(function)
+    named = {}
+    for name, value in arguments.named.items():
+        if isinstance(value, RandomImage):
+            value = value._replace(seed=seed)
+        elif isinstance(value, np.ndarray):
+            value = moved(value, seed)
+        elif isinstance(value, float) and params[name].dtype is not None:
+            value = moved(np.array(value, params[name].dtype), seed).item()
+        named[name] = value
+    return Arguments(arguments.positional, named)
+
+
+def describe_inputs(
+    made: Mapping[str, Any], invented: Invented
+) -> dict[str, tuple[str, list[int], str]]:
+    """Return the draw, the shape and the type of each invented array of numbers."""
+    found = {}
+    for name, value in made.items():
+        if isinstance(value, np.ndarray) and not value.dtype.names:
+            word = invented.word_of(name, value.dtype)
+            found[name] = word, [*value.shape], value.dtype.name
+    return found
 
 
 def call_once(
@@ -936,7 +1017,9 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
             limits.min, limits.max, image.array_shape, limits.dtype, endpoint=True
         )
     else:
-        texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype))
+        texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype), value.word)
+        if value.seed:
+            texels = moved(texels, value.seed)
     image.copy_from(texels)
     return image
 

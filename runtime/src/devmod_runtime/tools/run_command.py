@@ -31,6 +31,8 @@ VALUES = """\b
 A VALUE is one of:
   3, 2.5, true, (1, 2.0), {'a': 1}  a number, lanes, or a struct, as in Python
   random:float32[1024,1024]         floats from 0 to 1, integers from 0 to 15
+  signed:…, negative:…              from -8 to 8, from -8 to 0
+  wide:…                            floats to 1e5, integers to their limits
   zeros:float32[1024]
   fill:1.5:float32[1024]
   x.npy, x.npz:KEY                  an array of a file

@@ -16,11 +16,12 @@ from devmod._values.dtypes import describe_value
 from devmod.backend import LAUNCH_KEYWORDS, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_runtime.tools.difference import errors_and_allowed
+from devmod_runtime.tools.draws import RANGES, redrawn
 from devmod_runtime.tools.guard import guarded_twice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     import numpy as np
@@ -30,7 +31,24 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-__all__ = ["assert_kernel"]
+__all__ = ["assert_kernel", "draws"]
+
+
+def draws(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a case of `assert_kernel` with each draw of `devmod.verify` as values of its NumPy
+    arrays: from 0 to 1, of both signs, negative ones, and large beside small ones.
+
+    Parameters
+    ----------
+    case
+        The keywords of a call. Arrays of integers whose names suggest indices have small ones.
+    """
+    for word in RANGES:
+        values = dict(case)
+        for name, value in case.items():
+            if isinstance(value, np.ndarray):
+                values[name] = redrawn(name, value, word)
+        yield values
 
 
 def assert_kernel(

@@ -5,10 +5,11 @@ devices of this machine.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections import Counter
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, count
 from math import lcm
 from pathlib import Path
@@ -48,20 +49,32 @@ from devmod.errors import (
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
 from devmod_runtime._module import shader_entry, source_text
-from devmod_runtime.tools.difference import default_rtol, worst_difference
+from devmod_runtime.tools.difference import Sensitivity, default_rtol, worst_difference
 from devmod_runtime.tools.doctor import device_problems
+from devmod_runtime.tools.draws import (
+    INTEGERS,
+    RANGES,
+    SCALES,
+    NotFromInterfaceError,
+    has_integers,
+    is_size,
+    random_array,
+)
 from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guarded_twice
 from devmod_runtime.tools.inputs import (
     Invented,
-    NotFromInterfaceError,
     arguments_of,
     call_once,
     declared_params,
+    describe_inputs,
     distinct_numbers,
     equal_numbers,
     has_argument,
     has_grid,
     interface_of,
+    moved_arguments,
+    negative_numbers,
+    numbers_of_many_blocks,
     on_device,
     program_of,
     results_of,
@@ -76,6 +89,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module, TargetSpec
+    from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
@@ -93,10 +107,21 @@ _OUTCOMES = (
 )
 _UNLAUNCHED, _OUTSIDE = ("left out", "not compared"), ("writes outside", "reads outside")
 _FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unwritten"}
+#: What an outcome says of a candidate, in the reason why a draw is not judged.
+_VERBS = {
+    "writes outside": "writes outside",
+    "reads outside": "reads outside",
+    "unwritten": "depends on memory that nothing wrote",
+    "failed": "fails",
+}
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_FAULTS.values(), "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads
 #: of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
+#: The blocks of a launch with a further draw: in a kernel of one dimension, and in each of several.
+_MANY_BLOCKS, _SEVERAL_BLOCKS = 16, 5
+#: The seeds of the launches of the reference with inputs that are moved.
+_SEEDS = (1, 1 << 20)
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps
 #: are compared one by one.
 _MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
@@ -152,6 +177,24 @@ class Comparison(NamedTuple):
     text: str
 
 
+class Draw(NamedTuple):
+    """The inputs of one launch of each candidate of a function.
+
+    Attributes
+    ----------
+    values
+        The range of the random values, such as "-8 to 8".
+    numbers
+        The integers that devmod chose, by name.
+    problem
+        Why the results are not compared; "" if they are.
+    """
+
+    values: str
+    numbers: dict[str, int]
+    problem: str
+
+
 class Verification:
     """The result of `devmod.verify`. Its text is a table.
 
@@ -161,12 +204,17 @@ class Verification:
         A `Payload` for each module with bytes.
     functions
         Function name to a `Comparison` for each candidate and device.
+    draws
+        Function name to a `Draw` for each launch of its candidates; empty if none were compared.
     """
 
     def __init__(
-        self, payloads: Sequence[Payload], functions: Mapping[str, tuple[Comparison, ...]]
+        self,
+        payloads: Sequence[Payload],
+        functions: Mapping[str, tuple[Comparison, ...]],
+        draws: Mapping[str, tuple[Draw, ...]],
     ) -> None:
-        self.payloads, self.functions = tuple(payloads), functions
+        self.payloads, self.functions, self.draws = tuple(payloads), functions, draws
 
     @property
     def ok(self) -> bool:
@@ -201,6 +249,9 @@ class Verification:
                 name: [each._asdict() for each in checked]
                 for name, checked in self.functions.items()
             },
+            "draws": {
+                name: [each._asdict() for each in draws] for name, draws in self.draws.items()
+            },
         }
 
     def __str__(self) -> str:
@@ -228,6 +279,7 @@ class Verification:
             ):  # what a machine lacks is the same for each function
                 text = each.text if each.device else shorten_repeat(each.text, seen)
                 lines.append(f"  {each.outcome:<{width}}  {place:<{wide}}  {text}".rstrip())
+            lines += _describe_draws(self.draws[name])
         if self.functions:
             lines.append(self._summary())
         return "\n".join(map(escape_line, lines))
@@ -252,6 +304,25 @@ class Verification:
     __repr__ = __str__
 
 
+def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
+    """Yield the lines of a function's draws, none if there are none."""
+    values: dict[str, None] = {}
+    numbers: dict[str, dict[int, None]] = {}
+    for each in draws:
+        if not each.problem:
+            values[each.values] = None
+            for name, number in each.numbers.items():
+                numbers.setdefault(name, {})[number] = None
+    if values:
+        noun = "draw" if len(values) == 1 else "draws"
+        parts = [f"{len(values)} {noun}: {', '.join(values)}"]
+        parts += [f"{name} {', '.join(map(str, found))}" for name, found in numbers.items()]
+        yield f"  {'; '.join(parts)}"
+    for each in draws:
+        if each.problem:
+            yield f"  not judged with values from {each.values}: {each.problem}"
+
+
 def verify(
     module: Module,
     name: str | None = None,
@@ -267,20 +338,21 @@ def verify(
     """Check the payloads of a module, and compare the results of each function's candidates on the
     devices of this machine.
 
-    Each candidate is launched with two inputs on each device that it fits, in another process, each
-    in two guards that have other bytes around the arrays (`devmod.guard`). The inputs are made from
-    the interface: arrays and images of random numbers, first with integers of 16 and floats of 0.5,
-    then with a different number for each scalar, one of which is greater than a block and no
-    multiple of it. Each array that a candidate may write is compared with that of the first
-    candidate. A candidate that ends the process has failed. A write or read outside that every
-    candidate makes with such sizes is no error; the function is not compared then.
-    ``DEVMOD_DEVICE`` restricts a kind to one device. The candidates of a program are the kinds of
-    its kernels: each step gets the arrays of the first kind, and the arrays that it writes are
-    compared. Programs of one name with kernels of their own have other steps, so their outputs,
-    updates and states are compared, by default with five times the tolerance, of the largest
-    number. A program has one guard, and is called twice more with other bytes in its new outputs
-    and temporaries: results that depend on them return or read memory that nothing wrote. A program
-    of more than 1,024 steps is compared as a whole.
+    Each candidate is launched with several inputs on each device that it fits, in another process,
+    each in two guards that have other bytes around the arrays (`devmod.guard`). The inputs are made
+    from the interface: arrays and images of random numbers, first with integers of 16 and floats of
+    0.5, then with a different number for each scalar, one of which is greater than a block and no
+    multiple of it, then with values of both signs, negative ones and large ones, in launches of
+    many blocks. A further input with which the first candidate fails is not judged. Each array that
+    a candidate may write is compared with that of the first candidate. A candidate that ends the
+    process has failed. A write or read outside that every candidate makes with such sizes is no
+    error; the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device. The
+    candidates of a program are the kinds of its kernels: each step gets the arrays of the first
+    kind, and the arrays that it writes are compared. Programs of one name with kernels of their own
+    have other steps, so their outputs, updates and states are compared, by default with five times
+    the tolerance, of the largest number. A program has one guard, and is called twice more with
+    other bytes in its new outputs and temporaries: results that depend on them return or read
+    memory that nothing wrote. A program of more than 1,024 steps is compared as a whole.
 
     Parameters
     ----------
@@ -302,13 +374,14 @@ def verify(
         The block of threads of a candidate that has none of its own. Default: that of another
         candidate.
     rtol, atol
-        The tolerance: ``atol + rtol * abs(expected)``. The default of `rtol` follows the type of
-        the elements: 1e-10 for float64, 2e-5 for float32, 1e-2 for float16, 5e-2 for bfloat16. That
-        of `atol` is `rtol`. Integers and bools must be equal: `rtol` does not apply to them, and
-        `atol` has the default 0. Numbers that an image stores as integers for floats may differ by
-        1.
+        The tolerance: ``atol + rtol * abs(expected)``, and 16 times what the expected value changes
+        by if the inputs move by one unit in the last place. The default of `rtol` follows the type
+        of the elements: 1e-10 for float64, 2e-5 for float32, 1e-2 for float16, 5e-2 for bfloat16.
+        That of `atol` is `rtol`. Integers and bools must be equal: `rtol` does not apply to them,
+        and `atol` has the default 0. Numbers that an image stores as integers for floats may differ
+        by 1.
     timeout
-        The limit for the two launches of a candidate with its build, in seconds.
+        The limit for a launch of a candidate, the first with its build, in seconds.
 
     Raises
     ------
@@ -344,16 +417,18 @@ def verify(
             functions[each] = [
                 trials.of_function(each, group) for group in by_node(candidates, nodes)
             ]
-        trials.run(timeout, rtol, atol)
-        comparisons = {
-            each: tuple(chain(*(_compare(own, rtol, atol) for own in planned)))
-            for each, planned in functions.items()
-        }
+        trials.run(timeout)
+        comparisons: dict[str, tuple[Comparison, ...]] = {}
+        draws: dict[str, tuple[Draw, ...]] = {}
+        for each, groups in functions.items():
+            found = [_Compared(group, rtol, atol) for group in groups]
+            comparisons[each] = tuple(chain(*(own.comparisons() for own in found)))
+            draws[each] = tuple(chain(*(own.draws() for own in found)))
     if unused:
         raise ArgumentError(
             f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused)
         )
-    return Verification(payloads, comparisons)
+    return Verification(payloads, comparisons, draws)
 
 
 # -- Payloads.
@@ -457,7 +532,10 @@ class _Planned(NamedTuple):
     request
         What `_launch` is called with.
     outcomes
-        What each of its launches has written, once it has run.
+        What each of its first launches has written, once it has run. None follows one that has no
+        results.
+    further
+        What its launches with further draws have written, by their numbers.
     """
 
     label: str
@@ -465,23 +543,48 @@ class _Planned(NamedTuple):
     reason: str
     request: dict[str, Any]
     outcomes: list[dict[str, Any]]
+    further: dict[int, dict[str, Any]]
+
+    def add(self, launch: int, outcome: dict[str, Any] | None) -> None:
+        """Add the outcome of a launch; None if it was left out."""
+        if outcome is None:
+            return
+        if not self.request["launches"][launch]["is_first"]:
+            self.further[launch] = outcome
+        elif all(each["outcome"] == "launched" for each in self.outcomes):
+            self.outcomes.append(outcome)
+
+    def outcome(self, launch: int) -> dict[str, Any] | None:
+        """Return the outcome of a launch; None if there is none."""
+        if launch < len(self.outcomes):
+            return self.outcomes[launch]
+        return self.further.get(launch)
 
     def is_compared(self, unsound: int | None) -> bool:
         """Whether each launch before an unsound one has results, and there is one."""
         outcomes = [each["outcome"] for each in self.outcomes[:unsound]]
         return bool(outcomes) and set(outcomes) == {"launched"}
 
-    def numbers(self, launch: int) -> str:
-        """Return the integers of a launch that devmod chose, as in " for n=16"; "" if there is
-        none.
-        """
+    def numbers(self, launch: int) -> dict[str, int]:
+        """Return the integers of a launch that devmod chose."""
         numbers = self.request["launches"][launch]["numbers"]
-        if launch < len(self.outcomes):  # a program has the lengths that it accepts
-            numbers = self.outcomes[launch].get("numbers", numbers)
-        text = ", ".join(
-            f"{name}={number}" for name, number in numbers.items() if isinstance(number, int)
-        )
-        return f" for {text}" if text else ""
+        outcome = self.outcome(launch)
+        if outcome is not None:  # a program has the lengths that it accepts
+            numbers = outcome.get("numbers", numbers)
+        return {name: number for name, number in numbers.items() if isinstance(number, int)}
+
+    def describe_numbers(self, launch: int) -> str:
+        """Return the integers of a launch, as in " for n=16"; "" if there is none."""
+        text = ", ".join(f"{name}={number}" for name, number in self.numbers(launch).items())
+        return text and f" for {text}"
+
+    def draw(self, launch: int) -> Draw:
+        """Return the draw of a launch."""
+        inputs = self.request["launches"][launch]
+        values = RANGES[inputs["word"]]
+        if inputs["small"]:
+            values += f" (integers 0 to {INTEGERS - 1})"
+        return Draw(values, self.numbers(launch), "")
 
 
 def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str, str]]:
@@ -525,7 +628,7 @@ class _Trials:
         self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
-        self._planned: list[_Planned] = []
+        self._groups: list[list[_Planned]] = []
 
     def _text(self, name: str, value: Any) -> str:
         """Return the value of an argument as a text of `devmod run`."""
@@ -569,15 +672,13 @@ class _Trials:
                     reason = candidate.text
                     continue
                 fits = True
-                planned.append(
-                    self._plan(module, name, device, interfaces, launched, planned, label)
-                )
+                planned.append(self._plan(module, name, device, interfaces, launched, label))
                 planned[-1].request["is_whole"] = len(programs) > 1
             if not fits:
                 planned.append(
-                    _Planned(label, "", reason or _explained(module, name, kind).text, {}, [])
+                    _Planned(label, "", reason or _explained(module, name, kind).text, {}, [], {})
                 )
-        self._planned += planned
+        self._groups.append(planned)
         return planned
 
     def _plan(
@@ -587,7 +688,6 @@ class _Trials:
         device: Device,
         interfaces: Sequence[Interface],
         launched: Sequence[Interface],
-        planned: Sequence[_Planned],
         label: str,
     ) -> _Planned:
         path = self._files.get(id(module))
@@ -613,24 +713,6 @@ class _Trials:
             (*(each.block or each.default_block or block or _OPEN_BLOCK), 1, 1)[:3]
             for each in launched
         ]
-        largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [
-            *_OPEN_BLOCK
-        ]
-        launches = [
-            equal_numbers(interfaces),
-            distinct_numbers(interfaces, {*largest, *chain(*blocks)}),
-        ]
-        numbers = [
-            {
-                key: number
-                for key, number in each.numbers.items()
-                if key.partition("[")[0] not in arguments
-            }
-            for each in launches
-        ]
-        default = threads_of_images(interfaces) or [
-            2 * each if each > 1 or not axis else 1 for axis, each in enumerate(largest)
-        ]
         request = {
             "module": str(path),
             "kind": device.kind,
@@ -638,12 +720,7 @@ class _Trials:
             "device": place,
             "arguments": arguments,
             "declared": [each.to_dict() for each in declared_params(interfaces).values()],
-            # A second launch with the same numbers has the same results.
-            "launches": [
-                {"numbers": each, "length": invented.length}
-                for each, invented in zip(numbers, launches, strict=True)
-                if invented is launches[0] or numbers[0] != numbers[1]
-            ],
+            "launches": _launches(interfaces, blocks, self._given),
             "written": [
                 param.name
                 for each in interfaces
@@ -655,27 +732,31 @@ class _Trials:
                 for word, each in (("threads", self._threads), ("grid", self._grid))
                 if each is not None
             },
-            "threads": default[
-                : max((axis for axis, each in enumerate(default, 1) if each > 1), default=1)
-            ],
             "block": block,
             "results": str(self._folder / str(next(self._number))),
-            "before": [each.request["results"] for each in planned if each.request],
         }
-        return _Planned(label, place, "", request, [])
+        return _Planned(label, place, "", request, [], {})
 
-    def run(self, timeout: float, rtol: float | None, atol: float | None) -> None:
+    def run(self, timeout: float) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process
         alone.
         """
-        launched = [each for each in self._planned if each.request]
+        launched = [each for group in self._groups for each in group if each.request]
+        items: list[tuple[_Planned, dict[str, Any]]] = []
+        for group in self._groups:
+            items += _items([each for each in group if each.request])
         in_process = local_kinds()
-        requests = [{**each.request, "tolerance": (rtol, atol)} for each in launched]
         results = answers(
-            __name__, requests, _launch, timeout, here=lambda request: request["kind"] in in_process
+            __name__,
+            [request for _, request in items],
+            _launch,
+            timeout,
+            here=lambda request: request["kind"] in in_process,
         )
-        for each, (_, end) in zip(launched, results, strict=True):
-            each.outcomes.extend(_read_outcomes(each.request, str(end or "")))
+        for (planned, request), (_, end) in zip(items, results, strict=True):
+            planned.add(request["launch"], _read_outcome(request, str(end or "")))
+        _open.cache_clear()
+
         failed = [each for each in launched if each.outcomes[-1]["outcome"] == "failed"]
         problems = (
             device_problems([*dict.fromkeys(each.device for each in failed)]) if failed else {}
@@ -686,122 +767,307 @@ class _Trials:
                 each.outcomes[:] = [{"outcome": "left out", "text": text}]
 
 
-def main(request: dict[str, Any]) -> None:
-    """Run in the new process: answer when the launches of each item have ended."""
-    answer_items(request, _launch)
-
-
-def _read_outcomes(request: Mapping[str, Any], end: str) -> list[dict[str, Any]]:
-    """Return what the launches of a request have written, and the `end` of the process for a launch
-    that has written nothing.
+def _launches(
+    interfaces: Sequence[Interface], blocks: Sequence[Sequence[int]], given: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the inputs of each launch of a function: two with values from 0 to 1, and one or two
+    for each further draw.
     """
-    path = Path(request["results"] + ".json")
-    outcomes = (
-        [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-    )
-    if end and all(each["outcome"] == "launched" for each in outcomes):
-        outcomes.append({"outcome": "failed", "text": f"its launch {end}"})
-    return outcomes
+    largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)]
+    largest = largest or [*_OPEN_BLOCK]
+    axes = max((axis for axis, each in enumerate(largest, 1) if each > 1), default=1)
+    blocks_of_axis = _MANY_BLOCKS if axes == 1 else _SEVERAL_BLOCKS
+    many = [blocks_of_axis * each for each in largest[:axes]]
+    few = [2 * each if each > 1 else 1 for each in largest[:axes]]
+    few[0] = 2 * largest[0]
+    images = threads_of_images(interfaces)
+
+    def launch(invented: Invented, threads: Sequence[int], **more: Any) -> dict[str, Any]:
+        numbers = {
+            name: number
+            for name, number in invented.numbers.items()
+            if name.partition("[")[0] not in given
+        }
+        plain = {"word": "random", "small": False, "retries": False, "repeats": None}
+        inputs = {"numbers": numbers, "length": invented.length, "threads": images or threads}
+        return plain | inputs | more
+
+    distinct = distinct_numbers(interfaces, {*largest, *chain(*blocks)})
+    launches = [launch(equal_numbers(interfaces), few), launch(distinct, few)]
+    if launches[0]["numbers"] == launches[1]["numbers"]:  # the results would be the same
+        del launches[1]
+    for each in launches:
+        each["is_first"] = True
+    params = [param for each in interfaces for param in each.params]
+    if all(param.name in given for param in params):
+        return launches
+
+    has_data = any(_is_data(param) for param in params if param.name not in given)
+    negative = {
+        name: number
+        for name, number in negative_numbers(interfaces).items()
+        if name.partition("[")[0] not in given
+    }
+    has_negative = any(isinstance(number, int) for number in negative.values())
+    for word in RANGES:
+        if word == "random":
+            continue
+        # Sums of negative numbers alone are large, so that one of many has large errors.
+        inputs = launch(distinct, few, word=word, is_first=False)
+        if word != "negative" and not images:
+            turn = int(word == "wide")
+            invented = numbers_of_many_blocks(interfaces, many, largest, turn)
+            inputs = launch(invented, many, word=word, is_first=False)
+        repeated = {**inputs, "small": True, "repeats": len(launches)}
+        if word == "negative":
+            inputs["numbers"] = inputs["numbers"] | negative
+        inputs["retries"] = has_data or (word == "negative" and has_negative)
+        launches.append(inputs)
+        if inputs["retries"]:
+            launches.append(repeated)
+    return launches
+
+
+def _is_data(param: Param) -> bool:
+    """Return whether a parameter is an array of integers whose name does not suggest indices."""
+    if param.kind != "buffer" or is_size(param.name, is_scalar=False):
+        return False
+    with suppress(FormatError):
+        return param.dtype is not None and has_integers(param.dtype)
+    return False
+
+
+def _items(planned: Sequence[_Planned]) -> list[tuple[_Planned, dict[str, Any]]]:
+    """Return the launches of one function in their order: each draw of all candidates, so that the
+    outcomes of one decide about the next.
+    """
+    if not planned:
+        return []
+    peers = [each.request["results"] for each in planned]
+    items = []
+    for number in range(len(planned[0].request["launches"])):
+        for each in planned:
+            items.append((each, {**each.request, "peers": peers, "launch": number}))
+    return items
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run in the new process: answer when the launch of each item has ended."""
+    answer_items(request, _launch_apart)
+
+
+def _launch_apart(request: dict[str, Any]) -> bool:
+    """Launch without the texts of a driver that the values of a further draw make fail."""
+    if request["launches"][request["launch"]]["is_first"]:
+        return _launch(request)
+    own = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        return _launch(request)
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+        os.close(null)
+
+
+def _read_outcome(request: Mapping[str, Any], end: str = "") -> dict[str, Any] | None:
+    """Return what a launch has written. It has failed if the process has an `end`, or if it has
+    begun and written nothing; None for one that was left out.
+    """
+    path = Path(_outcome_path(request["results"], request["launch"]))
+    outcome: dict[str, Any] | None = None
+    if path.exists():
+        text = path.read_text("utf-8")
+        outcome = json.loads(text) if text else {"outcome": "failed", "text": ""}
+    is_unfinished = outcome is None or outcome["outcome"] == "launched" or not outcome["text"]
+    if end and is_unfinished:
+        return {"outcome": "failed", "text": f"its launch {end}"}
+    return outcome
+
+
+def _outcome_path(results: str, launch: int) -> str:
+    return f"{results}-{launch}.json"
+
+
+def _outcomes_of_peers(request: Mapping[str, Any], launch: int) -> list[dict[str, Any] | None]:
+    """Return the outcomes in a launch of the candidates whose first launches had results."""
+    return [
+        _read_outcome({"results": each, "launch": launch}) for each in _sound_peers(request, launch)
+    ]
+
+
+def _sound_peers(request: Mapping[str, Any], launch: int) -> list[str]:
+    """Return the candidates whose first launches, up to a launch, had results."""
+    found = []
+    for results in request["peers"]:
+        first = [
+            _read_outcome({"results": results, "launch": number})
+            for number, inputs in enumerate(request["launches"][: launch + 1])
+            if inputs["is_first"]
+        ]
+        if all(each is not None and each["outcome"] == "launched" for each in first):
+            found.append(results)
+    return found
+
+
+def _problem_of_draw(outcomes: Sequence[dict[str, Any] | None], inputs: Mapping[str, Any]) -> str:
+    """Return why a further draw is not judged; "" if it is.
+
+    Parameters
+    ----------
+    outcomes
+        Those of the candidates, the reference first.
+    inputs
+        The inputs of the launch.
+    """
+    reference, *others = outcomes
+    if reference is None:
+        return "not needed"
+    if reference["outcome"] != "launched":
+        return f"the reference {_VERBS.get(reference['outcome'], 'cannot be called')}"
+    if not inputs["retries"]:
+        return ""
+    for each in others:
+        # The integers may be indices or shifts, for which not each device has an error.
+        if each is not None and each["outcome"] in _VERBS:
+            return f"a candidate {_VERBS[each['outcome']]}"
+    return ""
+
+
+def _is_wanted(request: Mapping[str, Any]) -> bool:
+    """Return whether a launch is needed, after those before it."""
+    number = request["launch"]
+    inputs = request["launches"][number]
+    if inputs["is_first"]:
+        return not number or request["results"] in _sound_peers(request, number - 1)
+
+    peers = _sound_peers(request, number)
+    if len(peers) < 2 or request["results"] not in peers:
+        return False
+    repeats = inputs["repeats"]
+    if repeats is not None:
+        outcomes = _outcomes_of_peers(request, repeats)
+        if not _problem_of_draw(outcomes, request["launches"][repeats]):
+            return False
+    if request["results"] == peers[0]:
+        return True
+    reference = _read_outcome({"results": peers[0], "launch": number})
+    return reference is not None and reference["outcome"] == "launched"
 
 
 def _launch(request: dict[str, Any]) -> bool:
-    """Launch a candidate with each of the inputs, and write each outcome to a file at once: the
-    process may end because of the launch.
+    """Launch a candidate once, and write the outcome to a file: the process may end because of the
+    launch.
     """
-    with open(request["results"] + ".json", "w", encoding="utf-8") as file:
-        for outcome in _outcomes(request):
-            file.write(json.dumps(outcome) + "\n")
-            file.flush()
+    if _is_wanted(request):
+        path = _outcome_path(request["results"], request["launch"])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps(_outcome(request)))
     return True
 
 
-def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the outcome of each launch, "launched" or one of a `Comparison`, and the text. None
-    follows one that is not "launched".
-    """
-    given, is_invented = request["arguments"], False
-    numbers: dict[str, Any] = {}
+@lru_cache(maxsize=32)
+def _open(path: str, name: str, place: str) -> tuple[Function, Device]:
+    """Return a function on a device. Its launches share what is built."""
+    device = find_device(place)
+    return loads_own(Path(path).read_bytes()).get_function(name).on(device), device
+
+
+def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outcome of a launch, "launched" or one of a `Comparison`, and the text."""
+    about: dict[str, Any] = {"is_invented": False, "numbers": {}}
     try:
-        device = find_device(request["device"])
-        function = (
-            loads_own(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
-        )
-        interface = interface_of(function)
-        if interface is None:
-            raise NotFromInterfaceError("the function has no interface")
-        before = [_read_outcomes({"results": path}, "") for path in request["before"]]
-        reference = next(
-            (
-                each
-                for each in before
-                if each and all(launch["outcome"] == "launched" for launch in each)
-            ),
-            [],
-        )
-        declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
-        for number, inputs in enumerate(request["launches"]):
-            host = arguments_of(
-                function, given, {}, Invented(inputs["numbers"], inputs["length"], declared)
-            )
-            launch = _launch_shape(function, interface, request)
-            invented = [
-                value
-                for name, value in host.items()
-                if name not in given and not isinstance(value, float)
-            ]
-            program = program_of(function)
-            numbers = inputs["numbers"] if program is None else {}
-            is_invented = bool(invented) or (bool(launch) and not request["shape"])
-            if program is not None:
-                known_lengths(program, host.named, numbers)
-            called = partial(_results, function, host, device, launch, request["written"])
-            expected = reference[number]["results"] if number < len(reference) else ()
-            expected = None if request["is_whole"] else expected
-            with warnings.catch_warnings(record=True, action="always") as caught:
-                if program is None:
-                    results = guarded_twice(function, partial(called, expected))
-                else:
-                    results = _results_of_program(function, called, expected)
-            files: list[tuple[str, str, str, bool]] = []
-            for name, array, is_image in results:
-                path = f"{request['results']}-{number}-{len(files)}.npy"
-                try:
-                    np.save(path, array, allow_pickle=False)
-                except OSError as error:
-                    text = f"the results cannot be written to {path}: {error.strerror or error}"
-                    yield {"outcome": "unsaved", "text": text}
-                    return
-                files.append((name, path, array.dtype.name, is_image and array.dtype.kind in "iu"))
-            notes = [
-                text
-                for text in map(str, (each.message for each in caught))
-                if "guard cannot see" in text or " dimensions, and" in text
-            ]
-            yield {
-                "outcome": "launched",
-                "text": "; ".join(notes),
-                "results": files,
-                "numbers": numbers,
-            }
+        return _launched(request, about)
     except NotFromInterfaceError as error:
-        yield {"outcome": "not compared", "text": str(error)}
+        return {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
-        yield {
-            "outcome": _FAULTS[error.fault],
-            "text": str(error),
-            "is_invented": is_invented,
-            "numbers": numbers,
-        }
+        return {"outcome": _FAULTS[error.fault], "text": str(error), **about}
     except ArgumentError as error:
-        about = {"kind": error.kind, "function": error.function, "argument": error.argument}
-        yield {"outcome": "error", "text": str(error), "about": about}
+        place = {"kind": error.kind, "function": error.function, "argument": error.argument}
+        return {"outcome": "error", "text": str(error), "about": place}
     except DeviceNotFoundError as error:
-        yield {"outcome": "left out", "text": f"{request['device']}: {error}"}
+        return {"outcome": "left out", "text": f"{request['device']}: {error}"}
     except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate
-        yield {
-            "outcome": "failed",
-            "text": str(error) if isinstance(error, DevmodError) else describe_error(error),
-        }
+        return {"outcome": "failed", "text": _text_of(error)}
+
+
+def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """Launch. Add to `about` the numbers, and whether inputs are invented."""
+    number, given = request["launch"], request["arguments"]
+    inputs = request["launches"][number]
+    function, device = _open(request["module"], request["name"], request["device"])
+    interface = interface_of(function)
+    if interface is None:
+        raise NotFromInterfaceError("the function has no interface")
+    reference: dict[str, Any] | None = None
+    peers = _sound_peers(request, number)
+    if peers and peers[0] != request["results"]:
+        reference = _read_outcome({"results": peers[0], "launch": number})
+
+    declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
+    invented = Invented(
+        inputs["numbers"], inputs["length"], declared, inputs["word"], inputs["small"]
+    )
+    host = arguments_of(function, given, {}, invented)
+    launch = _launch_shape(function, interface, request)
+    made = {name: value for name, value in host.items() if name not in given}
+    program = program_of(function)
+    numbers = inputs["numbers"] if program is None else {}
+    if program is not None:
+        known_lengths(program, host.named, numbers)
+    about["numbers"] = numbers
+    about["is_invented"] = any(not isinstance(value, float) for value in made.values())
+    about["is_invented"] |= bool(launch) and not request["shape"]
+
+    def called(arguments: Arguments) -> Callable[..., Any]:
+        return partial(_results, function, arguments, device, launch, request["written"])
+
+    expected: Iterable[Any] | None = ()
+    if reference is not None:
+        expected = reference["results"]
+    if request["is_whole"]:
+        expected = None
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        if program is None:
+            results = guarded_twice(function, partial(called(host), expected))
+        else:
+            results = _results_of_program(function, called(host), expected)
+    notes = [
+        text
+        for text in map(str, (each.message for each in caught))
+        if "guard cannot see" in text or " dimensions, and" in text
+    ]
+
+    others: list[dict[str, Any]] = []
+    if reference is None and len(request["peers"]) > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for seed in _SEEDS:
+                call = partial(called(moved_arguments(function, host, seed)), expected)
+                arrays = guarded_twice(function, call, again=False)
+                others.append({name: array for name, array, _ in arrays})
+
+    files: list[tuple[str, str, str, bool, list[str]]] = []
+    for name, array, is_image in results:
+        path = f"{request['results']}-{number}-{len(files)}.npy"
+        moved_paths = [f"{path[:-4]}-{place}.npy" for place in range(len(others))]
+        try:
+            np.save(path, array, allow_pickle=False)
+            for each, moved_path in zip(others, moved_paths, strict=True):
+                np.save(moved_path, each.get(name, array), allow_pickle=False)
+        except OSError as error:
+            text = f"the results cannot be written to {path}: {error.strerror or error}"
+            return {"outcome": "unsaved", "text": text}
+        is_rounded = is_image and array.dtype.kind in "iu"
+        files.append((name, path, array.dtype.name, is_rounded, moved_paths))
+    return {
+        "outcome": "launched",
+        "text": "; ".join(notes),
+        "results": files,
+        "numbers": numbers,
+        "inputs": describe_inputs(made, invented),
+    }
 
 
 def _results(
@@ -887,7 +1153,7 @@ class _Steps:
     """
 
     def __init__(self, reference: Iterable[Any]) -> None:
-        self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
+        self._reference = {name: (path, dtype) for name, path, dtype, *_ in reference}
         self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
         self.is_complete, self._number, self._nbytes = True, 0, 0
         self.deferred: dict[int, GuardedCall] = {}
@@ -937,7 +1203,8 @@ def _launch_shape(
     """Return the keywords of a launch."""
     if not has_grid(function):
         return {}
-    launch = dict(request["shape"] or {"threads": request["threads"]})
+    threads = request["launches"][request["launch"]]["threads"]
+    launch = dict(request["shape"] or {"threads": threads})
     if function.block is None:
         block = request["block"] or (_OPEN_BLOCK if interface.open_block else None)
         if block is None:
@@ -951,49 +1218,160 @@ def _launch_shape(
 # -- Comparisons.
 
 
-def _compare(
-    planned: Sequence[_Planned], rtol: float | None, atol: float | None
-) -> Iterator[Comparison]:
-    """Yield the comparisons of one function's launches."""
-    unsound = _unsound_launch(planned)
-    is_alone = sum(each.is_compared(unsound) for each in planned) == 1
-    reference: _Planned | None = None
-    for each in planned:
-        if not each.request:
-            yield Comparison(each.label, "", "not compared", each.reason)
-            continue
-        number, last = len(each.outcomes) - 1, each.outcomes[-1]
-        outcome, text = last["outcome"], last["text"]
-        if outcome == "error":
-            raise ArgumentError(text, **last["about"])
-        if outcome == "unsaved":
-            raise DevmodError(f"verify: {text}. Free space there, or set TMPDIR to another folder")
-        if number == unsound:
-            outcome = "not compared"
-            chosen = f"every candidate does this{each.numbers(number)} with sizes that devmod chose"
-            text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
-        notes = [*dict.fromkeys((*(each["text"] for each in each.outcomes[:number]), text))]
-        if not each.is_compared(unsound):
-            is_launched = outcome not in _UNLAUNCHED or number == unsound
-            yield Comparison(each.label, each.device if is_launched else "", outcome, text)
-        elif is_alone:
-            yield Comparison(
-                each.label,
-                each.device,
-                "ran",
-                "; ".join(filter(None, ["nothing to compare with", *notes])),
-            )
-        elif reference is None:
-            reference = each
-            yield Comparison(each.label, each.device, "reference", "; ".join(filter(None, notes)))
-        else:
-            outcome, text = _compared(each, reference, rtol, atol)
-            yield Comparison(
-                each.label,
-                each.device,
-                outcome,
-                text if outcome == "differs" else "; ".join(filter(None, [text, *notes])),
-            )
+class _Compared:
+    """The comparison of one function's launches, whose tolerance is `rtol` and `atol`."""
+
+    def __init__(self, planned: Sequence[_Planned], rtol: float | None, atol: float | None) -> None:
+        self._planned, self._rtol, self._atol = planned, rtol, atol
+        self._unsound = _unsound_launch(planned)
+        #: The candidates whose first launches have results, the reference first.
+        self._sound = [each for each in planned if each.is_compared(self._unsound)]
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield the comparison of each candidate."""
+        for each in self._planned:
+            if not each.request:
+                yield Comparison(each.label, "", "not compared", each.reason)
+                continue
+            number, last = len(each.outcomes) - 1, each.outcomes[-1]
+            outcome, text = last["outcome"], last["text"]
+            if outcome == "error":
+                raise ArgumentError(text, **last["about"])
+            if outcome == "unsaved":
+                raise _unsaved(text)
+            if number == self._unsound:
+                outcome = "not compared"
+                chosen = (
+                    f"every candidate does this{each.describe_numbers(number)} with sizes that "
+                    "devmod chose"
+                )
+                text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
+            if each not in self._sound:
+                is_launched = outcome not in _UNLAUNCHED or number == self._unsound
+                yield Comparison(each.label, each.device if is_launched else "", outcome, text)
+                continue
+            outcome, verdict = self._of_sound(each)
+            notes = [verdict]
+            if outcome not in _ERRORS:
+                notes += [*(launch["text"] for launch in each.outcomes[:number]), text]
+            text = "; ".join(filter(None, dict.fromkeys(notes)))
+            yield Comparison(each.label, each.device, outcome, text)
+
+    def draws(self) -> Iterator[Draw]:
+        """Yield the draws of the launches that were compared, and of those that were dropped."""
+        if len(self._sound) < 2:
+            return
+        reference = self._sound[0]
+        problems: dict[str, Draw] = {}
+        for number, inputs in enumerate(reference.request["launches"]):
+            if inputs["is_first"]:
+                if number != self._unsound:
+                    yield reference.draw(number)
+                continue
+            problem = self._problem(number)
+            if not problem:
+                problems.pop(inputs["word"], None)
+                yield reference.draw(number)
+            elif reference.outcome(number) is not None:
+                problems[inputs["word"]] = reference.draw(number)._replace(problem=problem)
+        yield from problems.values()
+
+    def _problem(self, launch: int) -> str:
+        """Return why a further draw is not judged; "" if it is."""
+        inputs = self._sound[0].request["launches"][launch]
+        return _problem_of_draw([each.outcome(launch) for each in self._sound], inputs)
+
+    def _of_sound(self, candidate: _Planned) -> tuple[str, str]:
+        """Return the outcome of a candidate whose first launches have results, and the text."""
+        reference = self._sound[0]
+        if len(self._sound) == 1:
+            return "ran", "nothing to compare with"
+        if candidate is reference:
+            return "reference", ""
+
+        worst = None
+        for number, inputs in enumerate(candidate.request["launches"]):
+            launch = candidate.outcome(number)
+            if launch is None or number == self._unsound:
+                continue
+            if not inputs["is_first"] and self._problem(number):
+                continue
+            if launch["outcome"] == "unsaved":
+                raise _unsaved(launch["text"])
+            if launch["outcome"] in _VERBS:
+                place = f"{candidate.describe_numbers(number)}{_values(candidate, number)}"
+                return launch["outcome"], f"{launch['text']}{place}"
+            try:
+                difference = self._difference(candidate, number)
+            except ArgumentError as error:
+                return "differs", str(error)
+            if difference is None:
+                continue
+            if difference[1].is_error:
+                return "differs", self._describe(candidate, number, *difference)
+            worst = max(worst or 0.0, difference[1].error)
+        if worst is None:
+            return "not compared", "it writes to no array"
+        return "agrees", f"worst error {worst:.3g}"
+
+    def _difference(self, candidate: _Planned, launch: int) -> tuple[str, Difference] | None:
+        """Return the first array that differs in a launch, or the one with the worst error."""
+        reference = self._sound[0].outcome(launch) or {}
+        own = candidate.outcome(launch) or {}
+        inputs = candidate.request["launches"][launch]
+        files = {name: rest for name, *rest in reference.get("results", ())}
+        worst: tuple[str, Difference] | None = None
+        for name, path, dtype, is_rounded, _ in own.get("results", ()):
+            if name not in files:  # reflection may know of one candidate alone that it only reads
+                continue
+            array, expected = _load(path, dtype), _load(*files[name][:2])
+            allowed = max(self._atol or 0, 1) if is_rounded else self._atol
+            if candidate.request["is_whole"] and allowed is self._rtol is None:
+                # The rounding of all steps adds up.
+                largest = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
+                allowed = 5 * default_rtol(array, expected) * largest
+            elif allowed is self._rtol is None:
+                allowed = default_rtol(array, expected) * SCALES.get(inputs["word"], 1)
+            moved = [_load(each, dtype) for each in files[name][3]]
+            sensitivity = Sensitivity(moved, is_finite=not inputs["is_first"])
+            difference = worst_difference(name, array, expected, self._rtol, allowed, sensitivity)
+            if difference.is_error:
+                return name, difference
+            if worst is None or difference.error > worst[1].error:
+                worst = name, difference
+        return worst
+
+    def _describe(self, candidate: _Planned, launch: int, name: str, difference: Difference) -> str:
+        """Return a difference with its input, as text."""
+        reference = self._sound[0]
+        text = (
+            f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} "
+            f"with {reference.label} on {reference.device}{candidate.describe_numbers(launch)}"
+            f"{_values(candidate, launch)}; they differ by {difference.error:.3g}"
+        )
+        inputs = (reference.outcome(launch) or {}).get("inputs", {})
+        elements, words = [], []
+        for each, (word, shape, dtype) in inputs.items():
+            words.append(f"{each}={word}[{','.join(map(str, shape))}]")
+            if difference.place and [*difference.shape] == shape:
+                array = random_array(each, shape, numpy_dtype(dtype), word)
+                elements.append(f"{each}{difference.subscript} is {array[difference.place]!s}")
+        if elements:
+            text += f", where {', '.join(elements)}"
+        if words:
+            text += f". Inputs: {' '.join(words)}"
+        return text
+
+
+def _unsaved(text: str) -> DevmodError:
+    return DevmodError(f"verify: {text}. Free space there, or set TMPDIR to another folder")
+
+
+def _values(candidate: _Planned, launch: int) -> str:
+    """Return the values of a launch with a further draw, for messages."""
+    if candidate.request["launches"][launch]["is_first"]:
+        return ""
+    return f", with values from {candidate.draw(launch).values}"
 
 
 def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
@@ -1016,45 +1394,6 @@ def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
         ):
             return number if number or names <= {*_OUTSIDE} else None
     return None
-
-
-def _compared(
-    candidate: _Planned, reference: _Planned, rtol: float | None, atol: float | None
-) -> tuple[str, str]:
-    """Return the outcome of a comparison, and the text."""
-    worst = None
-    for number, (launch, other) in enumerate(
-        zip(candidate.outcomes, reference.outcomes, strict=True)
-    ):
-        files = {name: rest for name, *rest in other.get("results", ())}
-        for name, path, dtype, is_rounded in launch.get("results", ()):
-            if name not in files:  # reflection may know of one candidate alone that it only reads
-                continue
-            try:
-                arrays = _load(path, dtype), _load(*files[name][:2])
-                allowed = max(atol or 0, 1) if is_rounded else atol
-                if (
-                    candidate.request["is_whole"] and allowed is rtol is None
-                ):  # the rounding of all steps adds up
-                    allowed = (
-                        5
-                        * default_rtol(*arrays)
-                        * np.max(np.abs(arrays[1]), initial=0, where=np.isfinite(arrays[1]))
-                    )
-                difference = worst_difference(name, *arrays, rtol, allowed)
-            except ArgumentError as error:
-                return "differs", str(error)
-            if difference.is_error:
-                return "differs", (
-                    f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {reference.label} on "
-                    f"{reference.device}{candidate.numbers(number)}; they differ by {difference.error:.3g}"
-                )
-            worst = difference.error if worst is None else max(worst, difference.error)
-    return (
-        ("not compared", "it writes to no array")
-        if worst is None
-        else ("agrees", f"worst error {worst:.3g}")
-    )
 
 
 def _interface(module: Module, name: str) -> Interface | None:

@@ -69,7 +69,7 @@ Exit status:
     default=120,
     show_default=True,
     metavar="SECONDS",
-    help="The time limit for the two launches of a candidate with its build.",
+    help="The time limit for a launch, the first with its build.",
 )
 @click.option(
     "--strict",
@@ -96,7 +96,7 @@ def command(
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of
     FUNCTION, or of all functions, and compare.
 
-    Each candidate runs with two inputs on each device of this machine that it fits, in another
+    Each candidate runs with several inputs on each device of this machine that it fits, in another
     process and under a guard, with the same random inputs from its interface. A candidate that ends
     the process has failed. A function that cannot be called from its interface alone is listed with
     the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of

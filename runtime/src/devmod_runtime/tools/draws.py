@@ -1,0 +1,183 @@
+"""Random values of arguments. Each draw has a word, which `devmod run` takes too.
+
+docs/find-out-what-is-wrong.md has the values. An array depends on its name, the word, its shape and
+its type alone.
+"""
+
+from __future__ import annotations
+
+import re
+from zlib import crc32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
+#: The word of each draw, and the range of its floats.
+RANGES = {
+    "random": "0 to 1",
+    "signed": "-8 to 8",
+    "negative": "-8 to 0",
+    "wide": "-1e5 to 1e5",
+}
+#: How much larger than those of `random` the values are, for the absolute tolerance.
+SCALES = {"signed": 8, "negative": 8}
+#: The integers of `random` are below this, so that they are indices of most arrays.
+INTEGERS = 16
+_SMALL = 8
+#: The largest floats of `wide` by the bytes of a float: their squares are finite. bfloat16 has
+#: those of float32.
+_LARGEST = {1: 4.0, 2: 100.0}
+_WIDE = 1e5
+#: Names of sizes, counts and indices. Their numbers are not negative, and their arrays stay in the
+#: range of `random`.
+_SIZE = re.compile(
+    "num|size|count|len|width|height|depth|row|col|stride|pitch|batch|channel|dim|total|limit|step"
+    "|iter|radius|window|block|tile|off|start|begin|end|first|last|ind[ei]|idx|shift|bit|order|axis"
+    "|lane|group|head|seq|elem|item|point|level|perm|ptr|pos|map|label|seg|neigh|table|page|slot"
+    r"|ids?$|^n[a-z]?$|^n_",
+    re.IGNORECASE,
+)
+#: Names of scalars alone that are usually sizes.
+_SIZE_LETTERS = re.compile(r"[nmkwhdlij]\d?", re.IGNORECASE)
+
+
+class NotFromInterfaceError(Exception):
+    """An argument cannot be made from the interface alone. The text is the reason."""
+
+
+def is_size(name: str, *, is_scalar: bool) -> bool:
+    """Return whether a name suggests a size, a count or an index."""
+    if is_scalar and _SIZE_LETTERS.fullmatch(name):
+        return True
+    return _SIZE.search(name) is not None
+
+
+def has_integers(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements are integers, or structs with one."""
+    if dtype.subdtype is not None:
+        return has_integers(dtype.subdtype[0])
+    if dtype.names:
+        return any(has_integers(dtype[member]) for member in dtype.names)
+    return dtype.kind in "iu"
+
+
+def redrawn(name: str, array: np.ndarray[Any, Any], word: str) -> np.ndarray[Any, Any]:
+    """Return the values of a draw in an array's shape and type."""
+    if has_integers(array.dtype) and is_size(name, is_scalar=False):
+        word = "random"
+    return random_array(name, array.shape, array.dtype, word)
+
+
+def random_array(
+    name: str, shape: Sequence[int], dtype: np.dtype[Any], word: str = "random"
+) -> np.ndarray[Any, Any]:
+    """Return an array of the values of a draw.
+
+    Raises
+    ------
+    NotFromInterfaceError
+        The elements are bytes of unknown meaning.
+    """
+    return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype, word)
+
+
+def _random(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
+) -> np.ndarray[Any, Any]:
+    if dtype.subdtype is not None:
+        base, lengths = dtype.subdtype
+        return _random(generator, (*shape, *lengths), base, word)
+    if dtype.names:
+        result = np.zeros(shape, dtype)
+        for member in dtype.names:
+            result[member] = _random(generator, shape, dtype[member], word)
+        return result
+    if dtype.type is np.void:
+        raise NotFromInterfaceError(f"its elements are {dtype.itemsize} bytes of unknown meaning")
+    if dtype.kind == "b":
+        return generator.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        return _integers(generator, shape, dtype, word)
+    if word == "random":
+        return generator.random(shape, np.float32).astype(dtype)
+    return _floats(generator, shape, dtype, word)
+
+
+def _integers(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
+) -> np.ndarray[Any, Any]:
+    if word == "wide":
+        return _wide_integers(generator, shape, dtype)
+    if word == "random" or dtype.kind == "u":
+        return generator.integers(0, INTEGERS, shape).astype(dtype)
+    highest = 0
+    if word == "signed":
+        highest = _SMALL
+    return generator.integers(-_SMALL, highest, shape, endpoint=True).astype(dtype)
+
+
+def _wide_integers(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Return integers of any size, and the limits of their type."""
+    limits = np.iinfo(dtype)
+    result = generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    # A shift makes small numbers as frequent as large ones.
+    result >>= generator.integers(0, 8 * dtype.itemsize, shape).astype(dtype)
+    special = np.array([limits.min, limits.max, limits.max - 1, 0, 1], dtype)
+    chosen = generator.random(shape) < 1 / 8
+    result[chosen] = generator.choice(special, np.count_nonzero(chosen))
+    return result
+
+
+def _floats(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
+) -> np.ndarray[Any, Any]:
+    """Return floats with zeros and exact halves."""
+    lowest = -float(_SMALL)
+    highest = -lowest
+    if word == "negative":
+        highest = 0.0
+    values = generator.uniform(lowest, highest, shape)
+    halves = np.floor(values) + 0.5
+    if word == "wide":
+        largest = _WIDE
+        if dtype.name != "bfloat16":
+            largest = _LARGEST.get(dtype.itemsize, _WIDE)
+        # Most have any order of magnitude, and others are near the largest.
+        sizes = np.where(
+            generator.random(shape) < 0.75, 10.0 ** generator.uniform(-10, 0, shape), 1.0
+        )
+        values = largest * sizes * generator.uniform(-1, 1, shape)
+    choice = generator.random(shape)
+    values = np.where(choice < 1 / 8, halves, values)
+    return np.where(choice > 15 / 16, 0.0, values).astype(dtype)
+
+
+def moved(array: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+    """Return an array whose floats are moved by one unit in the last place, up or down.
+
+    Small multiples of 0.5 stay: most of them are exact, and a kernel that rounds changes there.
+    """
+    result = array.copy()
+    if array.dtype.names:
+        for number, member in enumerate(array.dtype.names):
+            result[member] = moved(array[member], seed + number)
+        return result
+    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    if not is_float or array.dtype.itemsize == 1:
+        return result
+    generator = np.random.default_rng(seed + array.size)
+    limit = np.array(np.inf, array.dtype)
+    with np.errstate(all="ignore"):
+        directions = np.where(generator.integers(0, 2, array.shape, np.uint8), limit, -limit)
+        result = np.nextafter(array, directions)
+        double = array + array
+        is_exact = (abs(array) <= _SMALL) & (double == np.rint(double))
+    return np.where(is_exact, array, result)
