@@ -29,6 +29,7 @@ from handmade import headed, row  # noqa: E402 - tools/handmade.py
 
 GOLDEN = ROOT / "tests" / "golden"
 FILES = {path.relative_to(GOLDEN).as_posix(): path for path in sorted(GOLDEN.glob("*/*.devmod"))}
+MODULES = {path.relative_to(GOLDEN).as_posix(): path for path in sorted(GOLDEN.glob("*/*.bytes"))}
 SOUND = golden_bad.sound()
 READERS = {
     "specification": specification.compare_bundle,
@@ -67,6 +68,15 @@ def refused_by(data: bytes, reader: str) -> bool:
 @pytest.mark.parametrize("name", FILES)
 def test_a_golden_file(name: str, reader: str) -> None:
     assert refused_by(FILES[name].read_bytes(), reader) == name.startswith("bad/")
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("reader", ["specification", "javascript"], indirect=True)
+@pytest.mark.parametrize("name", MODULES)
+def test_the_bytes_of_a_golden_module(name: str, reader: str) -> None:
+    """The reader in C gives most of them to its caller unread."""
+    compare = {"specification": specification, "javascript": javascript}[reader].compare_module
+    compare(MODULES[name].stem.rpartition(".")[2], MODULES[name].read_bytes())
 
 
 @pytest.mark.row("R19", "R41")
