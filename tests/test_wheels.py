@@ -159,16 +159,9 @@ def test_a_binary_with_the_code_of_others_needs_their_notices(wheels: dict[str, 
 
 def test_the_notices_of_the_runner_are_those_of_its_libraries(wheels: dict[str, Path]) -> None:
     """`make hexagon-runner` writes them, from the files that it is linked with."""
-    fields = metadata(wheels["devmod-hexagon"])
-    assert fields["License-File"] == ["LICENSE", "THIRD-PARTY-NOTICES"]
-    text = (ROOT / "plugins" / "devmod-hexagon" / "THIRD-PARTY-NOTICES").read_text()
-    for owner in (
-        "Copyright © 2005-2020 Rich Felker",
-        "Copyright (c) Zig contributors",
-        "Copyright (C) 1993 by Sun Microsystems",
-        "Copyright (c) 2017-2018, Arm Limited",
-        "Copyright (c) 2005-2011 David Schultz",
-    ):
+    result = contents(wheels["devmod-hexagon"])
+    (text,) = (data.decode() for name, data in result.items() if name.endswith("NOTICES"))
+    for owner in ("Sun Microsystems", "2017-2018, Arm Limited", "2005-2011 David Schultz"):
         assert owner in text
 
 

@@ -551,7 +551,7 @@ def _unpacking(beyond: int, rank: int, **more: Any) -> tuple[dict[str, Any], byt
     return record, frame
 
 
-def _ends() -> Iterator[tuple[str, bytes, bytes]]:
+def _ends() -> Iterator[tuple[Any, ...]]:
     """Yield the name of a fault, a valid file, and the one with the fault."""
     for fault, texts in _TEXTS.items():
         page = _page(entry(rank=0, variant="@" * len(texts[0])))

@@ -11,7 +11,7 @@ from signing import policy, refusal, rule
 
 import devmod
 from devmod import FunctionInfo
-from devmod.backend import create_own, load_stored
+from devmod.backend import create_own
 from devmod.interop import tvm
 
 pytestmark = pytest.mark.row("R46")
@@ -105,12 +105,3 @@ def test_each_of_several_policies_must_allow_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("DEVMOD_TRUST", ":".join(names))
     text = refusal(devmod.create, "opencl", CODE, "cl", INFO)
     assert text.startswith(f"create('opencl', …): 'memory' is refused by {names[1]!r}: ")
-
-
-def test_what_the_program_makes_itself_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_TRUST", policy())
-    assert kernel().kind == "opencl"
-    assert devmod.const_loader({"c": memoryview(b"1234")}, {"init": ["c"]}).kind == "const_loader"
-    assert load_stored("const_loader", b"\x80\x80").kind == "const_loader"
-    source = "__kernel void f(__global float *x) { x[get_global_id(0)] = 1; }"
-    assert [*devmod.compile(source, "opencl", block=1)] == ["f"]

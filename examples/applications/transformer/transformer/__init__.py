@@ -1,10 +1,8 @@
 """A transformer with weights in q4_0: the program of a step, and its reference in NumPy."""
 
-from __future__ import annotations
-
-from transformer.checks import check_decoding, check_kernels
-from transformer.model import Config, Reference, random_weights
-from transformer.program import add_model, new_text
+from .checks import check_decoding, check_kernels
+from .model import Config, Reference, random_weights
+from .program import add_model, new_text
 
 __all__ = [
     "Config",

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 import devmod
-from transformer import model
-from transformer.model import Config, Reference
-from transformer.program import new_text
+
+from . import model
+from .model import Config, Reference
+from .program import new_text
 
 #: The largest error of a number, relative to the largest number of the result.
 KERNEL_TOLERANCE, STEP_TOLERANCE = 1e-5, 1e-3

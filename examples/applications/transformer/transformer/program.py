@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import devmod
-from transformer.model import BLOCK, Config
+
+from .model import BLOCK, Config
 
 
 def add_model(
