@@ -433,11 +433,31 @@ def test_a_candidate_that_cannot_be_built_gives_way(monkeypatch: pytest.MonkeyPa
     assert equal(module["normalize"](X, W), expected())
     monkeypatch.setattr(sound, "_function_on", refuse)
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        devmod.program("other", module, **NORMALIZE)["other"]
+        devmod.program("other", module, **NORMALIZE)["other"](X, W)
     assert (
         str(caught.value)
         == "the program 'other' cannot run here:\n  1. opencl: scale cannot be built"
     )
+
+
+@pytest.mark.row("R30", "R47")
+def test_a_program_on_one_device_is_built_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver's compiler may end the process: the first device's does not run for the second."""
+    first_device("opencl")
+    payload = candidates("opencl")[0]
+    module = devmod.program("normalize", payload, **NORMALIZE)
+    built: list[str] = []
+    build = payload._function_on
+
+    def note(name: str, device: Any) -> Any:
+        built.append(str(device))
+        return build(name, device)
+
+    monkeypatch.setattr(payload, "_function_on", note)
+    for device in [each for each in devmod.devices() if each.kind == "opencl"][::-1]:
+        built.clear()
+        assert equal(module["normalize"].on(device)(X, W), expected())
+        assert {*built} == {str(device)}
 
 
 TWO_DEVICES = """
@@ -689,6 +709,7 @@ def test_the_work_of_a_first_call_is_linear_in_its_arrays(case: str) -> None:
     def call(count: int) -> Callable[[], object]:
         f = increments(role, count)
         arrays = arguments(f.device, count)
+        assert f.steps  # it is built
         return lambda: (f._plans.clear(), f(*arrays))
 
     assert_linear(call, 200)
@@ -702,6 +723,7 @@ def test_the_work_of_a_first_call_is_linear_in_what_it_requires() -> None:
             increments("updates", 1, requires=[f"n * 2 + {number} > 0" for number in range(count)]),
             np.zeros(4, "int32"),
         )
+        assert f.steps  # it is built
         return lambda: (f._plans.clear(), f(x))
 
     assert_linear(call, 200)

@@ -106,6 +106,9 @@ class ProgramFunction(ProcessLocal):
         The arguments in their order: inputs without a default, updates, and scalars with one.
     """
 
+    #: What makes the program at its first use; None behind it.
+    _build: Callable[[], ProgramFunction] | None
+
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     __doc__ = PerInstance(__doc__, _describe)
@@ -121,19 +124,9 @@ class ProgramFunction(ProcessLocal):
         *,
         fixed: bool,
     ) -> None:
-        self.module, self.program, self.info, self.device, self.functions = (
-            module,
-            program,
-            info,
-            device,
-            functions,
-        )
-        self.name, self.kind, self.fixed = program.name, device.kind, fixed
-        assert info.interface is not None
-        self.interface = info.interface
-        self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
-        #: Returns the devices on which it runs; None: those of its module.
-        self._find_devices: Callable[[], list[Device]] | None = None
+        self._begin(module, program, info, device)
+        self.functions = functions
+        self.fixed = fixed
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {
             each.name: each.default for each in program.scalars if each.default is not None
@@ -167,6 +160,44 @@ class ProgramFunction(ProcessLocal):
         #: The cached launches of steps, which several plans have.
         self._calls: dict[Any, Any] = {}
         references.add(ref(self, references.discard))
+
+    @classmethod
+    def later(
+        cls,
+        module: Any,
+        program: Program,
+        info: FunctionInfo,
+        device: Device,
+        build: Callable[[], ProgramFunction],
+    ) -> Self:
+        """Return a program that `build` makes when a call, or any attribute of it, needs it."""
+        result = object.__new__(cls)
+        result._begin(module, program, info, device)
+        result._build = build
+        return result
+
+    def _begin(self, module: Any, program: Program, info: FunctionInfo, device: Device) -> None:
+        self.module = module
+        self.program = program
+        self.info = info
+        self.device = device
+        self.name = program.name
+        self.kind = device.kind
+        assert info.interface is not None
+        self.interface = info.interface
+        self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
+        #: Returns the devices on which it runs; None: those of its module.
+        self._find_devices: Callable[[], list[Device]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        build = self.__dict__.get("_build")
+        if build is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        made = build().__dict__
+        own = {"_resolve": self._resolve, "_find_devices": self._find_devices, "_build": None}
+        self.__dict__.update(made | own)
+        references.add(ref(self, references.discard))
+        return getattr(self, name)
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
         """Run the program.

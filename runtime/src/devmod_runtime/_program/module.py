@@ -4,7 +4,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import RLock
 from typing import Any, Self
@@ -70,7 +70,7 @@ class ProgramModule(PayloadModule):
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
         """Return a program on the first device of the first kind on which each of its kernels has a
-        candidate that fits.
+        candidate that fits. Its first use builds them: for `on`, no other device's compiler runs.
 
         Raises
         ------
@@ -86,7 +86,11 @@ class ProgramModule(PayloadModule):
             return owner.get_function(name)
         orders = [each.order for each in self.imports if isinstance(each, BundleModule)]
         key = (name, len(self.imports), *orders, environment_text(VARIABLE))
-        return self._results.get(key, lambda: self._choose(name, None))
+
+        def build() -> ProgramFunction:
+            return self._results.get(("built", *key), lambda: self._choose(name, None))
+
+        return self._results.get(key, lambda: self._choose(name, None, build))
 
     def _function_on(self, name: str, device: Device) -> Any:
         self.find_function(name)
@@ -173,7 +177,15 @@ class ProgramModule(PayloadModule):
             for each in program.arrays("constant")
         }
 
-    def _choose(self, name: str, device: Device | None) -> ProgramFunction:
+    def _choose(
+        self,
+        name: str,
+        device: Device | None,
+        build: Callable[[], ProgramFunction] | None = None,
+    ) -> ProgramFunction:
+        """Return a program on a device, or on the first that it fits. With `build`, that makes it
+        at its first use.
+        """
         interface = self.functions[name].interface
         # A program with an unknown need may have any form, and fits no kind.
         program = None if interface is not None and interface.needs else self.program(name)
@@ -196,6 +208,12 @@ class ProgramModule(PayloadModule):
                 continue
             assert found is not None
             assert program is not None
+            if build is not None:
+                firsts = {
+                    kernel: [candidate_of(kernel, next(each))] for kernel, each in kernels.items()
+                }
+                check_kernels(program, firsts)
+                return ProgramFunction.later(self, program, self.functions[name], found, build)
             try:
                 return self._function(program, found, kernels, fixed=device is not None)
             except UNAVAILABLE as error:
