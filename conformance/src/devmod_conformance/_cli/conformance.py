@@ -12,6 +12,7 @@ from devmod.commands import (
     echo,
     print_json,
     print_table,
+    progress,
     quiet_drivers,
 )
 
@@ -60,7 +61,8 @@ def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
 
     quiet_drivers()
     try:
-        results = run_isolated(kind, only)
+        with progress(f"checking {kind}"):
+            results = run_isolated(kind, only)
     except NotRegisteredError as error:
         if plugins.is_claimed("devmod.create", kind):
             raise

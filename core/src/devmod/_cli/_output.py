@@ -214,6 +214,35 @@ def _write_string(write: Callable[[str], None], text: str) -> None:
         )  # the quotes are at the ends of the text
 
 
+@contextmanager
+def progress(text: str = "", *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows a line about work that may take more than five seconds, and its
+    time: in a terminal alone, and with rich. The line disappears at the end.
+
+    Parameters
+    ----------
+    text
+        The first line.
+    quiet
+        Show nothing.
+    """
+    bars: Any = None
+    if not quiet and sys.stderr is not None and sys.stderr.isatty():
+        with suppress(ImportError):
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
+            console = Console(stderr=True)
+            bars = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+    if bars is None:
+        yield lambda _: None
+        return
+    task = bars.add_task(escape_line(text))
+    with bars:
+        yield lambda text: bars.update(task, description=escape_line(text))
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table."""
     if sys.stdout is not None and sys.stdout.isatty():

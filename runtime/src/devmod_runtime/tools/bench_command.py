@@ -16,6 +16,7 @@ from devmod.commands import (
     echo_lines,
     plugins_at_work,
     print_json,
+    progress,
     quiet_drivers,
 )
 from devmod.errors import ArgumentError, list_names
@@ -148,7 +149,7 @@ def command(
         name: read_counts(text, {}, f"--size {name}")
         for name, text in split_assignments(sizes, "--size").items()
     }
-    with plugins_at_work():
+    with plugins_at_work(), progress("measuring"):
         settings = file_settings(files)
         modules = open_modules(settings)
         missing = [name for name in names if not any(name in each for each in modules.values())]

@@ -14,6 +14,7 @@ from devmod.commands import (
     echo_lines,
     plugins_at_work,
     print_json,
+    progress,
     quiet_drivers,
 )
 from devmod.errors import list_names
@@ -111,7 +112,7 @@ def command(
         for name, text in (("threads", threads), ("grid", grid), ("block", block))
         if text
     }
-    with plugins_at_work():
+    with plugins_at_work(), progress("comparing"):
         verification = verify(
             open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout
         )

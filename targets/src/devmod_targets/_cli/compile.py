@@ -18,6 +18,7 @@ from devmod.commands import (
     complete_kind,
     debug_option,
     echo,
+    progress,
     size,
     standard_input,
     write_standard_output,
@@ -247,11 +248,12 @@ def command(
     if not to_stdout:
         check_writable(output)
     _check_architectures(sources, assignments)
-    with noting_interrupts(*_files(output)):
+    with noting_interrupts(*_files(output)), progress(quiet=quiet) as show:
         texts = _read_sources(sources)
         built: list[tuple[Assignment, devmod.Module]] = []
         failures: list[tuple[str, CompileError]] = []
         for each, target in compiles:
+            show(f"{sources[each.source]} for {target}")
             try:
                 module = devmod.compile(
                     texts[each.source],
