@@ -82,10 +82,11 @@ def test_an_element_type_of_some_kinds(name: str, kind: str) -> None:
     assert checked(*cases()[name], kind)[0].startswith(f"checked on {kind}:0")
 
 
-def test_a_result_that_is_constant_is_not_checked() -> None:
+def test_a_result_that_is_constant_has_a_remark() -> None:
     function, inputs = cases()["constant result"]
-    line = "not checked: result 0 of tinygrad on the CPU is the same everywhere, so a wrong one may equal it"
-    assert checked(function, inputs, "opencl") == [line]
+    line, remark = checked(function, inputs, "opencl")
+    assert line.startswith("checked on opencl:0")
+    assert remark == "result 0 is the same everywhere, so a wrong one may equal it"
     program = interop.export(function, *inputs, targets="webgpu", name="f")["f"].on(
         first_device("webgpu")
     )
@@ -103,8 +104,10 @@ def run_cases(environment: dict[str, str], *arguments: str) -> None:
         timeout=500,
     )
     assert done.returncode == 0, done.stderr
-    unchecked = [line for line in done.stdout.splitlines() if "['checked on " not in line]
-    assert [line.partition(":")[0] for line in unchecked] == (
+    lines = done.stdout.splitlines()
+    assert all("['checked on " in line for line in lines)
+    remarks = [line for line in lines if "the same everywhere" in line]
+    assert [line.partition(":")[0] for line in remarks] == (
         ["constant result"] if len(arguments) == 1 else []
     )
 
@@ -566,11 +569,11 @@ def test_another_version_of_tinygrad_is_refused(
         ),
         (
             lambda x: (x * 2 + 1).reshape(2, 2),
-            "result 0 of 'f' on webgpu:0 is float32[2, 2]; tinygrad gives float32[4]",
+            "result 0 of 'f' on webgpu:0 is float32[2, 2]; tinygrad on the CPU gives float32[4]",
         ),
         (
             lambda x: (x * 2 + 1).cast("int32"),
-            "result 0 of 'f' on webgpu:0 is int32[4]; tinygrad gives float32[4]",
+            "result 0 of 'f' on webgpu:0 is int32[4]; tinygrad on the CPU gives float32[4]",
         ),
     ],
 )
@@ -619,20 +622,61 @@ def test_an_integer_must_be_equal_and_float16_is_less_exact() -> None:
         interop.check(module, "f", {"x": half}, [half + np.float16(1.1)])
 
 
-def test_what_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_comparison_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     from tinygrad import Tensor
 
+    first_device("webgpu")
     x = np.array([1, 2], "float32")
     module = interop.export(
-        lambda x: (x.log(), x * 0, x + 1), Tensor(x), targets="webgpu", name="f"
+        lambda x: (1 / (x - 1), x * 0, x + 1), Tensor(x), targets="webgpu", name="f"
     )
-    expected = [np.array([np.inf, 0], "float32"), x * 0, x + 1]
-    first = (
-        "not checked: result 0 of tinygrad on the CPU is not finite, so a wrong one may equal it"
-    )
-    second = "not checked: result 1 of tinygrad on the CPU is the same everywhere, so a wrong one may equal it"
-    assert interop.check(module, "f", {"x": x}, expected)[-2:] == [first, second]
+    expected = [np.array([np.inf, 1], "float32"), x * 0, x + 1]
+    assert interop.check(module, "f", {"x": x}, expected)[1:] == [
+        "result 0 is not finite everywhere: the rest of it is compared",
+        "result 1 is the same everywhere, so a wrong one may equal it",
+    ]
+    for number, wrong in enumerate(([np.inf, 1.1], [0, 0.1], [2, 3.1])):
+        others = [*expected]
+        others[number] = np.array(wrong, "float32")
+        with pytest.raises(CompileError, match=rf"^result {number} of 'f' on webgpu:0 differs by"):
+            interop.check(module, "f", {"x": x}, others)
     monkeypatch.setattr(devmod, "devices", list)
     assert interop.check(module, "f", {"x": x}, expected[2:]) == [
         "not checked: no device of the file's kinds is here"
     ]
+
+
+def test_names_that_calls_and_expressions_have() -> None:
+    """They get a _ in ONNX's importer, too: tests/test_onnx.py."""
+    from tinygrad import Variable
+
+    names = ["min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices"]
+    arrays = [tensor(8, 2) for _ in names]
+    rows, factor = Variable("grid", 1, 8), Variable("state", 1, 9)
+
+    def total(*given: Any) -> Any:
+        *inputs, number = given
+        return {"device_2": sum(inputs[1:], inputs[0]) * number, "min": inputs[0] + 1}
+
+    reports: list[str] = []
+    module = interop.export(
+        total,
+        *(each[: rows.bind(3)] for each in arrays),
+        factor.bind(2),
+        names=[*names, "state"],
+        targets=BOTH,
+        name="f",
+        report=reports.append,
+    )
+    interface = module.functions["f"].interface
+    assert interface is not None
+    inputs = [f"_{name}" for name in (*names, "state")]
+    assert [each.name for each in interface.params][:11] == [*inputs, "device_2", "_min_2"]
+    expected = ["'grid' is _grid in the program", "'state' is _state in the program"]
+    expected += [f"{name!r} is _{name} in the program" for name in names if name != "min"]
+    assert {*reports} >= {*expected, "'min' is _min_2 in the program"}
+    values = [each.numpy()[:5].copy() for each in arrays]
+    for kind in BOTH:
+        one, two = module["f"].on(first_device(kind))(*values, 4)  # type: ignore[attr-defined]
+        np.testing.assert_allclose(one, sum(values) * 4, rtol=1e-5)
+        np.testing.assert_allclose(two, values[0] + 1, rtol=1e-6)

@@ -75,8 +75,38 @@ def test_lengths(tmp_path: Path, shape: Any, dims: Any, expected: Any) -> None:
 
 
 def test_a_first_length_that_is_chosen_is_in_the_notes(tmp_path: Path) -> None:
-    note = "the input 'x' leaves its first length open, which is 1 here; for another: --dim x.0=N"
+    note = "the input 'x' leaves its first length open, which is 1 here; for another: --dim x.0=N; for one that each call chooses: --dim x.0=1..N"
     assert read(tmp_path, model_of(inputs={"x": ["?", 3]})).notes == (note,)
+
+
+def test_optional_inputs_are_always_given(tmp_path: Path) -> None:
+    tensor = onnx.helper.make_tensor_type_proto(FLOAT, [2])
+    optional = onnx.helper.make_optional_type_proto(tensor)
+    inputs = {"x": [2], "o": onnx.helper.make_value_info("o", optional)}
+    nodes = [
+        node("OptionalHasElement", ["o"], ["h"]),
+        node("OptionalGetElement", ["o"], ["y"]),
+        node("ReverseSequence", ["x", "x"], ["z"]),
+    ]
+    model = read(tmp_path, model_of(*nodes, inputs=inputs))
+    assert model.inputs == {"x": ("float32", (2,)), "o": ("float32", (2,))}
+    assert [each.operator for each in model.nodes] == [each.op_type for each in nodes]
+    assert model.notes == ("the input 'o' is optional, and each call gives it",)
+
+
+def test_inputs_without_elements_are_constants(tmp_path: Path) -> None:
+    model = read(tmp_path, model_of(inputs={"x": [1, 2], "e": [3, "n"]}), n=0)
+    assert list(model.inputs) == ["x"]
+    assert (model.constants["e"].type, model.constants["e"].array.shape) == ("float32", (3, 0))
+    assert model.notes == ("the input 'e' has no elements, and no call gives it",)
+
+
+def test_the_lengths_that_nobody_chose(tmp_path: Path) -> None:
+    inputs = {"x": ["batch", 2], "y": ["?", 2], "z": ["rows", 2], "w": [4, 2]}
+    model = read(
+        tmp_path, model_of(node("Relu", ["x"], ["v"]), inputs=inputs, outputs=["v"]), rows=3
+    )
+    assert model.chosen == ("batch", "y.0")
 
 
 def test_the_oldest_and_later_versions_of_the_operators(tmp_path: Path) -> None:

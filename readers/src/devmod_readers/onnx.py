@@ -50,6 +50,8 @@ TYPES = {
 }
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
 _PLAIN, _GRAPHS = (1, 2, 3, 6, 7, 8), (5, 10)
+#: Operators on tensors whose names have the words of other values.
+_TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
 #: A length, its range, or all lengths of an input.
 Dim = int | tuple[int, int] | list[int | tuple[int, int]]
@@ -96,6 +98,8 @@ class Model(NamedTuple):
         The initializers, and the values of nodes `Constant`.
     notes
         Sentences about what the file leaves open and this reader has chosen.
+    chosen
+        The names of lengths that are 1 since nobody has chosen them.
     """
 
     inputs: dict[str, tuple[str, tuple[int | Range, ...]]]
@@ -103,6 +107,7 @@ class Model(NamedTuple):
     nodes: tuple[Node, ...]
     constants: dict[str, Constant]
     notes: tuple[str, ...]
+    chosen: tuple[str, ...] = ()
 
 
 class _UnsupportedError(Exception):
@@ -178,7 +183,15 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
         each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files)
         for each in graph.initializer
     }
-    inputs = _inputs([each for each in graph.input if each.name not in constants], dims, notes)
+    values = [each for each in graph.input if each.name not in constants]
+    read = _Inputs(values, dims, notes)
+    inputs = read.result
+    for name, (dtype, shape) in [*inputs.items()]:
+        if 0 in shape:
+            sides = [side.high if isinstance(side, Range) else side for side in shape]
+            constants[name] = _empty(dtype, tuple(sides))
+            del inputs[name]
+            notes.append(f"the input {quote_name(name)} has no elements, and no call gives it")
     versions = {_domain(each.domain): each.version for each in model.opset_import}
     if versions.get("", 0) > (newest := onnx_opset_version()):
         notes.append(
@@ -201,7 +214,8 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
             )
         if each.device_configurations:
             raise _UnsupportedError(f"{what} is for several devices, and a program runs on one")
-        if any(word in each.op_type for word in ("Sequence", "Optional", "String")):
+        words = ("Sequence", "Optional", "String")
+        if each.op_type not in _TENSOR_OPERATORS and any(word in each.op_type for word in words):
             raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
         # Before version 6, a node could name inputs whose memory it may use.
         attributes = {
@@ -240,7 +254,7 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
             if missing
             else "the graph has no output"
         )
-    return Model(inputs, outputs, tuple(nodes), constants, tuple(notes))
+    return Model(inputs, outputs, tuple(nodes), constants, tuple(notes), tuple(read.chosen))
 
 
 def _domain(name: str) -> str:
@@ -285,7 +299,7 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
         if min(dims, default=0) < 0:
             raise ValueError("a length is negative")
         if not size:  # some programs write data for it
-            return Constant(dtype, np.empty(dims, dtype if dtype == "bool" else stored))
+            return _empty(dtype, dims)
         if tensor.data_location == 1:
             result = np.frombuffer(files.read(tensor.external_data, size), stored).reshape(dims)
         elif tensor.HasField("raw_data"):
@@ -295,6 +309,13 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{what}, {dtype}{list(dims)!s:.200}: {error}") from None
     return Constant(dtype, result != 0 if dtype == "bool" else result)
+
+
+def _empty(dtype: str, shape: tuple[int, ...]) -> Constant:
+    """Return a constant without elements."""
+    import numpy as np
+
+    return Constant(dtype, np.empty(shape, _STORED.get(dtype, dtype) if dtype != "bool" else dtype))
 
 
 class _Files:
@@ -347,59 +368,95 @@ class _Files:
         return self.parts[part]
 
 
-def _inputs(
-    values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]
-) -> dict[str, tuple[str, tuple[int | Range, ...]]]:
-    """Return the element types and the shapes of inputs. `notes` gets a sentence for each length
-    that is chosen here.
+class _Inputs:
+    """The element types and the shapes of inputs. `notes` gets sentences about them, and `chosen`
+    the lengths that are 1 since nobody has chosen them.
     """
-    result, missing, known = {}, list[str](), {""} if len(values) == 1 else set[str]()
-    for each in values:
-        what = f"the input {quote_name(each.name)}"
-        if each.type.WhichOneof("value") != "tensor_type":
+
+    def __init__(self, values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> None:
+        self.dims = dims
+        self.is_only = len(values) == 1
+        self.notes = notes
+        self.chosen: list[str] = []
+        self.missing: list[str] = []
+        self.known = {""} if self.is_only else set[str]()
+        self.result = {each.name: self._read(each) for each in values}
+        if unknown := next((key for key in dims if key not in self.known), None):
+            advice = did_you_mean(unknown, self.known)
+            raise ArgumentError(
+                f"no input and no length of one has the name {quote_name(unknown)}{advice}"
+            )
+        if self.missing:
+            choices = " ".join(dict.fromkeys(self.missing))
+            raise ArgumentError(f"the model leaves lengths open, so choose them: {choices}")
+
+    def _read(self, value: Any) -> tuple[str, tuple[int | Range, ...]]:
+        what = f"the input {quote_name(value.name)}"
+        kind = value.type
+        if kind.WhichOneof("value") == "optional_type":
+            kind = kind.optional_type.elem_type
+            self.notes.append(f"{what} is optional, and each call gives it")
+        if kind.WhichOneof("value") != "tensor_type":
             raise _UnsupportedError(
                 f"{what} is no tensor; no program has sequences, optional values or maps"
             )
-        tensor, whole = (
-            each.type.tensor_type,
-            dims.get(each.name, dims.get("") if len(values) == 1 else None),
-        )
-        whole = [whole] if isinstance(whole, (int, tuple)) else whole
-        lengths = [(max(one.dim_value, 0), one.dim_param) for one in tensor.shape.dim]
-        if not tensor.HasField("shape"):
-            lengths = [(0, "")] * len(whole or ())
-            missing += [] if whole else [f"--dim {each.name}=N,N,…"]
+        shape = kind.tensor_type.shape
+        lengths = [(max(each.dim_value, 0), each.dim_param) for each in shape.dim]
+        whole = self._whole(value.name)
+        if not kind.tensor_type.HasField("shape"):
+            lengths = [(0, "")] * len(whole)
+            if not whole:
+                self.missing.append(f"--dim {value.name}=N,N,…")
         if whole and len(whole) != len(lengths):
             raise ArgumentError(
                 f"{what} has {len(lengths)} dimensions, and its lengths are {whole}"
             )
-        known.add(each.name)
-        shape = list[int | Range]()
+        self.known.add(value.name)
+        result = []
         for axis, (fixed, label) in enumerate(lengths):
-            place = f"{each.name}.{axis}"
-            known.update(filter(None, (place, label)))
-            key = place if place in dims or not label else label
-            value: Any = dims[key] if key in dims else whole[axis] if whole else fixed
-            advice = f"--dim {label if label.replace('.', '_').isidentifier() else place}=N"
-            if not value and not axis:
-                notes.append(
-                    f"{what} leaves its first length open, which is 1 here; for another: {advice}"
-                )
-                value = 1
-            missing += [] if value else [advice]
-            low, high = value if isinstance(value, tuple) else (value or 1, value or 1)
-            if (fixed and value != fixed) or not 1 <= low <= high < 1 << 31:
-                raise ArgumentError(
-                    f"{what}, axis {axis}: expected {fixed or 'a length of 1 or more, or a range of them'}, got {value}"
-                )
-            shape.append(Range(key, low, high) if isinstance(value, tuple) else low)
-        result[each.name] = _type(tensor.elem_type, what), tuple(shape)
-    if unknown := next((key for key in dims if key not in known), None):
-        raise ArgumentError(
-            f"no input and no length of one has the name {quote_name(unknown)}{did_you_mean(unknown, known)}"
-        )
-    if missing:
-        raise ArgumentError(
-            f"the model leaves lengths open, so choose them: {' '.join(dict.fromkeys(missing))}"
-        )
-    return result
+            given = whole[axis] if whole else None
+            result.append(self._length(value.name, axis, fixed, label, given))
+        return _type(kind.tensor_type.elem_type, what), tuple(result)
+
+    def _whole(self, name: str) -> list[Any]:
+        """Return all lengths of an input that are given together; [] if none are."""
+        value: Any = self.dims.get(name)
+        if value is None and self.is_only:
+            value = self.dims.get("", [])
+        if value is None:
+            return []
+        return value if isinstance(value, list) else [value]
+
+    def _length(self, name: str, axis: int, fixed: int, label: str, given: Any) -> int | Range:
+        """Return a length. `given` is that of all lengths of the input."""
+        what = f"the input {quote_name(name)}"
+        place = f"{name}.{axis}"
+        self.known.update(filter(None, (place, label)))
+        key = label or place
+        if place in self.dims:
+            key = place
+        value: Any = self.dims.get(key, given)
+        if value is None:
+            value = fixed or self._open(what, axis, label, place)
+        low = high = value
+        least = 0
+        if isinstance(value, tuple):
+            low, high = value
+            least = 1
+        if (fixed and value != fixed) or not least <= low <= high < 1 << 31:
+            expected = fixed or "a length of 1 or more, or a range of them"
+            raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {value}")
+        return Range(key, low, high) if least else low
+
+    def _open(self, what: str, axis: int, label: str, place: str) -> int:
+        """Return 1 for a length that is open and that nobody has chosen."""
+        option = label if label.replace(".", "_").isidentifier() else place
+        if axis:
+            self.missing.append(f"--dim {option}=N")
+        else:
+            self.chosen.append(option)
+            self.notes.append(
+                f"{what} leaves its first length open, which is 1 here; for another: --dim {option}=N; "
+                f"for one that each call chooses: --dim {option}=1..N"
+            )
+        return 1

@@ -7,6 +7,7 @@ docs/formats.md has the layout.
 from __future__ import annotations
 
 from devmod_readers.programs._check import (
+    RESERVED,
     Candidate,
     Gradient,
     arguments_of,
@@ -44,6 +45,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_STEPS",
     "OPERATORS",
+    "RESERVED",
     "Array",
     "Candidate",
     "Expression",

@@ -33,7 +33,7 @@ from devmod_readers.programs._model import (
 
 #: The names that expressions have already, and those of a call: its keyword, and keywords that
 #: later versions may have.
-_RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
+RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
 #: The types of scalars.
@@ -189,7 +189,7 @@ def _check_identifier(name: str) -> None:
             f"{quote_name(name)} is no name: expected an identifier that is no keyword of Python",
             name,
         )
-    if name in _RESERVED:
+    if name in RESERVED:
         raise _Problem(f"{name!r} is reserved for calls and expressions; take another name", name)
 
 

@@ -228,6 +228,8 @@ class CheckedProgramCall(CheckedCall):
             if number != length:
                 text = expression_text(expected)
                 value = "" if text == str(number) else f", which is {number}"
+                if not place and not value:
+                    value = _open_length(function, text)
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
                 raise function.error(
                     f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name
@@ -583,3 +585,20 @@ class PreparedProgram:
         before = stream.record()
         self._queue()
         return stream.record().elapsed(before)
+
+
+def _open_length(function: ProgramFunction, length: str) -> str:
+    """Return the option by which `devmod onnx` leaves a length open that it has fixed; "" if it has
+    not. The origin of the kernels has its options.
+    """
+    kernel = next(iter(function.functions.values()))
+    origin = kernel._rules.origin
+    if callable(origin):
+        origin = origin()
+    if origin is None:
+        return ""
+    for option in origin.options:
+        name, _, fixed = option.rpartition("=")
+        if name.startswith("--dim ") and fixed == length:
+            return f". For up to N, make the file by devmod onnx with {name}=1..N"
+    return ""

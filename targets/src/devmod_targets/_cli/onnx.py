@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from contextlib import suppress
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import devmod
 from devmod import errors
-from devmod.backend import escape, open_regular, temporary_folder
-from devmod.commands import complete_kind, debug_option, echo
+from devmod.backend import open_regular, temporary_folder
+from devmod.commands import complete_kind, debug_option, echo, progress
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.worker import Worker, answer_writer
+from devmod_readers.programs import RESERVED
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.interop import tinygrad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: The seconds in which the process must report its next progress.
 TIMEOUT = 600
@@ -74,6 +77,13 @@ Examples:
     metavar="[NAME=]FILE",
     help="An array for the check, a file .npy. [default: random numbers from a fixed seed]",
 )
+@click.option(
+    "--no-check",
+    "is_checked",
+    flag_value=False,
+    default=True,
+    help="Write the file without a comparison of its results.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def command(
@@ -83,19 +93,24 @@ def command(
     name: str | None,
     dims: tuple[str, ...],
     inputs: tuple[str, ...],
+    is_checked: bool,
     quiet: bool,
 ) -> None:
     """Write the program of a model: its kernels for each target, its constants and its launches. No
     device is needed.
 
-    Where devices of the targets are, the results are compared with tinygrad's on the CPU first. If
-    they differ, nothing is written.
+    tinygrad's results on the CPU are compared with those of onnxruntime, or else of onnx.reference,
+    and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
     if not name.isidentifier() or iskeyword(name):
         raise click.UsageError(
             f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
         )
+    notes = []
+    if name in RESERVED:
+        notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
+        name = f"_{name}"
     output = output or Path(f"{name}.devmod")
     if output.exists() and file.exists() and output.samefile(file):
         raise click.UsageError(f"{output} is the model; writing to it would overwrite it")
@@ -112,6 +127,7 @@ def command(
         "name": name,
         "dims": dict(each.rsplit("=", 1) for each in dims),
         "file": str(output),
+        "is_checked": is_checked,
     }
     request["inputs"] = {
         key: path
@@ -121,19 +137,18 @@ def command(
     }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")
-        answer = _ask(
-            {**request, "output": place}, str(file), show=sys.stderr.isatty() and not quiet
-        )
+        with progress(quiet=quiet) as show:
+            answer = _ask({**request, "output": place}, str(file), show)
         devmod.save(devmod.load(place), output)
     if not quiet:
         for line in answer["lines"]:
             echo(line)
-        for line in answer["notes"]:
+        for line in (*notes, *answer["notes"]):
             echo(f"devmod: note: {line}", err=True)
 
 
-def _ask(request: dict[str, Any], path: str, *, show: bool) -> Any:
-    """Return the answer of the other process. `show`: its progress is a line of the terminal."""
+def _ask(request: dict[str, Any], path: str, show: Callable[[str], None]) -> Any:
+    """Return the answer of the other process. `show` gets its progress."""
     # The order of Python's sets is in no file. tinygrad's settings are in the environment, too:
     # `main` hides them from it alone.
     with Worker(
@@ -141,11 +156,8 @@ def _ask(request: dict[str, Any], path: str, *, show: bool) -> Any:
     ) as worker:
         answer: Any = {"progress": "tracing"}
         while answer and "progress" in answer:
-            if show:
-                click.echo(f"\r\x1b[K{escape(answer['progress'])}", nl=False, err=True)
+            show(answer["progress"])
             answer = worker.answer(TIMEOUT)
-        if show:
-            click.echo("\r\x1b[K", nl=False, err=True)
         if answer and "error" in answer:
             raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
         if answer:
@@ -174,8 +186,7 @@ def main(request: dict[str, Any]) -> None:
         with tinygrad.cpu():
             from devmod_targets.tinygrad.onnx import export
 
-            module, lines, notes = export(request, lambda text: answer({"progress": text}))
-        devmod.save(module, request["output"])
+            lines, notes = export(request, lambda text: answer({"progress": text}))
         answer({"lines": lines, "notes": notes})
     except Exception as error:  # noqa: BLE001 - tinygrad may raise anything
         is_own = isinstance(error, DevmodError)

@@ -21,8 +21,6 @@ from devmod.backend import create_own, walk
 from devmod.errors import (
     ArgumentError,
     CompileError,
-    DeviceMemoryError,
-    DeviceNotFoundError,
     ToolchainNotFoundError,
     list_names,
     not_installed,
@@ -88,7 +86,7 @@ def export(
         Tensors that the function uses, by the names that the file gives them. Default: the names of
         `get_state_dict`, or of variables.
     report
-        A function that gets lines of text, the progress.
+        A function that gets lines of text: the names that differ in the program, and the progress.
 
     Returns
     -------
@@ -140,6 +138,14 @@ def export(
                     recordings[limit] = record(fn, given, outputs, constants or {})
             plans.append(_Plan(name, target, recordings[limit]))
         _render(plans, report)
+    recording = plans[0].recording  # the names are those of each kind
+    public = {
+        *recording.variables,
+        *(each.name for each in (*recording.inputs, *recording.outputs)),
+    }
+    for text, own in recording.names.renamed.items():
+        if own in public:
+            report(f"{text!r} is {own} in the program")
     programs = []
     for plan in plans:
         report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels")
@@ -278,7 +284,7 @@ class _Plan:
         """Compile the kernels, and return the module of the program."""
         from tinygrad.engine.realize import get_call_arg_uops
 
-        from devmod_targets.tinygrad.record import effects, expression
+        from devmod_targets.tinygrad.record import effects, expression, identifier
 
         recording, module = self.recording, self._compile()
         written, steps = set[Any](), []
@@ -287,7 +293,7 @@ class _Plan:
             rendered, buffers = self.rendered[kernel], get_call_arg_uops(call)
             written |= effects(call)[0]
             bound = {
-                each.src[0].expr: expression(each.src[1].src[1])
+                identifier(each.src[0].expr): expression(each.src[1].src[1])
                 for each in call.src[1:]
                 if each.is_bound_var
             }
@@ -472,63 +478,38 @@ def check(
     """
     import numpy as np
 
-    parts = [*walk(module)]
-    kinds = {each.kind for each in parts}
-    types = {
-        each.type
-        for part in parts
-        for info in part.functions.values()
-        if info.interface
-        for each in info.interface.params
-    }
-    allowed = 1e-2 if types & {"float16", "bfloat16"} else 1e-4
-    lines, wanted = [], {}
-    for number, result in enumerate(expected):
-        is_finite = np.isfinite(result.astype(np.float64)).all()
-        if is_finite and result.any() and (result.size == 1 or (result != result.flat[0]).any()):
-            wanted[number] = result
-        else:
-            problem = "the same everywhere" if is_finite else "not finite"
-            lines.append(
-                f"not checked: result {number} of tinygrad on the CPU is {problem}, so a wrong one may equal it"
-            )
-    checked, differences = [], []
-    for device in (each for each in devmod.devices() if each.kind in kinds and wanted):
+    from devmod_targets.tinygrad.check import (
+        UNUSABLE,
+        compare,
+        measure,
+        remarks,
+        summary,
+        tolerance,
+    )
+
+    kinds = {each.kind for each in walk(module)}
+    allowed = tolerance(module)
+    lines = remarks(expected)
+    checked = []
+    differences = []
+    for device in devmod.devices():
+        if device.kind not in kinds:
+            continue
         label = f"{device.kind}:{device.index}"
         try:
             function: Any = module[name].on(device)
-            results = function(**inputs, **({"state": function.state()} if function.states else {}))
-        except (CompileError, DeviceNotFoundError, DeviceMemoryError) as error:
+            keywords = {"state": function.state()} if function.states else {}
+            results = function(**inputs, **keywords)
+        except UNUSABLE as error:
             lines.append(f"not checked on {label}: {error}")
             continue
-        for number, result in wanted.items():
-            got = np.asarray(results[number] if isinstance(results, tuple) else results)
+        if not isinstance(results, tuple):
+            results = (results,)
+        for number, (got, wanted) in enumerate(zip(results, expected, strict=True)):
             what = f"result {number} of {name!r} on {label}"
-            if got.shape != result.shape or got.dtype != result.dtype:
-                raise CompileError(
-                    f"{what} is {got.dtype}{list(got.shape)}; tinygrad gives {result.dtype}{list(result.shape)}"
-                )
-            scale = float(abs(result.astype(np.float64)).max())
-            difference, limit = (
-                abs(got.astype(np.float64) - result).max(),
-                allowed * scale if result.dtype.kind == "f" else 0.0,
-            )
-            if not difference <= limit or (
-                not limit and (got != result).any()
-            ):  # also if it is NaN, or an integer beyond 2**53
-                raise CompileError(
-                    f"{what} differs by {difference:.1e} from that of tinygrad on the CPU, whose largest magnitude is {scale:.2g}: at most "
-                    f"{limit:.1e} is allowed",
-                    kind=device.kind,
-                    function=name,
-                )
-            differences.append((difference / scale, difference, scale))
+            compare(what, np.asarray(got), wanted, "tinygrad on the CPU", allowed)
+            differences.append(measure(np.asarray(got), wanted))
         checked.append(label)
-    if checked:
-        _, worst, largest = max(differences)
-        places = " and ".join(filter(None, (", ".join(checked[:-1]), checked[-1])))
-        lines.insert(
-            0,
-            f"checked on {places} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}",
-        )
-    return lines or ["not checked: no device of the file's kinds is here"]
+    if not checked:
+        return lines or ["not checked: no device of the file's kinds is here"]
+    return [summary(checked, "tinygrad on the CPU", differences), *lines]

@@ -16,7 +16,6 @@ from tinygrad.nn.onnx import (
     OnnxNode,
     OnnxRunner,
     OpSetId,
-    onnx_ops,
     required_input_python_consts,
 )
 
@@ -34,9 +33,20 @@ from devmod.errors import (
 from devmod_readers.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
 from devmod_targets.interop import tinygrad
+from devmod_targets.tinygrad.check import (
+    Reference,
+    compare,
+    measure,
+    remarks,
+    results_on,
+    summary,
+    tolerance,
+    typed,
+)
+from devmod_targets.tinygrad.operators import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 #: Operators on numbers. Symbolic lengths that are divided are not negative.
 _ARITHMETIC: dict[str, Any] = {
@@ -50,6 +60,8 @@ _ARITHMETIC: dict[str, Any] = {
 }
 #: Operators whose results have the elements of their first input.
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+#: Operators that divide their first input by the second.
+_DIVISIONS = ("Div", "Mod")
 _ADVICE = "; a fixed length may do (--dim)"
 _DOMAINS = {each.value for each in Domain} | {""}
 
@@ -64,19 +76,11 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     """
 
     def __init__(self, model: Model) -> None:
-        if unknown := [
-            each
-            for each in model.nodes
-            if each.operator not in onnx_ops or each.domain not in _DOMAINS
-        ]:
-            names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
-            raise CompileError(
-                f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}"
-            )
+        _check_nodes(model)
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
-        self.onnx_ops = {**onnx_ops, "Slice": _slice}
+        self.onnx_ops = OPERATORS
         self._names, self._nodes = model.outputs, model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.const_names = {
@@ -84,8 +88,12 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             *(name for each in model.nodes if each.operator == "Constant" for name in each.outputs),
         }
 
-    def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the outputs by name."""
+    def run(
+        self,
+        inputs: Mapping[str, Tensor],
+        judge: Callable[[Node, Any], object] = lambda node, values: None,
+    ) -> dict[str, Tensor]:
+        """Return the outputs by name. `judge` gets each node, and the values by name after it."""
         self.graph_values = {**self._kept, **inputs}
         self._buffers = {each.uop.base for each in inputs.values()}
         for node in self._nodes:
@@ -116,6 +124,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 raise CompileError(
                     f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
                 ) from error
+            judge(node, self.graph_values)
         return {name: self._get_python_const(name, "", 0) for name in self._names}
 
     def _depends(self, tensor: Tensor) -> bool:
@@ -127,6 +136,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             return super()._get_python_const(name, op, idx)
         if idx in required_input_python_consts.get(op, ()):
             return value.tolist()
+        if not value.size:
+            return Tensor(value.astype(np.int64))
         dtype = dtypes.bool if all(isinstance(each, bool) for each in value.flat) else dtypes.int64
         return Tensor.stack(*(Tensor(each, dtype=dtype) for each in value.flat)).reshape(
             value.shape
@@ -199,7 +210,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         def checked(tensor: Tensor) -> Any:
             if self._depends(tensor):
                 raise CompileError(
-                    "a shape or an option depends on the data of an input. That is control flow, which no program has"
+                    "a shape or an option depends on the data of an input. That is control flow, which no program has. "
+                    "An input that is always the same can be an initializer of the model"
                 )
             if tensor.uop.variables():
                 raise CompileError(
@@ -225,6 +237,34 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         return result
 
 
+def _check_nodes(model: Model) -> None:
+    """Raise CompileError for a node that no program has, or that tinygrad does not have."""
+    if unknown := [
+        each
+        for each in model.nodes
+        if each.operator not in OPERATORS or each.domain not in _DOMAINS
+    ]:
+        names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
+        raise CompileError(
+            f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}"
+        )
+    for each in model.nodes:
+        if each.domain.endswith("training"):
+            raise CompileError(f"{_called(each)}: a step of training, which no program has")
+        if each.operator in _DIVISIONS:
+            _check_divisors(model, each)
+
+
+def _check_divisors(model: Model, node: Node) -> None:
+    """Raise CompileError for a constant that ends a process on a CPU."""
+    for name in node.inputs[1:]:
+        divisor = model.constants.get(name)
+        if divisor is not None and "int" in divisor.type and not divisor.array.all():
+            raise CompileError(
+                f"{_called(node)}: it divides integers by {quote_name(name)}, which has a zero"
+            )
+
+
 class Function:
     """A run for `tinygrad.export`, which looks for tensors in `__dict__`: those of a former run are
     no constants.
@@ -238,17 +278,6 @@ class Function:
     def __call__(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Return the outputs by name."""
         return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
-
-
-def _slice(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
-    """tinygrad's Slice, which takes an end beyond the length for the largest length."""
-    axes = axes or range(data.ndim)
-    bounds = [(data.shape[axis], end) for axis, end in zip(axes, ends, strict=True)]
-    ends = [
-        length if isinstance(length, UOp) and isinstance(end, int) and bool(end >= length) else end
-        for length, end in bounds
-    ]
-    return onnx_ops["Slice"](data, starts, ends, axes, steps)
 
 
 def _objects(value: Any) -> Any:
@@ -265,23 +294,37 @@ def _called(node: Node) -> str:
 
 
 def _tensor(dtype: str, array: Any) -> Tensor:
-    if dtype == "bfloat16":
-        return Tensor((array.astype(np.uint32) << 16).view(np.float32)).cast(dtypes.bfloat16)
-    return (
-        Tensor(array) if array.shape else Tensor(array.item(), dtype=getattr(dtypes, dtype))
-    )  # the number stands in the kernel
+    """Return a constant. A number stands in the kernel."""
+    if array.shape or dtype == "bfloat16":
+        return tensor_of(dtype, array)
+    return Tensor(array.item(), dtype=getattr(dtypes, dtype))
+
+
+def tensor_of(dtype: str, array: Any) -> Tensor:
+    """Return a tensor of an array. Elements of bfloat16 are of that type or uint16."""
+    if dtype != "bfloat16":
+        return Tensor(array)
+    bits = array.view(np.uint16).astype(np.uint32) << 16
+    return Tensor(bits.view(np.float32)).cast(dtypes.bfloat16)
+
+
+def array_of(tensor: Tensor) -> Any:
+    """Return an array of a tensor."""
+    if tensor.dtype != dtypes.bfloat16:
+        return tensor.numpy()
+    return tensor.cast(dtypes.float32).numpy().astype("bfloat16")  # of ml_dtypes
 
 
 def export(
     request: Mapping[str, Any], report: Callable[[str], object]
-) -> tuple[devmod.Module, list[str], list[str]]:
-    """Return a module with the program of a model, lines about it and its check, and notes.
+) -> tuple[list[str], list[str]]:
+    """Write a file with the program of a model, and return lines about it and its check, and notes.
 
     Parameters
     ----------
     request
         "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of
-        inputs; "file", the name for a call.
+        inputs; "output", the file to write, and "file", its name for a call; "is_checked".
     report
         A function that gets lines about the progress.
     """
@@ -291,9 +334,9 @@ def export(
         request["model"], {name: list(each.shape) for name, each in given.items()} | dims
     )
     given = {name or next(iter(model.inputs)): each for name, each in given.items()}
-    lines = list[str]()
-    runner, arrays = Runner(model), choose_inputs(model, given)
-    example = _tensors(model, arrays[-1])
+    runner = Runner(model)
+    arrays = choose_inputs(model, given)
+    example = example_tensors(model, arrays[-1])
     results = runner.trial(example)
     module = tinygrad.export(
         Function(runner, list(example)),
@@ -304,30 +347,156 @@ def export(
         constants={name: each for name, each in runner.constants.items() if each.shape},
         report=report,
     )
+    _add_options(module, [f"{each}=1" for each in model.chosen])
+    devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
     own, outputs = names[: len(model.inputs)], names[len(model.inputs) :]
-    for each in arrays:
-        report("checking")
-        pairs = [
-            pair
-            for name, (_, shape) in model.inputs.items()
-            for pair in zip(shape, each[name].shape, strict=True)
-        ]
-        lengths = {side.name: length for side, length in pairs if isinstance(side, Range)}
-        where = (
-            f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})"
-            if lengths
-            else ""
-        )
-        if lengths:
-            results = Runner(model).run({name: Tensor(array) for name, array in each.items()})
-        expected = [tensor.numpy() for tensor in results.values()]
-        checked = tinygrad.check(
-            module, request["name"], dict(zip(own, each.values(), strict=True)), expected
-        )
-        lines += [line + where for line in checked]
+    lines = [about]
+    if request["is_checked"]:
+        check = _Check(model, module, request, report)
+        for each in arrays:
+            lines += check.run(each, results)
+    else:
+        lines.append("not checked: --no-check")
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
-    return module, [about, *lines, f"{', '.join(outputs)} = {call}"], list(model.notes)
+    return [*lines, f"{', '.join(outputs)} = {call}"], list(model.notes)
+
+
+def _add_options(module: devmod.Module, lengths: list[str]) -> None:
+    """Record the lengths that the file fixed, for the error of a call that has others."""
+    for part in walk(module):
+        origin = part.__dict__.get("_devmod_origin")
+        if origin is not None:
+            options = [f"--dim {each}" for each in lengths]
+            part.__dict__["_devmod_origin"] = origin.replace(options=options)
+
+
+class _Check:
+    """Compares tinygrad's results of a model with those of another program, and those of devices
+    with tinygrad's, so that an error says whose mistake it is.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        module: devmod.Module,
+        request: Mapping[str, Any],
+        report: Callable[[str], object],
+    ) -> None:
+        self._model, self._request, self._report = model, request, report
+        self._allowed = tolerance(module)
+        kinds = {each.kind for each in walk(module)}
+        self._labels = [
+            f"{each.kind}:{each.index}" for each in devmod.devices() if each.kind in kinds
+        ]
+        self._reference = Reference(request["model"])
+        self._empty = {}
+        for name, each in model.constants.items():
+            if not each.array.size:
+                self._empty[name] = each.array
+
+    def run(self, inputs: dict[str, Any], trial: Mapping[str, Tensor]) -> list[str]:
+        """Return lines about the results for some inputs. `trial` has those for fixed lengths.
+
+        Raises
+        ------
+        CompileError
+            A result is wrong.
+        """
+        lengths = self._lengths(inputs)
+        results = trial
+        where = ""
+        if lengths:
+            results = Runner(self._model).run(self._inputs(inputs))
+            where = f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})"
+        own = [array_of(each) for each in results.values()]
+        self._report(f"comparing with {self._reference.program}")
+        expected = self._reference.results(self._empty | inputs)
+        program = "tinygrad on the CPU alone"
+        wanted = own
+        found: dict[str, Any] = {}
+        lines = []
+        if expected:
+            program = self._reference.program
+            wanted = [expected[name] for name in results]
+            self._compare_own(inputs, own, wanted)
+            found["tinygrad's CPU"] = own
+        else:
+            lines.append(f"not compared with another program: {self._reference.problem}")
+        lines += self._run_devices(inputs, own, found)
+        if found:
+            differences = [worst for each in found.values() for worst in map(measure, each, wanted)]
+            lines.insert(0, summary([*found], program, differences))
+        return [line + where for line in (*lines, *remarks(own))]
+
+    def _run_devices(
+        self, inputs: dict[str, Any], own: Sequence[Any], found: dict[str, Any]
+    ) -> list[str]:
+        """Compare the results of each device with tinygrad's, and return lines about the others.
+        `found` gets the results by the device.
+        """
+        lines = []
+        name = self._request["name"]
+        for label in self._labels:
+            self._report(f"checking on {label}")
+            problem, results = results_on(label, self._request["output"], name, [*inputs.values()])
+            if problem:
+                lines.append(f"not checked on {label}: {problem}")
+                continue
+            for number, got in enumerate(results):
+                what = f"result {number} of {name!r} on {label}"
+                compare(what, got, own[number], "tinygrad on the CPU", self._allowed)
+            found[label] = results
+        if not self._labels:
+            lines.append("not checked: no device of the file's kinds is here")
+        return lines
+
+    def _lengths(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """Return the lengths that the call with these inputs chooses."""
+        result = {}
+        for name, (_, shape) in self._model.inputs.items():
+            for side, length in zip(shape, inputs[name].shape, strict=True):
+                if isinstance(side, Range):
+                    result[side.name] = length
+        return result
+
+    def _inputs(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        types = self._model.inputs
+        return {name: tensor_of(types[name][0], each) for name, each in inputs.items()}
+
+    def _compare_own(
+        self, inputs: dict[str, Any], own: Sequence[Any], wanted: Sequence[Any]
+    ) -> None:
+        """Compare tinygrad's results. Where they differ, some node alone does, too: else it is the
+        order of additions that many nodes enlarge.
+        """
+        program = self._reference.program
+        try:
+            for number, got in enumerate(own):
+                what = f"result {number} of tinygrad on the CPU"
+                compare(what, got, wanted[number], program, self._allowed)
+        except CompileError:
+            self._report(f"comparing each node with {program}")
+            values = self._reference.results(self._empty | inputs, every=True)
+            if not values:
+                raise
+        else:
+            return
+
+        def judge(node: Node, current: Any) -> None:
+            for name in node.outputs:
+                got = current.get(name)
+                if name not in values or not isinstance(got, Tensor):
+                    continue
+                array = array_of(got)
+                what = (
+                    f"{_called(node)}: tinygrad computes it wrongly: its output {quote_name(name)}"
+                )
+                compare(what, array, values[name], program, self._allowed)
+                current[name] = tensor_of(str(array.dtype), values[name])
+            self._report(f"comparing {_called(node)}")
+
+        Runner(self._model).run(self._inputs(inputs), judge)
 
 
 def _dim(text: str) -> Any:
@@ -343,7 +512,7 @@ def _dim(text: str) -> Any:
 
 def _read_array(path: str) -> Any:
     try:
-        return np.load(path, allow_pickle=False)
+        return typed(np.load(path, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         raise ArgumentError(
             f"--inputs {path}: this is no readable file .npy of NumPy: {error}", argument="inputs"
@@ -397,27 +566,31 @@ def _lengths(shape: tuple[int | Range, ...], lengths: Mapping[str, int]) -> tupl
 
 
 def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
-    random = np.random.default_rng(0)
-    dtype, shape = model.inputs[name][0], _lengths(model.inputs[name][1], lengths)
-    if dtype[0] in "fb" and dtype != "bool":
+    """Return an array for an input: another for each. Integers that nodes divide by are not 0."""
+    random = np.random.default_rng(list(model.inputs).index(name))
+    dtype = model.inputs[name][0]
+    shape = _lengths(model.inputs[name][1], lengths)
+    if "float" in dtype:
         return random.standard_normal(shape).astype(dtype)
-    most, aliases = 1 if dtype == "bool" else 127 if dtype == "int8" else 255, {name}
+    least, most = {"bool": (0, 1), "int8": (-128, 127)}.get(dtype, (0, 255))
+    aliases = {name}
     for node in model.nodes:
         if node.operator in _SAME_ELEMENTS and node.inputs[0] in aliases:
             aliases.add(node.outputs[0])
-        if (
-            node.operator.startswith("Gather")
-            and node.inputs[1] in aliases
-            and node.inputs[0] in model.constants
-        ):
-            most = min(most, *(side - 1 for side in model.constants[node.inputs[0]].array.shape))
-    return random.integers(0, most + 1, shape).astype(dtype)
+        if len(node.inputs) < 2 or node.inputs[1] not in aliases:
+            continue
+        if node.operator.startswith("Gather") and node.inputs[0] in model.constants:
+            sides = model.constants[node.inputs[0]].array.shape
+            most = min(most, *(side - 1 for side in sides))
+        if node.operator in _DIVISIONS:
+            least = 1
+    return random.integers(least, most + 1, shape).astype(dtype)
 
 
-def _tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+def example_tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return tensors of the inputs, with the lengths that a call chooses as bound variables."""
     result = {}
-    for name, (_, shape) in model.inputs.items():
+    for name, (dtype, shape) in model.inputs.items():
         largest = np.zeros(
             [side.high if isinstance(side, Range) else side for side in shape], arrays[name].dtype
         )
@@ -428,7 +601,9 @@ def _tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
             else length
             for side, length in zip(shape, arrays[name].shape, strict=True)
         ]
-        result[name] = Tensor(largest).realize().shrink(tuple((0, each) for each in bound))
+        result[name] = (
+            tensor_of(dtype, largest).realize().shrink(tuple((0, each) for each in bound))
+        )
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from keyword import iskeyword
 from math import prod
@@ -20,6 +20,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
+from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
 
 #: The settings on which kernels and constants depend, and those by which tinygrad writes to disk or
@@ -174,23 +175,32 @@ class Recording(NamedTuple):
 
 
 class Names(set[str]):
-    """The names of a program's arrays and numbers."""
+    """The names of a program's arrays and numbers. `renamed` has those that are not as given."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(map(identifier, names))
+        self.renamed = {each: identifier(each) for each in names if each not in self}
 
     def take(self, text: str) -> str:
         """Return a name like the text that is an identifier, and that nothing else has."""
-        name = re.sub(r"\W", "_", text, flags=re.ASCII)
-        name = (
-            name
-            if name.isidentifier() and not iskeyword(name) and name not in LAUNCH_KEYWORDS
-            else f"_{name}"
-        )
-        result = next(
-            each
-            for number in range(len(self) + 1)
-            if (each := f"{name}_{number + 1}" if number else name) not in self
-        )
+        name = identifier(text)
+        result = name
+        number = 1
+        while result in self:
+            number += 1
+            result = f"{name}_{number}"
         self.add(result)
+        if result != text:
+            self.renamed[text] = result
         return result
+
+
+def identifier(text: str) -> str:
+    """Return a text as a name of a program: one that neither calls nor expressions have."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    if not name.isidentifier() or iskeyword(name) or name in (*LAUNCH_KEYWORDS, *RESERVED, "state"):
+        return f"_{name}"
+    return name
 
 
 def record(
@@ -224,8 +234,9 @@ def record(
         for side in (each.shape if isinstance(each, Tensor) else [each])
         if isinstance(side, UOp)
     ]
-    variables = {each.expr: each for side in sides for each in side.variables()}
-    names = Names(variables)
+    bound = {each.expr: each for side in sides for each in side.variables()}
+    variables = {identifier(name): each for name, each in bound.items()}
+    names = Names(bound)
     fresh = {
         name: _fresh(each) if isinstance(each, Tensor) else each for name, each in inputs.items()
     }
@@ -420,7 +431,7 @@ def expression(value: Any) -> Any:
     if value.op in (Ops.CAST, Ops.BITCAST) or value.is_bound_var:
         return expression(value.src[0])
     if value.op is Ops.PARAM or value.is_variable:
-        return value.expr
+        return identifier(value.expr)
     operands = list(map(expression, value.src))
     if value.op in _OPERATORS:
         return _OPERATORS[value.op].format(*operands)

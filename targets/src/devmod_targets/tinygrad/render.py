@@ -17,7 +17,7 @@ from tinygrad.uop.ops import Ops, UOp, ssimplify
 
 from devmod.errors import describe_error
 from devmod.worker import answer_items
-from devmod_targets.tinygrad.record import expression, settings
+from devmod_targets.tinygrad.record import expression, identifier, settings
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
@@ -29,7 +29,7 @@ class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
         self.written = {each.src[0].buf_uop for each in uops if each.op is Ops.STORE}
         _, lines, buffers = super()._render(uops)
         self.parameters = [
-            (text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and uop.expr)
+            (text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and identifier(uop.expr))
             for text, (uop, _) in buffers
         ]
         return self.name, lines, buffers

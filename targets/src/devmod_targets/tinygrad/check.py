@@ -1,0 +1,236 @@
+"""The results of a program on a device, and those of a model by another program than tinygrad, each
+in a process of its own: a driver or a model may end it. This imports no tinygrad.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import devmod
+from devmod.backend import temporary_folder, walk
+from devmod.errors import (
+    CompileError,
+    DeviceMemoryError,
+    DeviceNotFoundError,
+    describe_error,
+    pip_install,
+)
+from devmod.worker import Worker, answer_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+#: The errors of a device that cannot run a program. Other errors are those of the program.
+UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
+#: The most seconds of a device, of onnxruntime, and of onnx.reference, which computes in Python.
+SECONDS = {"": 300.0, "onnxruntime": 300.0, "onnx.reference": 30.0}
+
+
+def tolerance(module: devmod.Module) -> float:
+    """Return the part of the largest magnitude by which the floats of a module may differ."""
+    types = set[str]()
+    for part in walk(module):
+        for info in part.functions.values():
+            if info.interface is not None:
+                types.update(each.type for each in info.interface.params)
+    return 1e-2 if types & {"float16", "bfloat16"} else 1e-4
+
+
+def measure(got: Any, wanted: Any) -> tuple[float, float, float]:
+    """Return the largest difference of a result where the other one is finite, as a part of the
+    largest magnitude, and both.
+    """
+    numbers = wanted.astype(np.float64)
+    is_judged = np.isfinite(numbers)
+    numbers = numbers[is_judged]
+    scale = float(abs(numbers).max(initial=0))
+    difference = float(abs(got.astype(np.float64)[is_judged] - numbers).max(initial=0))
+    return difference / (scale or 1), difference, scale
+
+
+def compare(what: str, got: Any, wanted: Any, program: str, allowed: float) -> None:
+    """Compare a result with that of a program, where that is finite.
+
+    Raises
+    ------
+    CompileError
+        They differ by more than the part `allowed` of the largest magnitude, or an integer differs.
+    """
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        other = f"{wanted.dtype}{list(wanted.shape)}"
+        raise CompileError(f"{what} is {got.dtype}{list(got.shape)}; {program} gives {other}")
+    _, difference, scale = measure(got, wanted)
+    if wanted.dtype.kind in "iub":  # not by the difference, since those beyond 2**53 are no floats
+        allowed = 0.0
+        is_close = bool((got == wanted).all())
+    else:
+        is_close = difference <= allowed * scale
+    if not is_close:  # also if it is NaN
+        raise CompileError(
+            f"{what} differs by {difference:.1e} from that of {program}, whose largest magnitude is {scale:.2g}: "
+            f"at most {allowed * scale:.1e} is allowed"
+        )
+
+
+def summary(
+    places: Sequence[str], program: str, results: Sequence[tuple[float, float, float]]
+) -> str:
+    """Return the line about what was compared with a program."""
+    *others, last = places
+    shown = f"{', '.join(others)} and {last}" if others else last
+    _, difference, scale = max(results)
+    return f"checked on {shown} against {program}: worst error {difference:.1e} of {scale:.2g}"
+
+
+def remarks(expected: Iterable[Any]) -> list[str]:
+    """Return lines about the results with which a comparison shows little."""
+    lines = []
+    for number, wanted in enumerate(expected):
+        if not np.isfinite(wanted.astype(np.float64)).all():
+            lines.append(f"result {number} is not finite everywhere: the rest of it is compared")
+        elif not wanted.any() or (wanted.size > 1 and (wanted == wanted.flat[0]).all()):
+            lines.append(f"result {number} is the same everywhere, so a wrong one may equal it")
+    return lines
+
+
+class Reference:
+    """Another program than tinygrad that computes the results of a model: onnxruntime if it is
+    installed, else onnx.reference.
+
+    Attributes
+    ----------
+    program
+        Its name; "" if none computes them.
+    problem
+        Why none does.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._seconds = dict(SECONDS)
+        self._programs = [each for each in ("onnxruntime", "onnx.reference") if is_here(each)]
+        self._problems: list[str] = []
+
+    @property
+    def program(self) -> str:  # noqa: D102 - above
+        return self._programs[0] if self._programs else ""
+
+    @property
+    def problem(self) -> str:  # noqa: D102 - above
+        problems = [*self._problems]
+        if not is_here("onnxruntime"):
+            problems.append(f"to compare with onnxruntime: {pip_install('onnxruntime')}")
+        return "; ".join(problems)
+
+    def results(self, inputs: Mapping[str, Any], *, every: bool = False) -> dict[str, Any]:
+        """Return the results by name, or what `every` node gives; {} if no program does."""
+        while self.program:
+            start = monotonic()
+            request = {"program": self.program, "model": self._model, "inputs": [*inputs]}
+            limit = self._seconds[self.program]
+            answer, arrays = _ask({**request, "every": every}, [*inputs.values()], limit)
+            self._seconds[self.program] -= monotonic() - start
+            if "names" in answer:
+                return dict(zip(answer["names"], arrays, strict=True))
+            self._problems.append(f"{self.program}: {answer['error']}")
+            del self._programs[0]
+        return {}
+
+
+def is_here(program: str) -> bool:
+    """Return whether a program is installed."""
+    return find_spec(program.partition(".")[0]) is not None
+
+
+def results_on(device: str, file: str, name: str, inputs: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Return why a program cannot run on a device, or "" and its results.
+
+    Raises
+    ------
+    CompileError
+        It runs on no device.
+    """
+    request = {"program": "", "device": device, "file": file, "name": name}
+    answer, arrays = _ask(request, inputs, SECONDS[""])
+    if answer.get("is_wrong"):
+        raise CompileError(f"{name!r} on {device}: {answer['error']}")
+    return answer.get("error", ""), arrays
+
+
+def _ask(request: dict[str, Any], arrays: Sequence[Any], seconds: float) -> tuple[Any, list[Any]]:
+    """Return the answer of a process and its arrays. "error" is its error, or how it ended."""
+    with temporary_folder() as folder:
+        path = os.path.join(folder, "arrays.npz")
+        np.savez(path, *arrays)
+        with Worker(__name__, {**request, "arrays": path}, captures=True) as worker:
+            answer = worker.answer(seconds)
+            if answer is None:
+                answer = {"error": f"it {worker.end_of_item(seconds)}"}
+        return answer, _read(path)
+
+
+def _read(path: str) -> list[Any]:
+    with np.load(path, allow_pickle=False) as file:
+        return [typed(each) for each in file.values()]
+
+
+def typed(array: Any) -> Any:
+    """Return an array of a file. NumPy writes bfloat16, a type of ml_dtypes, without its name."""
+    if array.dtype.str != "|V2":
+        return array
+    import ml_dtypes  # the package onnx needs it
+
+    return array.view(ml_dtypes.bfloat16)
+
+
+def main(request: dict[str, Any]) -> None:
+    """Compute results in the new process."""
+    answer = answer_writer()
+    try:
+        run = _run_model if request["program"] else _run_program
+        names, results = run(request, _read(request["arrays"]))
+        np.savez(request["arrays"], *results)
+        answer({"names": names})
+    except UNUSABLE as error:
+        answer({"error": str(error)})
+    except Exception as error:  # noqa: BLE001 - another program may raise anything
+        answer({"error": describe_error(error), "is_wrong": True})
+
+
+def _run_program(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:
+    os.environ["DEVMOD_PREFER"] = request["device"].partition(":")[0]  # no other driver is opened
+    module = devmod.load(request["file"])
+    function: Any = module[request["name"]].on(request["device"])
+    keywords = {"state": function.state()} if function.states else {}
+    results = function(*inputs, **keywords)
+    return function.outputs, results if isinstance(results, tuple) else (results,)
+
+
+def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:
+    import onnx
+
+    model = onnx.load(request["model"])
+    names = [each.name for each in model.graph.output]
+    if request["every"]:
+        made = {name for each in model.graph.node for name in each.output}
+        for name in sorted(made - {"", *names}):
+            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+            names.append(name)
+    session: Any
+    if request["program"] == "onnxruntime":
+        import onnxruntime
+
+        data = model.SerializeToString()
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    else:
+        from onnx.reference import ReferenceEvaluator
+
+        session = ReferenceEvaluator(model)
+    known = {each.name for each in model.graph.input}
+    given = zip(request["inputs"], inputs, strict=True)
+    return names, session.run(names, {name: each for name, each in given if name in known})
