@@ -738,3 +738,21 @@ using namespace nvcuda;
     wmma::store_matrix_sync(t, c, 16, wmma::mem_row_major);
     __syncthreads();
     for (; i < 256; i += 32) y[i] = t[i] * 2;
+@ bounds a read of one element more than dynamic shared memory has / seven elements that a load of four widens | 1 32 | int *y = i7 | shared=28 ; out of bounds (read) ; thread (0, 0, 0): 4 bytes at s[7]; s is uint32[7] in shared memory
+    extern __shared__ int s[];
+    if (i < 7) s[i] = y[i];
+    __syncthreads();
+    if (i == 0) {
+        int a = 0;
+        for (int k = 0; k < 7; k++) a += s[k];  //right
+        int *end = s + 7;  //wrong
+        asm volatile("" : "+l"(end));  //wrong
+        a = *end;  //wrong!
+        y[0] = a;
+    }
+@ bounds four elements of a row of three / three elements of four | 1 2 | float *y = f7 | out of bounds (read) ; thread (1, 0, 0): 16 bytes at y[4]; y is float32[7]
+    float4 v = *(float4 *)(y + 4 * i);  //!
+    __syncthreads();
+    y[i] = v.x + v.y + v.z
+        + v.w  //wrong
+        ;

@@ -111,6 +111,69 @@ def test_vector_accesses_are_checked_whole() -> None:
         run_snippet(body.replace("+{}", "+16"), [("u32", a)], "u32")
 
 
+SEVEN = """extern "C" __global__ void k(int *o) {
+    extern __shared__ int s[];
+    if (threadIdx.x < 7) s[threadIdx.x] = 90 + threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x == 0) for (int i = 0; i < 7; i++) o[i] = s[i];
+}"""
+
+
+def test_a_load_that_the_compiler_widens_may_reach_the_granule_of_shared_memory() -> None:
+    """NVRTC reads s[4] to s[6] by a vector of four elements, as it does for numba-cuda's
+    test_dynshared_slice_gaps.
+    """
+    assert "ld.shared.v4" in ptx_of(SEVEN)
+    out = run_source(SEVEN, 1, 32, [np.zeros(7, np.int32)], shared_memory=28)
+    assert out.tolist() == [90, 91, 92, 93, 94, 95, 96]
+
+
+@pytest.mark.parametrize(
+    ("index", "fault"),
+    [(7, ""), (31, ""), (32, "read of 4 bytes at shared address 0x80 is out of bounds")],
+)
+def test_a_read_may_reach_the_granule_of_shared_memory_and_a_write_may_not(
+    index: int, fault: str
+) -> None:
+    source = 'extern "C" __global__ void k(int *o, int n) { extern __shared__ int s[]; %s; }'
+    arguments = [np.zeros(1, np.int32), index]
+    if fault:
+        assert error_of(source % "o[0] = s[n]", arguments, shared_memory=28)[1].startswith(fault)
+    else:
+        run_source(source % "o[0] = s[n]", 1, 1, arguments, shared_memory=28)
+    _, text = error_of(source % "s[n] = 1", arguments, shared_memory=28)
+    assert text.startswith(f"write of 4 bytes at shared address 0x{4 * index:x} is out of bounds")
+
+
+WIDE = """
+mov.u32 %u, 7; .local .align 16 .b8 mine[28]; st.local.u32 [mine+16], %u; st.local.u32 [mine+20], %u; st.local.u32 [mine+24], %u;
+{.reg .b32 %dead; %s {%o, %p, %q, %dead}, [%s+16];}
+"""
+
+
+@pytest.mark.parametrize(
+    "load", [("ld.local.v4.u32", "mine"), ("ld.global.v4.u32", "%x")], ids=["local", "global"]
+)
+def test_the_last_element_of_a_vector_that_nothing_takes_may_be_outside(
+    load: tuple[str, str],
+) -> None:
+    first = "ld.param.u64 %x, [p0];" + WIDE.replace("%s", load[0], 1).replace("%s", load[1])
+    numbers = np.full(7, 7)
+    for each in run_snippet(first, [("u32", numbers)], "u32", "u32", "u32"):
+        assert each.tolist() == [7] * 7
+    if load[1] == "%x":  # the frame of a thread is a multiple of 16 bytes
+        with pytest.raises(
+            PtxError, match="read of 16 bytes at global address .* is out of bounds"
+        ):
+            run_snippet(
+                first.replace(";}", "; mov.u32 %o, %dead;}"),
+                [("u32", numbers)],
+                "u32",
+                "u32",
+                "u32",
+            )
+
+
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 BAD = {
     "": "line 1: the text has no .version",

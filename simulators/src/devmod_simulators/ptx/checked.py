@@ -16,7 +16,7 @@ from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.ends import Leave
 from devmod_simulators.ptx.execution import Execution, run
 from devmod_simulators.ptx.lanes import Frame, Lanes
-from devmod_simulators.ptx.memory import Arena, Memory, misaligned
+from devmod_simulators.ptx.memory import Arena, Memory, alignment_of, misaligned
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from devmod_simulators.ptx.ops_warp import Warps
 from devmod_simulators.ptx.origins import UNKNOWN, origins_of
@@ -184,9 +184,9 @@ def grain_of(program: Program) -> int:
 class CheckedBarriers(Barriers):
     """Barriers that pass on what warps know of each other's accesses."""
 
-    execution: "CheckedExecution"
+    execution: CheckedExecution
 
-    def __init__(self, execution: "CheckedExecution") -> None:
+    def __init__(self, execution: CheckedExecution) -> None:
         super().__init__(execution)
         self.rows: dict[int, Array] = {}
 
@@ -249,7 +249,7 @@ class CheckedBarriers(Barriers):
                     )
         return super().release()
 
-    def release_group(self, barrier: "Barrier", group: Waiting, complete: Array) -> None:
+    def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Let the warps that are released know what those that arrived knew."""
         number = next(number for number, each in self.barriers.items() if each is barrier)
         execution, lanes = self.execution, group.lanes
@@ -341,7 +341,7 @@ class CheckedExecution(Execution):
         outside = (
             (value < limits[0]) | (value > limits[1] - size)
             if limits
-            else memory.outside(address, size)
+            else memory.outside(address, size, memory.size)
         )
         askew = misaligned(address, size)
         if site is None or not (outside | askew).any():
@@ -362,7 +362,9 @@ class CheckedExecution(Execution):
                 f"; {place.array}" if place.array else ""
             )
             if check == "align":
-                detail += f"; 0x{int(address[positions[0]]):x} is no multiple of {size}"
+                detail += (
+                    f"; 0x{int(address[positions[0]]):x} is no multiple of {alignment_of(size)}"
+                )
             if check in checks or check == "bounds":
                 numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
                 self.sanitizer.report(
@@ -654,7 +656,7 @@ class CheckedExecution(Execution):
 
 def launch_with_checks(
     sanitizer: Sanitizer,
-    module: "Module",
+    module: Module,
     kernel: str,
     launch: Launch,
     checks: frozenset[str],

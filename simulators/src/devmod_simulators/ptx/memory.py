@@ -37,6 +37,9 @@ CODE_WINDOW = 0x10_0000
 
 #: Arrays of addresses whose places lanes remember.
 _PLACES = 8
+#: Shared memory is given to a block in pieces of as many bytes: a read of the rest of the last one
+#: is no fault of a GPU.
+GRANULE = 128
 #: The most bytes of the heap: CUDA's default.
 HEAP_BYTES = 8 << 20
 
@@ -45,6 +48,7 @@ class Memory:
     """An array of bytes as an array of each element type, and where lanes may access it."""
 
     space, size = "global", 0
+    readable = 0  # bytes that a read may reach
     last = (
         0,
         0,
@@ -80,15 +84,15 @@ class Memory:
         `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the
         memory.
         """
-        width = dtype.itemsize
+        width, alignment = dtype.itemsize, alignment_of(size)
         place = place_of(self, lanes, address)
         low, high, (start, end) = place.low + step, place.high + step + size, self.last
-        if (place.union | step) & (size - 1) or (
+        if (place.union | step) & (alignment - 1) or (
             (low < start or high > end) and not self.has(low, high)
         ):
             address, step = stepped(address, step), 0
             place = place_of(self, lanes, address)
-            if place.union & (size - 1):
+            if place.union & (alignment - 1):
                 raise fault(
                     lanes,
                     address,
@@ -98,7 +102,8 @@ class Memory:
                     self.space,
                     "MISALIGNED",
                 )
-            if (outside := self.outside(address, size)).any():
+            room = self.readable if access == "read" else self.size
+            if (outside := self.outside(address, size, room)).any():
                 raise fault(lanes, address, outside, size, access, self.space)
         index = place.indices.get(width)
         if index is None or self.moves:
@@ -114,9 +119,9 @@ class Memory:
         """Return whether there are all bytes from one address to another, outside of `last`."""
         return False
 
-    def outside(self, address: Array, size: int) -> Array:
-        """Return which addresses lanes may not access."""
-        return np.asarray(address.astype(np.float64) + size > self.size)
+    def outside(self, address: Array, size: int, room: int) -> Array:
+        """Return which addresses lanes may not access, in a memory with `room` bytes."""
+        return np.asarray(address.astype(np.float64) + size > room)
 
     def offsets(self, address: Array) -> Array:
         """Return the offsets of addresses."""
@@ -192,7 +197,7 @@ class Arena(Memory):
         """Return the offsets of addresses."""
         return (address - np.uint64(self.base)).view(S64)
 
-    def outside(self, address: Array, size: int) -> Array:
+    def outside(self, address: Array, size: int, room: int) -> Array:
         """Return whether each address is in no range."""
         place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
         ends = np.append(self.end_array, U64.type(0))[place]
@@ -250,7 +255,8 @@ class LaneMemory(Memory):
     def resize(self, size: int) -> None:
         """Make pieces of a size, which have zeros."""
         self.size, self.last = size, (0, size)
-        self.stride = -(-max(size, 16) // 16) * 16
+        self.readable = -(-size // GRANULE) * GRANULE if self.space == "shared" else size
+        self.stride = -(-max(self.readable, 16) // 16) * 16
         Memory.__init__(self, np.zeros(self.pieces * self.stride, U8))
 
     def tables(self) -> list[Array]:
@@ -295,9 +301,14 @@ def fault(
     return lanes.error(f"CUDA_ERROR_{what}_ADDRESS", text, position)
 
 
+def alignment_of(size: int) -> int:
+    """Return the alignment of an access: that of four elements for three of them."""
+    return 1 << (size - 1).bit_length()
+
+
 def misaligned(address: Array, size: int) -> Array:
-    """Return which addresses are no multiple of a size."""
-    return np.asarray((address & address.dtype.type(size - 1)) != 0)
+    """Return which addresses are no multiple of the alignment of an access."""
+    return np.asarray((address & address.dtype.type(alignment_of(size) - 1)) != 0)
 
 
 def store(view: Array, index: Array, value: Any) -> None:

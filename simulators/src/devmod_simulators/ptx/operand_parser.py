@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from devmod_simulators.ptx.lexer import Lexer
@@ -36,6 +37,7 @@ class OperandParser(Lexer):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.scopes: list[dict[str, Register]] = []
+        self.mentions: Counter[int] = Counter()  # of the function's registers
 
     def operand(self) -> Any:
         """Parse an operand."""
@@ -103,7 +105,9 @@ class OperandParser(Lexer):
         """Return the register or the name that `token` means here."""
         for scope in reversed(self.scopes):
             if token in scope:
-                return scope[token]
+                register = scope[token]
+                self.mentions[register.number] += 1
+                return register
         if token == "WARP_SZ":
             return Integer(32)
         return Name(token)

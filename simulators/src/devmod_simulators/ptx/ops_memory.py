@@ -217,6 +217,20 @@ def operand_of(decoder: Decoder, operand: int) -> tuple[str, Source, int]:
     return space, address if space else lambda lanes: address(lanes).astype(U64, copy=False), 0
 
 
+def used_parts(decoder: Decoder, parts: list[Any]) -> int:
+    """Return how many parts of a vector a kernel needs, from the first one on.
+
+    NVIDIA's compilers widen a load of three elements to four where that stays in an aligned piece
+    of 16 bytes, which no GPU faults. Nothing else names the register that takes the fourth, and its
+    memory may be behind the end of an array.
+    """
+    used = len(parts)
+    mentions = decoder.function.mentions
+    while used > 1 and mentions[getattr(parts[used - 1], "number", -1)] < 2:
+        used -= 1
+    return used
+
+
 @operation("ld", "ldu")
 def _ld(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, 1)
@@ -225,6 +239,7 @@ def _ld(decoder: Decoder) -> Step:
     if dtype.kind == "f":
         dtype = UNSIGNED[dtype.itemsize]
     targets = [decoder.target(part, dtype) for part in parts]
+    parts = parts[: used_parts(decoder, parts)]
     if (
         space == "param"
         and len(parts) == 1

@@ -116,6 +116,7 @@ class Parser(OperandParser):
         if not self.accept(";"):
             function.body = True
             self.function = function
+            self.mentions = function.mentions
             self.scopes, self.scope_numbers, self.source = [], [], (0, 0, 0)
             function.variables |= {
                 variable.name: variable for variable in function.params + function.results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,6 +171,9 @@ class Function:
     params: list[Variable] = field(default_factory=list)
     results: list[Variable] = field(default_factory=list)
     registers: list[DType] = field(default_factory=list)
+    mentions: Counter[int] = field(
+        default_factory=Counter
+    )  # how often the text names each register
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[tuple[int, str], int] = field(
         default_factory=dict

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from devmod_simulators.ptx.memory import Arena, Heap, LaneMemory, Memory, place_of, stepped
+from devmod_simulators.ptx.memory import (
+    Arena,
+    Heap,
+    LaneMemory,
+    Memory,
+    alignment_of,
+    place_of,
+    stepped,
+)
 from devmod_simulators.ptx.ptx_types import S64, U8, Array, DType
 
 if TYPE_CHECKING:
@@ -42,8 +50,8 @@ class Touched:
     the view that the step has.
     """
 
-    memory: "Shadow"
-    lanes: "Lanes"
+    memory: Shadow
+    lanes: Lanes
     index: Array
     dtype: DType
     count: int
@@ -66,7 +74,7 @@ class Touched:
 class Shadow:
     """The records of a memory. `grain` is the number of bytes that have one record."""
 
-    def __init__(self, sanitizer: "Sanitizer", size: int, grain: int, space: str) -> None:
+    def __init__(self, sanitizer: Sanitizer, size: int, grain: int, space: str) -> None:
         self.sanitizer, self.space = sanitizer, space
         self.bytes_written = sparse(size, U8)
         if space != "global":
@@ -90,7 +98,7 @@ class Shadow:
         return [first, *(first + number for number in range(1, size // self.grain))]
 
     def records(
-        self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool
+        self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool
     ) -> tuple[Array, Array]:
         """Return the index and the record of each lane's access, which has a new time."""
         now = self.sanitizer.tick(execution.site)
@@ -98,9 +106,7 @@ class Shadow:
             lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0))
         )
 
-    def read(
-        self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool
-    ) -> None:
+    def read(self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool) -> None:
         """Note a read of an element by each lane. Of an element's reads, the last one has a record,
         and another thread's.
         """
@@ -115,7 +121,7 @@ class Shadow:
         self.other_reads[index[lost]] = record[lost]
 
     def write(
-        self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str
+        self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool, access: str
     ) -> None:
         """Note a write of an element by each lane."""
         index, record = self.records(execution, lanes, index, strong)
@@ -138,8 +144,8 @@ class Shadow:
 
     def compare(
         self,
-        execution: "CheckedExecution",
-        lanes: "Lanes",
+        execution: CheckedExecution,
+        lanes: Lanes,
         records: Array,
         index: Array,
         record: Array,
@@ -193,7 +199,7 @@ class Checked(Memory):
 
     def locate(
         self,
-        lanes: "Lanes",
+        lanes: Lanes,
         address: Array,
         size: int,
         dtype: DType,
@@ -206,7 +212,7 @@ class Checked(Memory):
         limits, place, bad = execution.limits(self), place_of(self, lanes, address), None
         low, high = limits or self.last
         if (
-            (place.union | step) & (size - 1)
+            (place.union | step) & (alignment_of(size) - 1)
             or place.low + step < low
             or place.high + step + size > high
         ):
@@ -266,7 +272,7 @@ class ShadowHeap(Heap):
     after all accesses before it.
     """
 
-    def locate(self, lanes: "Lanes", *what: Any) -> tuple[Array, Array]:
+    def locate(self, lanes: Lanes, *what: Any) -> tuple[Array, Array]:
         """Locate elements, as without checks."""
         execution: Any = lanes.frame.execution
         if execution.site is not None and execution.site.strong:
@@ -279,7 +285,7 @@ class ShadowArena(Checked, Arena):
     accesses that are out of bounds.
     """
 
-    def __init__(self, arena: Arena, sanitizer: "Sanitizer") -> None:
+    def __init__(self, arena: Arena, sanitizer: Sanitizer) -> None:
         Arena.__init__(self, arena.bytes, arena.base)
         self.shadow = Shadow(sanitizer, len(arena.bytes), 4, "global")
         self.make_heap = ShadowHeap
