@@ -259,7 +259,106 @@ def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinD
     pointer = check(cuda.cuMemAllocAsync(16, first))
     assert launch(function, pointer_argument(pointer), stream=second) == "CUDA_SUCCESS"
     assert code(cuda.cuStreamSynchronize(second)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    reason, _, place = standin.reason.partition(", kernel bounded, block (0, 0, 0), ")
+    assert reason == (
+        f"bounded: write of 4 bytes at global address 0x{int(pointer):x} is unordered: it is in "
+        "memory that a stream allocates in its order (cuMemAllocAsync), and nothing orders this "
+        "kernel behind it"
+    )
+    assert place.startswith("thread (0, 0, 0), PTX line ")
     standin.forget_failures()
+
+
+LACKING = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry lacking() {
+.reg .b64 %x;
+@BODY
+ret;
+}
+.visible .entry one(.param .u64 out) {
+.reg .b64 %x;
+ld.param.u64 %x, [out];
+st.global.u32 [%x], 1;
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%x], [%x], 16;",
+            "line 6: cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32: the interpreter "
+            "lacks this instruction",
+        ),
+        ("call missing, ();", "line 6: call: the interpreter lacks the function 'missing'"),
+    ],
+    ids=["instruction", "function"],
+)
+def test_what_the_interpreter_lacks_is_an_error_of_that_launch_alone(
+    standin: StandinDriver, body: str, reason: str
+) -> None:
+    module = check(cuda.cuModuleLoadData(LACKING.replace("@BODY", body).encode() + b"\0"))
+    lacking, one = (check(cuda.cuModuleGetFunction(module, name)) for name in (b"lacking", b"one"))
+    out = allocate(np.zeros(1, np.int32))
+    name = cuda.CUresult.CUDA_ERROR_NOT_SUPPORTED
+    for _ in range(2):
+        assert launch(lacking, 0) == "CUDA_SUCCESS"
+        assert launch(one, pointer_argument(out)) == "CUDA_SUCCESS"
+        assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_NOT_SUPPORTED"
+        text = check(cuda.cuGetErrorString(name)).decode()
+        assert text == f"operation not supported: lacking: {reason}"
+        assert code(cuda.cuCtxSynchronize()) == "CUDA_SUCCESS"
+        assert check(cuda.cuGetErrorString(name)) == b"operation not supported"
+    assert read(out, 1) == [1]
+    assert not standin.failed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "source", "reason"),
+    [
+        (
+            1,
+            "while (*(volatile int *)o == 0);",
+            "its threads have waited for others for 1 s, the limit that "
+            "DEVMOD_STANDIN_KERNEL_SECONDS sets",
+        ),
+        (0, "for (int i = 0; i < 2000; i++) if (*(volatile int *)o) *o = i;", ""),
+    ],
+    ids=["a limit", "none"],
+)
+def test_a_kernel_that_does_not_end_has_the_time_of_a_setting(
+    standin: StandinDriver, seconds: int, source: str, reason: str
+) -> None:
+    standin.set("kernel_seconds", seconds)
+    source = f'extern "C" __global__ void k(int *o) {{ {source} }}'
+    out = allocate(np.zeros(1, np.int32))
+    assert launch(function_of("k", source), pointer_argument(out)) == "CUDA_SUCCESS"
+    result = code(cuda.cuCtxSynchronize())
+    if not reason:
+        assert result == "CUDA_SUCCESS"
+        return
+    assert result == "CUDA_ERROR_LAUNCH_TIMEOUT"
+    text, _, place = standin.reason.partition(", kernel k, block (0, 0, 0), ")
+    assert text == f"k: the kernel does not end: {reason} (0 for no limit)"
+    assert place.startswith("thread (0, 0, 0), PTX line ")
+    standin.forget_failures()
+
+
+def test_a_stream_of_another_context_is_refused(context: Any) -> None:
+    function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
+    other = check(cuda.cuCtxCreate(None, 0, 0))
+    stream = check(cuda.cuStreamCreate(0))
+    check(cuda.cuCtxSetCurrent(context))
+    own = check(cuda.cuStreamCreate(0))
+    for handle, name in ((stream, "CUDA_ERROR_INVALID_HANDLE"), (own, "CUDA_SUCCESS")):
+        assert launch(function, pointer_argument(out), stream=handle) == name
+    check(cuda.cuStreamSynchronize(own))
+    assert read(out, 1) == [1]
+    check(cuda.cuCtxDestroy(other))
 
 
 def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
@@ -594,4 +693,7 @@ def test_a_fault_is_written_to_standard_error(
         f"devmod-simulators: add: write of 4 bytes at global address 0x{int(out) + 16:x} is out of bounds, kernel add, "
     )
     assert ", block (0, 0, 0), thread (4, 0, 0), kernel.cu:5, PTX line " in error
+    text = check(cuda.cuGetErrorString(cuda.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS)).decode()
+    message = error.removeprefix("devmod-simulators: ").rstrip()
+    assert text == f"an illegal memory access was encountered: {message}"
     standin.forget_failures()

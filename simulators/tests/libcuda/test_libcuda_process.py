@@ -94,10 +94,22 @@ def test_a_driver_without_devices(settings: dict[str, object], name: str) -> Non
     assert run("print(cuda.cuInit(0)[0].name)", **settings) == f"CUDA_ERROR_{name}\n"
 
 
-def test_a_limit_of_the_process_is_named() -> None:
-    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 34, 1 << 34)); print(cuda.cuInit(0)[0].name)"
-    reason = "devmod-simulators: the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)\n"
-    assert run(code, reason) == "CUDA_ERROR_OPERATING_SYSTEM\n"
+@pytest.mark.parametrize(("limit", "size"), [("AS", 1 << 34), ("FSIZE", 1 << 20)])
+def test_a_limit_of_the_process_is_named(limit: str, size: int) -> None:
+    """Each call has it: those who ask again, and the text of the error."""
+    code = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_{limit}, ({size}, {size}))\n"
+        "for _ in range(2): result = cuda.cuInit(0)[0]\n"
+        "print(result.name, check(cuda.cuGetErrorString(result)).decode())"
+    )
+    reason = (
+        "the simulated GPU cannot start: the memory of its devices cannot be reserved: a limit of "
+        "this process forbids it (ulimit -v, ulimit -f)"
+    )
+    assert run(code, f"devmod-simulators: {reason}\n" * 2) == (
+        "CUDA_ERROR_OPERATING_SYSTEM OS call failed or operation not supported on this OS: "
+        f"{reason}\n"
+    )
 
 
 def test_an_older_driver_lacks_newer_functions() -> None:

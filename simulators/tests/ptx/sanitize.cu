@@ -756,3 +756,24 @@ using namespace nvcuda;
     y[i] = v.x + v.y + v.z
         + v.w  //wrong
         ;
+@ bounds a number that is used as a pointer | 1 32 | float *y = f32, float *p = p100000000000 | out of bounds (write) ; thread (5, 0, 0): 4 bytes at 0x174876e800; no allocation is near it
+    if (i == 5) p[0] = y[i];  //~
+@ align an address that is misaligned and beyond the end | 1 16 | float *y = f32 | misaligned (write) ; thread (15, 0, 0): 8 bytes at y[31]; y is float32[32] ; is no multiple of 8, and out of bounds
+    if (i == 15) *(float2 *)(y + 31) = make_float2(1, 2);  //!
+@ init a value that was computed and stored before | 1 32 | float *y = f32, float *z = n32 | uninitialised (branch) ; depends on s[0], whose value was computed from memory that nothing wrote
+    __shared__ float s[32];
+    s[i] = z[i] * 2 + 1;
+    __syncthreads();
+    if (s[31 - i & 0] > 3) y[i] = sinf(y[i]);  //!
+@ init a copy | 1 32 | int *y = i32, int *z = m32 | uninitialised (branch) ; depends on s[31], which has a copy of memory that nothing wrote
+    __shared__ int s[32];
+    s[i] = z[i];
+    __syncthreads();
+    if (s[31 - i] > 3) y[i] = y[i] * 7 % 5;  //!
+@ init the second of two memories | 1 32 | int *y = i32, int *z = m32 | uninitialised (branch) ; depends on z[0], which nothing wrote
+    __shared__ int s[64];
+    s[i] = y[i];
+    if (i > 15) s[i + 32] = y[i];
+    __syncthreads();
+    int v = i < 16 ? z[i] : s[47 - i];
+    if ((v ^ s[i + 32]) == 77) y[i] = y[i] * 7 % 5;  //~

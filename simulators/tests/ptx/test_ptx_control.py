@@ -258,13 +258,30 @@ def test_threads_that_wait_for_ever_are_an_error() -> None:
     assert message in (text, text.replace("thread (0,", "thread (32,"))
 
 
-def test_an_endless_loop_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "STEPS", 1000)
-    source = 'extern "C" __global__ void k(volatile int *o) { while (o[0] == 0); }'
-    assert error_of(source, 1, 1, [np.zeros(1, np.int32)]) == (
-        "CUDA_ERROR_LAUNCH_TIMEOUT",
-        "the kernel does not end: it ran 1000 blocks of instructions, kernel k, block (0, 0, 0), thread (0, 0, 0)",
+@pytest.mark.parametrize(
+    ("seconds", "body", "reason"),
+    [
+        (0.1, "while (*(volatile int *)o == 0);", "its threads have waited for others for 0.1 s, "),
+        (0.02, "for (;;) if (n > 0) n = n * 5 % 7;", "it has run for 0.2 s, 10 times "),
+    ],
+    ids=["it waits", "it computes"],
+)
+def test_an_endless_loop_is_an_error(seconds: float, body: str, reason: str) -> None:
+    source = f'extern "C" __global__ void k(int *o, int n) {{ {body} *o = n; }}'
+    name, text = error_of(source, 1, 1, [np.zeros(1, np.int32), 3], seconds=seconds)
+    assert name == "CUDA_ERROR_LAUNCH_TIMEOUT"
+    assert text == (
+        f"the kernel does not end: {reason}the limit that DEVMOD_STANDIN_KERNEL_SECONDS sets "
+        "(0 for no limit), kernel k, block (0, 0, 0), thread (0, 0, 0)"
     )
+
+
+@pytest.mark.volume
+def test_a_long_loop_ends() -> None:
+    """It runs more blocks of instructions than 2**22."""
+    source = 'extern "C" __global__ void k(int *o, int n) { for (int i = 0; i < n; i++) *o = *o * 5 + i; }'
+    out = run_source(source, 1, 1, [np.zeros(1, np.int32), (1 << 22) + 4])
+    assert out.tolist() != [0]
 
 
 def test_a_trap_is_an_error() -> None:

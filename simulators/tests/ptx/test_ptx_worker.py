@@ -66,9 +66,10 @@ class Process:
         kernel: int = 0,
     ) -> tuple[int, str, bytes]:
         """Launch a kernel."""
-        body = struct.pack("<13I", module, kernel, grid, 1, 1, block, 1, 1, 1, 1, 1, 0, 0)
+        body = struct.pack("<14I", module, kernel, grid, 1, 1, block, 1, 1, 1, 1, 1, 0, 0, 60)
         body += struct.pack("<I", len(parameters)) + parameters + struct.pack("<I", len(ranges))
-        return self.ask(4, body + b"".join(struct.pack("<QQ", *each) for each in ranges))
+        body += b"".join(struct.pack("<QQ", *each) for each in ranges)
+        return self.ask(4, body + struct.pack("<I", 0))
 
     def close(self) -> int:
         """End the worker and return its exit status."""

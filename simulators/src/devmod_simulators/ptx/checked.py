@@ -16,7 +16,7 @@ from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.ends import Leave
 from devmod_simulators.ptx.execution import Execution, run
 from devmod_simulators.ptx.lanes import Frame, Lanes
-from devmod_simulators.ptx.memory import Arena, Memory, alignment_of, misaligned
+from devmod_simulators.ptx.memory import STREAM_ORDERED, Arena, Memory, alignment_of, misaligned
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from devmod_simulators.ptx.ops_warp import Warps
 from devmod_simulators.ptx.origins import UNKNOWN, origins_of
@@ -347,24 +347,28 @@ class CheckedExecution(Execution):
         if site is None or not (outside | askew).any():
             return None
         for check, kind, bad in (
-            ("bounds", "out of bounds", outside),
-            ("align", "misaligned", askew & ~outside),
+            ("bounds", "out of bounds", outside & ~askew),
+            ("align", "misaligned", askew),
         ):
             if not bad.any():
                 continue
             if check not in checks and not (check == "bounds" and "free" in checks):
                 return None  # it is a fault, as without checks
             positions = np.flatnonzero(bad)
-            place = self.place(site, memory, int(address[positions[0]]))
+            first = int(address[positions[0]])
+            place = self.place(site, memory, first)
             if check == "bounds" and place.freed:
                 check, kind = "free", "use after free"
-            detail = f"{counted(size)} at {place.element}" + (
-                f"; {place.array}" if place.array else ""
-            )
+            detail = f"{counted(size)} at {place.element}"
+            if place.array:
+                detail += f"; {place.array}"
             if check == "align":
-                detail += (
-                    f"; 0x{int(address[positions[0]]):x} is no multiple of {alignment_of(size)}"
-                )
+                detail += f"; 0x{first:x} is no multiple of {alignment_of(size)}"
+                if outside[positions[0]]:
+                    detail += ", and out of bounds"
+            elif memory.space == "global" and self.sanitizer.arena.is_unordered(first):
+                kind = "unordered use"
+                detail += f"; it is {STREAM_ORDERED}"
             if check in checks or check == "bounds":
                 numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
                 self.sanitizer.report(
@@ -379,17 +383,20 @@ class CheckedExecution(Execution):
                 )
         return np.asarray(outside | askew)
 
-    def place(self, site: Site, memory: Any, address: int, is_own: bool = True) -> Place:
+    def place(
+        self, site: Site, memory: Any, address: int, is_own: bool = True, kind: str = ""
+    ) -> Place:
         """Return what is at an address: of the array that the instruction means, or of the one that
         is there.
         """
         sanitizer = self.sanitizer
+        kind = kind or type_of(site.instruction)
         space, limits = memory.space, self.limits(memory) if is_own else None
         name = next(
             (
                 name
-                for kind, name in site.origins
-                if is_own and kind in (space, {"global": "const"}.get(space))
+                for each, name in site.origins
+                if is_own and each in (space, {"global": "const"}.get(space))
             ),
             "",
         )
@@ -400,14 +407,14 @@ class CheckedExecution(Execution):
                 ("", limits),
             )
         if limits and name and space != "local":
-            return variable_place(space, name, address, type_of(site.instruction), limits)
+            return variable_place(space, name, address, kind, limits)
         if space != "global":
             return Place(f"byte {address} of {memory.size} bytes of {space} memory")
         freed = sanitizer.freed_at(address)
         owner = (
             freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
         )
-        return sanitizer.describe(site, address, owner)
+        return sanitizer.describe(kind, address, owner)
 
     # Accesses and their order
 
@@ -527,7 +534,7 @@ class CheckedExecution(Execution):
         first = int(np.argmin(numbers))
         record = int(before[first])
         kind = access.split()[0]
-        place = self.element(site, int(index[first]) * shadow.grain, shadow)
+        place = self.element(site, int(index[first]) * shadow.grain, shadow.space)
         if record >> 32 < self.sanitizer.begin:
             title, who = (
                 "race between streams",
@@ -551,17 +558,11 @@ class CheckedExecution(Execution):
             self, "race", title, site, numbers[order], detail, place.name, place.index
         )
 
-    def element(self, site: Site, offset: int, shadow: Shadow) -> Place:
-        """Return the element at an offset in a memory."""
-        memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[
-            shadow.space
-        ]
-        return self.place(
-            site,
-            memory,
-            offset % memory.stride if shadow.space != "global" else memory.base + offset,
-            False,
-        )
+    def element(self, site: Site, offset: int, space: str, kind: str = "") -> Place:
+        """Return the element at an offset in a memory, of the type of the instruction or `kind`."""
+        memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[space]
+        address = memory.base + offset if space == "global" else offset % memory.stride
+        return self.place(site, memory, address, False, kind)
 
     # Ends of blocks
 

@@ -24,6 +24,7 @@ class Launch:
     shared: int = 0  # bytes of dynamic shared memory
     cluster: Triple = (1, 1, 1)
     cooperative: bool = False
+    seconds: float = 60  # how long its threads may wait for others; 0 for no limit
 
 
 def _one(value: int) -> Array:

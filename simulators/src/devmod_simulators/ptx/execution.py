@@ -27,8 +27,9 @@ PATIENCE = 32
 #: The same for other blocks of instructions.
 LONG_PATIENCE = 1 << 16
 
-#: Blocks of instructions that an execution runs before it counts as endless.
-STEPS = 1 << 22
+#: The setting that has the time in which threads may wait for others, and how many times as long
+#: an execution may run: one that computes makes progress.
+SETTING, TOTAL = "DEVMOD_STANDIN_KERNEL_SECONDS", 10
 _WORKSPACE = 64
 
 
@@ -98,6 +99,8 @@ class Execution:
             start = self.workspace - HEAP
             arena.heap.bytes[start : start + _WORKSPACE] = 0
         self.start = time.monotonic_ns()
+        self.began = self.latest = time.monotonic()
+        self.waited = 0.0  # seconds in loops that may wait for other threads
         frame = Frame(self, root, lane, 0)
         self.add(Lanes(frame, None), 0)
 
@@ -179,11 +182,6 @@ class Execution:
             lanes = self.join(self.ready.pop(key), number)
             block = frame.code.blocks[number]
             self.steps += 1
-            if self.steps > STEPS:
-                raise lanes.error(
-                    "CUDA_ERROR_LAUNCH_TIMEOUT",
-                    f"the kernel does not end: it ran {STEPS} blocks of instructions",
-                )
             patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
             if not self.ready:
                 patience = LONG_PATIENCE
@@ -196,6 +194,7 @@ class Execution:
                     step(lanes)
                 step = None
                 self.finish(frame, block, lanes)
+                self.check_time(block, lanes)
             except PtxError as error:
                 instruction = block.instructions[
                     block.steps.index(step) if step is not None else -1
@@ -205,6 +204,25 @@ class Execution:
                 ) from None
         if self.workspace and self.arena.heap is not None:
             self.arena.heap.release(self.workspace)
+
+    def check_time(self, block: Block, lanes: Lanes) -> None:
+        """Raise the error of a kernel that does not end, after the time of its launch."""
+        now, limit = time.monotonic(), self.launch.seconds
+        if block.spins:
+            self.waited += now - self.latest
+        self.latest = now
+        if not limit:
+            return
+        if self.waited > limit:
+            what = (
+                f"its threads have waited for others for {limit} s, the limit that {SETTING} sets"
+            )
+        elif now - self.began > TOTAL * limit:
+            what = f"it has run for {TOTAL * limit} s, {TOTAL} times the limit that {SETTING} sets"
+        else:
+            return
+        text = f"the kernel does not end: {what} (0 for no limit)"
+        raise lanes.error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
 
     def resume(self) -> None:
         """Let lanes that wait for others of their warp try again: some of those may have left."""

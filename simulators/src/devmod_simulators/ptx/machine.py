@@ -103,6 +103,7 @@ def run_ptx(
     shared_memory: int = 0,
     cluster: int | tuple[int, ...] = 1,
     cooperative: bool = False,
+    seconds: float = 60,
 ) -> Module:
     """Run a kernel of a PTX text. Arrays among the arguments are copied to the device and back in
     place.
@@ -126,6 +127,7 @@ def run_ptx(
         shared_memory,
         triple(cluster),
         cooperative,
+        seconds,
     )
     try:
         machine.launch(module, name, launch)

@@ -40,6 +40,11 @@ _PLACES = 8
 #: Shared memory is given to a block in pieces of as many bytes: a read of the rest of the last one
 #: is no fault of a GPU.
 GRANULE = 128
+#: What is wrong with an access to memory that is allocated in the order of a stream.
+STREAM_ORDERED = (
+    "memory that a stream allocates in its order (cuMemAllocAsync), and nothing orders this kernel "
+    "behind it"
+)
 #: The most bytes of the heap: CUDA's default.
 HEAP_BYTES = 8 << 20
 
@@ -168,6 +173,8 @@ class Arena(Memory):
         self.base = base
         self.starts: list[int] = []
         self.ends: list[int] = []
+        #: Memory that a stream allocates in its order, before it has done so: address and size.
+        self.unordered: list[tuple[int, int]] = []
         self.heap: Heap | None = None
         self.make_heap: type[Heap] = Heap
 
@@ -184,6 +191,10 @@ class Arena(Memory):
         self.last = (0, 0)
         self.start_array = np.array(self.starts, U64)
         self.end_array = np.array(self.ends, U64)
+
+    def is_unordered(self, address: int) -> bool:
+        """Return whether a stream has yet to allocate the memory at an address."""
+        return any(start <= address < start + size for start, size in self.unordered)
 
     def has(self, low: int, high: int) -> bool:
         """Return whether a range has all bytes from one address to another."""
@@ -297,6 +308,8 @@ def fault(
     """Return the error of the first bad address: it is out of bounds, or misaligned."""
     position = int(np.argmax(bad))
     how = {"ILLEGAL": "out of bounds", "MISALIGNED": "misaligned"}[what]
+    if space == "global" and lanes.frame.execution.arena.is_unordered(int(address[position])):
+        how = f"unordered: it is in {STREAM_ORDERED}"
     text = f"{access} of {size} bytes at {space} address 0x{int(address[position]):x} is {how}"
     return lanes.error(f"CUDA_ERROR_{what}_ADDRESS", text, position)
 

@@ -238,8 +238,8 @@ def _ld(decoder: Decoder) -> Step:
     dtype, wide = decoder.dtype, decoder.type == "b128"
     if dtype.kind == "f":
         dtype = UNSIGNED[dtype.itemsize]
-    targets = [decoder.target(part, dtype) for part in parts]
     parts = parts[: used_parts(decoder, parts)]
+    targets = [decoder.target(part, dtype) for part in parts]
     if (
         space == "param"
         and len(parts) == 1

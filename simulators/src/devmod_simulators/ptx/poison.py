@@ -14,13 +14,21 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import S64, U8, U64, UNSIGNED, Array, Integer
-from devmod_simulators.ptx.shadows import COMPUTED, UNWRITTEN, WRITTEN, Shadow, Touched
+from devmod_simulators.ptx.shadows import COMPUTED, COPIED, UNWRITTEN, WRITTEN, Touched, copied
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.checked import Site
 
 _ALL = np.uint64(2**64 - 1)
 _NONE = np.zeros(1, U64)
+#: A place has the memory and what that held above the offset: lanes may have loaded from several.
+_SPACES = ("global", "shared", "local")
+_SPACE, _WIDTH, _STATE = 60, 58, 56
+_HELD = {
+    UNWRITTEN: "which nothing wrote",
+    COMPUTED: "whose value was computed from memory that nothing wrote",
+    COPIED: "which has a copy of memory that nothing wrote",
+}
 #: Instructions that move bits. What others compute depends on all bits of their operands.
 _MOVES = {"mov", "cvta", "cvt", "and", "or", "shl", "shr", "selp", "prmt"}
 
@@ -34,7 +42,6 @@ class Bits:
         self.bits = np.zeros(count, U64)
         self.computed = np.zeros(count, bool)
         self.place = np.zeros(count, S64)  # where a load has found such bytes
-        self.memory: Any = None
 
 
 def where(lanes: Lanes) -> Any:
@@ -48,7 +55,6 @@ def put(
     bits: Array = _NONE,
     computed: Any = False,
     place: Any = 0,
-    memory: Shadow | None = None,
 ) -> None:
     """Set the bits of a register of lanes; by default it was written."""
     poison = lanes.frame.poison
@@ -57,9 +63,16 @@ def put(
     if register in poison:
         known, here = poison[register], where(lanes)
         known.bits[here], known.computed[here], known.place[here] = bits, computed, place
-        known.memory = memory or known.memory
         if not known.bits.any():
             del poison[register]
+
+
+def places(each: Touched, part: int, held: Array) -> Array:
+    """Return the places of a part of an access, whose bytes held something at least."""
+    offset = (each.index + part) * each.dtype.itemsize
+    space = _SPACES.index(each.memory.space)
+    width = each.dtype.itemsize.bit_length() - 1
+    return np.asarray(offset | held.astype(S64) << _STATE | width << _WIDTH | space << _SPACE)
 
 
 def number(value: Array) -> Array:
@@ -95,28 +108,30 @@ class Poison:
 
     def report(
         self,
-        site: "Site",
+        site: Site,
         lanes: Lanes,
         bad: Array,
         place: Array,
-        memory: Any,
         use: str,
         what: str = "depends on",
     ) -> None:
-        """Report that lanes use bytes at a place in a memory."""
+        """Report that lanes use bytes at a place."""
         positions = np.flatnonzero(np.broadcast_to(bad, (lanes.count,)))
         execution: Any = lanes.frame.execution
         first = int(np.broadcast_to(place, (lanes.count,))[positions[0]])
-        detail = f"{what} {execution.element(site, first, memory).element}, which nothing wrote"
+        space, held = _SPACES[first >> _SPACE], _HELD[first >> _STATE & 3]
+        offset = first & ((1 << _STATE) - 1)
+        kind = f"u{8 << (first >> _WIDTH & 3)}"
+        detail = f"{what} {execution.element(site, offset, space, kind).element}, {held}"
         execution.sanitizer.report(
             execution, "init", f"uninitialised ({use})", site, lanes.lanes[positions], detail
         )
 
-    def use(self, site: "Site", lanes: Lanes, register: int, use: str, bad: Any = True) -> None:
+    def use(self, site: Site, lanes: Lanes, register: int, use: str, bad: Any = True) -> None:
         """Report the lanes that use a register, and take its value as written from now on."""
         known = lanes.frame.poison.get(register)
         if known is not None and (bad := bad & (known.bits[where(lanes)] != 0)).any():
-            self.report(site, lanes, bad, known.place[where(lanes)], known.memory, use)
+            self.report(site, lanes, bad, known.place[where(lanes)], use)
             here = where(lanes)
             put(
                 lanes,
@@ -151,7 +166,8 @@ class Poison:
             step(lanes)
             for position, register in enumerate(writes):
                 total, computed, place = _NONE, np.zeros(1, bool), np.zeros(1, S64)
-                memory = None
+                for known in sources.values():  # of bits that change only together
+                    place = np.where(known.bits[here] != 0, known.place[here], place)
                 for position_of_source, known in enumerate(sources.values()):
                     if moves:
                         bits = runs[position_of_source][position] ^ number(lanes.r[register])
@@ -159,14 +175,13 @@ class Poison:
                         bits = np.where(known.bits[here] != 0, _ALL, np.uint64(0))
                     computed = computed | ((bits != 0) & (known.computed[here] if moves else True))
                     total, place = total | bits, np.where(bits != 0, known.place[here], place)
-                    memory = memory or known.memory
                 if runs:
                     total = total | runs[-1][position] ^ number(lanes.r[register])
-                put(lanes, register, total, computed, place, memory)
+                put(lanes, register, total, computed, place)
 
         return lambda lanes: follow(lanes) if lanes.frame.poison else step(lanes)
 
-    def guard(self, site: "Site", step: Step) -> Step:
+    def guard(self, site: Site, step: Step) -> Step:
         """Return a guarded step that reports a predicate."""
         register = site.instruction.guard.number if site.instruction.guard is not None else -1
 
@@ -176,7 +191,7 @@ class Poison:
 
         return run
 
-    def end(self, site: "Site", lanes: Lanes) -> None:
+    def end(self, site: Site, lanes: Lanes) -> None:
         """Report what the end of a block depends on."""
         for register in site.reads:
             self.use(site, lanes, register, "branch" if site.root in ("bra", "brx") else "shuffle")
@@ -185,45 +200,40 @@ class Poison:
 
     # Memory
 
-    def memory(self, site: "Site", lanes: Lanes, touched: list[Touched]) -> None:
+    def memory(self, site: Site, lanes: Lanes, touched: list[Touched]) -> None:
         """Follow the values of an instruction that has accessed memory."""
         for register in site.address:
             self.use(site, lanes, register, "address")
         for register in site.writes if site.root in ("ld", "ldu") else ():
             put(lanes, register)
-        copied = None
+        source = None
         for each in touched:
             if each.access == "read":
                 if site.root in ("ld", "ldu"):
                     self.load(site, each)
-                copied = each if site.root == "cp" else None
+                source = each if site.root == "cp" else None
             elif site.root == "st":
                 self.store(site, each)
             else:
                 if (
                     site.root in ("atom", "red")
                     and "exch" not in site.instruction.opcode
-                    and (bad := each.states()[0] != WRITTEN).any()
+                    and (held := each.states()[0].view(U8).reshape(len(each.index), -1)).any()
                 ):
-                    self.report(
-                        site,
-                        each.lanes,
-                        bad,
-                        each.index * each.dtype.itemsize,
-                        each.memory,
-                        "atomic",
-                        "updates",
-                    )
+                    most = held.max(axis=1)
+                    place = places(each, 0, most)
+                    self.report(site, each.lanes, most != WRITTEN, place, "atomic", "updates")
                 same = (
-                    copied is not None
-                    and copied.dtype == each.dtype
-                    and len(copied.index) == len(each.index)
+                    source is not None
+                    and source.dtype == each.dtype
+                    and len(source.index) == len(each.index)
                 )
-                each.set_states(
-                    copied.states() if same and copied is not None else [WRITTEN] * each.count
-                )
+                states: list[Any] = [WRITTEN] * each.count
+                if same and source is not None:
+                    states = [copied(state.view(U8)).view(each.dtype) for state in source.states()]
+                each.set_states(states)
 
-    def load(self, site: "Site", each: Touched) -> None:
+    def load(self, site: Site, each: Touched) -> None:
         """Mark the registers of lanes that have loaded bytes that nothing wrote."""
         size = each.dtype.itemsize
         for part, (register, state) in enumerate(zip(site.values, each.states(), strict=False)):
@@ -239,11 +249,10 @@ class Poison:
                     register,
                     bits,
                     (table == COMPUTED).any(axis=1),
-                    (each.index + part) * size,
-                    each.memory,
+                    places(each, part, table.max(axis=1)),
                 )
 
-    def store(self, site: "Site", each: Touched) -> None:
+    def store(self, site: Site, each: Touched) -> None:
         """Mark the bytes that lanes have stored as what their registers are, and report those in
         global memory.
         """
@@ -267,7 +276,7 @@ class Poison:
                     .view(U8)
                     .reshape(-1, each.dtype.itemsize)
                 )
-                state = np.where(known.computed[where(each.lanes)], COMPUTED, UNWRITTEN)[:, None]
+                state = np.where(known.computed[where(each.lanes)], COMPUTED, COPIED)[:, None]
                 states[part] = (
                     np.where(table == 0, WRITTEN, state).astype(U8).reshape(-1).view(each.dtype)
                 )

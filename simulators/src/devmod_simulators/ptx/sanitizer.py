@@ -13,8 +13,8 @@ import numpy as np
 from devmod_simulators.drivers.worker_process import Fields, text
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.memory import Arena
-from devmod_simulators.ptx.reports import Place, Report, parameters_of, source_of, type_of, width_of
-from devmod_simulators.ptx.shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
+from devmod_simulators.ptx.reports import Place, Report, parameters_of, source_of, width_of
+from devmod_simulators.ptx.shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena, copied
 from devmod_simulators.ptx.streams import Order, Work
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 #: The largest allocation whose bytes are followed until something writes them.
 _FOLLOWED = 1 << 28
 _ALLOCATED, _FREED, _ACCESS = 1, 2, 3
+#: An address that is farther from an allocation than this, and than its size, is not one of it.
+_NEAR = 1 << 16
+#: Addresses below it come from a null pointer.
+_NULL = 1 << 16
 #: The most reports of a launch.
 _MOST = 64
 
@@ -53,7 +57,7 @@ class Sanitizer:
         self.reports: dict[tuple[str, str], Report] = {}
         self.order = Order()
 
-    def tick(self, site: "Site | None") -> int:
+    def tick(self, site: Site | None) -> int:
         """Return a new time."""
         self.now += 1
         self.sites.append(site)
@@ -118,7 +122,7 @@ class Sanitizer:
             if start:
                 self.work_accesses(first, width, "write")
                 states[first : first + width] = (
-                    states[other : other + width].copy() if source else WRITTEN
+                    copied(states[other : other + width]) if source else WRITTEN
                 )
 
     def packed(self) -> bytes:
@@ -188,7 +192,7 @@ class Sanitizer:
 
     # Launches
 
-    def begin_launch(self, program: "Program", launch: Launch, work: Work) -> None:
+    def begin_launch(self, program: Program, launch: Launch, work: Work) -> None:
         """Note that a kernel begins."""
         self.program, self.configuration = program, launch
         self.begin_work(work, f"the kernel {program.name}")
@@ -240,21 +244,28 @@ class Sanitizer:
         return None
 
     def nearest(self, address: int) -> Allocation | None:
-        """Return the allocation that is next to an address."""
-        gap = lambda each: max(each.start - address, address - each.start - each.size + 1)  # noqa: E731
-        return min(self.allocations.values(), key=gap, default=None)
+        """Return the allocation that is next to an address, unless it is far away."""
 
-    def describe(self, site: "Site", address: int, allocation: Allocation | None) -> Place:
+        def gap(each: Allocation) -> int:
+            return max(each.start - address, address - each.start - each.size + 1)
+
+        found = min(self.allocations.values(), key=gap, default=None)
+        if found is None or gap(found) > max(_NEAR, found.size):
+            return None
+        return found
+
+    def describe(self, kind: str, address: int, allocation: Allocation | None) -> Place:
         """Return what is at an address of global memory."""
         if allocation is None:
-            return Place(f"0x{address:x}", "there is no allocation")
+            what = "a null pointer" if address < _NULL else "no allocation is near it"
+            return Place(f"0x{address:x}", what)
         number, name, declared, start = self.argument_of(allocation) or (
             0,
             "",
             "",
             allocation.start,
         )
-        kind = declared or type_of(site.instruction)
+        kind = declared or kind
         index = (address - start) // width_of(kind)
         known = name or (f"argument {number}" if number else "the allocation")
         array = f"{known} {'was' if allocation.freed is not None else 'is'} "
@@ -266,10 +277,10 @@ class Sanitizer:
 
     def report(
         self,
-        execution: "CheckedExecution",
+        execution: CheckedExecution,
         check: str,
         kind: str,
-        site: "Site",
+        site: Site,
         lanes: Any,
         *detail: Any,
     ) -> None:

@@ -34,14 +34,19 @@ STRONG = 1 << 31
 THREAD = STRONG - 1
 _NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
 #: What a byte of memory holds: a written value, nothing that was written, a value that was computed
-#: of one that nothing wrote.
-WRITTEN, UNWRITTEN, COMPUTED = 0, 1, 2
+#: of one that nothing wrote, a copy of one that nothing wrote.
+WRITTEN, UNWRITTEN, COMPUTED, COPIED = 0, 1, 2, 3
 
 
 def sparse(count: int, dtype: DType) -> Array:
     """Return an array of zeros that takes memory where it is written."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
     return np.frombuffer(mmap.mmap(-1, count * dtype.itemsize, flags=flags), dtype)
+
+
+def copied(states: Array) -> Array:
+    """Return what the bytes of a copy hold."""
+    return np.where(states == UNWRITTEN, COPIED, states).astype(U8)
 
 
 @dataclass

@@ -95,19 +95,25 @@ class Worker:
         module = self.modules[fields.u32()]
         kernel = module.kernels[fields.u32()]
         grid, block, cluster = (fields.numbers("3I") for _ in range(3))
-        shared, flags = fields.numbers("II")
+        shared, flags, seconds = fields.numbers("3I")
         parameters = fields.bytes()
         ranges = fields.ranges()
-        launch = Launch(grid, block, parameters, shared, cluster, bool(flags & 1))  # type: ignore[arg-type]
+        unordered = fields.ranges()
+        is_cooperative = bool(flags & 1)
+        launch = Launch(grid, block, parameters, shared, cluster, is_cooperative, seconds)  # type: ignore[arg-type]
         if flags & 4:
-            return self.launch_with_checks(module, kernel.name, launch, ranges, fields)
+            sanitizer = self.noted(fields)
+            sanitizer.arena.unordered = unordered
+            return self.launch_with_checks(sanitizer, module, kernel.name, launch, ranges, fields)
         self.arena.set_ranges(ranges)
+        self.arena.unordered = unordered
         program: Program = module.program(kernel.name)
         run(program, launch, self.arena)
         return b""
 
     def launch_with_checks(
         self,
+        sanitizer: "Sanitizer",
         module: Module,
         kernel: str,
         launch: Launch,
@@ -117,7 +123,6 @@ class Worker:
         """Run a kernel with checks, and return the reports."""
         from devmod_simulators.ptx.checked import launch_with_checks
 
-        sanitizer = self.noted(fields)
         try:
             launch_with_checks(
                 sanitizer,

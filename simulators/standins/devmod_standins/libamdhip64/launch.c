@@ -21,7 +21,7 @@ static void put_launch(Bytes *request, const Launch *launch) {
     put_u32(request, launch->shared);
     put_u32(request, launch->cooperative ? 1 : 0);
     put_bytes(request, launch->arguments, function->kernel->argument_bytes);
-    put_ranges(request, function->module->context);
+    put_ranges(request, function->module->context, true);
 }
 
 static int run_launch(Op *op) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { ALIGNMENT = 512, GAP = 4096, PATTERN_BYTES = 4 << 20, PATTERN = 0xa5 };
@@ -52,9 +53,10 @@ static bool reserve(void) {
     return false;
 }
 
-bool arena_open(void) {
-    if (fd >= 0)
-        return true;
+static bool map_memory(void) {
+    struct rlimit files; /* beyond it, ftruncate ends the process with a signal */
+    if (getrlimit(RLIMIT_FSIZE, &files) || files.rlim_cur < arena_size())
+        return false;
     fd = memfd_create("devmod-standin", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)arena_size()) || !reserve())
         return false;
@@ -67,6 +69,14 @@ bool arena_open(void) {
     for (int i = 0; i < ARENA_SLICES; i++)
         slices[i].cursor = base + SLICE_BYTES * (unsigned)i + GAP;
     return devices != MAP_FAILED && host != MAP_FAILED && view != MAP_FAILED;
+}
+
+bool arena_open(void) {
+    static bool tried, mapped;
+    if (!tried)
+        mapped = map_memory();
+    tried = true;
+    return mapped;
 }
 
 bool arena_contains(uint64_t address) {

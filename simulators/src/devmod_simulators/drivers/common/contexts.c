@@ -15,7 +15,7 @@ void standin_forget_failures(void) {
     for (int i = 0; i < DEVICES; i++) {
         devices[i].failed = 0;
         if (devices[i].primary)
-            devices[i].primary->group.failed = 0;
+            devices[i].primary->group.failed = devices[i].primary->group.unsupported = 0;
     }
     pthread_mutex_unlock(&big_lock);
 }
@@ -32,11 +32,17 @@ int context_of(void *handle, Context **context) {
     return CODE_SUCCESS;
 }
 
-int context_failure(Context *context) {
+int context_sticky(Context *context) {
     Device *device = &devices[context->device];
     if (!device->failed)
         device->failed = context->group.failed;
     return device->failed;
+}
+
+int context_failure(Context *context) {
+    int code = context_sticky(context), once = context->group.unsupported;
+    context->group.unsupported = 0;
+    return code ? code : once;
 }
 
 int context_run(Context *context) {

@@ -107,6 +107,11 @@ static inline Context *current_context(void) {
 const char *current_call(void);
 /* Note the reason of the last error that has a text of its own. The report has it. */
 void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Note why a kernel failed with a code. */
+void explain_failure(int code, const char *kernel, const char *message);
+/* Return why a kernel failed, if its failure is the latest with this code, or NULL. The text stays.
+ */
+const char *failure_reason(int code);
 
 /* ---- devices.c
  * ---------------------------------------------------------------------------------------------------------------
@@ -138,7 +143,9 @@ bool stack_pop(Context **context);
 void stack_replace(Context *context);
 /* Return the context of a handle; a stale one has its own code. */
 int context_of(void *handle, Context **context);
-/* Return what the context's failure is, for the process: 0 or a sticky code. */
+/* Return the sticky failure of a context, for the process: 0 or a code. */
+int context_sticky(Context *context);
+/* The same, or the failure of a launch alone, which only one call returns. */
 int context_failure(Context *context);
 /* Make a context that is not alive, let one begin, and end one: its work is done, its objects and
  * memory are gone, their handles are stale. */
@@ -341,8 +348,9 @@ extern volatile int skip_launches;
  * block is written in hexadecimal. */
 void note_launch(const void *block, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Append the ranges of memory that a kernel of a context may access to a request. */
-void put_ranges(Bytes *request, const Context *context);
+/* Append the ranges of memory that a kernel of a context may access to a request, or those that a
+ * stream has yet to allocate. */
+void put_ranges(Bytes *request, const Context *context, bool live);
 
 /* ---- notes.c
  * -----------------------------------------------------------------------------------------------------------------------

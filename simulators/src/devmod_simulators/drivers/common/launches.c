@@ -48,7 +48,7 @@ void note_launch(const void *block, size_t size, const char *format, ...) {
                                    ((const unsigned char *)block)[i]);
 }
 
-void put_ranges(Bytes *request, const Context *context) {
+void put_ranges(Bytes *request, const Context *context, bool live) {
     size_t place, count = 0;
     put_u32(request, 0);
     place = request->size - 4;
@@ -57,7 +57,7 @@ void put_ranges(Bytes *request, const Context *context) {
             continue;
         for (size_t i = 0; i < arena_count(slice); i++) {
             Block *block = arena_at(slice, i);
-            if (!block->live)
+            if (block->live != live)
                 continue;
             put_u64(request, block->start);
             put_u64(request, block->size);

@@ -26,6 +26,21 @@ void explain(const char *format, ...) {
             *mark = ' ';
 }
 
+static struct {
+    int code;
+    char *text;
+} failure;
+
+void explain_failure(int code, const char *kernel, const char *message) {
+    explain("%s: %s", kernel, message);
+    failure.code = code;
+    failure.text = strdup(reason); /* not freed: programs keep the text of an error */
+}
+
+const char *failure_reason(int code) {
+    return code && code == failure.code ? failure.text : NULL;
+}
+
 const char *current_call(void) {
     return call;
 }
@@ -81,6 +96,8 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need) {
         counters = counter;
     }
     counter->calls++;
+    if (failure.code == CODE_NOT_SUPPORTED) /* functions of the API return it too */
+        failure.code = 0;
     int code = fault(name, counter->calls);
     if (code)
         return code;
@@ -99,7 +116,7 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need) {
     Context *context = current_context();
     CHECK(context, CODE_INVALID_CONTEXT);
     CHECK(context->alive, CODE_CONTEXT_IS_DESTROYED);
-    return context_failure(context);
+    return context_sticky(context);
 }
 
 void leave(Entry *entry) {
@@ -135,7 +152,9 @@ int process_initialize(void) {
     if (ready)
         return CODE_SUCCESS;
     if (!arena_open()) {
-        explain(
+        explain_failure(
+            CODE_OPERATING_SYSTEM,
+            "the simulated GPU cannot start",
             "the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)");
         fprintf(stderr, "devmod-simulators: %s\n", reason);
         return CODE_OPERATING_SYSTEM;

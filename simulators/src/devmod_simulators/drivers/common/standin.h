@@ -167,6 +167,7 @@ typedef struct Group {
     Stream *streams;
     int failed; /* sticky: the code of the failure that ended the group, 0 before; pending work is
                    then dropped */
+    int unsupported; /* the code of a launch of what the interpreter lacks: others go on */
 } Group;
 
 struct Stream {

@@ -111,7 +111,9 @@ int stream_run(Stream *stream, uint64_t number) {
         note_running(stream, op->number);
         int code = stream->group->failed ? 0 : op->run(op);
         stream->running = false;
-        if (code && !stream->group->failed)
+        if (code == CODE_NOT_SUPPORTED)
+            stream->group->unsupported = code;
+        else if (code && !stream->group->failed)
             stream->group->failed = code;
         finish(stream);
         pthread_cond_broadcast(&progress);

@@ -32,14 +32,16 @@ static int run_launch(Op *op) {
     put_u32(&request, launch->shared);
     put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) |
                           (is_checked(NULL) ? 4u : 0));
+    put_u32(&request, (uint32_t)setting_number("kernel_seconds", 60));
     put_bytes(&request, launch->params, function->kernel->param_bytes);
-    put_ranges(&request, function->module->context);
+    put_ranges(&request, function->module->context, true);
+    put_ranges(&request, function->module->context, false);
     bool checked = put_checks(&request);
     int code = worker_call(&request, &response, &message);
     if (checked)
         take_reports(&response);
     if (code) {
-        explain("%s: %s", function->kernel->name, message);
+        explain_failure(code, function->kernel->name, message);
         fprintf(stderr, "devmod-simulators: %s: %s\n", function->kernel->name, message);
     }
     free(message);

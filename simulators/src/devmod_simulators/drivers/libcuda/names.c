@@ -185,8 +185,19 @@ CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr) {
     return find(error, pStr, false);
 }
 
+/* The text of a kernel's failure has the reason: most programs show nothing else of it. */
 CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr) {
-    return find(error, pStr, true);
+    static const char *latest;
+    static char *text;
+    TRY(find(error, pStr, true));
+    pthread_mutex_lock(&big_lock);
+    const char *reason = failure_reason((int)error);
+    if (reason && reason != latest && asprintf(&text, "%s: %s", *pStr, reason) > 0)
+        latest = reason;
+    if (reason && reason == latest)
+        *pStr = text;
+    pthread_mutex_unlock(&big_lock);
+    return CUDA_SUCCESS;
 }
 
 /* The version of CUDA in which cuGetProcAddress first returns a function, for those that are newer
