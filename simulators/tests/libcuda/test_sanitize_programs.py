@@ -322,6 +322,18 @@ check(cuda.cuCtxSynchronize())
     )
 
 
+@pytest.mark.parametrize("name", ['a "quoted" app.py', "a back\\slash.py", "a line\nbreak.py"])
+def test_a_leak_in_a_file_with_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(BEGIN + "check(cuda.cuMemAlloc(132))")
+    log = tmp_path / "log"
+    environment = os.environ | libcuda.environment(sanitize="leak", sanitize_log=log)
+    subprocess.run([sys.executable, name], cwd=tmp_path, env=environment, check=True)
+    (report,) = (json.loads(text) for text in log.read_text().splitlines())
+    line = len(BEGIN.splitlines()) + 1
+    text = f"leak: 132 bytes, allocated at {name}:{line}"
+    assert report == {"check": "leak", "kind": "leak", "text": text}
+
+
 STREAMS = """
 function = load('''extern "C" __global__ void fill(float *y, int value) { y[threadIdx.x] = value + threadIdx.x; }''', b"fill")
 a, b = (check(cuda.cuStreamCreate(FLAGS)) for _ in range(2))

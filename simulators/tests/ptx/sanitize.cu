@@ -777,3 +777,16 @@ using namespace nvcuda;
     __syncthreads();
     int v = i < 16 ? z[i] : s[47 - i];
     if ((v ^ s[i + 32]) == 77) y[i] = y[i] * 7 % 5;  //~
+@ race the last of two elements / a vector of two elements and its reader | 1 32 | float *y = f64 | race (read and write) ; thread (0, 0, 0): s[3]; block (0, 0, 0), thread (1, 0, 0) writes it
+    __shared__ __align__(8) float s[64];
+    *(float2 *)(s + 2 * i) = *(float2 *)(y + 2 * i);
+    __syncwarp();  //right
+    y[i] = s[2 * (i ^ 1) + 1];  //!
+@ race the last of four elements / a vector of four elements and its writer | 1 32 | float *y = f128 | race (read and write) ; thread (0, 0, 0): s[7]; block (0, 0, 0), thread (1, 0, 0) writes it
+    __shared__ __align__(16) float s[128];
+    s[4 * i] = s[4 * i + 1] = s[4 * i + 2] = 1;
+    __syncwarp();
+    s[4 * i + 3] = y[i];
+    __syncwarp();  //right
+    float4 v = *(float4 *)(s + 4 * (i ^ 1));  //!
+    y[i] = v.x + v.y + v.z + v.w;

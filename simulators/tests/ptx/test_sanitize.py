@@ -162,3 +162,24 @@ def test_a_fault_is_found(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(False))
 def test_no_innocent_is_accused(case: Case) -> None:
     assert [report.text for report in case.reports()] == []
+
+
+def test_memory_that_the_host_may_write_to_is_written_where_other_memory_was_before() -> None:
+    """Addresses come again: what a free leaves says nothing of the next allocation."""
+    source = 'extern "C" __global__ void k(int *y) { if (y[threadIdx.x] > 3) y[threadIdx.x] = 1; }'
+    machine = Machine(1 << 24)
+    module = machine.load(ptx_of(source))
+    sanitizer, place = Sanitizer(machine.arena), machine.allocate(128)
+
+    def found() -> list[str]:
+        block = parameter_block(module.program("k"), [place])
+        launch = Launch((1, 1, 1), (32, 1, 1), block)
+        reports = launch_with_checks(sanitizer, module, "k", launch, CHECKS, machine.ranges)
+        sanitizer.reports = {}
+        return [report.kind for report in reports]
+
+    sanitizer.allocated(place, 128, "app.py:1", False)
+    assert found() == ["uninitialised (branch)"]
+    sanitizer.released(place, "app.py:2")
+    sanitizer.allocated(place, 128, "app.py:3", True)
+    assert found() == []

@@ -249,7 +249,10 @@ void note_leaks(const void *owner) {
             for (const char *from = block->place; *from && to < escaped + 1000; from++) {
                 if (*from == '"' || *from == '\\')
                     *to++ = '\\';
-                *to++ = *from;
+                if ((unsigned char)*from < ' ')
+                    to += sprintf(to, "\\u%04x", (unsigned)*from);
+                else
+                    *to++ = *from;
             }
             *to = 0;
             bool known = block->place[0];
