@@ -790,3 +790,172 @@ using namespace nvcuda;
     __syncwarp();  //right
     float4 v = *(float4 *)(s + 4 * (i ^ 1));  //!
     y[i] = v.x + v.y + v.z + v.w;
+@ sync threads that exit complete a barrier, NVIDIA's sample divergent_threads / a loop whose last round is whole | 1 64 | int *data = i1024, int *sum = z1, int size = 1008 | divergent barrier ; thread (0, 0, 0): waits here while 16 threads of the block exit that passed it by ; 47 more threads
+    __shared__ int smem[64];
+    smem[i] = 0;
+    __syncthreads();
+    for (int b = 0; b < 16; ++b) {
+        const int offset = 64 * b + i;
+        if (offset < size) {  //wrong
+        if (offset < size + 16) {  //right
+            smem[i] += data[offset];
+            __syncthreads();  //~
+        }
+    }
+    if (i == 0) {
+        *sum = 0;
+        for (int k = 0; k < 48; ++k) *sum += smem[k];
+    }
+@ sync,race a lane that its mask does not name, NVIDIA's sample illegal_syncwarp / a mask that a ballot has made | 1 32 | int *sum = z1 | lane outside of its mask ; thread (16, 0, 0): its mask 0xffff does not name its own lane, 16
+    __shared__ int smem[32];
+    unsigned mask = __ballot_sync(0xffffffff, i < 16);
+    if (i <= 16) {  //wrong
+    if (i < 16) {  //right
+        smem[i] = i;
+        __syncwarp(mask);  //~
+        if (i == 3)  //right
+        {
+            *sum = 0;
+            for (int k = 0; k < 16; ++k) *sum += smem[k];
+        }
+    }
+    __syncthreads();
+@ sync a shuffle with the mask of others / a shuffle with the mask of the branch | 1 32 | int *y = i32 | lane outside of its mask ; thread (8, 0, 0): its mask 0xff does not name its own lane, 8 ; 7 more threads
+    if (i < 16) {
+        int v = y[i];
+        v += __shfl_xor_sync(0xff, v, 1);  //wrong!
+        v += __shfl_xor_sync(0xffff, v, 1);  //right
+        y[i] = v;
+    }
+@ sync a reduction with its barrier in the branch | 1 128 | float *y = f128 | divergent barrier
+    __shared__ float s[128];
+    s[i] = y[i];
+    __syncthreads();
+    for (int d = 64; d; d >>= 1) {
+        if (i < d) {
+            s[i] += s[i + d];
+            __syncthreads();  //!
+        }
+    }
+    if (!i) y[0] = s[0];
+@ race a read between the arrival and the wait / a read behind the wait | 1 64 | float *y = f64 | race (read and write) ; thread (0, 0, 0): s[63]; block (0, 0, 0), thread (63, 0, 0) writes it at kernel.cu:7
+#include <cuda/barrier>
+    __shared__ cuda::barrier<cuda::thread_scope_block> b;
+    __shared__ float s[64];
+    if (i == 0) init(&b, 64);
+    __syncthreads();
+    s[i] = y[i];
+    auto token = b.arrive();
+    float v = s[63 - i];  //wrong!
+    b.wait(std::move(token));
+    float v = s[63 - i];  //right
+    y[i] = v;
+@ race a write before the readers have arrived / a write behind the wait for the readers | 1 64 | float *y = f64 | race (write and read) ; s[0]
+#include <cuda/barrier>
+    __shared__ cuda::barrier<cuda::thread_scope_block> b;
+    __shared__ float s[64];
+    if (i == 0) init(&b, 64);
+    s[i] = y[i];
+    __syncthreads();
+    float v = s[63 - i];
+    auto token = b.arrive();
+    b.wait(std::move(token));  //right
+    s[i] = v;  //!
+    b.wait(std::move(token));  //wrong
+    y[i] = s[i];
+@ / early exits with work of their own before a barrier | 1 128 | float *y = f128, int n = 100
+    __shared__ float s[128];
+    if (i >= n) {
+        y[i] = 0;
+        return;
+    }
+    s[i] = y[i];
+    __syncthreads();
+    y[i] = s[n - 1 - i];
+@ / a loop that threads leave by return | 1 128 | float *y = f128
+    __shared__ float s[128];
+    s[i] = y[i];
+    __syncthreads();
+    for (int d = 64; d; d >>= 1) {
+        if (i >= 2 * d) return;
+        if (i < d) s[i] += s[i + d];
+        __syncthreads();
+    }
+    y[0] = s[0];
+@ / a warp that produces exits, and others go on | 1 96 | float *y = f96
+    __shared__ float s[32];
+    if (i < 32) {
+        s[i] = y[i];
+        asm volatile("bar.arrive 1, 96;" ::: "memory");
+        return;
+    }
+    asm volatile("bar.sync 1, 96;" ::: "memory");
+    float v = s[i & 31];
+    __syncthreads();
+    y[i] = v;
+@ / bulk copies that an mbarrier waits for | 1 64 | float *y = f256
+#include <cuda/barrier>
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+    __shared__ __align__(16) float s[2][64];
+    __shared__ unsigned long long b[2];
+    if (i == 0) {
+        ptx::mbarrier_init(b, 1);
+        ptx::mbarrier_init(b + 1, 1);
+    }
+    __syncthreads();
+    float a = 0;
+    for (int k = 0; k < 4; k++) {
+        if (i == 0) {
+            ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, b + (k & 1), 256);
+            ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, s[k & 1], y + 64 * k, 256, b + (k & 1));
+        }
+        while (!ptx::mbarrier_try_wait_parity(b + (k & 1), k / 2));
+        a += s[k & 1][63 - i];
+        __syncthreads();
+    }
+    y[i] = a;
+@ / a ring of full and empty barriers | 1 64 | float *y = f256
+#include <cuda/barrier>
+    using barrier = cuda::barrier<cuda::thread_scope_block>;
+    __shared__ barrier full[2], empty[2];
+    __shared__ float s[2][32];
+    if (i < 2) {
+        init(&full[i], 64);
+        init(&empty[i], 64);
+    }
+    __syncthreads();
+    float a = 0;
+    if (i < 32) {
+        for (int k = 0; k < 6; k++) {
+            empty[k & 1].arrive_and_wait();
+            s[k & 1][i] = y[i] + k;
+            (void)full[k & 1].arrive();
+        }
+    } else {
+        (void)empty[0].arrive();
+        (void)empty[1].arrive();
+        for (int k = 0; k < 6; k++) {
+            full[k & 1].arrive_and_wait();
+            a += s[k & 1][63 - i];
+            if (k < 4) (void)empty[k & 1].arrive();
+        }
+        y[i] = a;
+    }
+@ race a barrier of a cluster that nothing waits for / a barrier of a cluster | 2 32 | float *y = f64 | cluster=2 ; race ( ; s[
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+    __shared__ float s[32];
+    __shared__ unsigned long long b;
+    auto cluster = cooperative_groups::this_cluster();
+    unsigned other = cluster.num_blocks() - 1 - cluster.block_rank();
+    if (i == 0) ptx::mbarrier_init(&b, 32);
+    cluster.sync();
+    cluster.map_shared_rank(s, other)[i] = y[at];
+    ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cluster, ptx::space_cluster, cluster.map_shared_rank(&b, other));
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &b, 0));  //right
+    float v = s[31 - i];  //!
+    y[at] = v;
+    cluster.sync();

@@ -37,11 +37,11 @@ class Case(NamedTuple):
     expected: list[str]
     source: str
 
-    def reports(self) -> list[Report]:
-        """Run the program and return the reports."""
+    def reports(self, *options: str) -> list[Report]:
+        """Run the program, compiled with lines or other options, and return the reports."""
         machine = Machine(1 << 24)
         text = (
-            ptx_of(self.source, "-lineinfo")
+            ptx_of(self.source, *(options or ("-lineinfo",)))
             + "\n//| kernel.cu:\n"
             + "".join(f"//| {line}\n" for line in self.source.splitlines())
         )
@@ -63,13 +63,14 @@ class Case(NamedTuple):
             if kind == "F":
                 sanitizer.released(values[-1], f"app.py:{number + 100}")
                 machine.ranges.pop()
-        options = dict(text.split("=") for text in self.expected if re.fullmatch(r"\w+=\d+", text))
+        settings = dict(text.split("=") for text in self.expected if re.fullmatch(r"\w+=\d+", text))
         block = parameter_block(module.program("k"), values)
         launch = Launch(
             *map(triple, self.shape),
             block,
-            int(options.get("shared", 0)),
-            cooperative="cooperative" in options,
+            int(settings.get("shared", 0)),
+            (int(settings.get("cluster", 1)), 1, 1),
+            "cooperative" in settings,
         )
         try:
             return launch_with_checks(
@@ -162,6 +163,20 @@ def test_a_fault_is_found(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(False))
 def test_no_innocent_is_accused(case: Case) -> None:
     assert [report.text for report in case.reports()] == []
+
+
+@pytest.mark.parametrize(
+    ("is_fault", "title", "kinds"),
+    [
+        (True, "divergent_threads", ["divergent barrier"]),
+        (False, "early exits with work of their own", []),
+    ],
+)
+def test_exits_that_complete_a_barrier_are_found_without_lines(
+    is_fault: bool, title: str, kinds: list[str]
+) -> None:
+    (case,) = (each.values[0] for each in cases(is_fault) if title in str(each.id))
+    assert [report.kind for report in case.reports("--fmad=true")] == kinds
 
 
 def test_memory_that_the_host_may_write_to_is_written_where_other_memory_was_before() -> None:

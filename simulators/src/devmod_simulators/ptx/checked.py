@@ -13,7 +13,7 @@ import numpy as np
 from devmod_simulators.ptx.barriers import Barriers, Waiting
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.decoder import Decoder, Step
-from devmod_simulators.ptx.ends import Leave
+from devmod_simulators.ptx.ends import Branch, Leave
 from devmod_simulators.ptx.execution import Execution, run
 from devmod_simulators.ptx.lanes import Frame, Lanes
 from devmod_simulators.ptx.memory import STREAM_ORDERED, Arena, Memory, alignment_of, misaligned
@@ -95,23 +95,22 @@ class Watcher:
             block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)
         }
         reached = {block.number: reach(code, block.number) for block in code.blocks}
+        leaves = {
+            each.number for each in code.blocks if isinstance(each.end, Leave) and not each.steps
+        }
         for block in code.blocks:
             sites = [self.sites[id(each)] for each in block.instructions if id(each) in self.sites]
             for site in sites:
                 site.loops = block.number in reached[block.number]
+            # What only lanes that have passed it run: the blocks behind it from which nothing leads
+            # back to it. Lanes that leave at once may have left before it.
+            behind = {
+                each for each in reached[block.number] - leaves if block.number not in reached[each]
+            }
             if isinstance(block.end, WarpOperation):
-                # What only lanes that have passed it run: the blocks behind it from which nothing
-                # leads back to it.
-                leaves = {
-                    each.number
-                    for each in code.blocks
-                    if isinstance(each.end, Leave) and not each.steps
-                }
-                code.behind[block.number] = {
-                    each
-                    for each in reached[block.number] - leaves
-                    if block.number not in reached[each]
-                }
+                code.behind[block.number] = behind
+            elif isinstance(block.end, BarrierOperation) and block.end.threads is None:
+                code.past[block.next] = behind & own_work(code)
 
     def step(self, decoder: Decoder, step: Step) -> Step:
         """Return a step that tells its execution which instruction it is, and follows values that
@@ -147,9 +146,29 @@ class Watcher:
                 execution: Any = lanes.frame.execution
                 if execution.bypassed:
                     execution.find_absent(site, lanes, warps, mask, lanes.frame.code, block.number)
+                execution.find_outsiders(site, lanes, mask)
                 end.run_lanes(lanes, warps, mask)
 
             block.end = replace(end, run_lanes=run)
+
+
+def own_work(code: Code) -> set[int]:
+    """Return the blocks that the source has where they are.
+
+    The compiler merges the ends of two branches, as of an early exit that stores a result, into a
+    block behind both: it has no branch, and no line.
+    """
+    has_lines = any(each.source[1] for each in code.function.instructions)
+    blocks = set()
+    for block in code.blocks:
+        work = [each for each in block.instructions if each.parts[0] not in ("bra", "ret", "exit")]
+        if has_lines:
+            is_own = any(each.source[1] for each in work)
+        else:
+            is_own = isinstance(block.end, Branch)
+        if is_own:
+            blocks.add(block.number)
+    return blocks
 
 
 def reach(code: Code, number: int) -> set[int]:
@@ -179,6 +198,24 @@ def grain_of(program: Program) -> int:
         if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts
     )
     return min([4, *(max(width_of(type_of(each)), 1) for each in stores)])
+
+
+class Phase:
+    """What is known at an mbarrier: the times until which the accesses of each warp of its block,
+    and of other blocks, come before the phase that ended last, and before the one that is open.
+    """
+
+    def __init__(self, warps: int) -> None:
+        self.pending = np.zeros(warps, S64)
+        self.complete = np.zeros(warps, S64)
+        self.pending_others = self.others = 0
+
+    def end(self) -> None:
+        """Begin with the next phase."""
+        self.complete = np.maximum(self.complete, self.pending)
+        self.others = max(self.others, self.pending_others)
+        self.pending = np.zeros_like(self.pending)
+        self.pending_others = 0
 
 
 class CheckedBarriers(Barriers):
@@ -233,6 +270,7 @@ class CheckedBarriers(Barriers):
                 places.setdefault(execution.site_before(each.lanes.frame, each.next), []).append(
                     each.lanes.lanes
                 )
+            self.find_left(barrier)
             if len(places) < 2:
                 continue
             (here, first), *others = [
@@ -248,6 +286,27 @@ class CheckedBarriers(Barriers):
                         execution, "sync", "divergent barrier", there, chosen, detail
                     )
         return super().release()
+
+    def find_left(self, barrier: Barrier) -> None:
+        """Report a barrier that is complete since lanes exit that have passed it by."""
+        execution = self.execution
+        blocks = execution.column("block")
+        complete = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
+        for group in barrier.waiting if complete.any() else ():
+            key = id(group.lanes.frame.code), group.next
+            past = execution.past.pop(key, None)
+            if past is None:
+                continue
+            left = np.bincount(blocks[past & ~execution.alive], minlength=len(complete))
+            lanes = np.sort(group.lanes.lanes)
+            lanes = lanes[(complete & (left > 0))[blocks[lanes]]]
+            if len(lanes):
+                count = left[blocks[lanes[0]]]
+                detail = f"waits here while {count} threads of the block exit that passed it by"
+                site = execution.site_before(group.lanes.frame, group.next)
+                execution.sanitizer.report(
+                    execution, "sync", "divergent barrier", site, lanes, detail
+                )
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Let the warps that are released know what those that arrived knew."""
@@ -278,6 +337,10 @@ class CheckedExecution(Execution):
         self.bypassed: dict[
             tuple[int, int], Array
         ] = {}  # lanes that have gone past an operation at which others of their warp wait
+        #: Lanes that have run what is behind a barrier while others wait there.
+        self.past: dict[tuple[int, int], Array] = {}
+        #: What the arrivals at each mbarrier know, by its place.
+        self.phases: dict[int, Phase] = {}
         self.quiet_time = self.sanitizer.tick(None)
         super().__init__(program, launch, arena, blocks)
         # The times until which accesses are known: of other warps of the block by each warp, of its
@@ -509,6 +572,32 @@ class CheckedExecution(Execution):
         same = warp == other
         self.warp_sync[lanes.lanes[positions[inside][same]]] = self.sanitizer.now
 
+    def arrived(self, lanes: Lanes, places: list[int], ends: list[bool]) -> None:
+        """Note what lanes know that arrive at mbarriers, and the phases that end with one."""
+        now = self.sanitizer.tick(None)
+        blocks, warps = self.warps_of(lanes)
+        for block, warp, place, is_end in zip(blocks, warps, places, ends, strict=True):
+            phase = self.phases.setdefault(place, Phase(self.warps_per_block))
+            if block == place * 8 // self.shared.stride:
+                phase.pending = np.maximum(phase.pending, self.know[block, warp])
+                phase.pending[warp] = now
+            else:
+                phase.pending_others = now
+            if is_end:
+                phase.end()
+
+    def waited(self, lanes: Lanes, places: Array, done: Array) -> None:
+        """Let the lanes whose phase has ended know what those knew that arrived."""
+        blocks, warps = self.warps_of(lanes)
+        places = lanes.spread(places)
+        for position in np.flatnonzero(lanes.spread(done)):
+            phase = self.phases.get(int(places[position]))
+            if phase is not None:
+                block, warp, lane = blocks[position], warps[position], lanes.lanes[position]
+                self.know[block, warp] = np.maximum(self.know[block, warp], phase.complete)
+                self.seen[block] = max(self.seen[block], phase.others)
+                self.warp_sync[lane] = max(self.warp_sync[lane], phase.complete[warp])
+
     def meet(self, lanes: Lanes) -> None:
         """Let the blocks of lanes know all accesses before now: those that update one element in
         one instruction, for example.
@@ -585,6 +674,8 @@ class CheckedExecution(Execution):
                     (id(frame.code), number), np.zeros(self.slots, bool)
                 )
                 slots[lanes.column("slot")] = True
+        if "sync" in self.sanitizer.checks and frame.code.past:
+            self.note_past(frame.code, block.number, lanes)
         self.touched.clear()
         poison = self.program.watcher.poison
         if poison is not None and frame.poison and site is not None:
@@ -593,6 +684,29 @@ class CheckedExecution(Execution):
         if poison is not None and self.touched:
             poison.memory(block.site, lanes, self.touched)
         self.site = None
+
+    def note_past(self, code: Code, number: int, lanes: Lanes) -> None:
+        """Note lanes that run what is behind a barrier while others wait there."""
+        for barrier in self.barriers.barriers.values():
+            for group in barrier.waiting:
+                behind = code.past.get(group.next, ())
+                if group.lanes.frame.code is code and number in behind:
+                    key = id(code), group.next
+                    self.past.setdefault(key, np.zeros(self.count, bool))[lanes.lanes] = True
+
+    def find_outsiders(self, site: Site, lanes: Lanes, mask: Array) -> None:
+        """Report the lanes that their own mask does not name."""
+        if "sync" not in self.sanitizer.checks:
+            return
+        lane = lanes.column("laneid")
+        positions = np.flatnonzero(lanes.spread(mask >> lane & np.uint32(1)) == 0)
+        if len(positions):
+            members = int(lanes.spread(mask)[positions[0]])
+            number = int(lanes.spread(lane)[positions[0]])
+            detail = f"its mask 0x{members:x} does not name its own lane, {number}"
+            self.sanitizer.report(
+                self, "sync", "lane outside of its mask", site, lanes.lanes[positions], detail
+            )
 
     def find_absent(
         self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int

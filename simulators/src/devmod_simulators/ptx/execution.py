@@ -100,7 +100,7 @@ class Execution:
             arena.heap.bytes[start : start + _WORKSPACE] = 0
         self.start = time.monotonic_ns()
         self.began = self.latest = time.monotonic()
-        self.waited = 0.0  # seconds in loops that may wait for other threads
+        self.seconds_waited = 0.0  # seconds in loops that may wait for other threads
         frame = Frame(self, root, lane, 0)
         self.add(Lanes(frame, None), 0)
 
@@ -127,6 +127,14 @@ class Execution:
             tuple(int(column[lane if len(column) > 1 else 0]) for column in each)
             for each in columns
         ]
+
+    # What checks do at mbarriers
+
+    def arrived(self, lanes: Lanes, places: list[int], ends: list[bool]) -> None:
+        """Do nothing: lanes have arrived at mbarriers, some of which ended a phase."""
+
+    def waited(self, lanes: Lanes, places: Array, done: Array) -> None:
+        """Do nothing: lanes have asked mbarriers whether a phase has ended."""
 
     # The scheduler
 
@@ -209,11 +217,11 @@ class Execution:
         """Raise the error of a kernel that does not end, after the time of its launch."""
         now, limit = time.monotonic(), self.launch.seconds
         if block.spins:
-            self.waited += now - self.latest
+            self.seconds_waited += now - self.latest
         self.latest = now
         if not limit:
             return
-        if self.waited > limit:
+        if self.seconds_waited > limit:
             what = (
                 f"its threads have waited for others for {limit} s, the limit that {SETTING} sets"
             )

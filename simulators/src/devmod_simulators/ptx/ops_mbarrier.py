@@ -15,7 +15,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step, Target, operation
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import WINDOWS
-from devmod_simulators.ptx.ops_memory import load, locate_shared
+from devmod_simulators.ptx.ops_memory import locate_shared
 from devmod_simulators.ptx.ptx_types import PRED, U32, U64, Array, Integer, Name
 
 _COUNT = (1 << 20) - 1
@@ -54,13 +54,16 @@ def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> A
     before.
     """
     view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
-    before = []
-    for count, place in zip(counts, lanes.spread(index).tolist(), strict=True):
+    before, ends = [], []
+    places = lanes.spread(index).tolist()
+    for count, place in zip(counts, places, strict=True):
         bits = int(view[place])
         before.append(bits)
         word = Word(bits)
         change(word, count)
         view[place] = word.bits()
+        ends.append(int(view[place]) >> _PHASE != bits >> _PHASE)
+    lanes.frame.execution.arrived(lanes, places, ends)
     return np.array(before, U64)
 
 
@@ -151,14 +154,18 @@ def _arrive(decoder: Decoder) -> Step:
 def _wait(decoder: Decoder) -> Step:
     out = decoder.target(0, PRED)
     _, address = decoder.address(1, U64)
-    parity = decoder.has("parity")
+    parity, relaxed = decoder.has("parity"), decoder.has("relaxed")
     state = decoder.source(2, U32 if parity else U64)
 
     def run(lanes: Lanes) -> None:
-        words = load("shared", U64, 1)(lanes, shared_offset(address(lanes)))[0]
+        view, index = locate_shared(lanes, shared_offset(address(lanes)), 8, U64, "read")
+        words = view.take(index)
         value = state(lanes)
         wanted = (value & U32.type(1)).astype(U64) if parity else value >> np.uint64(_PHASE)
-        out(lanes, (words >> np.uint64(_PHASE)) != wanted)
+        done = (words >> np.uint64(_PHASE)) != wanted
+        if not relaxed:
+            lanes.frame.execution.waited(lanes, index, done)
+        out(lanes, done)
 
     return run
 

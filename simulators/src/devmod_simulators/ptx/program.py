@@ -80,6 +80,7 @@ class Code:
     behind: dict[int, set[int]] = field(
         default_factory=dict
     )  # and what lanes run that have passed such an operation
+    past: dict[int, set[int]] = field(default_factory=dict)  # of barriers, by the block after them
 
 
 class Program:

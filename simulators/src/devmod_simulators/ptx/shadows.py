@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: The bit of a record for an atomic access, or one of another kind that synchronizes.
 STRONG = 1 << 31
 THREAD = STRONG - 1
+#: A barrier whose wait, and not an arrival, orders what came before the arrivals.
+_PHASED = "mbarrier"
 _NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
 #: What a byte of memory holds: a written value, nothing that was written, a value that was computed
 #: of one that nothing wrote, a copy of one that nothing wrote.
@@ -136,16 +138,15 @@ class Shadow:
         self.last_write = self.sanitizer.now
         winners = self.writes.take(index)
         lost = np.flatnonzero(winners != record)
-        if strong and len(lost):
+        if not len(lost) or access.startswith(_PHASED):
+            return
+        if strong:
             execution.meet(lanes)
-        elif len(lost):
-            lost = lost[
-                execution.differ(
-                    lost, np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1)
-                )
-            ]
-            if len(lost):
-                execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
+            return
+        won = np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1)
+        lost = lost[execution.differ(lost, won)]
+        if len(lost):
+            execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
 
     def compare(
         self,
@@ -170,7 +171,8 @@ class Shadow:
             both &= ((before & THREAD) % execution.threads) >> 5 != lanes.spread(
                 lanes.column("thread")
             )[positions] >> 5
-        if both.any() and writes:
+        is_phased = access.startswith(_PHASED) or site.root == _PHASED
+        if both.any() and writes and not is_phased:
             execution.acquire(lanes, positions[both], before[both])
         racing = ~both & execution.unordered(lanes, positions, before)
         if writes and access != "read" and racing.any():
