@@ -98,11 +98,11 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             rows = PROCESS_ROWS | ROCM_ROWS if "devmod-rocm" in item.path.parts else PROCESS_ROWS
             if item.name.removeprefix("test_row[").removesuffix("]") in rows:
                 item.add_marker("volume")
-        if (
-            item.callspec.id not in kept.args
-            if kept is not None
-            else item.path.is_relative_to(ROOT / "simulators")
-        ):
+        if kept is None:
+            is_volume = item.path.is_relative_to(ROOT / "simulators")
+        else:
+            is_volume = bool(kept.args) and item.callspec.id not in kept.args
+        if is_volume:
             item.add_marker("volume")
 
 

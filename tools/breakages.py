@@ -82,12 +82,13 @@ def breakages() -> list[Breakage]:
 
 @cache
 def _sources(root: Path) -> dict[Path, str]:
-    """Return the sources of the wheels, of the npm package, of the reader in C and of the tools,
-    which are the same for each fault.
+    """Return the sources of the wheels, of the npm package, of the reader in C, of the tools and of
+    the simulated driver, which are the same for each fault.
     """
     folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    for pattern in ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js", "readers/c/*.c"):
+    scripts = ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js")
+    for pattern in (*scripts, "readers/c/*.c", "simulators/src/*/drivers/*/*.c"):
         files += sorted(root.glob(pattern))
     return {path: path.read_text() for path in files}
 

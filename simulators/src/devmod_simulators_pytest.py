@@ -1,10 +1,17 @@
-"""The plugin of pytest: `--devmod-sanitize` fails a test in which a check has found a fault."""
+"""The plugin of pytest: `--devmod-sanitize` fails a test in which a check has found a fault.
+
+Below `devmod simulate --sanitize`, pytest has the option without being asked.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 
 import pytest
+
+#: The variables that `devmod simulate --sanitize` sets.
+_CHECKS, _LOG = "DEVMOD_STANDIN_SANITIZE", "DEVMOD_STANDIN_SANITIZE_LOG"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,15 +24,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _checks(config: pytest.Config) -> str:
+    """Return the checks that the settings of pytest name, or else the command above it."""
+    named: str = config.getini("devmod_sanitize")
+    return named or os.environ.get(_CHECKS, "")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process the simulated GPU before anything loads a driver."""
+    if os.environ.get(_CHECKS) and os.environ.get(_LOG):
+        config.option.devmod_sanitize = True
     if not config.getoption("devmod_sanitize"):
         return
     from devmod.errors import DevmodError
     from devmod_simulators import sanitize
 
     try:
-        with sanitize(config.getini("devmod_sanitize")):
+        with sanitize(_checks(config)):
             pass
     except DevmodError as error:
         raise pytest.UsageError(f"--devmod-sanitize: {error}") from error
@@ -38,7 +53,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     from devmod_simulators import sanitize
 
-    with sanitize(item.config.getini("devmod_sanitize")):
+    with sanitize(_checks(item.config)):
         return (yield)
 
 

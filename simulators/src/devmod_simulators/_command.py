@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from devmod.backend import cache_dir, find_program, temporary_folder
 from devmod.commands import debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 from devmod_simulators import UnavailableError, libcuda
-from devmod_simulators._sanitize import check_names
+from devmod_simulators._sanitize import check_names, read_reports
 from devmod_simulators.drivers.library import cubins
 
 _SHIMS = Path(__file__).resolve().parent / "shims"
@@ -101,11 +102,25 @@ def _run(program: Sequence[str]) -> int:
         for number in early:
             process.send_signal(number)
         code = process.wait()
-        count = len(log.read_text().splitlines()) if log.exists() else 0
-    click.echo(f"devmod-simulators: {count} report{'s' if count != 1 else ''}", err=True)
+        count = _print_reports(log)
     return (
         128 - code if code < 0 else code or int(count > 0)
     )  # the number of a signal, as shells say it
+
+
+def _print_reports(log: Path) -> int:
+    """Print what the processes of a command have reported, each text once, and return the number.
+
+    The command's own output may hide them, as pytest hides what a test prints that passes.
+    """
+    reports = read_reports(log)
+    for text, count in Counter(each["text"] for each in reports).items():
+        click.echo(text, err=True)
+        if count > 1:
+            click.echo(f"  found {count} times", err=True)
+    number = len(reports)
+    click.echo(f"devmod-simulators: {number} report{'s' if number != 1 else ''}", err=True)
+    return number
 
 
 def _architectures(context: click.Context, parameter: click.Parameter, text: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -72,6 +73,16 @@ def check_names(names: Sequence[str]) -> str:
         for each in (*CHECKS, *OPTIONS)
         if each in given or each in chosen or ("all" in given and each in CHECKS)
     )
+
+
+def read_reports(log: Path) -> list[dict[str, Any]]:
+    """Return the reports in a file, without a last one that is cut short."""
+    reports = []
+    if log.exists():
+        for line in log.read_text(errors="replace").splitlines():
+            with suppress(ValueError):
+                reports.append(json.loads(line))
+    return reports
 
 
 def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
@@ -164,5 +175,8 @@ def sanitize(*checks: str) -> Iterator[None]:
             if lines and command_log:
                 with open(command_log, "a") as file:
                     file.writelines(f"{line}\n" for line in lines)
-            if lines and not isinstance(failed, KeyboardInterrupt):
-                raise error_of([json.loads(line) for line in lines]) from failed
+            reports = [json.loads(line) for line in lines]
+            if reports and not isinstance(failed, KeyboardInterrupt):
+                raise error_of(reports) from failed
+            if not command_log:
+                sys.stderr.writelines(f"{each['text']}\n" for each in reports)

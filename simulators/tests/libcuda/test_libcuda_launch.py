@@ -251,6 +251,7 @@ def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
     standin.forget_failures()
 
 
+@pytest.mark.volume_but
 def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinDriver) -> None:
     function, first, second = (
         function_of("bounded"),
@@ -286,6 +287,7 @@ ret;
 """
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -348,6 +350,7 @@ def test_a_kernel_that_does_not_end_has_the_time_of_a_setting(
     standin.forget_failures()
 
 
+@pytest.mark.volume_but
 def test_a_stream_of_another_context_is_refused(context: Any) -> None:
     function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
     other = check(cuda.cuCtxCreate(None, 0, 0))
@@ -681,6 +684,7 @@ def test_a_free_waits_for_the_kernels_before_it(
         standin.forget_failures()
 
 
+@pytest.mark.volume_but
 def test_a_fault_is_written_to_standard_error(
     standin: StandinDriver, capfd: pytest.CaptureFixture[str]
 ) -> None:

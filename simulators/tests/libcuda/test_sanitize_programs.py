@@ -322,6 +322,7 @@ check(cuda.cuCtxSynchronize())
     )
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize("name", ['a "quoted" app.py', "a back\\slash.py", "a line\nbreak.py"])
 def test_a_leak_in_a_file_with_any_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(BEGIN + "check(cuda.cuMemAlloc(132))")

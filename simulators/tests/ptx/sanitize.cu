@@ -959,3 +959,18 @@ namespace ptx = cuda::ptx;
     float v = s[31 - i];  //!
     y[at] = v;
     cluster.sync();
+@ race a read behind another arrival / a read behind the wait for another warp | 1 64 | float *y = f64 | race (read and write) ; thread (32, 0, 0): s[0]; block (0, 0, 0), thread (0, 0, 0) writes it
+#include <cuda/barrier>
+    __shared__ cuda::barrier<cuda::thread_scope_block> b;
+    __shared__ float s[32];
+    if (i == 0) init(&b, 64);
+    __syncthreads();
+    if (i >= 32) {
+        auto token = b.arrive();
+        b.wait(std::move(token));  //right
+        y[i] = s[i - 32];  //!
+        b.wait(std::move(token));  //wrong
+    } else {
+        s[i] = y[i];
+        (void)b.arrive();
+    }

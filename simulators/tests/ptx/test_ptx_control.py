@@ -258,6 +258,7 @@ def test_threads_that_wait_for_ever_are_an_error() -> None:
     assert message in (text, text.replace("thread (0,", "thread (32,"))
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize(
     ("seconds", "body", "reason"),
     [

@@ -119,6 +119,7 @@ SEVEN = """extern "C" __global__ void k(int *o) {
 }"""
 
 
+@pytest.mark.volume_but
 def test_a_load_that_the_compiler_widens_may_reach_the_granule_of_shared_memory() -> None:
     """NVRTC reads s[4] to s[6] by a vector of four elements, as it does for numba-cuda's
     test_dynshared_slice_gaps.
@@ -128,6 +129,7 @@ def test_a_load_that_the_compiler_widens_may_reach_the_granule_of_shared_memory(
     assert out.tolist() == [90, 91, 92, 93, 94, 95, 96]
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize(
     ("index", "fault"),
     [(7, ""), (31, ""), (32, "read of 4 bytes at shared address 0x80 is out of bounds")],
@@ -151,6 +153,7 @@ mov.u32 %u, 7; .local .align 16 .b8 mine[28]; st.local.u32 [mine+16], %u; st.loc
 """
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize(
     "load", [("ld.local.v4.u32", "mine"), ("ld.global.v4.u32", "%x")], ids=["local", "global"]
 )
@@ -163,7 +166,7 @@ def test_the_last_element_of_a_vector_that_nothing_takes_may_be_outside(
         assert each.tolist() == [7] * 7
     if load[1] == "%x":  # the frame of a thread is a multiple of 16 bytes
         with pytest.raises(
-            PtxError, match="read of 16 bytes at global address .* is out of bounds"
+            PtxError, match=r"read of 16 bytes at global address .* is out of bounds"
         ):
             run_snippet(
                 first.replace(";}", "; mov.u32 %o, %dead;}"),

@@ -127,6 +127,15 @@ def cases(is_fault: bool) -> list[Any]:
     "sync a barrier in a branch of threads",
     "sync a shuffle in a branch",
     "init a branch",
+    "bounds four elements of a row of three",
+    "align an address that is misaligned and beyond the end",
+    "race the last of two elements",
+    "race the last of four elements",
+    "race a read between the arrival and the wait",
+    "race a read behind another arrival",
+    "sync threads that exit complete a barrier, NVIDIA's sample divergent_threads",
+    "sync,race a lane that its mask does not name, NVIDIA's sample illegal_syncwarp",
+    "init a copy",
 )
 @pytest.mark.parametrize("case", cases(True))
 def test_a_fault_is_found(case: Case) -> None:
@@ -159,6 +168,10 @@ def test_a_fault_is_found(case: Case) -> None:
     "the chosen of two values",
     "a tile beyond the edge",
     "an early exit before a shuffle",
+    "early exits with work of their own before a barrier",
+    "seven elements that a load of four widens",
+    "three elements of four",
+    "a read behind the wait",
 )
 @pytest.mark.parametrize("case", cases(False))
 def test_no_innocent_is_accused(case: Case) -> None:
@@ -179,6 +192,7 @@ def test_exits_that_complete_a_barrier_are_found_without_lines(
     assert [report.kind for report in case.reports("--fmad=true")] == kinds
 
 
+@pytest.mark.volume_but
 def test_memory_that_the_host_may_write_to_is_written_where_other_memory_was_before() -> None:
     """Addresses come again: what a free leaves says nothing of the next allocation."""
     source = 'extern "C" __global__ void k(int *y) { if (y[threadIdx.x] > 3) y[threadIdx.x] = 1; }'

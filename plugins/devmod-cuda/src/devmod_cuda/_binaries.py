@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 
 from devmod.backend import compile_error
 from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, list_names
@@ -21,8 +22,9 @@ from devmod_runtime.driver_api.binaries import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from devmod import Origin
     from devmod_cuda._device import CudaDevice
     from devmod_runtime.driver_api.api import DriverError
 
@@ -208,6 +210,8 @@ class Binaries(DriverBinaries):
         As for the base class.
     archs
         The architectures of the program's target, for a source.
+    origin
+        The origin of the payload, or a function that returns it.
     """
 
     kind = "cuda"
@@ -223,17 +227,29 @@ class Binaries(DriverBinaries):
         names: Sequence[str],
         constants: Mapping[str, object] | None = None,
         archs: Sequence[str] = (),
+        origin: Origin | Callable[[], Origin] | None = None,
     ) -> None:
         super().__init__(fmt, code, names, constants)
         self.archs = tuple(archs)
+        self.origin = origin
 
     def with_constants(self, constants: Mapping[str, object]) -> Binaries:
-        return Binaries(self.fmt, self.code, self.names, constants, self.archs)
+        return Binaries(self.fmt, self.code, self.names, constants, self.archs, self.origin)
 
     def compile_source(self, arch: str) -> tuple[str, bytes]:
-        from devmod_cuda._jit import compile_source
+        from devmod_cuda._jit import compile_source, lines_for_simulator
 
-        return compile_source(self.text, self.options, arch)
+        name = self._source_name() if lines_for_simulator() else ""
+        return compile_source(self.text, self.options, arch, name)
+
+    def _source_name(self) -> str:
+        """Return the name of the file that was compiled; "" if the origin has none."""
+        with suppress(FormatError):  # a name alone is no reason to refuse the payload
+            origin = self.origin() if callable(self.origin) else self.origin
+            for name in () if origin is None else origin.sources:
+                if not name.endswith((".h", ".hpp", ".cuh", ".inc")):
+                    return name
+        return ""
 
     def load(self, device: CudaDevice) -> LoadedBinary:
         from devmod_cuda._jit import choose_arch

@@ -23,7 +23,9 @@ _FORM = "format and image"
 _WHEELS = ("nvidia_cuda_", "cuda_bindings-")
 
 
-def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, bytes]:
+def compile_source(
+    text: str, options: Sequence[str], arch: str, name: str = ""
+) -> tuple[str, bytes]:
     """Compile a source for an architecture.
 
     Parameters
@@ -33,6 +35,8 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     arch
         The architecture, such as "sm_90" or "compute_90". For one that NVRTC does not support, PTX
         of an older one is made.
+    name
+        The name of the source, for the lines that the simulated GPU shows; "" if it is unknown.
 
     Returns
     -------
@@ -44,10 +48,12 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     CompileError, ToolchainNotFoundError
         The source has errors, NVRTC does not support the architecture, or is not installed.
     """
+    lines = lines_for_simulator()
+    file = name if lines and name else "kernel.cu"
     key = _CACHE.key(
         _FORM,
         _toolchain(),
-        environment_text("DEVMOD_STANDIN_SANITIZE") and "checks",
+        lines and f"{lines} of {file}",
         arch,
         "\0".join(options),
         text,
@@ -58,13 +64,25 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     nvrtc = _compiler()
     supported = nvrtc.arch_names(distribution=DISTRIBUTION)
     actual = arch if arch in supported else _nearest(arch, supported)
-    program = nvrtc.compile_program(
-        text, "kernel.cu", [*options, f"-arch={actual}"], distribution=DISTRIBUTION
-    )
+    arguments = [*options, f"-arch={actual}"]
+    if lines and "-lineinfo" not in options:
+        arguments.append("-lineinfo")
+    program = nvrtc.compile_program(text, file, arguments, distribution=DISTRIBUTION)
     # A cubin for a device of the list above needs no compilation by the driver.
     result = ("ptx", program.ptx) if actual.startswith("compute_") else ("cubin", program.cubin)
     _CACHE.write(key, result[0].encode() + b"\n" + result[1])
     return result
+
+
+def lines_for_simulator() -> str:
+    """Return why PTX needs the lines of its source: "checks" or "errors" of the simulated GPU, or
+    "".
+    """
+    if environment_text("DEVMOD_STANDIN_SANITIZE"):
+        return "checks"
+    names = ("DEVMOD_STANDIN_WORKER", "DEVMOD_CUDA_DRIVER")
+    worker, driver = (environment_text(name) for name in names)
+    return "errors" if worker or driver == "simulator" else ""
 
 
 def _compiler() -> Any:
@@ -97,10 +115,12 @@ def choose_arch(archs: Sequence[str], device_arch: str) -> str:
         return archs[0]
     _, rank = architecture_rules("cuda")
     ranks = {arch: number for arch in archs if (number := rank(arch, device)) is not None}
-    if ranks:
-        return max(ranks, key=lambda arch: ranks[arch])
+    chosen = max(ranks, key=lambda arch: ranks[arch]) if ranks else device
     # NVIDIA's own variable: the driver ignores cubins and compiles PTX.
-    return device.replace("sm_", "compute_") if environment_flag("CUDA_FORCE_PTX_JIT") else device
+    is_forced = not ranks and environment_flag("CUDA_FORCE_PTX_JIT")
+    if is_forced or lines_for_simulator():  # the simulated GPU executes PTX alone
+        return chosen.replace("sm_", "compute_")
+    return chosen
 
 
 def _nearest(arch: str, supported: Sequence[str]) -> str:

@@ -48,7 +48,13 @@ class CudaModule(DriverModule):
         assert isinstance(self.code, (bytes, memoryview))
         from devmod_cuda._binaries import Binaries
 
-        return Binaries(self.format, bytes(self.code), self.symbols, archs=self._target_archs())
+        return Binaries(
+            self.format,
+            bytes(self.code),
+            self.symbols,
+            archs=self._target_archs(),
+            origin=self.__dict__.get("_devmod_origin"),
+        )
 
     def _target_archs(self) -> tuple[str, ...]:
         """Return the architectures of the target that was current when the module was made or first
@@ -74,8 +80,10 @@ class CudaModule(DriverModule):
         archs, device_arch = self._target_archs(), open_arch()
         if not device_arch and len(archs) != 1:
             return
-        from devmod_cuda._jit import choose_arch
+        from devmod_cuda._jit import choose_arch, lines_for_simulator
 
+        if lines_for_simulator():  # the name of the source is known later
+            return
         with suppress(
             Exception
         ):  # R40: what is wrong with a payload shows at the first get_function

@@ -184,6 +184,16 @@ class Function:
     body: bool = False
 
 
+def shown_path(path: str) -> str:
+    """Return the path of a source as a person has given it, who may have given its name alone."""
+    if not os.path.isabs(path):
+        return path
+    relative = os.path.relpath(path)
+    if not relative.startswith(os.pardir):
+        return relative
+    return path if os.path.exists(path) else os.path.basename(path)
+
+
 @dataclass(slots=True)
 class Text:
     """A parsed module."""
@@ -212,5 +222,5 @@ class Text:
         it, and its line of PTX.
         """
         number, line = self.source(instruction)
-        source = f"{os.path.relpath(self.files.get(number, '?'))}:{line}, " if line else ""
+        source = f"{shown_path(self.files.get(number, '?'))}:{line}, " if line else ""
         return f"{source}PTX line {instruction.line} ({instruction.opcode})"

@@ -11,26 +11,9 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.module import Module
     from devmod_simulators.ptx.ptx_types import Instruction
 
-_TYPES = {
-    "float": "float32",
-    "double": "float64",
-    "int": "int32",
-    "unsigned": "uint32",
-    "unsigned int": "uint32",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "long long": "int64",
-    "unsigned long long": "uint64",
-    "long": "int64",
-    "size_t": "uint64",
-    "__half": "float16",
-    "half": "float16",
-    "bool": "bool",
-}
 _LETTERS = {"f": "float", "s": "int", "u": "uint", "b": "uint"}
+#: How a program gets lines of the source.
+ADVICE = "for the line of the source, compile with -lineinfo (numba: @cuda.jit(lineinfo=True))"
 #: A module's text may end with its sources: each line has this mark, and each file the line "//|
 #: FILE:".
 _MARK = "//| "
@@ -61,6 +44,7 @@ class Report:
     argument: str = ""
     index: int | None = None
     threads: set[int] = field(default_factory=set)
+    advice: str = ""
 
     @property
     def text(self) -> str:
@@ -70,6 +54,8 @@ class Report:
         more = len(self.threads) - 1
         if more > 0:
             lines.append(f"  {more} more thread{'s' if more > 1 else ''} at this line")
+        if self.advice:
+            lines.append(f"  {self.advice}")
         return "\n".join(lines)
 
     def fields(self) -> dict[str, Any]:
@@ -88,7 +74,7 @@ class Report:
         return {name: getattr(self, name) for name in names} | {"threads": len(self.threads)}
 
 
-def source_of(module: "Module", instruction: "Instruction") -> str:
+def source_of(module: Module, instruction: Instruction) -> str:
     """Return the line of an instruction with its text: of the source if the compiler has noted it,
     else of the PTX.
     """
@@ -101,48 +87,45 @@ def source_of(module: "Module", instruction: "Instruction") -> str:
     return module.text.place(instruction).split(", PTX line ")[0] + (f"  {text}" if text else "")
 
 
-def lines_of(module: "Module", path: str) -> list[str]:
+def lines_of(module: Module, path: str) -> list[str]:
     """Return the lines of a source: those that the module carries, else those of the file."""
-    if path not in module.sources:
-        carried = re.search(
-            rf"^//\| {re.escape(Path(path).name)}:\n((?://\| .*\n?)*)", module.raw, re.MULTILINE
-        )
-        if carried:
-            lines = [line[len(_MARK) :] for line in carried[1].splitlines()]
-            begin = max(
-                (number for number, line in enumerate(lines, 1) if line.startswith("#line 1 ")),
-                default=0,
-            )
-            module.sources[path] = lines[begin:]
+    if not module.sources:
+        module.sources |= carried_sources(module.raw)
+    name = Path(path).name
+    if name not in module.sources:
+        module.sources[name] = lines_of_file(path) or lines_of_file(name)
+    return module.sources[name]
+
+
+def carried_sources(text: str) -> dict[str, list[str]]:
+    """Return the lines of the sources at the end of a module's text, by the name of the file."""
+    sources: dict[str, dict[int, str]] = {}
+    name, number = "", 1
+    for line in text[text.find("\n" + _MARK) :].splitlines():
+        begin = re.fullmatch(r"//\| (.+):", line) if not name else None
+        directive = re.match(r'//\| #line (\d+)(?: "(.*)")?', line)
+        if begin:
+            name = Path(begin[1]).name
+        elif directive:
+            number = int(directive[1])
+            name = Path(directive[2]).name if directive[2] else name
+        elif line.startswith(_MARK.rstrip()):
+            sources.setdefault(name, {})[number] = line[len(_MARK) :]
+            number += 1
         else:
-            try:
-                module.sources[path] = Path(path).read_text(errors="replace").splitlines()
-            except OSError:
-                module.sources[path] = []
-    return module.sources[path]
+            name, number = "", 1
+    return {
+        each: [lines.get(place, "") for place in range(1, max(lines) + 1)]
+        for each, lines in sources.items()
+    }
 
 
-def parameters_of(module: "Module", kernel: str) -> list[tuple[str, str]]:
-    """Return the name and the element type of each parameter of a kernel, as its source declares
-    them; none if that is not found.
-    """
-    mangled = re.match(r"_ZN?(\d+)(.*)", kernel)
-    name = mangled[2][: int(mangled[1])] if mangled else kernel
-    for path in module.text.files.values():
-        found = re.search(
-            rf"__global__[^;{{}}]*?\b{re.escape(name)}\s*\(([^)]*)\)",
-            "\n".join(lines_of(module, path)),
-        )
-        if found:
-            declared = [
-                re.sub(r"\b(const|__restrict__|restrict|volatile)\b", " ", each)
-                for each in found[1].split(",")
-            ]
-            parts = [re.match(r"\s*(.*?)[\s*&]*(\w+)?\s*(?:\[.*)?$", each) for each in declared]
-            return [
-                (part[2] or "", _TYPES.get(" ".join(part[1].split()), "")) for part in parts if part
-            ]
-    return []
+def lines_of_file(path: str) -> list[str]:
+    """Return the lines of a file, or none if it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def counted(size: int) -> str:
@@ -150,7 +133,7 @@ def counted(size: int) -> str:
     return f"{size} byte{'s' if size != 1 else ''}"
 
 
-def type_of(instruction: "Instruction") -> str:
+def type_of(instruction: Instruction) -> str:
     """Return the element type of an access, as its opcode has it."""
     kind = next(
         (part for part in reversed(instruction.parts) if re.fullmatch(r"[fsub]\d+", part)), "b8"

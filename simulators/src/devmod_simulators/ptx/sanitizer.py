@@ -13,7 +13,8 @@ import numpy as np
 from devmod_simulators.drivers.worker_process import Fields, text
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.memory import Arena
-from devmod_simulators.ptx.reports import Place, Report, parameters_of, source_of, width_of
+from devmod_simulators.ptx.parameters import Parameter, parameters_of
+from devmod_simulators.ptx.reports import ADVICE, Place, Report, source_of, width_of
 from devmod_simulators.ptx.shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena, copied
 from devmod_simulators.ptx.streams import Order, Work
 
@@ -197,7 +198,7 @@ class Sanitizer:
         self.program, self.configuration = program, launch
         self.begin_work(work, f"the kernel {program.name}")
         self.limits: dict[Any, tuple[int, int] | None] = {}
-        self.names: list[tuple[str, str]] | None = None
+        self.parameters: list[Parameter] | None = None
 
     def value(self, offset: int) -> int:
         """Return 8 bytes of the block of parameters."""
@@ -222,25 +223,21 @@ class Sanitizer:
             (each for each in freed if each.start <= address < each.start + each.size), None
         )
 
-    def argument_of(self, allocation: Allocation) -> tuple[int, str, str, int] | None:
-        """Return the number, the name, the declared type and the value of the argument that points
-        into an allocation.
-        """
-        if self.names is None:
-            self.names = parameters_of(self.program.module, self.program.name)
+    def argument_of(self, allocation: Allocation) -> tuple[Parameter, int] | None:
+        """Return the argument that points into an allocation, and its value."""
+        variables = self.program.kernel.params
+        if self.parameters is None:
+            self.parameters = parameters_of(self.program.module, self.program.name)
+            if len(self.parameters) != len(variables):
+                self.parameters = [Parameter(number + 1) for number in range(len(variables))]
         layout = self.program.layout(self.program.kernel)
-        for number, variable in enumerate(self.program.kernel.params):
+        for parameter, variable in zip(self.parameters, variables, strict=True):
             value = self.value(layout[variable.name][1])
             if (
                 variable.size == 8
                 and allocation.start <= value <= allocation.start + allocation.size
             ):
-                name, kind = (
-                    self.names[number]
-                    if len(self.names) == len(self.program.kernel.params)
-                    else ("", "")
-                )
-                return number + 1, name, kind, value
+                return parameter, value
         return None
 
     def nearest(self, address: int) -> Allocation | None:
@@ -259,13 +256,9 @@ class Sanitizer:
         if allocation is None:
             what = "a null pointer" if address < _NULL else "no allocation is near it"
             return Place(f"0x{address:x}", what)
-        number, name, declared, start = self.argument_of(allocation) or (
-            0,
-            "",
-            "",
-            allocation.start,
-        )
-        kind = declared or kind
+        parameter, start = self.argument_of(allocation) or (Parameter(0), allocation.start)
+        number, name = parameter.number, parameter.name
+        kind = parameter.kind or kind
         index = (address - start) // width_of(kind)
         known = name or (f"argument {number}" if number else "the allocation")
         array = f"{known} {'was' if allocation.freed is not None else 'is'} "
@@ -298,3 +291,5 @@ class Sanitizer:
                 check, kind, source, self.program.name, block, thread, *detail
             )
             self.reports[key].threads = threads
+            if not self.program.module.text.files:
+                self.reports[key].advice = ADVICE

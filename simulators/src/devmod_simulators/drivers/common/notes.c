@@ -193,7 +193,8 @@ static void note_report(const char *text, const char *json) {
     int file = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
     char *line = NULL;
     int length = asprintf(&line, "%s\n", json);
-    fprintf(stderr, "%s\n", text);
+    if (file < 0) /* else who reads the log prints it */
+        fprintf(stderr, "%s\n", text);
     if (length > 0) {
         put_raw(&reports, line, (size_t)length);
         if (file >= 0)
