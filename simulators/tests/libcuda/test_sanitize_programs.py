@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -124,7 +125,7 @@ launch(twice(), x, y, 31)
         ("check(cuda.cuMemcpyHtoD(x, np.zeros(33, np.float32).ctypes.data, 132))", ""),
         (
             "z = check(cuda.cuMemAlloc(132)); check(cuda.cuMemcpyDtoD(x, z, 132))",
-            "depends on x[0], which nothing wrote",
+            "depends on x[0], which has a copy of memory that nothing wrote",
         ),
         ("x = check(cuda.cuMemAllocManaged(132, 1))", ""),
     ],
@@ -224,10 +225,9 @@ launch(function, x, y, 34, block=64)
     ]
     faults = ["out of bounds (read)", "out of bounds (write)"]
     assert [line.partition(":")[0] for line in found] == [
-        *faults,
         "caught 33",
         *faults,
-        "leak",
+        *faults,
         "leak",
     ]
     assert count == "devmod-simulators: 6 reports"  # those of the body too
@@ -280,6 +280,92 @@ def test_the_plugin_of_pytest(option: str, tmp_path: Path) -> None:
     assert found in done.stdout + done.stderr
 
 
+WRONG = (
+    "out of bounds (write): <text>:5  y[i] = x[i] * 2;\n"
+    "  block (0, 0, 0), thread (100, 0, 0): 4 bytes at y[100]; y is float32[100] of argument 2 "
+    "('y'), allocated at test_kernels.py:6\n"
+)
+
+
+@pytest.mark.volume_but("plugin")
+@pytest.mark.parametrize(
+    ("options", "result"),
+    [([], "2 failed, 1 passed, 1 error in"), (["-p", "no:devmod-simulators"], "4 passed in")],
+    ids=["plugin", "no plugin"],
+)
+def test_pytest_below_the_command(options: list[str], result: str, tmp_path: Path) -> None:
+    """The tests fail by themselves. What pytest hides stands at the end of the command's output."""
+    (tmp_path / "test_kernels.py").write_text(TESTS)
+    pytest_words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    words = [sys.executable, "-m", "devmod", "simulate", "--sanitize", "--", *pytest_words]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    assert result in done.stdout
+    assert done.stderr == f"{WRONG}  found 3 times\ndevmod-simulators: 3 reports\n"
+
+
+@pytest.mark.volume_but
+def test_a_source_that_run_compiles(tmp_path: Path) -> None:
+    """It has the name that was given, and lines of the source, in a file of devmod too."""
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "twice.cu").write_text(f'#include "own.h"\n{KERNEL}'.replace("* 2", "* TWO"))
+    (folder / "own.h").write_text("#define TWO 2\n")
+    devmod = [sys.executable, "-m", "devmod"]
+    arguments = ["twice", "x=zeros[33]", "y=zeros[32]", "n=32", "--grid", "1", "--block", "33"]
+    compiled = tmp_path / "twice.devmod"
+    words = [*devmod, "compile", "twice.cu", "-t", "cuda -format=cuda", "-o", str(compiled)]
+    subprocess.run(words, cwd=folder, capture_output=True, timeout=120, check=True)
+    for source in (["twice.cu"], ["twice.cu", "-t", "cuda -arch=sm_80"], [str(compiled)]):
+        done = subprocess.run(
+            [*devmod, "run", "--sanitize=bounds", *source, *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.stderr == (
+            "out of bounds (write): twice.cu:6  y[i] = x[i] * TWO;\n"
+            "  block (0, 0, 0), thread (32, 0, 0): 4 bytes at y[32]; y is float32[32] of argument "
+            "2 ('y')\n"
+            "devmod-simulators: 1 report\n"
+        )
+        assert done.returncode == 1
+    words = [*devmod, "run", "--sanitize=bounds", "twice.cu", "-t", "opencl", *arguments]
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stderr == (
+        "devmod: error: --sanitize launches the cuda candidate, and the target is opencl: -t cuda\n"
+    )
+
+
+@pytest.mark.volume_but
+def test_the_error_of_a_launch_has_its_place(tmp_path: Path) -> None:
+    program = PYTHON.replace("-arch=compute_90", "-format=cuda") + (
+        "try:\n    work(100)\nexcept devmod.LaunchError as error:\n    print(error)\n"
+    )
+    environment = os.environ | {"DEVMOD_CUDA_DRIVER": "simulator"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    place = re.search(r"\((an illegal memory access .*, )PTX line \d+ \(", done.stdout)
+    assert place is not None, done.stdout
+    assert re.sub("0x[0-9a-f]+", "0x…", place[1]) == (
+        "an illegal memory access was encountered: twice: write of 4 bytes at global address 0x… is "
+        "out of bounds, kernel twice, block (0, 0, 0), thread (100, 0, 0), <text>:5, "
+    )
+
+
 def test_reports_in_a_file(tmp_path: Path) -> None:
     program = """
 x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(128))
@@ -303,6 +389,8 @@ check(cuda.cuCtxSynchronize())
     )
     (report,) = (json.loads(text) for text in (tmp_path / "log").read_text().splitlines())
     assert report["source"].startswith("PTX line ")
+    advice = "for the line of the source, compile with -lineinfo (numba: @cuda.jit(lineinfo=True))"
+    assert report["text"].splitlines()[-1] == f"  {advice}"
     assert (
         report["check"],
         report["kind"],

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from ptx_sources import ptx_of
 
-from devmod_simulators.ptx import Launch, Machine, PtxError, Report, Sanitizer, launch_with_checks
+from devmod_simulators.ptx import (
+    Launch,
+    Machine,
+    PtxError,
+    Report,
+    Sanitizer,
+    launch_with_checks,
+    run_ptx,
+)
 from devmod_simulators.ptx.machine import parameter_block, triple
 
 CHECKS = frozenset({"bounds", "align", "free", "race", "sync", "init"})
@@ -212,3 +220,78 @@ def test_memory_that_the_host_may_write_to_is_written_where_other_memory_was_bef
     sanitizer.released(place, "app.py:2")
     sanitizer.allocated(place, 128, "app.py:3", True)
     assert found() == []
+
+
+NUMBA = "_ZN8__main__3addB2v1B4tagsEx5ArrayIfLi1E1C7mutable7alignedE5ArrayIxLi2E1C7mutable7alignedE"
+PYTHON = """from numba import cuda
+@cuda.jit
+def add(n, first, second: object):
+    second[3, 0] = first[4]
+"""
+
+
+@pytest.mark.volume_but
+@pytest.mark.parametrize(
+    ("symbol", "file", "found"),
+    [
+        (NUMBA, "app.py", "second[100]; second is int64[1] of argument 3 ('second')"),
+        (NUMBA, "", "argument 3[100]; argument 3 is int64[1]"),
+        (NUMBA + "8UniTuple", "app.py", "argument 13[100]; argument 13 is uint64[1]"),
+        ("_Z3addxPfPx", "app.py", "argument 13[100]; argument 13 is uint64[1]"),
+        ("add", "app.py", "argument 13[100]; argument 13 is uint64[1]"),
+    ],
+    ids=["lines", "no lines", "another type", "C++", "C"],
+)
+def test_the_names_of_numba(
+    symbol: str, file: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An array is seven parameters of PTX, or nine: the fifth has the address."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.py").write_text(PYTHON)
+    lines = (".loc 1 3 0", ".loc 1 4 0", f'.file 1 "{tmp_path / file}"') if file else ("", "", "")
+    text = """.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry SYMBOL(PARAMETERS) {
+        .reg .b64 %x;\n LOC3\n ld.param.u64 %x, [p12];\n LOC4\n st.global.u64 [%x+800], 1;\n ret;\n}
+    FILE"""
+    parameters = ", ".join(f".param .u64 p{number}" for number in range(17))
+    for name, value in zip(
+        ("SYMBOL", "PARAMETERS", "LOC3", "LOC4", "FILE"), (symbol, parameters, *lines), strict=True
+    ):
+        text = text.replace(name, value)
+    machine = Machine(1 << 24)
+    module = machine.load(text + "\n")
+    sanitizer, place = Sanitizer(machine.arena), machine.allocate(8)
+    sanitizer.allocated(place, 8, "", True)
+    block = parameter_block(module.program(symbol), [*[0] * 12, place, *[0] * 4])
+    launch = Launch((1, 1, 1), (1, 1, 1), block)
+    (report,) = launch_with_checks(sanitizer, module, symbol, launch, CHECKS, machine.ranges)
+    assert report.detail == f"8 bytes at {found}"
+    if file:
+        assert report.source == "app.py:4  second[3, 0] = first[4]"
+
+
+@pytest.mark.volume_but
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("k.cu", "k.cu"),
+        ("../k.cu", "../k.cu"),
+        ("@/here/src/k.cu", "src/k.cu"),
+        ("@/other.cu", "@/other.cu"),
+        ("@/gone/k.cu", "k.cu"),
+        ("/k.cu", "k.cu"),
+    ],
+)
+def test_a_source_has_the_name_that_was_given(
+    file: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "other.cu").write_text("")
+    monkeypatch.chdir(tmp_path / "here")
+    text = f""".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {{
+        .loc 1 7 0\n trap;\n}}\n.file 1 "{file.replace("@", str(tmp_path))}"\n"""
+    with pytest.raises(PtxError) as caught:
+        run_ptx(text, "k", 1, 1, [])
+    place = f"thread (0, 0, 0), {shown.replace('@', str(tmp_path))}:7, PTX line 6 (trap)"
+    assert caught.value.text == (
+        f"the kernel executed a trap instruction, kernel k, block (0, 0, 0), {place}"
+    )

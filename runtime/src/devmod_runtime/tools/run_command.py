@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import click
 
+import devmod
 from devmod._cli._describe import open_file
 from devmod._values.info import signature_text
+from devmod.backend import temporary_folder
 from devmod.commands import (
     FiniteRange,
     complete_function,
@@ -27,6 +34,8 @@ from devmod.worker import End
 from devmod_runtime.tools.inputs import check_output, read_counts, split_assignments
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
 
+#: The architecture of the simulated GPU, for which --sanitize compiles.
+_ARCH = "compute_90"
 VALUES = """\b
 A VALUE is one of:
   3, 2.5, true, (1, 2.0), {'a': 1}  a number, lanes, or a struct, as in Python
@@ -128,6 +137,12 @@ Exit status:
     help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.",
 )
 @click.option(
+    "-t",
+    "--target",
+    metavar="TARGET",
+    help="FILE is a source: compile it for TARGET before the launch, as `devmod compile` does.",
+)
+@click.option(
     "--sanitize",
     is_flag=False,
     flag_value="",
@@ -150,6 +165,7 @@ def command(
     expect: tuple[str, ...],
     save: tuple[str, ...],
     timeout: float | None,
+    target: str | None,
     sanitize: str | None,
     as_json: bool,
     **options: Any,
@@ -162,10 +178,12 @@ def command(
     Without FUNCTION, the functions of FILE are listed.
     """
     quiet_drivers()
+    if target is None and sanitize is not None and file.endswith(".cu"):
+        target = context.params["target"] = "cuda"
     if function is None:
-        functions = {
-            name: signature_text(name, info) for name, info in open_file(file)[1].functions.items()
-        }
+        with _compiled(file, target) as path:
+            infos = open_file(path)[1].functions
+        functions = {name: signature_text(name, info) for name, info in infos.items()}
         print_json({"functions": functions}) if as_json else echo_lines(
             "\n".join(functions.values())
         )
@@ -190,9 +208,9 @@ def command(
         "expected": expected,
         "saved": saved,
     }
-    with plugins_at_work():
+    with plugins_at_work(), _compiled(file, target) as path:
         ((result, end),) = launched(
-            "devmod_runtime.tools.run", [options], timeout, file_settings([file])
+            "devmod_runtime.tools.run", [options], timeout, file_settings([path])
         )
     if end is not None:
         advice, place = (
@@ -211,6 +229,18 @@ def command(
         context.exit(1)
 
 
+@contextmanager
+def _compiled(file: str, target: str | None) -> Iterator[str]:
+    """Yield the file of a compiled source, or the file itself without a target."""
+    if target is None:
+        yield file
+        return
+    with temporary_folder() as folder:
+        path = os.path.join(folder, f"{Path(file).stem}.devmod")
+        devmod.save(devmod.compile(Path(file), target), path)
+        yield path
+
+
 def _run_with_checks(context: click.Context, checks: str) -> int:
     """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its
     exit status.
@@ -222,6 +252,9 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
             )
         )
     words = ["--device", "cuda"]
+    target = context.params["target"]
+    if target is not None:
+        context.params["target"] = _target_with_checks(target)
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))
         if (
@@ -239,6 +272,24 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
         *context.params["arguments"],
     ]
     return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
+
+
+def _target_with_checks(text: str) -> str:
+    """Return a target of cuda with a format that the simulated GPU executes: it has the lines of
+    the source there, whoever compiles it.
+
+    Raises
+    ------
+    DevmodError
+        The target has another kind.
+    """
+    target = devmod.Target.parse(text)
+    if target.kind != "cuda":
+        raise DevmodError(
+            f"--sanitize launches the cuda candidate, and the target is {target.kind}: -t cuda"
+        )
+    text = re.sub(r"\bsm_", "compute_", text)
+    return text if target.arch else f"{text} -arch={_ARCH}"
 
 
 def _advice(file: str, function: str, end: End, guard: bool) -> str:
