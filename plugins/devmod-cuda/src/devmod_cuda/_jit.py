@@ -80,9 +80,10 @@ def lines_for_simulator() -> str:
     """
     if environment_text("DEVMOD_STANDIN_SANITIZE"):
         return "checks"
-    names = ("DEVMOD_STANDIN_WORKER", "DEVMOD_CUDA_DRIVER")
-    worker, driver = (environment_text(name) for name in names)
-    return "errors" if worker or driver == "simulator" else ""
+    is_below_command = "libdevmod_cubins" in environment_text("LD_PRELOAD")
+    if is_below_command or environment_text("DEVMOD_CUDA_DRIVER") == "simulator":
+        return "errors"
+    return ""
 
 
 def _compiler() -> Any:
