@@ -193,6 +193,34 @@ def test_a_cubin_is_refused_with_what_to_do(tmp_path: Path) -> None:
     )
 
 
+def test_the_users_sitecustomize_is_imported(tmp_path: Path) -> None:
+    """The command has one of its own, which imports that of the user."""
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = __file__")
+    program = (
+        "import sitecustomize, sys; print(mine, sitecustomize.__file__, 'shims' in str(sys.path))"
+    )
+    file = tmp_path / "sitecustomize.py"
+    assert python(program, PYTHONPATH=str(tmp_path)) == f"{file} {file} False\n"
+    program = (
+        "import sitecustomize, sys; print(hasattr(__builtins__, 'mine'), 'shims' in str(sys.path))"
+    )
+    assert python(program, PYTHONPATH="") == "False False\n"
+
+
+@pytest.mark.parametrize("way", ["command", "body"])
+def test_a_device_of_cuda_core_waits(way: str) -> None:
+    """It does by the CUDA runtime of cuda-bindings, whatever is imported first."""
+    pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    program = "from cuda.core import Device\ndevice = Device()\ndevice.set_current()\nprint(device.sync())"
+    if way == "command":
+        assert python(program) == "None\n"
+        return
+    body = "import cuda.bindings.runtime, devmod_simulators\nwith devmod_simulators.sanitize():\n"
+    body += "".join(f"    {line}\n" for line in program.splitlines())
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cuda_core(arch: str) -> None:
     pytest.importorskip("cuda.core", reason="cuda.core is not installed")

@@ -59,6 +59,9 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     values |= dict.fromkeys(
         ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas")
     )
+    # Python imports sitecustomize.py of this folder.
+    python = [str(_SHIMS / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    values["PYTHONPATH"] = os.pathsep.join(python)
     values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
     if find_program("nvcc"):

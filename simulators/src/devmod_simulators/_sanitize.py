@@ -16,6 +16,7 @@ from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
 from devmod_simulators.drivers.build import UnavailableError
 from devmod_simulators.drivers.driver import PREFIX, StandinDriver
 from devmod_simulators.drivers.library import libcuda
+from devmod_simulators.shims.python import devmod_cudart
 
 #: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's
 #: volatile accesses have the program's order.
@@ -118,6 +119,7 @@ def _simulated_driver() -> StandinDriver:
     except UnavailableError as error:
         raise DeviceNotFoundError(str(error), kind="cuda") from error
     os.environ |= {"DEVMOD_CUDA_DRIVER": "simulator", "CUDA_FORCE_PTX_JIT": "1"}
+    devmod_cudart.install()
     driver.show()
     return driver
 
