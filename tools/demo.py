@@ -3,14 +3,17 @@
 Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's
 matmul, into one bundle. The kernels that have one source for several kinds go into another. A third
 has a program: one call launches five kernels. Environment B has devmod-core and the runtime wheels.
-It runs everything from those files on each device, compares with NumPy and draws pictures. ROCm's
-kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
+It runs everything from those files on each device, compares with NumPy and draws pictures. Without
+NVIDIA's driver, CUDA's kernels run on the simulated GPU. ROCm's kernels run on the emulator of
+RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -70,6 +73,17 @@ def rocm_emulator() -> dict[str, str]:
         )
     except UnavailableError:
         return {}
+
+
+def simulated_gpu() -> dict[str, str]:
+    """Return the variable that gives devmod a simulated GPU, where there is no driver of NVIDIA."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+        return {}
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return {"DEVMOD_CUDA_DRIVER": "simulator"}
+    return {}
 
 
 def run(*command: str | Path, variables: Mapping[str, str] | None = None) -> None:
@@ -139,11 +153,15 @@ def main() -> None:
         "devmod-runtime": wheel_of["devmod-runtime"],
         **expected,
     }
+    gpu = simulated_gpu()
+    if gpu:
+        own["devmod-simulators"] = wheel_of["devmod-simulators"]
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
     b = environment("device-box", [*requirements, *BESIDES], [*own.values()])
-    run(b, "-m", "devmod", "devices")
+    run(b, "-m", "devmod", "devices", variables=gpu)
     step("loading the files, running everything")
-    run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT, variables=rocm_emulator())
+    variables = rocm_emulator() | gpu
+    run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT, variables=variables)
     step("a model that tinygrad trained, in one file")
     run(b, ROOT / "examples" / "applications" / "digits" / "run.py")
     step("done")

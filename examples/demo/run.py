@@ -6,8 +6,8 @@ each, compare with NumPy, draw.
 Each kernel is one call, the same line of Python on every kind of device. The exit status is 1 if an
 error exceeds its tolerance, if a call differs between two kinds, or if the bytes of the two
 environments differ. A kind without a device here (Metal on Linux, Vulkan without a driver) is
-listed as compiled, with the reason. Emulators (qemu for Hexagon, one of AMD's RDNA3) run smaller
-sizes.
+listed as compiled, with the reason. Emulators (qemu for Hexagon, the simulated GPU for CUDA, one of
+AMD's RDNA3) run smaller sizes.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def run_file(
             name for stored in module.imports if stored.kind == kind for name in stored.functions
         }
         # ROCm's stand-in runtime and qemu execute the machine code of another processor, one
-        # instruction after another.
-        is_emulated = kind == "hexagon" or (kind == "rocm" and "no GPU" in device.name)
+        # instruction after another, and the simulated GPU executes PTX.
+        is_emulator = kind == "hexagon" or (kind == "rocm" and "no GPU" in device.name)
+        is_emulated = is_emulator or device.is_simulated
         all_cases = {
             name: case
             for name, (case, functions) in ONE_SOURCE_CASES.items()

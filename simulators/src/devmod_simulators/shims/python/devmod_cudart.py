@@ -7,6 +7,7 @@ the simulated GPU, this function of `cuda.bindings.runtime` is one of the driver
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 
 TYPE_CHECKING = False
@@ -24,8 +25,7 @@ def replace(runtime: ModuleType) -> None:
 
     def cudaDeviceSynchronize() -> tuple[Any]:
         """Wait for the work of the current device."""
-        from cuda.bindings import driver
-
+        driver = import_module("cuda.bindings.driver")
         status = int(driver.cuCtxSynchronize()[0])
         if status == _INVALID_CONTEXT:  # the device has no work yet
             status = 0

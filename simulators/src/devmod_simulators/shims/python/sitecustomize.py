@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
-from devmod_cudart import install
-
-install()
+import_module("devmod_cudart").install()
 _folder, _own = os.path.dirname(os.path.abspath(__file__)), sys.modules[__name__]
 sys.path[:] = [each for each in sys.path if os.path.abspath(each) != _folder]
 del sys.modules[__name__]
 try:
-    import sitecustomize  # noqa: F401  # that of the user
+    import_module("sitecustomize")  # that of the user
 except ModuleNotFoundError as error:
     if error.name != "sitecustomize":
         raise
