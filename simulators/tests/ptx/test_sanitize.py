@@ -234,8 +234,8 @@ def add(n, first, second: object):
 @pytest.mark.parametrize(
     ("symbol", "file", "found"),
     [
-        (NUMBA, "app.py", "second[100]; second is int64[1] of argument 3 ('second')"),
-        (NUMBA, "", "argument 3[100]; argument 3 is int64[1]"),
+        (NUMBA, "app.py", "second[100]; second is uint64[1] of argument 3 ('second')"),
+        (NUMBA, "", "argument 3[100]; argument 3 is uint64[1]"),
         (NUMBA + "8UniTuple", "app.py", "argument 13[100]; argument 13 is uint64[1]"),
         ("_Z3addxPfPx", "app.py", "argument 13[100]; argument 13 is uint64[1]"),
         ("add", "app.py", "argument 13[100]; argument 13 is uint64[1]"),

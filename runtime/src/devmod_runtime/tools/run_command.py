@@ -252,9 +252,8 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
             )
         )
     words = ["--device", "cuda"]
-    target = context.params["target"]
-    if target is not None:
-        context.params["target"] = _target_with_checks(target)
+    if context.params["target"] is not None:
+        context.params["target"] = _target_with_checks(context.params["target"])
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))
         if (
@@ -274,22 +273,11 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
     return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
 
 
-def _target_with_checks(text: str) -> str:
-    """Return a target of cuda with a format that the simulated GPU executes: it has the lines of
-    the source there, whoever compiles it.
-
-    Raises
-    ------
-    DevmodError
-        The target has another kind.
-    """
-    target = devmod.Target.parse(text)
-    if target.kind != "cuda":
-        raise DevmodError(
-            f"--sanitize launches the cuda candidate, and the target is {target.kind}: -t cuda"
-        )
-    text = re.sub(r"\bsm_", "compute_", text)
-    return text if target.arch else f"{text} -arch={_ARCH}"
+def _target_with_checks(target: str) -> str:
+    """Return a target whose format the simulated GPU executes: PTX."""
+    if "-arch" not in target:
+        return f"{target} -arch={_ARCH}"
+    return re.sub(r"\bsm_", "compute_", target)
 
 
 def _advice(file: str, function: str, end: End, guard: bool) -> str:

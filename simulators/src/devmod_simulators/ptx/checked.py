@@ -200,24 +200,6 @@ def grain_of(program: Program) -> int:
     return min([4, *(max(width_of(type_of(each)), 1) for each in stores)])
 
 
-class Phase:
-    """What is known at an mbarrier: the times until which the accesses of each warp of its block,
-    and of other blocks, come before the phase that ended last, and before the one that is open.
-    """
-
-    def __init__(self, warps: int) -> None:
-        self.pending = np.zeros(warps, S64)
-        self.complete = np.zeros(warps, S64)
-        self.pending_others = self.others = 0
-
-    def end(self) -> None:
-        """Begin with the next phase."""
-        self.complete = np.maximum(self.complete, self.pending)
-        self.others = max(self.others, self.pending_others)
-        self.pending = np.zeros_like(self.pending)
-        self.pending_others = 0
-
-
 class CheckedBarriers(Barriers):
     """Barriers that pass on what warps know of each other's accesses."""
 
@@ -339,8 +321,9 @@ class CheckedExecution(Execution):
         ] = {}  # lanes that have gone past an operation at which others of their warp wait
         #: Lanes that have run what is behind a barrier while others wait there.
         self.past: dict[tuple[int, int], Array] = {}
-        #: What the arrivals at each mbarrier know, by its place.
-        self.phases: dict[int, Phase] = {}
+        #: What is known at each mbarrier, by its place: the times until which the accesses of each
+        #: warp of its block, and of other blocks, come before the open phase, and before the last.
+        self.phases: dict[int, Array] = {}
         self.quiet_time = self.sanitizer.tick(None)
         super().__init__(program, launch, arena, blocks)
         # The times until which accesses are known: of other warps of the block by each warp, of its
@@ -575,16 +558,17 @@ class CheckedExecution(Execution):
     def arrived(self, lanes: Lanes, places: list[int], ends: list[bool]) -> None:
         """Note what lanes know that arrive at mbarriers, and the phases that end with one."""
         now = self.sanitizer.tick(None)
-        blocks, warps = self.warps_of(lanes)
-        for block, warp, place, is_end in zip(blocks, warps, places, ends, strict=True):
-            phase = self.phases.setdefault(place, Phase(self.warps_per_block))
+        for block, warp, place, is_end in zip(*self.warps_of(lanes), places, ends, strict=True):
+            empty = np.zeros((2, self.warps_per_block + 1), S64)
+            phase = self.phases.setdefault(place, empty)
             if block == place * 8 // self.shared.stride:
-                phase.pending = np.maximum(phase.pending, self.know[block, warp])
-                phase.pending[warp] = now
+                phase[0, :-1] = np.maximum(phase[0, :-1], self.know[block, warp])
+                phase[0, warp] = now
             else:
-                phase.pending_others = now
+                phase[0, -1] = now
             if is_end:
-                phase.end()
+                phase[1] = phase.max(axis=0)
+                phase[0] = 0
 
     def waited(self, lanes: Lanes, places: Array, done: Array) -> None:
         """Let the lanes whose phase has ended know what those knew that arrived."""
@@ -592,11 +576,12 @@ class CheckedExecution(Execution):
         places = lanes.spread(places)
         for position in np.flatnonzero(lanes.spread(done)):
             phase = self.phases.get(int(places[position]))
-            if phase is not None:
-                block, warp, lane = blocks[position], warps[position], lanes.lanes[position]
-                self.know[block, warp] = np.maximum(self.know[block, warp], phase.complete)
-                self.seen[block] = max(self.seen[block], phase.others)
-                self.warp_sync[lane] = max(self.warp_sync[lane], phase.complete[warp])
+            if phase is None:
+                continue
+            block, warp, lane = blocks[position], warps[position], lanes.lanes[position]
+            self.know[block, warp] = np.maximum(self.know[block, warp], phase[1, :-1])
+            self.seen[block] = max(self.seen[block], phase[1, -1])
+            self.warp_sync[lane] = max(self.warp_sync[lane], phase[1, warp])
 
     def meet(self, lanes: Lanes) -> None:
         """Let the blocks of lanes know all accesses before now: those that update one element in
