@@ -178,6 +178,13 @@ def test_integers_that_may_be_indices_are_drawn_again_as_small_ones() -> None:
     assert tuple(each.values for each in verification.draws["k0"]) == VALUES
 
 
+def test_a_candidate_may_leave_its_arrays_for_integers_that_may_be_indices() -> None:
+    pair = INNOCENT["an index with another name"]
+    verification = verified({"": pair._replace(sound=pair.sound.replace("[i]]", "[i] & 15]"))})
+    assert [each.outcome for each in verification.functions["k0"]] == ["reference", "agrees"]
+    assert [each.problem for each in verification.draws["k0"]] == [""] * 5
+
+
 def test_elements_that_are_not_finite_in_the_reference_are_not_judged() -> None:
     body = "y[i] = log(x[i]);"
     verification = verified({"": Pair(FLOATS, body, f"if (x[i] < 0) y[i] = 5; else {body}")})

@@ -406,29 +406,31 @@ def verify(
         raise function_not_found(module.kind, name, list(names))
     given = dict(arguments or {})
     unused = set(given)
-    functions: dict[str, list[list[_Planned]]] = {}
+    wanted = names if name is None else [name]
+    comparisons: dict[str, list[Comparison]] = {each: [] for each in wanted}
+    draws: dict[str, list[Draw]] = {each: [] for each in wanted}
     nodes = kernel_nodes([module])
     with temporary_folder() as folder:
         trials = _Trials(Path(folder), given, unused, threads, grid, block)
-        for each in names if name is None else [name]:
+        for each in wanted:
             owner = owner_of(each, module)
             among = owner.candidates if isinstance(owner, BundleModule) else [owner]
             candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
-            functions[each] = [
-                trials.of_function(each, group) for group in by_node(candidates, nodes)
-            ]
-        trials.run(timeout)
-        comparisons: dict[str, tuple[Comparison, ...]] = {}
-        draws: dict[str, tuple[Draw, ...]] = {}
-        for each, groups in functions.items():
-            found = [_Compared(group, rtol, atol) for group in groups]
-            comparisons[each] = tuple(chain(*(own.comparisons() for own in found)))
-            draws[each] = tuple(chain(*(own.draws() for own in found)))
+            for group in by_node(candidates, nodes):
+                trials.add_function(each, group)
+        for each, planned in trials.run(timeout):
+            compared = _Compared(planned, rtol, atol)
+            comparisons[each] += compared.comparisons()
+            draws[each] += compared.draws()
     if unused:
         raise ArgumentError(
             f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused)
         )
-    return Verification(payloads, comparisons, draws)
+    return Verification(
+        payloads,
+        {each: tuple(found) for each, found in comparisons.items()},
+        {each: tuple(found) for each, found in draws.items()},
+    )
 
 
 # -- Payloads.
@@ -628,7 +630,9 @@ class _Trials:
         self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
-        self._groups: list[list[_Planned]] = []
+        self._groups: list[tuple[str, list[_Planned]]] = []
+        #: Why a device runs no small kernel, by its name; "" if it does.
+        self._problems: dict[str, str] = {}
 
     def _text(self, name: str, value: Any) -> str:
         """Return the value of an argument as a text of `devmod run`."""
@@ -646,7 +650,7 @@ class _Trials:
             return str(path)
         return repr(value)
 
-    def of_function(self, name: str, candidates: Sequence[Module]) -> list[_Planned]:
+    def add_function(self, name: str, candidates: Sequence[Module]) -> None:
         """Plan the launches of one function."""
         interfaces = [found for each in candidates if (found := _interface(each, name)) is not None]
         programs = [each for each in candidates if each.kind == PROGRAM]
@@ -678,8 +682,7 @@ class _Trials:
                 planned.append(
                     _Planned(label, "", reason or _explained(module, name, kind).text, {}, [], {})
                 )
-        self._groups.append(planned)
-        return planned
+        self._groups.append((name, planned))
 
     def _plan(
         self,
@@ -737,33 +740,44 @@ class _Trials:
         }
         return _Planned(label, place, "", request, [], {})
 
-    def run(self, timeout: float) -> None:
+    def run(self, timeout: float) -> Iterator[tuple[str, list[_Planned]]]:
         """Launch all: each in another process, but runtimes that were registered in this process
-        alone.
+        alone. Yield the name and the candidates of a function after its launches. Its files are
+        removed then, since a module may have many functions.
         """
-        launched = [each for group in self._groups for each in group if each.request]
-        items: list[tuple[_Planned, dict[str, Any]]] = []
-        for group in self._groups:
-            items += _items([each for each in group if each.request])
+        items = [_items([each for each in group if each.request]) for _, group in self._groups]
         in_process = local_kinds()
         results = answers(
             __name__,
-            [request for _, request in items],
+            [request for own in items for _, request in own],
             _launch,
             timeout,
             here=lambda request: request["kind"] in in_process,
         )
-        for (planned, request), (_, end) in zip(items, results, strict=True):
-            planned.add(request["launch"], _read_outcome(request, str(end or "")))
+        for (name, group), own in zip(self._groups, items, strict=True):
+            for planned, request in own:
+                _, end = next(results)
+                planned.add(request["launch"], _read_outcome(request, str(end or "")))
+            self._leave_out([each for each in group if each.request])
+            yield name, group
+            for _, request in own:
+                for path in self._folder.glob(f"{Path(request['results']).name}-*"):
+                    path.unlink()
+        next(results, None)  # the end of the process
         _open.cache_clear()
 
+    def _leave_out(self, launched: Sequence[_Planned]) -> None:
+        """Leave out candidates that failed on a device that runs no small kernel either."""
         failed = [each for each in launched if each.outcomes[-1]["outcome"] == "failed"]
-        problems = (
-            device_problems([*dict.fromkeys(each.device for each in failed)]) if failed else {}
-        )
+        new = {each.device for each in failed} - self._problems.keys()
+        if new:
+            found = device_problems(sorted(new))
+            for device in new:
+                self._problems[device] = found.get(device, "")
         for each in failed:
-            if each.device in problems:
-                text = f"{each.device} runs no small kernel either: {problems[each.device]}"
+            if self._problems[each.device]:
+                problem = self._problems[each.device]
+                text = f"{each.device} runs no small kernel either: {problem}"
                 each.outcomes[:] = [{"outcome": "left out", "text": text}]
 
 
