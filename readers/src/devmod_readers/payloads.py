@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from devmod.backend import detect_form
 from devmod.errors import FormatError, ToolchainNotFoundError, list_names
 from devmod_readers.amdgpu import check_code_object, read_code_object
 from devmod_readers.elf import ElfFile, dynamic_symbols, find_damage
 from devmod_readers.metallib import read_metallib
 from devmod_readers.nvidia import fatbin_members, index_cubin, read_ptx
 from devmod_readers.offload import is_container, read_images
-from devmod_readers.spirv import GL_COMPUTE, read_kernels, read_module
+from devmod_readers.spirv import GL_COMPUTE, KERNEL, SpirvModule, read_module
 from devmod_readers.wgsl import read_wgsl
 
 if TYPE_CHECKING:
@@ -133,10 +132,7 @@ def check_rocm(fmt: str, data: Binary, functions: Functions) -> bool:
 
 def check_vulkan(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a shader of Vulkan."""
-    try:
-        module = read_module(bytes(data)[_SHADER_HEADER:])
-    except FormatError as error:
-        raise FormatError(f"the SPIR-V of the vulkan shader {error}", kind="vulkan") from None
+    module = _read_spirv("vulkan shader", bytes(data)[_SHADER_HEADER:])
     names = [entry.name for entry in module.entries if entry.model == GL_COMPUTE]
     check_names("vulkan", fmt, names, functions)
     return True
@@ -148,12 +144,17 @@ def check_opencl(fmt: str, data: Binary, functions: Functions) -> bool:
         return check_source("opencl", fmt, data, functions)
     if fmt != "il":
         return False
-    try:
-        kernels = read_kernels(read_module(bytes(data)))
-    except FormatError as error:
-        raise FormatError(f"the SPIR-V of the opencl payload {error}", kind="opencl") from None
-    check_names("opencl", fmt, kernels, functions)
+    module = _read_spirv("opencl payload", bytes(data))
+    names = [entry.name for entry in module.entries if entry.model == KERNEL]
+    check_names("opencl", fmt, names, functions)
     return True
+
+
+def _read_spirv(subject: str, data: bytes) -> SpirvModule:
+    try:
+        return read_module(data)
+    except FormatError as error:
+        raise FormatError(f"the SPIR-V of the {subject} {error}") from None
 
 
 def check_webgpu(fmt: str, data: Binary, functions: Functions) -> bool:
@@ -174,18 +175,8 @@ def check_metal(fmt: str, data: Binary, functions: Functions) -> bool:
 def check_hexagon(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a shared object of Hexagon."""
     problem = find_damage(data)
-    if detect_form(data[:4]) != "elf":
-        problem = "it does not begin with the ELF magic bytes"
-
-    wanted = [info.name for info in functions.values()]
-    names: Iterable[str] = ()
-    if not problem:
-        try:
-            names = dynamic_symbols(ElfFile(data), wanted)
-        except ValueError as error:
-            problem = str(error)
-
     if problem:
         raise FormatError(f"the hexagon payload of format {fmt!r} is damaged: {problem}")
-    check_names("hexagon", fmt, names, functions)
+    wanted = [info.name for info in functions.values()]
+    check_names("hexagon", fmt, dynamic_symbols(ElfFile(data), wanted), functions)
     return True

@@ -9,13 +9,20 @@ sentence that begins with the module, such as "the SPIR-V of k.spv".
 from __future__ import annotations
 
 from devmod_readers.spirv._constants import SpirvConstants
-from devmod_readers.spirv._kernels import KernelArgument, SpirvKernel, read_imports, read_kernels
+from devmod_readers.spirv._kernels import (
+    KERNEL,
+    KernelArgument,
+    SpirvKernel,
+    read_imports,
+    read_kernels,
+)
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
 from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
 
 __all__ = [
     "GL_COMPUTE",
+    "KERNEL",
     "EntryPoint",
     "KernelArgument",
     "SpirvConstants",
