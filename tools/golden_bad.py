@@ -613,7 +613,7 @@ def _ends() -> Iterator[tuple[Any, ...]]:
 
     good = _paged([(entry(rank=0), BLOB)], [(entry(rank=1), BLOB)])
     at = good.rindex(b"opencl")
-    yield "flipped bit in the last of two pages", good, good[:at] + b"O" + good[at + 1 :]
+    yield "flipped bit in the last of two pages", good, good[:at] + b"n" + good[at + 1 :]
 
 
 def _use_sound(data: bytes) -> bool:

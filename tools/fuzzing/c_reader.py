@@ -94,7 +94,8 @@ def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
     """Return the results of a file in memory and by ranges, how many modules are not supported, and
     the error.
 
-    Breach: the index takes more memory than the file allows, or a second use takes more.
+    Breach: the index takes more memory than the file allows, a second use takes more, or a name is
+    not found.
     """
     process = _process(*options)
     assert process is not None
@@ -110,6 +111,8 @@ def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
         raise Breach(f"the reader in C ended with {process.wait()}")
     *numbers, error = line.decode(errors="replace").rstrip("\n").split(" ", 5)
     first, second, unsupported, index, added = map(int, numbers)
+    if 99 in (first, second):
+        raise Breach("the reader in C does not find a candidate by a name in its record")
     if index > len(data) * MEMORY + FREE_MEMORY:
         raise Breach(f"the reader in C takes {index} bytes for the index of {len(data)} bytes")
     if added:

@@ -353,8 +353,13 @@ def test_a_page_that_changes_in_place_is_used_as_it_was_hashed() -> None:
         devmod.load("k/f.devmod")
 
 
-@pytest.mark.row("R46", "R50")
-def test_a_page_that_changes_while_it_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("R41", "R46", "R50")
+@pytest.mark.parametrize("has_policy", [True, False])
+def test_a_page_that_changes_while_it_is_hashed(
+    has_policy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_policy:
+        monkeypatch.setenv("DEVMOD_TRUST", "")
     good, bad = library(), library(b"evil")
     signed("k/f.devmod", data=good)
     module: Any = devmod.load("k/f.devmod")
