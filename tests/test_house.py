@@ -353,7 +353,8 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
 #: those without which it does less or has an error with the command that installs them.
 GIVEN = {
     *("pluggy", "devmod_conformance", "devmod_targets", "pytest", "hatchling", "PyInstaller"),
-    *("compression", "matplotlib", "ml_dtypes", "numpy", "PIL", "rich", "tinygrad"),
+    *("compression", "matplotlib", "ml_dtypes", "numpy", "onnx", "onnxruntime", "PIL", "rich"),
+    "tinygrad",
 }
 
 

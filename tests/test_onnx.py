@@ -516,7 +516,7 @@ def need_opencl() -> None:
 
 @pytest.mark.row("R47")
 def test_an_operator_that_tinygrad_computes_wrongly_is_named(tmp_path: Path) -> None:
-    """All devices compute what tinygrad's CPU does: only another program shows the mistake."""
+    """All devices compute what tinygrad does on the CPU: only another program shows the mistake."""
     plant(
         tmp_path,
         "from devmod_targets.tinygrad.operators import OPERATORS\n"
@@ -544,7 +544,7 @@ def test_an_operator_that_tinygrad_computes_wrongly_is_named(tmp_path: Path) -> 
 
 @pytest.mark.row("R47")
 def test_a_kernel_that_is_wrong_is_not_written(tmp_path: Path) -> None:
-    """tinygrad's CPU gives what the reference gives, so the mistake is in the kernel for OpenCL."""
+    """tinygrad on the CPU gives what the reference gives, so the kernel for OpenCL is wrong."""
     need_opencl()
     plant(
         tmp_path,
@@ -572,7 +572,7 @@ def test_a_device_whose_compiler_aborts_is_not_checked(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     checked, unchecked = run.stdout.splitlines()[1:3]
     assert unchecked == "not checked on webgpu:0: it ends the process with signal 6"
-    places = rf"tinygrad's CPU(, opencl:\d+)* and opencl:\d+ against {REFERENCE_PROGRAM}"
+    places = rf"tinygrad:CPU(, opencl:\d+)* and opencl:\d+ against {REFERENCE_PROGRAM}"
     assert re.match(rf"checked on {places}: worst error ", checked)
     assert Path("small.devmod").exists()
 
@@ -641,7 +641,7 @@ def test_results_whose_nodes_are_right_may_differ_in_sum(tmp_path: Path) -> None
     )
     run = devmod_in_process(tmp_path, "onnx", "sums.onnx", "-t", "opencl", "--inputs", "x.npy")
     assert run.returncode == 0, run.stderr
-    assert f"checked on tinygrad's CPU against {REFERENCE_PROGRAM}: worst error " in run.stdout
+    assert f"checked on tinygrad:CPU against {REFERENCE_PROGRAM}: worst error " in run.stdout
 
 
 def plant(folder: Path, code: str, package: str = "onnx", where: str = TRACER) -> None:

@@ -420,7 +420,7 @@ class _Check:
             program = self._reference.program
             wanted = [expected[name] for name in results]
             self._compare_own(inputs, own, wanted)
-            found["tinygrad's CPU"] = own
+            found["tinygrad:CPU"] = own
         else:
             lines.append(f"not compared with another program: {self._reference.problem}")
         lines += self._run_devices(inputs, own, found)
